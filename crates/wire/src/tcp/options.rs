@@ -117,10 +117,7 @@ impl Options {
         // tcp_parse_aligned_timestamp does the same.
         if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
             return Options {
-                timestamps: Some(Timestamps {
-                    value: u32::from_be_bytes([a, b, c, d]),
-                    echo: u32::from_be_bytes([e, f, g, h]),
-                }),
+                timestamps: Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) }),
                 ..Options::default()
             };
         }
@@ -147,10 +144,7 @@ impl Options {
             (kind::WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
             (kind::SACK_PERMITTED, []) => self.sack_permitted = true,
             (kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
-                self.timestamps = Some(Timestamps {
-                    value: u32::from_be_bytes([a, b, c, d]),
-                    echo: u32::from_be_bytes([e, f, g, h]),
-                });
+                self.timestamps = Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) });
             }
             (kind::SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
                 self.sack.clear();
@@ -163,10 +157,7 @@ impl Options {
             }
             (kind::USER_TIMEOUT, &[high, low]) => {
                 let field = u16::from_be_bytes([high, low]);
-                self.user_timeout = Some(UserTimeout {
-                    minutes: field & 0x8000 != 0,
-                    value: field & 0x7fff,
-                });
+                self.user_timeout = Some(UserTimeout { minutes: field & 0x8000 != 0, value: field & 0x7fff });
             }
             (kind::FAST_OPEN, cookie) if cookie.len() <= 16 => {
                 self.fast_open = Some(FastOpen::new(cookie, false));
@@ -193,9 +184,7 @@ impl Options {
         }
         self.others.push(kind);
         self.others.push(len as u8);
-        self.others
-            .try_extend_from_slice(data)
-            .map_err(|_| Error::NoRoom)
+        self.others.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
     }
 
     /// The options without a field of their own: kind and data, in their order.
@@ -276,11 +265,7 @@ impl Options {
     /// In the order of Linux's tcp_options_write; user timeout, which Linux does
     /// not send, in front of the others.
     fn write(&self, layout: Layout) -> Writer {
-        let mut writer = Writer {
-            bytes: ArrayVec::new(),
-            complete: true,
-            layout,
-        };
+        let mut writer = Writer { bytes: ArrayVec::new(), complete: true, layout };
         if let Some(mss) = self.mss {
             writer.option(kind::MSS, &mss.to_be_bytes());
         }
@@ -312,11 +297,7 @@ impl Options {
                 data.extend(FAST_OPEN_MAGIC);
             }
             data.extend(fast_open.cookie.iter().copied());
-            let kind = if fast_open.experimental {
-                kind::EXPERIMENTAL
-            } else {
-                kind::FAST_OPEN
-            };
+            let kind = if fast_open.experimental { kind::EXPERIMENTAL } else { kind::FAST_OPEN };
             writer.option(kind, &data);
         }
         if let Some(timeout) = self.user_timeout {
@@ -344,30 +325,14 @@ impl Timestamps {
     #[inline]
     fn aligned(self) -> [u8; ALIGNED_TIMESTAMPS_LEN] {
         let [a, b, c, d, e, f, g, h] = self.to_bytes();
-        [
-            kind::NOP,
-            kind::NOP,
-            kind::TIMESTAMPS,
-            10,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-        ]
+        [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, a, b, c, d, e, f, g, h]
     }
 }
 
 impl FastOpen {
     /// The option with a cookie, of which 16 bytes are kept.
     pub fn new(cookie: &[u8], experimental: bool) -> FastOpen {
-        FastOpen {
-            cookie: cookie.iter().copied().take(16).collect(),
-            experimental,
-        }
+        FastOpen { cookie: cookie.iter().copied().take(16).collect(), experimental }
     }
 }
 
@@ -398,9 +363,7 @@ impl Writer {
     fn padding(&self, len: usize) -> &'static [u8] {
         let nops = &[kind::NOP; 3];
         match self.layout {
-            Layout::Aligned => {
-                &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len]
-            }
+            Layout::Aligned => &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len],
             Layout::Packed => &[],
         }
     }
