@@ -165,6 +165,27 @@ fn network_layout_v6(bytes: &[u8], at: usize, len: usize) -> Option<Layout> {
     })
 }
 
+/// Where the headers of a packet are, as offsets from the start of its frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// The IP header.
+    pub network: usize,
+    /// The transport header, behind IP options and extension headers.
+    pub transport: usize,
+    /// IPv6; otherwise IPv4.
+    pub ipv6: bool,
+    /// What the transport header is.
+    pub protocol: Protocol,
+}
+
+/// Finds the headers of an IP packet with a whole transport header in front; `None` for fragments and all else.
+pub fn headers(frame: &Frame) -> Option<Headers> {
+    let mut room = [0; HEADERS_BYTES_MAX];
+    let found = layout(leading(frame, &mut room), frame.len(), frame.meta(), frame.position())?;
+    let Layout { network, transport, protocol, .. } = found;
+    (!found.fragment).then_some(Headers { network, transport, ipv6: !found.is_v4(), protocol })
+}
+
 /// Adds the bytes from `from` up to `to` to a sum, wherever they lie.
 fn sum_range(mut sum: Sum, frame: &Frame, from: usize, to: usize) -> Sum {
     let mut at = 0;
