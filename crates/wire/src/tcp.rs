@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Parts: [`Seq`] is sequence arithmetic, [`Options`] the options in Linux's
-//! layout, option 30 (MPTCP) is kept as bytes.
+//! layout, [`mptcp`] the subtypes of
+//! option 30.
 
+pub mod mptcp;
 mod options;
 mod seq;
 

@@ -18,7 +18,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::Seq;
+use super::{Seq, mptcp};
 use crate::Error;
 
 /// Room for options, in bytes.
@@ -182,7 +182,8 @@ impl Options {
         }
     }
 
-    /// Adds an option that has no field of its own.
+    /// Adds an option that has no field of its own. One that has is read back as
+    /// that field.
     ///
     /// # Errors
     /// [`Error::NoRoom`] when the others exceed 40 bytes.
@@ -201,6 +202,23 @@ impl Options {
     /// The options without a field of their own: kind and data, in their order.
     pub fn others(&self) -> impl Iterator<Item = (u8, &[u8])> {
         RawOptions::new(&self.others).map_while(Result::ok)
+    }
+
+    /// The MPTCP options. One that cannot be read is an error, after which the next
+    /// follows.
+    pub fn mptcp(&self) -> impl Iterator<Item = Result<mptcp::Message, Error>> {
+        self.others()
+            .filter(|(kind, _)| *kind == kind::MPTCP)
+            .map(|(_, data)| mptcp::Message::parse(data))
+    }
+
+    /// Adds an MPTCP option.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when the others exceed 40 bytes. Whether all options
+    /// together fit is [`Options::fits`]'s.
+    pub fn push_mptcp(&mut self, message: &mptcp::Message) -> Result<(), Error> {
+        self.push_other(kind::MPTCP, &message.to_data())
     }
 
     /// Whether there are options without a field of their own.
