@@ -28,6 +28,8 @@ mod bytes;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod igmp;
