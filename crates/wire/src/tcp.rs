@@ -14,7 +14,7 @@ mod options;
 mod seq;
 
 pub use options::{
-    FastOpen, OPTIONS_LEN_MAX, Options, SACK_BLOCKS_MAX, Timestamps, UserTimeout, kind,
+    FastOpen, OPTIONS_LEN_MAX, Options, Others, SACK_BLOCKS_MAX, Timestamps, UserTimeout, kind,
 };
 pub use seq::Seq;
 

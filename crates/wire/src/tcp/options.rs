@@ -105,9 +105,14 @@ pub struct Options {
     pub fast_open: Option<FastOpen>,
     /// User timeout.
     pub user_timeout: Option<UserTimeout>,
-    /// All others, each with kind and length, no padding between them.
-    others: ArrayVec<u8, OPTIONS_LEN_MAX>,
+    /// All others: [`Options::others`], [`Options::mptcp`], [`Options::push_other`].
+    pub others: Others,
 }
+
+/// Options without a field of their own, as bytes: each with kind and length, no
+/// padding between them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Others(ArrayVec<u8, OPTIONS_LEN_MAX>);
 
 impl Options {
     /// Reads options. It cannot fail: see the [module](self).
@@ -188,20 +193,19 @@ impl Options {
     /// # Errors
     /// [`Error::NoRoom`] when the others exceed 40 bytes.
     pub fn push_other(&mut self, kind: u8, data: &[u8]) -> Result<(), Error> {
+        let Others(bytes) = &mut self.others;
         let len = data.len() + 2;
-        if len > self.others.remaining_capacity() {
+        if len > bytes.remaining_capacity() {
             return Err(Error::NoRoom);
         }
-        self.others.push(kind);
-        self.others.push(len as u8);
-        self.others
-            .try_extend_from_slice(data)
-            .map_err(|_| Error::NoRoom)
+        // At most 40, so it fits into a byte.
+        bytes.extend([kind, len as u8]);
+        bytes.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
     }
 
     /// The options without a field of their own: kind and data, in their order.
     pub fn others(&self) -> impl Iterator<Item = (u8, &[u8])> {
-        RawOptions::new(&self.others).map_while(Result::ok)
+        RawOptions::new(&self.others.0).map_while(Result::ok)
     }
 
     /// The MPTCP options. One that cannot be read is an error, after which the next
@@ -224,7 +228,7 @@ impl Options {
     /// Whether there are options without a field of their own.
     #[inline]
     pub fn has_others(&self) -> bool {
-        !self.others.is_empty()
+        !self.others.0.is_empty()
     }
 
     /// Whether all options fit into a header. What was parsed always does.
@@ -266,7 +270,7 @@ impl Options {
     /// With no options but perhaps timestamps, those.
     #[inline]
     fn plain(&self) -> Option<Option<Timestamps>> {
-        let plain = self.others.is_empty()
+        let plain = self.others.0.is_empty()
             && self.sack.is_empty()
             && self.mss.is_none()
             && self.window_scale.is_none()
