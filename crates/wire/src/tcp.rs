@@ -6,12 +6,16 @@
 //! ```
 //!
 //! Parts: [`Seq`] is sequence arithmetic, [`Options`] the options in Linux's
-//! layout, option 30 (MPTCP) is kept as bytes.
+//! layout, [`mptcp`] the subtypes of
+//! option 30.
 
+pub mod mptcp;
 mod options;
 mod seq;
 
-pub use options::{FastOpen, OPTIONS_LEN_MAX, Options, SACK_BLOCKS_MAX, Timestamps, UserTimeout, kind};
+pub use options::{
+    FastOpen, OPTIONS_LEN_MAX, Options, Others, SACK_BLOCKS_MAX, Timestamps, UserTimeout, kind,
+};
 pub use seq::Seq;
 
 use crate::Error;
@@ -140,7 +144,11 @@ impl Segment {
         put_u32(bytes, field::ACK, self.ack.0);
         // The data offset counts words in the upper four bits.
         let offset = (header_len as u16 / 4) << 12;
-        put_u16(bytes, field::OFFSET_FLAGS, offset | self.flags.bits() & 0x1ff);
+        put_u16(
+            bytes,
+            field::OFFSET_FLAGS,
+            offset | self.flags.bits() & 0x1ff,
+        );
         put_u16(bytes, field::WINDOW, self.window);
         put_u16(bytes, field::CHECKSUM, 0);
         put_u16(bytes, field::URGENT, self.urgent);

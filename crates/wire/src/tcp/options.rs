@@ -18,7 +18,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::Seq;
+use super::{Seq, mptcp};
 use crate::Error;
 
 /// Room for options, in bytes.
@@ -105,9 +105,14 @@ pub struct Options {
     pub fast_open: Option<FastOpen>,
     /// User timeout.
     pub user_timeout: Option<UserTimeout>,
-    /// All others, each with kind and length, no padding between them.
-    others: ArrayVec<u8, OPTIONS_LEN_MAX>,
+    /// All others: [`Options::others`], [`Options::mptcp`], [`Options::push_other`].
+    pub others: Others,
 }
+
+/// Options without a field of their own, as bytes: each with kind and length, no
+/// padding between them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Others(ArrayVec<u8, OPTIONS_LEN_MAX>);
 
 impl Options {
     /// Reads options. It cannot fail: see the [module](self).
@@ -117,7 +122,10 @@ impl Options {
         // tcp_parse_aligned_timestamp does the same.
         if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
             return Options {
-                timestamps: Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) }),
+                timestamps: Some(Timestamps {
+                    value: u32::from_be_bytes([a, b, c, d]),
+                    echo: u32::from_be_bytes([e, f, g, h]),
+                }),
                 ..Options::default()
             };
         }
@@ -144,7 +152,10 @@ impl Options {
             (kind::WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
             (kind::SACK_PERMITTED, []) => self.sack_permitted = true,
             (kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
-                self.timestamps = Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) });
+                self.timestamps = Some(Timestamps {
+                    value: u32::from_be_bytes([a, b, c, d]),
+                    echo: u32::from_be_bytes([e, f, g, h]),
+                });
             }
             (kind::SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
                 self.sack.clear();
@@ -157,7 +168,10 @@ impl Options {
             }
             (kind::USER_TIMEOUT, &[high, low]) => {
                 let field = u16::from_be_bytes([high, low]);
-                self.user_timeout = Some(UserTimeout { minutes: field & 0x8000 != 0, value: field & 0x7fff });
+                self.user_timeout = Some(UserTimeout {
+                    minutes: field & 0x8000 != 0,
+                    value: field & 0x7fff,
+                });
             }
             (kind::FAST_OPEN, cookie) if cookie.len() <= 16 => {
                 self.fast_open = Some(FastOpen::new(cookie, false));
@@ -173,29 +187,48 @@ impl Options {
         }
     }
 
-    /// Adds an option that has no field of its own.
+    /// Adds an option that has no field of its own. One that has is read back as
+    /// that field.
     ///
     /// # Errors
     /// [`Error::NoRoom`] when the others exceed 40 bytes.
     pub fn push_other(&mut self, kind: u8, data: &[u8]) -> Result<(), Error> {
+        let Others(bytes) = &mut self.others;
         let len = data.len() + 2;
-        if len > self.others.remaining_capacity() {
+        if len > bytes.remaining_capacity() {
             return Err(Error::NoRoom);
         }
-        self.others.push(kind);
-        self.others.push(len as u8);
-        self.others.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
+        // At most 40, so it fits into a byte.
+        bytes.extend([kind, len as u8]);
+        bytes.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
     }
 
     /// The options without a field of their own: kind and data, in their order.
     pub fn others(&self) -> impl Iterator<Item = (u8, &[u8])> {
-        RawOptions::new(&self.others).map_while(Result::ok)
+        RawOptions::new(&self.others.0).map_while(Result::ok)
+    }
+
+    /// The MPTCP options. One that cannot be read is an error, after which the next
+    /// follows.
+    pub fn mptcp(&self) -> impl Iterator<Item = Result<mptcp::Message, Error>> {
+        self.others()
+            .filter(|(kind, _)| *kind == kind::MPTCP)
+            .map(|(_, data)| mptcp::Message::parse(data))
+    }
+
+    /// Adds an MPTCP option.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when the others exceed 40 bytes. Whether all options
+    /// together fit is [`Options::fits`]'s.
+    pub fn push_mptcp(&mut self, message: &mptcp::Message) -> Result<(), Error> {
+        self.push_other(kind::MPTCP, &message.to_data())
     }
 
     /// Whether there are options without a field of their own.
     #[inline]
     pub fn has_others(&self) -> bool {
-        !self.others.is_empty()
+        !self.others.0.is_empty()
     }
 
     /// Whether all options fit into a header. What was parsed always does.
@@ -237,7 +270,7 @@ impl Options {
     /// With no options but perhaps timestamps, those.
     #[inline]
     fn plain(&self) -> Option<Option<Timestamps>> {
-        let plain = self.others.is_empty()
+        let plain = self.others.0.is_empty()
             && self.sack.is_empty()
             && self.mss.is_none()
             && self.window_scale.is_none()
@@ -265,7 +298,11 @@ impl Options {
     /// In the order of Linux's tcp_options_write; user timeout, which Linux does
     /// not send, in front of the others.
     fn write(&self, layout: Layout) -> Writer {
-        let mut writer = Writer { bytes: ArrayVec::new(), complete: true, layout };
+        let mut writer = Writer {
+            bytes: ArrayVec::new(),
+            complete: true,
+            layout,
+        };
         if let Some(mss) = self.mss {
             writer.option(kind::MSS, &mss.to_be_bytes());
         }
@@ -297,7 +334,11 @@ impl Options {
                 data.extend(FAST_OPEN_MAGIC);
             }
             data.extend(fast_open.cookie.iter().copied());
-            let kind = if fast_open.experimental { kind::EXPERIMENTAL } else { kind::FAST_OPEN };
+            let kind = if fast_open.experimental {
+                kind::EXPERIMENTAL
+            } else {
+                kind::FAST_OPEN
+            };
             writer.option(kind, &data);
         }
         if let Some(timeout) = self.user_timeout {
@@ -325,14 +366,30 @@ impl Timestamps {
     #[inline]
     fn aligned(self) -> [u8; ALIGNED_TIMESTAMPS_LEN] {
         let [a, b, c, d, e, f, g, h] = self.to_bytes();
-        [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, a, b, c, d, e, f, g, h]
+        [
+            kind::NOP,
+            kind::NOP,
+            kind::TIMESTAMPS,
+            10,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+        ]
     }
 }
 
 impl FastOpen {
     /// The option with a cookie, of which 16 bytes are kept.
     pub fn new(cookie: &[u8], experimental: bool) -> FastOpen {
-        FastOpen { cookie: cookie.iter().copied().take(16).collect(), experimental }
+        FastOpen {
+            cookie: cookie.iter().copied().take(16).collect(),
+            experimental,
+        }
     }
 }
 
@@ -363,7 +420,9 @@ impl Writer {
     fn padding(&self, len: usize) -> &'static [u8] {
         let nops = &[kind::NOP; 3];
         match self.layout {
-            Layout::Aligned => &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len],
+            Layout::Aligned => {
+                &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len]
+            }
             Layout::Packed => &[],
         }
     }
