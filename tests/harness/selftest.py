@@ -7,6 +7,7 @@ import time
 import unittest
 
 from . import paths, results
+from .environment import run_main
 
 
 class RowResult(unittest.TestResult):
@@ -47,4 +48,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_main(main))
