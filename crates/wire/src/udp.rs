@@ -1,0 +1,80 @@
+//! UDP (RFC 768).
+//!
+//! ```text
+//! 0          2          4        6          8
+//! | src port | dst port | length | checksum | payload
+//! ```
+
+use crate::Error;
+use crate::bytes::{put_u16, u16_at};
+
+mod field {
+    pub const SRC_PORT: usize = 0;
+    pub const DST_PORT: usize = 2;
+    pub const LENGTH: usize = 4;
+    pub const CHECKSUM: usize = 6;
+}
+
+/// Length of the header in bytes.
+pub const LEN: usize = 8;
+/// Where the checksum field is, in bytes from the start of the header.
+pub const CHECKSUM_OFFSET: usize = field::CHECKSUM;
+
+/// A UDP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Header {
+    /// Source port; zero when no answer is wanted.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Header and payload, in bytes. Zero only in a jumbogram (RFC 2675).
+    pub length: u16,
+    /// The checksum as it is on the wire; zero: none was computed (IPv4 only).
+    pub checksum: u16,
+}
+
+impl Header {
+    /// Reads the header. Whether `length` fits the bytes is
+    /// [`Header::payload_len`]'s business: a header can be read without its payload.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] below 8 bytes.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<(Header, usize), Error> {
+        let h = bytes.first_chunk::<LEN>().ok_or(Error::Truncated)?;
+        let header = Header {
+            src_port: u16_at(h, field::SRC_PORT),
+            dst_port: u16_at(h, field::DST_PORT),
+            length: u16_at(h, field::LENGTH),
+            checksum: u16_at(h, field::CHECKSUM),
+        };
+        Ok((header, LEN))
+    }
+
+    /// Length of the payload in bytes, for a datagram that occupies
+    /// `datagram_len` bytes of its IP packet.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`] when `length` is below 8 or above `datagram_len`.
+    #[inline]
+    pub const fn payload_len(&self, datagram_len: usize) -> Result<usize, Error> {
+        let length = self.length as usize;
+        if length < LEN || length > datagram_len {
+            return Err(Error::BadLength);
+        }
+        Ok(length - LEN)
+    }
+
+    /// Writes the header, `checksum` as it is given.
+    ///
+    /// # Panics
+    /// When `bytes` is shorter than [`LEN`].
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let bytes = &mut bytes[..LEN];
+        put_u16(bytes, field::SRC_PORT, self.src_port);
+        put_u16(bytes, field::DST_PORT, self.dst_port);
+        put_u16(bytes, field::LENGTH, self.length);
+        put_u16(bytes, field::CHECKSUM, self.checksum);
+    }
+}
