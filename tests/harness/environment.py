@@ -28,9 +28,11 @@ MARK = "WEFT_HARNESS"
 _numbers = itertools.count(1)
 
 
-def run_main(main: Callable[[], int]) -> int:
-    """Runs a test's main: as root of something, swept before, with SIGTERM as an orderly end, checked for leaks after."""
-    namespaces.enter_user_namespace()
+def run_main(main: Callable[[], int], user_namespace: bool = True) -> int:
+    """Runs a test's main: as root of something (unless it wants to be a normal user), swept before, with SIGTERM as an
+    orderly end, checked for leaks after."""
+    if user_namespace:
+        namespaces.enter_user_namespace()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.pop("MAKEFLAGS", None)
     for name in namespaces.sweep():

@@ -134,7 +134,7 @@ def _state(pid: int) -> str:
 def sweep() -> list[str]:
     """Removes what crashed runs left (namespaces and temporary folders whose process is dead); returns the names."""
     removed = []
-    if FOLDER.is_dir():
+    if FOLDER.is_dir() and os.access(FOLDER, os.W_OK):
         for path in FOLDER.iterdir():
             if _is_dead(path.name):
                 kill_all(pids_in(path))

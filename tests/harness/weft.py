@@ -26,7 +26,7 @@ HOST = "10.77.0.1"
 PREFIX_LENGTH = 24
 
 # The edges whose cut takes the transport protocols off the network.
-TRANSPORT_EDGES = (("tcp", "ip4"), ("udp", "ip4"))
+TRANSPORT_EDGES = (("tcp:ip4", "ip4:upper"), ("udp:ip4", "ip4:upper"))
 
 
 class NoBinary(Failure):
@@ -42,9 +42,9 @@ def binary() -> str:
 
 
 class Daemon:
-    """A running `weft up` with the default stack, its TAP in `namespace`."""
+    """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs)."""
 
-    def __init__(self, env: Environment, namespace: Namespace, settings: dict[str, str] | None = None,
+    def __init__(self, env: Environment, namespace: Namespace | None, settings: dict[str, str] | None = None,
                  name: str = "weft", extra: tuple[str, ...] = ()) -> None:
         self._env = env
         self._weft = binary()
@@ -62,10 +62,11 @@ class Daemon:
         Where no TAP can be opened, weft moves into a user and network namespace of its own, whose kernel is then the
         peer. The process that did so is the daemon or a child of it.
         """
+        own = self.namespace.path if self.namespace else Path("/proc/self/ns/net")
         for pid in [self.process.pid, *_descendants(self.process.pid)]:
-            if os.stat(f"/proc/{pid}/ns/net").st_ino != self.namespace.path.stat().st_ino:
-                return [paths.tool("nsenter"), f"--target={pid}", "--user", "--net", "--preserve-credentials", "--"]
-        return self.namespace.prefix
+            if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
+                return enter(pid)
+        return self.namespace.prefix if self.namespace else []
 
     def run_words(self, *options: str) -> list[str]:
         """Words before a program that put it on this stack."""
@@ -110,6 +111,11 @@ def bridge(env: Environment, namespace: Namespace, interfaces: tuple[str, str], 
     ], namespace)
     process.wait_for_line("ready")
     return process
+
+
+def enter(pid: int) -> list[str]:
+    """Words that run a command in the user and network namespace of `pid`."""
+    return [paths.tool("nsenter"), f"--target={pid}", "--user", "--net", "--preserve-credentials", "--"]
 
 
 def _descendants(pid: int) -> list[int]:
