@@ -284,3 +284,56 @@ pub fn verify_checksum(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> bool {
 fn sum(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> crate::checksum::Sum {
     pseudo_v6(src, dst, Protocol::ICMPV6.0, message.len() as u32).add_bytes(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_too_big() {
+        let message = Message::PacketTooBig { mtu: 1280 };
+        let mut out = [0xa5; HEADER_LEN];
+        message.emit_header(&mut out);
+        assert_eq!(out, [2, 0, 0, 0, 0, 0, 5, 0]);
+        assert_eq!(Message::parse(&out), Ok((message, HEADER_LEN)));
+        assert!(message.is_error());
+        assert!(
+            !Message::EchoRequest {
+                identifier: 1,
+                sequence: 2
+            }
+            .is_error()
+        );
+        assert_eq!(Message::parse(&out[..7]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn the_checksum_covers_the_addresses() {
+        let (src, dst) = (
+            Ipv6Addr::LOCALHOST,
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9),
+        );
+        let mut out = *b"........hello";
+        Message::EchoRequest {
+            identifier: 78,
+            sequence: 1,
+        }
+        .emit(src, dst, &mut out);
+        assert!(verify_checksum(src, dst, &out));
+        assert!(!verify_checksum(src, src, &out));
+        assert!(!verify_checksum(src, dst, &out[..12]));
+        assert_eq!(&out[8..], b"hello");
+    }
+
+    #[test]
+    fn a_neighbor_message_with_a_code_is_none() {
+        let mut bytes = [0; 24];
+        bytes[0] = kind::NEIGHBOR_SOLICITATION;
+        assert!(matches!(Message::parse(&bytes), Ok((Message::Nd(_), 24))));
+        bytes[1] = 1;
+        assert!(matches!(
+            Message::parse(&bytes),
+            Ok((Message::Other { code: 1, .. }, 8))
+        ));
+    }
+}

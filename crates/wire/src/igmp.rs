@@ -382,3 +382,76 @@ impl<'a> Iterator for Records<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_linux() {
+        // From igmp.pcap.
+        let bytes: [u8; 32] = [
+            0x22, 0x00, 0xda, 0x2b, 0x00, 0x00, 0x00, 0x02, 0x05, 0x00, 0x00, 0x02, 0xef, 0x01,
+            0x02, 0x04, 0x0a, 0x00, 0x02, 0x63, 0x0a, 0x00, 0x02, 0x62, 0x04, 0x00, 0x00, 0x00,
+            0xef, 0x01, 0x02, 0x03,
+        ];
+        let message = Message::ReportV3 { records: 2 };
+        assert!(verify_checksum(&bytes));
+        assert_eq!(Message::parse(&bytes), Ok((message, 8)));
+        let read: Vec<Record<'_>> = records(&bytes[8..], 2).map_while(Result::ok).collect();
+        assert_eq!(read[0].kind, RecordKind::Allow);
+        assert_eq!(read[0].group, Ipv4Addr::new(239, 1, 2, 4));
+        let sources: Vec<Ipv4Addr> = read[0].sources.iter().collect();
+        assert_eq!(
+            sources,
+            [Ipv4Addr::new(10, 0, 2, 99), Ipv4Addr::new(10, 0, 2, 98)]
+        );
+        assert_eq!(
+            (read[1].kind, read[1].sources.len()),
+            (RecordKind::ToExclude, 0)
+        );
+        let mut out = [0xa5; 32];
+        let mut at = 8;
+        for record in read {
+            assert_eq!(record.emit(&mut out[at..]), Ok(()));
+            at += record.len();
+        }
+        message.emit(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(
+            records(&bytes[8..31], 2).last(),
+            Some(Err(Error::Truncated))
+        );
+    }
+
+    #[test]
+    fn versions_of_a_query_go_by_length() {
+        let mut bytes = [0; 12];
+        bytes[..2].copy_from_slice(&[kind::QUERY, 100]);
+        bytes[8..].copy_from_slice(&[0x0a, 125, 0, 1]);
+        let v3 = QueryV3 {
+            suppress: true,
+            robustness: 2,
+            interval_code: 125,
+            sources: 1,
+        };
+        let query = |v3| Message::Query {
+            max_response_code: 100,
+            group: Ipv4Addr::UNSPECIFIED,
+            v3,
+        };
+        assert_eq!(Message::parse(&bytes[..7]), Err(Error::Truncated));
+        assert_eq!(Message::parse(&bytes[..8]), Ok((query(None), 8)));
+        assert_eq!(Message::parse(&bytes[..10]), Err(Error::BadLength));
+        assert_eq!(Message::parse(&bytes), Ok((query(Some(v3)), 12)));
+    }
+
+    #[test]
+    fn response_times() {
+        assert_eq!(max_response_ms(100), 10_000);
+        assert_eq!(max_response_ms(127), 12_700);
+        assert_eq!(max_response_ms(128), 12_800);
+        // RFC 3376 §4.1.1: the largest is 31744 tenths of a second.
+        assert_eq!(max_response_ms(255), 3_174_400);
+    }
+}

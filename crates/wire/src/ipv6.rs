@@ -140,3 +140,51 @@ impl Header {
         put(bytes, field::DST, &self.dst.octets());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_linux() {
+        // From nd-mld.pcap: the router advertisement.
+        let bytes: [u8; HEADER_LEN] = [
+            0x60, 0x05, 0xae, 0x3d, 0x00, 0x58, 0x3a, 0xff, 0xfe, 0x80, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x00, 0x01, 0xff, 0x02, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
+        ];
+        let header = Header {
+            traffic_class: 0,
+            flow_label: 0x5ae3d,
+            payload_len: 88,
+            next_header: Protocol::ICMPV6,
+            hop_limit: 255,
+            src: "fe80::ff:fe00:1".parse().expect("an address"),
+            dst: "ff02::1".parse().expect("an address"),
+        };
+        assert_eq!(Header::parse(&bytes), Ok((header, HEADER_LEN)));
+        let mut out = [0xa5; HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(header.check_payload_len(128), Ok(128));
+        assert_eq!(header.check_payload_len(127), Err(Error::Truncated));
+        assert_eq!(Header::parse(&bytes[..39]), Err(Error::Truncated));
+        let mut bytes = bytes;
+        bytes[0] = 0x45;
+        assert_eq!(Header::parse(&bytes), Err(Error::BadVersion));
+    }
+
+    #[test]
+    fn class_and_label_share_a_word() {
+        let header = Header {
+            traffic_class: 0xb9,
+            flow_label: 0xfedcb,
+            ..Header::default()
+        };
+        let mut out = [0; HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out[..4], [0x6b, 0x9f, 0xed, 0xcb]);
+        assert_eq!((header.dscp(), header.ecn()), (46, Ecn::Capable1));
+        assert_eq!(Header::parse(&out), Ok((header, HEADER_LEN)));
+    }
+}

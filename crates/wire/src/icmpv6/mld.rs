@@ -366,3 +366,76 @@ impl<'a> Iterator for Records<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::icmpv6;
+
+    #[test]
+    fn a_report_of_linux() {
+        // From nd-mld.pcap: two groups are joined.
+        let bytes: [u8; 48] = [
+            0x8f, 0x00, 0x6d, 0x56, 0x00, 0x00, 0x00, 0x02, 0x04, 0x00, 0x00, 0x00, 0xff, 0x02,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0xff, 0x00, 0x00, 0x10,
+            0x04, 0x00, 0x00, 0x00, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x01, 0xff, 0x00, 0x00, 0x0a,
+        ];
+        let (message, len) = icmpv6::Message::parse(&bytes).expect("a report");
+        assert_eq!(
+            message,
+            icmpv6::Message::Mld(Message::ReportV2 { records: 2 })
+        );
+        let groups: Vec<_> = records(&bytes[len..], 2)
+            .map(|record| record.map(|r| (r.kind, r.group.to_string(), r.sources.len())))
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                Ok((RecordKind::ToExclude, "ff02::1:ff00:10".to_owned(), 0)),
+                Ok((RecordKind::ToExclude, "ff02::1:ff00:a".to_owned(), 0)),
+            ]
+        );
+        // One more is promised than there is.
+        assert_eq!(
+            records(&bytes[len..], 3).last(),
+            Some(Err(Error::Truncated))
+        );
+        assert_eq!(records(&bytes[len..], 9).count(), 3);
+    }
+
+    #[test]
+    fn versions_of_a_query_go_by_length() {
+        let mut bytes = [0; 60];
+        bytes[0] = kind::LISTENER_QUERY;
+        bytes[24..28].copy_from_slice(&[0x0a, 125, 0, 2]);
+        let parse = |len: usize| icmpv6::Message::parse(&bytes[..len]).map(|(_, len)| len);
+        assert_eq!(parse(23), Err(Error::Truncated));
+        assert_eq!(parse(24), Ok(24));
+        assert_eq!(parse(25), Err(Error::BadLength));
+        assert_eq!(parse(27), Err(Error::BadLength));
+        assert_eq!(parse(28), Ok(28));
+        let Ok((icmpv6::Message::Mld(Message::Query { v2: Some(v2), .. }), _)) =
+            icmpv6::Message::parse(&bytes)
+        else {
+            panic!("no query");
+        };
+        let expected = QueryV2 {
+            suppress: true,
+            robustness: 2,
+            interval_code: 125,
+            sources: 2,
+        };
+        assert_eq!(v2, expected);
+        assert_eq!(sources(&bytes[28..], 2).map(|s| s.len()), Ok(2));
+        assert_eq!(sources(&bytes[28..59], 2), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn response_times() {
+        assert_eq!(max_response_ms(10_000), 10_000);
+        assert_eq!(max_response_ms(0x7fff), 0x7fff);
+        assert_eq!(max_response_ms(0x8000), 0x8000);
+        assert_eq!(max_response_ms(0xffff), 0x1fff << 10);
+    }
+}

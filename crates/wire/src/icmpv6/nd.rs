@@ -482,3 +482,135 @@ impl<'a> Opt<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::icmpv6;
+
+    fn address(text: &str) -> Ipv6Addr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn an_advertisement_of_linux() {
+        // From ipv6.pcap.
+        let bytes: [u8; 32] = [
+            0x88, 0x00, 0x9c, 0x8a, 0xe0, 0x00, 0x00, 0x00, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x01, 0x02, 0x00,
+            0x00, 0x00, 0x00, 0x01,
+        ];
+        let message = icmpv6::Message::Nd(Message::NeighborAdvertisement {
+            flags: NeighborFlags::all(),
+            target: address("fd00:1::1"),
+        });
+        let (src, dst) = (address("fd00:1::1"), address("fd00:1::10"));
+        assert!(icmpv6::verify_checksum(src, dst, &bytes));
+        assert_eq!(icmpv6::Message::parse(&bytes), Ok((message, 24)));
+        let mac = Opt::TargetAddress(Mac([2, 0, 0, 0, 0, 1]));
+        assert_eq!(options(&bytes[24..]).collect::<Vec<_>>(), [Ok(mac)]);
+        let mut out = [0xa5; 32];
+        assert_eq!(mac.emit(&mut out[24..]), Ok(()));
+        message.emit(src, dst, &mut out);
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn the_options_of_a_router() {
+        let prefix = address("fd00:9::");
+        let dns = address("fd00:1::53").octets();
+        let written = [
+            Opt::Prefix {
+                prefix_len: 64,
+                flags: PrefixFlags::ON_LINK | PrefixFlags::AUTONOMOUS,
+                valid_s: 86400,
+                preferred_s: 14400,
+                prefix,
+            },
+            Opt::SourceAddress(Mac([2, 0, 0, 0, 0, 1])),
+            Opt::Mtu(1400),
+            Opt::DnsServers {
+                lifetime_s: 600,
+                servers: &dns,
+            },
+        ];
+        // From nd-mld.pcap: the router advertisement.
+        let bytes: [u8; 72] = [
+            0x03, 0x04, 0x40, 0xc0, 0x00, 0x01, 0x51, 0x80, 0x00, 0x00, 0x38, 0x40, 0x00, 0x00,
+            0x00, 0x00, 0xfd, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x01, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x05, 0x01,
+            0x00, 0x00, 0x00, 0x00, 0x05, 0x78, 0x19, 0x03, 0x00, 0x00, 0x00, 0x00, 0x02, 0x58,
+            0xfd, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x53,
+        ];
+        assert_eq!(
+            options(&bytes).map_while(Result::ok).collect::<Vec<_>>(),
+            written
+        );
+        let mut out = [0xa5; 72];
+        let mut at = 0;
+        for option in written {
+            assert_eq!(option.emit(&mut out[at..]), Ok(()));
+            at += option.len();
+        }
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn other_options_and_their_limits() {
+        let long = [7; 2046];
+        for (option, len) in [
+            (Opt::Redirected(&[1; 16]), 24),
+            (Opt::Nonce(&[2; 6]), 8),
+            (
+                Opt::Route {
+                    prefix_len: 48,
+                    preference: 3,
+                    lifetime_s: 9,
+                    prefix: &[3; 8],
+                },
+                16,
+            ),
+            (
+                Opt::DnsSearch {
+                    lifetime_s: 9,
+                    names: &[0; 8],
+                },
+                16,
+            ),
+            (
+                Opt::Other {
+                    kind: 200,
+                    data: &long[..2038],
+                },
+                2040,
+            ),
+            // A known type with a length that is not its own.
+            (
+                Opt::Other {
+                    kind: option_kind::PREFIX,
+                    data: &[0; 6],
+                },
+                8,
+            ),
+        ] {
+            let mut out = vec![0xa5; len];
+            assert_eq!((option.len(), option.emit(&mut out)), (len, Ok(())));
+            assert_eq!(options(&out).collect::<Vec<_>>(), [Ok(option)]);
+        }
+        let mut out = [0; 2048];
+        let too_long = Opt::Other {
+            kind: 200,
+            data: &long,
+        };
+        assert_eq!(too_long.emit(&mut out), Err(Error::NoRoom));
+        for broken in [
+            &[1, 0, 0, 0, 0, 0, 0, 0][..],
+            &[1, 2, 0, 0, 0, 0, 0, 0],
+            &[1],
+        ] {
+            let read: Vec<_> = options(broken).collect();
+            assert_eq!(read, [Err(Error::BadOptionLength)]);
+        }
+    }
+}

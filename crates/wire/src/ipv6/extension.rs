@@ -407,3 +407,98 @@ impl<'a> OptionsIter<'a> {
         Some(Err(Error::BadOptionLength))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hop_by_hop_of_mld() {
+        // From nd-mld.pcap: router alert and padding in front of ICMPv6.
+        let bytes = [58, 0, 5, 2, 0, 0, 1, 0, 143];
+        let mut extensions = Extensions::new(Protocol::HOP_BY_HOP, &bytes);
+        let Some(Ok(Extension::HopByHop(options))) = extensions.next() else {
+            panic!("no hop-by-hop header");
+        };
+        let read: Vec<_> = options.iter().collect();
+        assert_eq!(read, [Ok((2, Opt::RouterAlert(0)))]);
+        assert_eq!(extensions.next(), None);
+        assert_eq!(
+            (extensions.next_header(), extensions.offset()),
+            (Protocol::ICMPV6, 8)
+        );
+        assert_eq!(extensions.rest(), [143]);
+        // Built from the option alone, padding is added.
+        let mut out = [0xa5; 8];
+        let built = Extension::HopByHop(Options(&[5, 2, 0, 0]));
+        assert_eq!(built.emit(Protocol::ICMPV6, &mut out), Ok(()));
+        assert_eq!(out, bytes[..8]);
+    }
+
+    #[test]
+    fn a_later_fragment_ends_the_chain() {
+        let bytes = [
+            60, 0, 0x05, 0x49, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8,
+        ];
+        let mut extensions = Extensions::new(Protocol::FRAGMENT, &bytes);
+        let fragment = Fragment {
+            offset: 1352,
+            more: true,
+            identification: 0xdead_beef,
+        };
+        assert_eq!(extensions.next(), Some(Ok(Extension::Fragment(fragment))));
+        assert_eq!(extensions.next(), None);
+        assert_eq!(extensions.next_header(), Protocol::DESTINATION_OPTIONS);
+    }
+
+    #[test]
+    fn authentication_counts_words_of_four() {
+        // RFC 4302 §2.2: an ICV of 96 bits makes a length field of 4, 24 bytes.
+        let mut bytes = [0; 24];
+        bytes[..2].copy_from_slice(&[6, 4]);
+        let mut extensions = Extensions::new(Protocol::AH, &bytes);
+        let extension = extensions.next().expect("a header").expect("a sound one");
+        assert_eq!((extension.len(), extensions.offset()), (24, 24));
+        let mut out = [0xa5; 24];
+        assert_eq!(extension.emit(Protocol::TCP, &mut out), Ok(()));
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn chains_are_finite_and_stop_at_errors() {
+        let mut endless = [60, 0, 0, 0, 0, 0, 0, 0].repeat(EXTENSIONS_MAX + 1);
+        let results: Vec<_> = Extensions::new(Protocol::DESTINATION_OPTIONS, &endless).collect();
+        assert_eq!(results.len(), EXTENSIONS_MAX + 1);
+        assert_eq!(results[EXTENSIONS_MAX], Err(Error::BadHeaderLength));
+        endless.truncate(12);
+        let results: Vec<_> = Extensions::new(Protocol::DESTINATION_OPTIONS, &endless).collect();
+        assert_eq!((results.len(), results[1]), (2, Err(Error::Truncated)));
+    }
+
+    #[test]
+    fn options_say_what_to_do_if_unknown() {
+        assert_eq!(Unknown::of(option_kind::ROUTER_ALERT), Unknown::Skip);
+        assert_eq!(Unknown::of(0x5e), Unknown::Discard);
+        assert_eq!(Unknown::of(0x9e), Unknown::Report);
+        assert_eq!(
+            Unknown::of(option_kind::JUMBO),
+            Unknown::ReportUnlessMulticast
+        );
+        let options = Options(&[0, 0x9e, 1, 7, 0xc2, 4, 0, 1, 0, 0, 9, 3]);
+        let read: Vec<_> = options.iter().collect();
+        assert_eq!(
+            read,
+            [
+                Ok((
+                    3,
+                    Opt::Other {
+                        kind: 0x9e,
+                        data: &[7]
+                    }
+                )),
+                Ok((6, Opt::Jumbo(65536))),
+                Err(Error::BadOptionLength),
+            ]
+        );
+    }
+}

@@ -644,3 +644,237 @@ impl<'a> Reader<'a> {
         core::mem::take(&mut self.rest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line of RFC 8684's figures: data without kind and length, and its meaning.
+    fn golden() -> Vec<(Vec<u8>, Message)> {
+        let flags = CapableFlags::HMAC_SHA256 | CapableFlags::CHECKSUM;
+        let capable = |keys| {
+            Message::Capable(Capable {
+                version: VERSION,
+                flags,
+                keys,
+            })
+        };
+        let (sender, receiver) = (0x0102_0304_0506_0708, 0x1112_1314_1516_1718);
+        let both = [
+            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+        ];
+        let with_data = |checksum| Keys::WithData {
+            sender,
+            receiver,
+            data_len: 140,
+            checksum,
+        };
+        let hmac = [9; 20];
+        let v4 = IpAddr::from([10, 0, 2, 12]);
+        let v6 = IpAddr::from([0xfd00, 2, 0, 0, 0, 0, 0, 0x11]);
+        let add = |address, port, hmac| {
+            Message::AddAddr(AddAddr {
+                address_id: 9,
+                address,
+                port,
+                hmac,
+            })
+        };
+        let key = &both[..8];
+        vec![
+            (vec![0x01, 0x81], capable(Keys::None)),
+            ([&[0x01, 0x81], key].concat(), capable(Keys::Sender(sender))),
+            (
+                [&[0x01, 0x81], &both[..]].concat(),
+                capable(Keys::Both { sender, receiver }),
+            ),
+            (
+                [&[0x01, 0x81], &both[..], &[0, 140]].concat(),
+                capable(with_data(None)),
+            ),
+            (
+                [&[0x01, 0x81], &both[..], &[0, 140, 0xab, 0xcd]].concat(),
+                capable(with_data(Some(0xabcd))),
+            ),
+            (
+                vec![0x11, 5, 1, 2, 3, 4, 5, 6, 7, 8],
+                Message::Join(Join::Syn {
+                    backup: true,
+                    address_id: 5,
+                    token: 0x0102_0304,
+                    nonce: 0x0506_0708,
+                }),
+            ),
+            (
+                [&[0x10, 6], key, &[0, 0, 0, 7]].concat(),
+                Message::Join(Join::SynAck {
+                    backup: false,
+                    address_id: 6,
+                    hmac: sender,
+                    nonce: 7,
+                }),
+            ),
+            (
+                [&[0x10, 0], &hmac[..]].concat(),
+                Message::Join(Join::Ack { hmac }),
+            ),
+            (
+                [&[0x30, 9, 10, 0, 2, 12], key].concat(),
+                add(v4, None, Some(sender)),
+            ),
+            (
+                [&[0x30, 9, 10, 0, 2, 12, 0x17, 0x70], key].concat(),
+                add(v4, Some(6000), Some(sender)),
+            ),
+            (vec![0x31, 9, 10, 0, 2, 12], add(v4, None, None)),
+            (
+                vec![0x31, 9, 10, 0, 2, 12, 0x17, 0x70],
+                add(v4, Some(6000), None),
+            ),
+            (
+                [&[0x31, 9, 0xfd, 0, 0, 2], &[0; 11][..], &[0x11]].concat(),
+                add(v6, None, None),
+            ),
+            (
+                [
+                    &[0x30, 9, 0xfd, 0, 0, 2],
+                    &[0; 11][..],
+                    &[0x11, 0x17, 0x70],
+                    key,
+                ]
+                .concat(),
+                add(v6, Some(6000), Some(sender)),
+            ),
+            (
+                vec![0x40, 5, 6],
+                Message::RemoveAddr {
+                    ids: [5, 6].into_iter().collect(),
+                },
+            ),
+            (vec![0x51], Message::Prio { backup: true }),
+            (vec![0x50], Message::Prio { backup: false }),
+            (
+                [&[0x60, 0], key].concat(),
+                Message::Fail { data_seq: sender },
+            ),
+            (
+                [&[0x70, 0], key].concat(),
+                Message::FastClose {
+                    receiver_key: sender,
+                },
+            ),
+            (
+                vec![0x81, 2],
+                Message::Reset {
+                    flags: ResetFlags::TRANSIENT,
+                    reason: reset_reason::RESOURCES,
+                },
+            ),
+        ]
+    }
+
+    #[test]
+    fn every_subtype_and_length() {
+        for (data, message) in golden() {
+            assert_eq!(Message::parse(&data), Ok(message.clone()), "{data:x?}");
+            assert_eq!(message.to_data()[..], data, "{message:?}");
+            assert_eq!(message.len(), data.len() + 2);
+            assert_eq!(message.subtype(), data[0] >> 4);
+        }
+    }
+
+    #[test]
+    fn lengths_between_are_refused() {
+        let lengths: Vec<(u8, usize)> = golden()
+            .iter()
+            .map(|(data, _)| (data[0], data.len()))
+            .collect();
+        for (first, _) in &lengths {
+            // REMOVE_ADDR has any length.
+            for len in (1..=DATA_LEN_MAX).filter(|_| first >> 4 != subtype::REMOVE_ADDR) {
+                let mut data = vec![0; len];
+                data[0] = *first;
+                let known = lengths.contains(&(*first, len))
+                    // The figures show these two with one of the two first bytes.
+                    || matches!((*first, len), (0x10, 10) | (0x11, 14 | 22))
+                    || matches!((*first, len), (0x30, 26) | (0x31, 20));
+                let read = Message::parse(&data);
+                assert_eq!(read.is_ok(), known, "{first:#x} {len} {read:?}");
+                assert!(known || read == Err(Error::BadOptionLength));
+            }
+        }
+        assert_eq!(Message::parse(&[]), Err(Error::Truncated));
+        assert_eq!(Message::parse(&[0x40]), Err(Error::BadOptionLength));
+        for unknown in 9..16 {
+            assert_eq!(Message::parse(&[unknown << 4, 0]), Err(Error::UnknownType));
+        }
+    }
+
+    #[test]
+    fn every_form_of_dss() {
+        let seqs = [
+            DataSeq::Short(0x0102_0304),
+            DataSeq::Long(0x0102_0304_0506_0708),
+        ];
+        let acks = [None, Some(seqs[0]), Some(seqs[1])];
+        let mut lengths = Vec::new();
+        for ack in acks {
+            lengths.push(Dss {
+                ack,
+                mapping: None,
+                fin: false,
+            });
+            for (seq, checksum) in seqs.iter().flat_map(|s| [(*s, None), (*s, Some(0xabcd))]) {
+                let mapping = Some(Mapping {
+                    seq,
+                    subflow_seq: 1,
+                    len: 140,
+                    checksum,
+                });
+                lengths.push(Dss {
+                    ack,
+                    mapping,
+                    fin: true,
+                });
+            }
+        }
+        let lengths: Vec<usize> = lengths
+            .into_iter()
+            .map(|dss| {
+                let message = Message::Dss(dss);
+                let data = message.to_data();
+                assert_eq!(Message::parse(&data), Ok(message.clone()));
+                assert_eq!(
+                    Message::parse(&data[..data.len() - 1]).ok(),
+                    None,
+                    "{message:?}"
+                );
+                message.len()
+            })
+            .collect();
+        // 4, plus 4 or 8 for an acknowledgement, 10 or 14 for a mapping, 2 for a checksum.
+        assert_eq!(
+            lengths,
+            [4, 14, 16, 18, 20, 8, 18, 20, 22, 24, 12, 22, 24, 26, 28]
+        );
+    }
+
+    #[test]
+    fn the_bytes_of_a_dss() {
+        let dss = Dss {
+            ack: Some(DataSeq::Short(0x2122_2324)),
+            mapping: Some(Mapping {
+                seq: DataSeq::Long(0x0102_0304_0506_0708),
+                subflow_seq: 0x3132_3334,
+                len: 0x4142,
+                checksum: None,
+            }),
+            fin: true,
+        };
+        let data = [
+            0x20, 0x1d, 0x21, 0x22, 0x23, 0x24, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
+            0x31, 0x32, 0x33, 0x34, 0x41, 0x42,
+        ];
+        assert_eq!(Message::Dss(dss).to_data()[..], data);
+    }
+}

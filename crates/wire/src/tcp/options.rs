@@ -488,3 +488,182 @@ impl<'a> Iterator for RawOptions<'a> {
         Some(Err(Error::BadOptionLength))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(options: &Options) -> Vec<u8> {
+        let mut bytes = vec![0xa5; options.wire_len()];
+        assert_eq!(options.emit(&mut bytes), bytes.len());
+        bytes
+    }
+
+    #[test]
+    fn a_syn_ack_of_linux_with_fast_open() {
+        // From tcp-fast-open.pcap.
+        let bytes: [u8; 32] = [
+            0x02, 0x04, 0x04, 0xd8, 0x04, 0x02, 0x08, 0x0a, 0xd1, 0xe6, 0x2c, 0x58, 0xb1, 0xd8,
+            0x1c, 0x3d, 0x01, 0x03, 0x03, 0x0a, 0x22, 0x0a, 0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e,
+            0xeb, 0xe6, 0x01, 0x01,
+        ];
+        let options = Options {
+            mss: Some(1240),
+            window_scale: Some(10),
+            sack_permitted: true,
+            timestamps: Some(Timestamps {
+                value: 0xd1e6_2c58,
+                echo: 0xb1d8_1c3d,
+            }),
+            fast_open: Some(FastOpen::new(
+                &[0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6],
+                false,
+            )),
+            ..Options::default()
+        };
+        assert_eq!(Options::parse(&bytes), options);
+        assert_eq!(wire(&options), bytes);
+    }
+
+    #[test]
+    fn layouts_without_timestamps() {
+        let options = Options {
+            mss: Some(1460),
+            sack_permitted: true,
+            window_scale: Some(7),
+            ..Options::default()
+        };
+        // As tcpdump says of Linux: mss 1460,nop,nop,sackOK,nop,wscale 7.
+        assert_eq!(wire(&options), [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]);
+        assert_eq!(wire(&Options::default()), []);
+    }
+
+    #[test]
+    fn the_experimental_fast_open() {
+        let options = Options {
+            fast_open: Some(FastOpen::new(&[1, 2, 3, 4], true)),
+            ..Options::default()
+        };
+        assert_eq!(wire(&options), [254, 8, 0xf9, 0x89, 1, 2, 3, 4]);
+        assert_eq!(Options::parse(&wire(&options)), options);
+        // Another experiment is kept as it is.
+        let other = Options::parse(&[254, 4, 0xf9, 0x88]);
+        assert_eq!(other.fast_open, None);
+        assert_eq!(
+            other.others().collect::<Vec<_>>(),
+            [(254, &[0xf9, 0x88][..])]
+        );
+    }
+
+    #[test]
+    fn user_timeout_has_two_units() {
+        let timeout = Some(UserTimeout {
+            minutes: true,
+            value: 5,
+        });
+        let options = Options {
+            user_timeout: timeout,
+            ..Options::default()
+        };
+        assert_eq!(wire(&options), [28, 4, 0x80, 5]);
+        assert_eq!(Options::parse(&[28, 4, 0x80, 5]), options);
+    }
+
+    #[test]
+    fn reading_stops_where_linux_stops() {
+        let mss = Options {
+            mss: Some(1460),
+            ..Options::default()
+        };
+        for tail in [
+            // Lengths of 0 and 1, one past the end, no length at all.
+            &[8, 0, 0, 0][..],
+            &[8, 1, 0, 0],
+            &[8, 10, 0, 0],
+            &[1, 1, 1, 8],
+        ] {
+            let bytes = [&[2, 4, 5, 0xb4], tail].concat();
+            assert_eq!(Options::parse(&bytes), mss, "{tail:?}");
+            assert_eq!(Options::validate(&bytes), Err(Error::BadOptionLength));
+        }
+        let ended = [2, 4, 5, 0xb4, 0, 0xff, 0xff, 0xff];
+        assert_eq!(Options::parse(&ended), mss);
+        assert_eq!(Options::validate(&ended), Ok(()));
+    }
+
+    #[test]
+    fn a_known_kind_with_a_foreign_length_is_kept_as_bytes() {
+        for bytes in [
+            &[2, 3, 5, 1][..],
+            &[3, 4, 1, 1],
+            &[5, 4, 1, 1],
+            &[8, 4, 1, 1],
+        ] {
+            let options = Options::parse(bytes);
+            assert_eq!(options.others().count(), 1, "{bytes:?}");
+            assert_eq!(wire(&options), bytes);
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_counts() {
+        let options = Options::parse(&[2, 4, 0, 1, 2, 4, 0, 2]);
+        assert_eq!(
+            options,
+            Options {
+                mss: Some(2),
+                ..Options::default()
+            }
+        );
+    }
+
+    #[test]
+    fn tight_options_lose_their_padding() {
+        // Read from 40 bytes without padding; Linux's layout would need 44.
+        let bytes: [u8; 40] = [
+            0x02, 0x04, 0x05, 0xb4, 0x03, 0x03, 0x0a, 0x04, 0x02, 0x08, 0x0a, 0x00, 0x00, 0x00,
+            0x01, 0x00, 0x00, 0x00, 0x02, 0x1e, 0x14, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70,
+            0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x01,
+        ];
+        let options = Options::parse(&bytes);
+        assert!(options.fits());
+        let again = wire(&options);
+        assert_eq!(again.len(), 40);
+        assert_eq!(Options::parse(&again), options);
+    }
+
+    #[test]
+    fn too_many_options_are_left_out_not_cut() {
+        let mut options = Options {
+            timestamps: Some(Timestamps::default()),
+            sack: (0..4).map(|i| (Seq(i), Seq(i + 1))).collect(),
+            ..Options::default()
+        };
+        assert!(!options.fits());
+        let again = Options::parse(&wire(&options));
+        assert_eq!(
+            (again.timestamps, again.sack.len()),
+            (options.timestamps, 0)
+        );
+        options.sack.pop();
+        assert!(options.fits());
+        assert_eq!(Options::parse(&wire(&options)), options);
+        assert_eq!(options.push_other(77, &[0; 38]), Ok(()));
+        assert_eq!(options.push_other(78, &[]), Err(Error::NoRoom));
+    }
+
+    #[test]
+    fn mptcp_in_front_of_an_unknown_option() {
+        let mut options = Options::default();
+        let prio = mptcp::Message::Prio { backup: true };
+        assert_eq!(options.push_mptcp(&prio), Ok(()));
+        assert_eq!(options.push_other(77, &[9]), Ok(()));
+        assert_eq!(options.push_other(kind::MPTCP, &[0xf0]), Ok(()));
+        assert_eq!(
+            wire(&options),
+            [30, 3, 0x51, 1, 77, 3, 9, 1, 30, 3, 0xf0, 1]
+        );
+        let read: Vec<_> = options.mptcp().collect();
+        assert_eq!(read, [Ok(prio), Err(Error::UnknownType)]);
+    }
+}
