@@ -11,8 +11,11 @@ use crate::ipv6::extension;
 use crate::tcp::mptcp;
 use crate::{Error, Protocol, arp, checksum, ethernet, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
 
+/// A target: panics where the formats contradict themselves.
+pub type Target = fn(&[u8]);
+
 /// All targets by the name of their corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("arp", arp),
     ("checksum", checksum),
     ("ethernet", ethernet),

@@ -122,7 +122,7 @@ pub enum Message {
     },
     /// A packet could not be delivered; its beginning is the payload.
     DestinationUnreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
         /// With code 4, the next hop's MTU in bytes (RFC 1191 §4), zero if unknown.
         mtu: u16,

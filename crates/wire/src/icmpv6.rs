@@ -104,7 +104,7 @@ pub enum Message {
     },
     /// A packet could not be delivered; its beginning is the payload.
     DestinationUnreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
     },
     /// A packet does not fit; its beginning is the payload.

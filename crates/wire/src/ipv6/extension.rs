@@ -223,7 +223,7 @@ impl<'a> Extensions<'a> {
         let h = self.rest.first_chunk::<8>().ok_or(Error::Truncated)?;
         let len = match self.next {
             Protocol::FRAGMENT => FRAGMENT_LEN,
-            // RFC 4302 §2.2: "the length of AH in 32-bit words … minus 2"
+            // RFC 4302 §2.2: "the length of AH in 32-bit words (4-byte units), minus '2'"
             Protocol::AH => (usize::from(h[1]) + 2) * 4,
             _ => (usize::from(h[1]) + 1) * 8,
         };

@@ -379,7 +379,8 @@ impl Message {
 impl Capable {
     fn parse(low: u8, reader: &mut Reader<'_>) -> Result<Capable, Error> {
         let [flags] = reader.array()?;
-        // RFC 8684 §3.1: "This option is used with four lengths" and the checksum.
+        // RFC 8684 §3.1, figure 4: the length tells the steps of the handshake apart,
+        // and whether there is a checksum.
         let keys = match reader.rest.len() {
             0 => Keys::None,
             8 => Keys::Sender(reader.u64()?),
@@ -519,8 +520,7 @@ impl Dss {
                 seq: DataSeq::parse(flags & dss_flag::SEQ_LONG != 0, reader)?,
                 subflow_seq: reader.u32()?,
                 len: reader.u16()?,
-                // RFC 8684 §3.3: whether there is one "can be inferred from the
-                // length".
+                // RFC 8684 §3.3: the length tells whether there is one.
                 checksum: reader.optional_u16()?,
             });
         }
@@ -561,9 +561,8 @@ impl AddAddr {
 
     fn parse(low: u8, reader: &mut Reader<'_>) -> Result<AddAddr, Error> {
         let [address_id] = reader.array()?;
-        // RFC 8684 §3.4.1: the version, the port and the HMAC follow from the
-        // length; "the Truncated HMAC … is only present if this option is not an
-        // echo".
+        // RFC 8684 §3.4.1: the address's family and the port follow from the length;
+        // an echo carries no HMAC.
         let hmac_len = if low & ECHO != 0 { 0 } else { 8 };
         let Some(address_len) = reader.rest.len().checked_sub(hmac_len) else {
             return Err(Error::BadOptionLength);
