@@ -155,6 +155,33 @@ impl Segment {
     }
 }
 
+/// What an ICMP error tells of a segment: RFC 792: "Internet Header + 64 bits of
+/// Original Data Datagram".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quoted {
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Sequence number, by which the segment can be told from a forged one.
+    pub seq: Seq,
+}
+
+impl Quoted {
+    /// Reads the first 8 bytes of a header.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`].
+    pub fn parse(bytes: &[u8]) -> Result<Quoted, Error> {
+        let h = bytes.first_chunk::<8>().ok_or(Error::Truncated)?;
+        Ok(Quoted {
+            src_port: u16_at(h, field::SRC_PORT),
+            dst_port: u16_at(h, field::DST_PORT),
+            seq: Seq(u32_at(h, field::SEQ)),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +222,13 @@ mod tests {
         let mut out = [0xa5; 52];
         segment.emit(&mut out);
         assert_eq!(out, bytes);
+        let quoted = Quoted {
+            src_port: 5000,
+            dst_port: 41464,
+            seq: segment.seq,
+        };
+        assert_eq!(Quoted::parse(&bytes[..8]), Ok(quoted));
+        assert_eq!(Quoted::parse(&bytes[..7]), Err(Error::Truncated));
         for len in [0, 19, 20, 51] {
             assert_eq!(Segment::parse(&bytes[..len]), Err(Error::Truncated));
         }

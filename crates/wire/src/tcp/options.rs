@@ -88,7 +88,8 @@ pub struct UserTimeout {
     pub value: u16,
 }
 
-/// The options of a segment.
+/// The options of a segment. They are written in the order and with the padding of
+/// Linux, or without padding where that does not fit into 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Options {
     /// Maximum segment size, in bytes.
@@ -115,7 +116,10 @@ pub struct Options {
 pub struct Others(ArrayVec<u8, OPTIONS_LEN_MAX>);
 
 impl Options {
-    /// Reads options. It cannot fail: see the [module](self).
+    /// Reads options. It cannot fail: like Linux it stops at a broken option and
+    /// keeps what came before; [`Options::validate`] says whether that happened. Of
+    /// an option that comes twice the last counts; a known one with a length that is
+    /// not its own is kept in [`Options::others`].
     #[inline]
     pub fn parse(bytes: &[u8]) -> Options {
         // Almost every segment of an established connection; Linux's
