@@ -13,10 +13,7 @@ pub(crate) const fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 
 /// `COUNT` bytes at a fixed offset of an array.
 #[inline(always)]
-pub(crate) fn array_at<const COUNT: usize, const N: usize>(
-    bytes: &[u8; N],
-    at: usize,
-) -> [u8; COUNT] {
+pub(crate) fn array_at<const COUNT: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; COUNT] {
     let mut out = [0; COUNT];
     out.copy_from_slice(&bytes[at..at + COUNT]);
     out

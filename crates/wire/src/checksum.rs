@@ -28,19 +28,13 @@ const LANES: usize = BLOCK / 8;
 impl Sum {
     /// The sum of nothing.
     pub const fn new() -> Sum {
-        Sum {
-            words: 0,
-            odd: false,
-        }
+        Sum { words: 0, odd: false }
     }
 
     /// Continues from a folded sum ([`Sum::fold`]): what a field under
     /// CHECKSUM_PARTIAL holds.
     pub const fn from_folded(folded: u16) -> Sum {
-        Sum {
-            words: folded as u64,
-            odd: false,
-        }
+        Sum { words: folded as u64, odd: false }
     }
 
     /// Adds bytes that follow those added before.
@@ -51,10 +45,7 @@ impl Sum {
         // byte order"; swapping the result once gives the big-endian sum.
         let sum = fold_u64(native_sum(bytes)).to_be();
         let sum = if self.odd { sum.swap_bytes() } else { sum };
-        Sum {
-            words: self.words + u64::from(sum),
-            odd: self.odd ^ (bytes.len() % 2 == 1),
-        }
+        Sum { words: self.words + u64::from(sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
     /// Adds a 16-bit field, as its two bytes in network order.
@@ -62,10 +53,7 @@ impl Sum {
     #[must_use]
     pub const fn add_u16(self, value: u16) -> Sum {
         let value = if self.odd { value.swap_bytes() } else { value };
-        Sum {
-            words: self.words + value as u64,
-            odd: self.odd,
-        }
+        Sum { words: self.words + value as u64, odd: self.odd }
     }
 
     /// Adds a 32-bit field, as its four bytes in network order.
@@ -114,11 +102,7 @@ const fn fold_u64(sum: u64) -> u16 {
 #[inline]
 fn native_sum(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    let mut sum = if blocks.is_empty() {
-        0
-    } else {
-        sum_blocks(blocks)
-    };
+    let mut sum = if blocks.is_empty() { 0 } else { sum_blocks(blocks) };
     let (words, tail) = rest.as_chunks::<8>();
     for word in words {
         let word = u64::from_ne_bytes(*word);
@@ -173,22 +157,14 @@ pub fn of(bytes: &[u8]) -> u16 {
 /// the transport header and its payload, in bytes.
 #[inline]
 pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u32) -> Sum {
-    Sum::new()
-        .add_u32(src.to_bits())
-        .add_u32(dst.to_bits())
-        .add_u16(u16::from(protocol))
-        .add_u32(length)
+    Sum::new().add_u32(src.to_bits()).add_u32(dst.to_bits()).add_u16(u16::from(protocol)).add_u32(length)
 }
 
 /// The sum of IPv6's pseudo-header (RFC 8200 §8.1). `length` is that of the
 /// upper-layer header and its payload, in bytes.
 #[inline]
 pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, length: u32) -> Sum {
-    Sum::new()
-        .add_bytes(&src.octets())
-        .add_bytes(&dst.octets())
-        .add_u32(length)
-        .add_u16(u16::from(protocol))
+    Sum::new().add_bytes(&src.octets()).add_bytes(&dst.octets()).add_u32(length).add_u16(u16::from(protocol))
 }
 
 /// The checksum after a 16-bit field changed from `old` to `new`.
@@ -197,19 +173,13 @@ pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, length: u32) -> Sum
 #[inline]
 pub const fn update_u16(old_checksum: u16, old: u16, new: u16) -> u16 {
     // RFC 1624 §3, eqn 3: "HC' = ~(~HC + ~m + m')"
-    Sum::from_folded(!old_checksum)
-        .add_u16(!old)
-        .add_u16(new)
-        .finish()
+    Sum::from_folded(!old_checksum).add_u16(!old).add_u16(new).finish()
 }
 
 /// The checksum after an aligned 32-bit field changed from `old` to `new`.
 #[inline]
 pub const fn update_u32(old_checksum: u16, old: u32, new: u32) -> u16 {
-    Sum::from_folded(!old_checksum)
-        .add_u32(!old)
-        .add_u32(new)
-        .finish()
+    Sum::from_folded(!old_checksum).add_u32(!old).add_u32(new).finish()
 }
 
 #[cfg(test)]

@@ -165,11 +165,7 @@ impl Vlan {
 
     /// From the tag control information.
     pub const fn from_tci(tci: u16) -> Vlan {
-        Vlan {
-            priority: (tci >> 13) as u8,
-            drop_eligible: tci & 0x1000 != 0,
-            id: tci & 0xfff,
-        }
+        Vlan { priority: (tci >> 13) as u8, drop_eligible: tci & 0x1000 != 0, id: tci & 0xfff }
     }
 }
 
@@ -206,9 +202,7 @@ impl Header {
         if header.ether_type != EtherType::VLAN {
             return Ok((header, HEADER_LEN));
         }
-        let h = bytes
-            .first_chunk::<TAGGED_HEADER_LEN>()
-            .ok_or(Error::Truncated)?;
+        let h = bytes.first_chunk::<TAGGED_HEADER_LEN>().ok_or(Error::Truncated)?;
         header.vlan = Some(Vlan::from_tci(u16_at(h, field::TAG)));
         header.ether_type = EtherType(u16_at(h, field::TAGGED_TYPE));
         Ok((header, TAGGED_HEADER_LEN))

@@ -174,37 +174,18 @@ impl Message {
         let identifier = u16_at(h, field::IDENTIFIER);
         let sequence = u16_at(h, field::SEQUENCE);
         let message = match (kind, code) {
-            (kind::ECHO_REQUEST, 0) => Message::EchoRequest {
-                identifier,
-                sequence,
-            },
-            (kind::ECHO_REPLY, 0) => Message::EchoReply {
-                identifier,
-                sequence,
-            },
-            (kind::DESTINATION_UNREACHABLE, code) => Message::DestinationUnreachable {
-                code,
-                mtu: u16_at(h, field::MTU),
-            },
+            (kind::ECHO_REQUEST, 0) => Message::EchoRequest { identifier, sequence },
+            (kind::ECHO_REPLY, 0) => Message::EchoReply { identifier, sequence },
+            (kind::DESTINATION_UNREACHABLE, code) => Message::DestinationUnreachable { code, mtu: u16_at(h, field::MTU) },
             (kind::TIME_EXCEEDED, code) => Message::TimeExceeded { code },
-            (kind::PARAMETER_PROBLEM, code) => Message::ParameterProblem {
-                code,
-                pointer: h[field::POINTER],
-            },
+            (kind::PARAMETER_PROBLEM, code) => Message::ParameterProblem { code, pointer: h[field::POINTER] },
             (kind::REDIRECT, code) => {
                 let gateway = u32_at(h, field::REST);
-                Message::Redirect {
-                    code,
-                    gateway: Ipv4Addr::from_bits(gateway),
-                }
+                Message::Redirect { code, gateway: Ipv4Addr::from_bits(gateway) }
             }
             (kind::TIMESTAMP_REQUEST, 0) => Message::TimestampRequest(Timestamps::parse(bytes)?),
             (kind::TIMESTAMP_REPLY, 0) => Message::TimestampReply(Timestamps::parse(bytes)?),
-            _ => Message::Other {
-                kind,
-                code,
-                rest: array_at(h, field::REST),
-            },
+            _ => Message::Other { kind, code, rest: array_at(h, field::REST) },
         };
         Ok((message, message.header_len()))
     }
@@ -264,14 +245,7 @@ impl Message {
         put_u16(bytes, field::CHECKSUM, 0);
         put_u32(bytes, field::REST, 0);
         match *self {
-            Message::EchoRequest {
-                identifier,
-                sequence,
-            }
-            | Message::EchoReply {
-                identifier,
-                sequence,
-            } => {
+            Message::EchoRequest { identifier, sequence } | Message::EchoReply { identifier, sequence } => {
                 put_u16(bytes, field::IDENTIFIER, identifier);
                 put_u16(bytes, field::SEQUENCE, sequence);
             }
@@ -305,9 +279,7 @@ pub fn verify_checksum(message: &[u8]) -> bool {
 
 impl Timestamps {
     fn parse(bytes: &[u8]) -> Result<Timestamps, Error> {
-        let m = bytes
-            .first_chunk::<TIMESTAMP_LEN>()
-            .ok_or(Error::Truncated)?;
+        let m = bytes.first_chunk::<TIMESTAMP_LEN>().ok_or(Error::Truncated)?;
         Ok(Timestamps {
             identifier: u16_at(m, field::IDENTIFIER),
             sequence: u16_at(m, field::SEQUENCE),

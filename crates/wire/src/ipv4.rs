@@ -252,15 +252,10 @@ fn checked_header_len(version_ihl: u8) -> Result<usize, Error> {
 /// for bytes that are no header.
 #[inline]
 pub fn verify_checksum(bytes: &[u8]) -> bool {
-    let Some(header_len) = bytes
-        .first()
-        .and_then(|first| checked_header_len(*first).ok())
-    else {
+    let Some(header_len) = bytes.first().and_then(|first| checked_header_len(*first).ok()) else {
         return false;
     };
-    bytes
-        .get(..header_len)
-        .is_some_and(|header| checksum::of(header) == 0)
+    bytes.get(..header_len).is_some_and(|header| checksum::of(header) == 0)
 }
 
 /// The options of a header as bytes, padded to a multiple of four.
@@ -283,8 +278,7 @@ impl Options {
 
     /// At most 40 bytes, by the header length's range or the caller's check.
     fn from_wire(wire: &[u8]) -> Options {
-        let mut bytes: ArrayVec<u8, OPTIONS_LEN_MAX> =
-            wire.iter().copied().take(OPTIONS_LEN_MAX).collect();
+        let mut bytes: ArrayVec<u8, OPTIONS_LEN_MAX> = wire.iter().copied().take(OPTIONS_LEN_MAX).collect();
         while bytes.len() % 4 != 0 {
             // 40 is a multiple of four, so the padding has room.
             bytes.push(0);
@@ -421,20 +415,12 @@ impl<'a> Iterator for OptionsIter<'a> {
 impl<'a> Opt<'a> {
     fn from_parts(kind: u8, data: &'a [u8]) -> Opt<'a> {
         match (kind, data) {
-            (
-                kind::RECORD_ROUTE | kind::LOOSE_SOURCE_ROUTE | kind::STRICT_SOURCE_ROUTE,
-                &[pointer, ref data @ ..],
-            ) => Opt::Route {
-                kind,
-                pointer,
-                data,
-            },
-            (kind::TIMESTAMP, &[pointer, overflow_flag, ref data @ ..]) => Opt::Timestamp {
-                pointer,
-                overflow: overflow_flag >> 4,
-                flag: overflow_flag & 0xf,
-                data,
-            },
+            (kind::RECORD_ROUTE | kind::LOOSE_SOURCE_ROUTE | kind::STRICT_SOURCE_ROUTE, &[pointer, ref data @ ..]) => {
+                Opt::Route { kind, pointer, data }
+            }
+            (kind::TIMESTAMP, &[pointer, overflow_flag, ref data @ ..]) => {
+                Opt::Timestamp { pointer, overflow: overflow_flag >> 4, flag: overflow_flag & 0xf, data }
+            }
             (kind::ROUTER_ALERT, &[high, low]) => Opt::RouterAlert(u16::from_be_bytes([high, low])),
             _ => Opt::Other { kind, data },
         }

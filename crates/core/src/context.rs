@@ -1,0 +1,93 @@
+//! What a block sees of the rest while it runs: the time, randomness, and the way out.
+
+use crate::block::{BlockId, OutPort};
+use crate::control::Value;
+use crate::frame::{Completion, Frame};
+use crate::graph::Slots;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::stream::StreamMessage;
+use crate::table::{Answer, Query, RouteAnswer, Table};
+use crate::time::Instant;
+
+/// What a block gave out while it ran; the engine carries it on. Reused from call to call.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub(crate) frames: Vec<(OutPort, Frame)>,
+    pub(crate) messages: Vec<(OutPort, StreamMessage)>,
+    pub(crate) drops: Vec<(Reason, Option<Completion>)>,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) timers: Vec<(u64, Option<Instant>)>,
+    pub(crate) alerts: Vec<(&'static str, Value)>,
+    pub(crate) changed: Vec<Table>,
+}
+
+/// Time, randomness and the way out, lent to a block for one call.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The node's time. Does not move within a call.
+    pub now: Instant,
+    /// The node's randomness.
+    pub rng: &'a mut Rng,
+    pub(crate) me: BlockId,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) slots: &'a Slots,
+}
+
+impl Context<'_> {
+    /// The block that is running.
+    pub fn me(&self) -> BlockId {
+        self.me
+    }
+    /// Gives out a frame. Emitted frames precede forwarded ones of the same call.
+    pub fn emit(&mut self, port: OutPort, frame: Frame) {
+        self.out.frames.push((port, frame));
+    }
+    /// Gives out a stream message.
+    pub fn send(&mut self, port: OutPort, message: StreamMessage) {
+        self.out.messages.push((port, message));
+    }
+    /// Drops a frame that the block had taken, and counts why.
+    pub fn drop(&mut self, mut frame: Frame, reason: Reason) {
+        self.out.drops.push((reason, frame.take_completion()));
+    }
+    /// Counts a drop whose frame is already gone.
+    pub fn count_drop(&mut self, reason: Reason) {
+        self.out.drops.push((reason, None));
+    }
+    /// Reports that a frame has left (for blocks and ports where frames end).
+    pub fn complete(&mut self, completion: Completion) {
+        self.out.completions.push(completion);
+    }
+    /// Sets the timer with this token; replaces an earlier setting.
+    pub fn set_timer(&mut self, token: u64, at: Instant) {
+        self.out.timers.push((token, Some(at)));
+    }
+    /// Takes a timer back.
+    pub fn cancel_timer(&mut self, token: u64) {
+        self.out.timers.push((token, None));
+    }
+    /// Tells subscribers.
+    pub fn alert(&mut self, name: &'static str, value: Value) {
+        self.out.alerts.push((name, value));
+    }
+    /// Tells every block that a table of this block has changed.
+    pub fn table_changed(&mut self, table: Table) {
+        self.out.changed.push(table);
+    }
+    /// Asks the owner of a table. `Answer::None` when there is no owner, or it is the running block itself.
+    pub fn ask(&self, table: Table, query: &Query) -> Answer {
+        self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map_or(Answer::None, |block| block.query(query, self.now))
+    }
+    /// Asks for a route.
+    pub fn route(&self, query: &Query, family: crate::table::Family) -> Option<RouteAnswer> {
+        match self.ask(Table::Routes(family), query) {
+            Answer::Route(answer) => Some(answer),
+            _ => None,
+        }
+    }
+    /// Is this output bound to anything?
+    pub fn is_bound(&self, port: OutPort) -> bool {
+        self.slots.edge(self.me, port).is_some()
+    }
+}

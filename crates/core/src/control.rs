@@ -1,0 +1,349 @@
+//! Control messages: everything that is read, set, run or rebuilt in a node goes through one of these, and each gets one answer.
+
+use crate::selector::Selector;
+use crate::table::Table;
+use serde::{Deserialize, Serialize};
+
+/// A value in a control message: JSON's types.
+pub type Value = serde_json::Value;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Comes back in the reply.
+    pub serial: u64,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// One end of an edge as a person writes it: `tcp` or `tcp:ip4`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The block's name.
+    pub block: String,
+    /// The port; may be left out where only one fits.
+    pub port: Option<String>,
+}
+
+impl End {
+    /// Reads `block` or `block:port`.
+    pub fn parse(text: &str) -> End {
+        match text.split_once(':') {
+            Some((block, port)) => End { block: block.to_owned(), port: Some(port.to_owned()) },
+            None => End { block: text.to_owned(), port: None },
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.port {
+            Some(port) => write!(f, "{}:{port}", self.block),
+            None => f.write_str(&self.block),
+        }
+    }
+}
+
+/// The operations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Op {
+    /// Read a parameter (or, without a name, all parameters) of the selected blocks.
+    Get {
+        /// Which blocks.
+        target: Selector,
+        /// Which parameter.
+        name: Option<String>,
+    },
+    /// Set a parameter of the selected blocks: all or none.
+    Set {
+        /// Which blocks.
+        target: Selector,
+        /// Which parameter.
+        name: String,
+        /// Its value.
+        value: Value,
+    },
+    /// Run a procedure.
+    Exec {
+        /// Which blocks.
+        target: Selector,
+        /// Which procedure.
+        procedure: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+    /// Stream the alerts of the selected blocks to whoever sent this.
+    Subscribe {
+        /// Which blocks.
+        target: Selector,
+        /// Which alert; none: all.
+        alert: Option<String>,
+        /// On or off.
+        on: bool,
+    },
+    /// Make a block.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        kind: String,
+        /// Parameters that differ from their defaults.
+        parameters: indexmap::IndexMap<String, Value>,
+    },
+    /// Remove a block and its edges.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+    /// Make an edge.
+    Bind {
+        /// Output.
+        from: End,
+        /// Input.
+        to: End,
+    },
+    /// Remove the edges from one block (port) to another.
+    Unbind {
+        /// Output.
+        from: End,
+        /// Input.
+        to: End,
+    },
+    /// Put a bound-to-nothing block into the edge between two others, in one step.
+    Insert {
+        /// The block to put in.
+        block: End,
+        /// Output of the edge.
+        from: End,
+        /// Input of the edge.
+        to: End,
+    },
+    /// Take a block out and join what was before and after it.
+    Extract {
+        /// The block.
+        block: String,
+    },
+    /// Replace a block by a new one, which takes over edges and (unless told otherwise) state.
+    Replace {
+        /// The block to replace.
+        name: String,
+        /// The new one's kind.
+        kind: String,
+        /// Its parameters; those not named are taken from the old block if it has them.
+        parameters: indexmap::IndexMap<String, Value>,
+        /// Start empty.
+        drop_state: bool,
+    },
+    /// Several operations as one transaction: all or none.
+    All(Vec<Op>),
+    /// Rows of a table.
+    List(Table),
+    /// What the graph is: blocks, edges, counters, drops.
+    Show(Show),
+}
+
+/// What [`Op::Show`] shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Show {
+    /// Blocks with kind and parameters.
+    Blocks,
+    /// Edges.
+    Edges,
+    /// Counters of every block.
+    Counters,
+    /// Drops of every block by reason.
+    Drops,
+}
+
+/// The one answer to a [`Message`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The request's.
+    pub serial: u64,
+    /// What came of it.
+    pub result: Result<Value, ControlError>,
+}
+
+/// Why an operation was refused. Every one names what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlError {
+    /// No such block.
+    #[error("there is no block named '{name}'; the graph has: {known}")]
+    NoBlock {
+        /// The name.
+        name: String,
+        /// Names that exist.
+        known: String,
+    },
+    /// Nothing matches.
+    #[error("'{selector}' matches nothing")]
+    NoMatch {
+        /// The selector.
+        selector: String,
+    },
+    /// No such kind.
+    #[error("there is no kind of block named '{kind}'; known: {known}")]
+    NoKind {
+        /// The kind.
+        kind: String,
+        /// Kinds that exist.
+        known: String,
+    },
+    /// The name is taken.
+    #[error("a block named '{name}' exists already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The name has characters that names may not have.
+    #[error("'{name}' is no name for a block: use letters, digits, '-', '_' and '.', at most 64")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// No such parameter.
+    #[error("block '{block}' has no parameter '{parameter}'; it has: {known}")]
+    NoParameter {
+        /// The block.
+        block: String,
+        /// The parameter.
+        parameter: String,
+        /// Parameters that exist.
+        known: String,
+    },
+    /// The value does not fit.
+    #[error("{block}.{parameter}: {why}")]
+    BadValue {
+        /// The block.
+        block: String,
+        /// The parameter.
+        parameter: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// Not while it runs.
+    #[error("{block}.{parameter} can only be set when the block is made")]
+    NotLive {
+        /// The block.
+        block: String,
+        /// The parameter.
+        parameter: String,
+    },
+    /// No such procedure.
+    #[error("block '{block}' has no procedure '{procedure}'")]
+    NoProcedure {
+        /// The block.
+        block: String,
+        /// The procedure.
+        procedure: String,
+    },
+    /// The procedure says no.
+    #[error("{block} {procedure}: {why}")]
+    ExecFailed {
+        /// The block.
+        block: String,
+        /// The procedure.
+        procedure: String,
+        /// Why.
+        why: String,
+    },
+    /// No such port.
+    #[error("block '{block}' has no {direction} port '{port}'; it has: {known}")]
+    NoPort {
+        /// The block.
+        block: String,
+        /// "input" or "output".
+        direction: String,
+        /// The port.
+        port: String,
+        /// Ports that exist.
+        known: String,
+    },
+    /// The port was left out and several (or none) fit.
+    #[error("which port? {from} -> {to} could be: {candidates}")]
+    AmbiguousPort {
+        /// Output end as given.
+        from: String,
+        /// Input end as given.
+        to: String,
+        /// The pairs that fit.
+        candidates: String,
+    },
+    /// The ports carry different things.
+    #[error("{from} carries {carries_from}, {to} takes {carries_to}: they cannot be bound")]
+    TypeMismatch {
+        /// Output end.
+        from: String,
+        /// Input end.
+        to: String,
+        /// Its type.
+        carries_from: String,
+        /// The other's.
+        carries_to: String,
+    },
+    /// The output has an edge already.
+    #[error("{from} is bound to {to} already; unbind it first, or put a tee between")]
+    PortTaken {
+        /// Output end.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// There is no such edge.
+    #[error("there is no edge from {from} to {to}")]
+    NoEdge {
+        /// Output end.
+        from: String,
+        /// Input end.
+        to: String,
+    },
+    /// Two blocks would own one table.
+    #[error("'{first}' and '{second}' would both own the table of {table}")]
+    TwoOwners {
+        /// A block.
+        first: String,
+        /// Another.
+        second: String,
+        /// The table.
+        table: String,
+    },
+    /// A port that must be bound is not.
+    #[error("{end} must be bound ({doc})")]
+    Unbound {
+        /// The port.
+        end: String,
+        /// What it is for.
+        doc: String,
+    },
+    /// The new block does not take the old one's state.
+    #[error("cannot replace '{block}': {why}")]
+    StateRefused {
+        /// The block.
+        block: String,
+        /// Why.
+        why: String,
+    },
+    /// The message makes no sense.
+    #[error("bad request: {why}")]
+    BadRequest {
+        /// Why.
+        why: String,
+    },
+    /// A limit would be exceeded.
+    #[error("limit: {what} (at most {max})")]
+    Limit {
+        /// What.
+        what: String,
+        /// The bound.
+        max: u64,
+    },
+    /// The world refuses (for example an interface that cannot be opened).
+    #[error("{why}")]
+    World {
+        /// Why, and what to do.
+        why: String,
+    },
+}

@@ -1,0 +1,570 @@
+//! Executes a graph: *inline* (run to completion, depth first, vectors of frames) or *queued* (one thread, a queue per block).
+//!
+//! Both carry the same frames along the same edges; they differ in the order in which blocks take turns. Frames of one edge never
+//! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, so that a graph that loops cannot hang a node.
+
+use crate::block::{Block, BlockId, InPort, OutPort};
+use crate::context::{Context, Outbox};
+use crate::control::{ControlError, Message, Op, Reply, Show, Value};
+use crate::frame::{Completion, Frame};
+use crate::graph::{BlockTable, Slots};
+use crate::parameter;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::selector::Selector;
+use crate::stream::StreamMessage;
+use crate::table::{Answer, Query};
+use crate::time::Instant;
+use crate::timer::Timers;
+use crate::transaction::{self, Plan};
+use crate::vector::{VECTOR_FRAMES_MAX, Vector, Verdict};
+use std::collections::VecDeque;
+
+/// Most blocks that a frame, and what it causes at once, passes in one go.
+pub const DEPTH_MAX: u16 = 512;
+/// Most frames that wait in front of one block of a queued engine.
+pub const QUEUE_FRAMES_MAX: usize = 8192;
+/// Most alerts that wait to be fetched; older ones are dropped and counted.
+pub const ALERTS_MAX: usize = 1024;
+/// Most timers that fire in one [`Engine::run`]; the rest are due at the next.
+const TIMERS_PER_RUN: usize = 65_536;
+
+/// How an engine takes turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Run to completion.
+    #[default]
+    Inline,
+    /// A queue in front of every block, served in turn.
+    Queued,
+}
+
+/// An alert that a block raised.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alert {
+    /// When.
+    pub at: Instant,
+    /// Which block.
+    pub block: String,
+    /// Which alert.
+    pub name: &'static str,
+    /// Its fields.
+    pub value: Value,
+}
+
+/// A frame that left the graph.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Through which block.
+    pub block: BlockId,
+    /// Through which port.
+    pub port: OutPort,
+    /// The frame.
+    pub frame: Frame,
+}
+
+#[derive(Debug)]
+enum Item {
+    Frames(InPort, Vector),
+    Message(InPort, StreamMessage),
+    Completed(u64, u32),
+    Changed(crate::table::Table),
+}
+
+#[derive(Debug)]
+struct Work {
+    block: BlockId,
+    depth: u16,
+    item: Item,
+}
+
+/// A running graph.
+#[derive(Debug)]
+pub struct Engine {
+    slots: Slots,
+    table: BlockTable,
+    mode: Mode,
+    now: Instant,
+    rng: Rng,
+    timers: Timers,
+    /// Inline: a stack, the next at the end.
+    stack: Vec<Work>,
+    /// Queued: one queue a block, and who is next.
+    queues: Vec<VecDeque<Work>>,
+    queued_frames: Vec<usize>,
+    turn: VecDeque<BlockId>,
+    outgoing: Vec<Outgoing>,
+    alerts: VecDeque<Alert>,
+    alerts_lost: u64,
+    outbox: Outbox,
+    spare: Vec<Vector>,
+    fresh: Vec<Work>,
+}
+
+impl Engine {
+    /// An engine with an empty graph that can make the blocks of `table`.
+    pub fn new(mode: Mode, table: BlockTable, rng: Rng) -> Engine {
+        Engine {
+            slots: Slots::default(),
+            table,
+            mode,
+            now: Instant::ZERO,
+            rng,
+            timers: Timers::default(),
+            stack: Vec::new(),
+            queues: Vec::new(),
+            queued_frames: Vec::new(),
+            turn: VecDeque::new(),
+            outgoing: Vec::new(),
+            alerts: VecDeque::new(),
+            alerts_lost: 0,
+            outbox: Outbox::default(),
+            spare: Vec::new(),
+            fresh: Vec::new(),
+        }
+    }
+
+    /// The running graph.
+    pub fn graph(&self) -> &Slots {
+        &self.slots
+    }
+    /// The kinds of block it can make.
+    pub fn kinds(&self) -> &BlockTable {
+        &self.table
+    }
+    /// The time of the last call.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+    /// When [`Engine::run`] should be called next, if nothing else happens.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+    /// Frames that left the graph since the last call, in order.
+    pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+    /// Has anything left the graph?
+    pub fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+    /// Alerts since the last call, in order.
+    pub fn take_alerts(&mut self) -> Vec<Alert> {
+        self.alerts.drain(..).collect()
+    }
+    /// Alerts that nobody fetched in time.
+    pub fn alerts_lost(&self) -> u64 {
+        self.alerts_lost
+    }
+
+    /// Puts frames into a block's input and runs everything that follows.
+    pub fn inject(&mut self, now: Instant, block: BlockId, port: InPort, frames: impl IntoIterator<Item = Frame>) {
+        self.advance(now);
+        let mut vector = self.spare.pop().unwrap_or_default();
+        for frame in frames {
+            vector.push(frame);
+            if vector.len() == VECTOR_FRAMES_MAX {
+                let full = std::mem::replace(&mut vector, self.spare.pop().unwrap_or_default());
+                self.work(Work { block, depth: 0, item: Item::Frames(port, full) });
+                self.drain();
+            }
+        }
+        if !vector.is_empty() {
+            self.work(Work { block, depth: 0, item: Item::Frames(port, vector) });
+            self.drain();
+        }
+    }
+
+    /// Fires the timers that are due and runs everything that follows.
+    pub fn run(&mut self, now: Instant) {
+        self.advance(now);
+        self.drain();
+        for _ in 0..TIMERS_PER_RUN {
+            let Some((block, token)) = self.timers.pop(self.now) else { return };
+            self.call(block, 0, |block, cx| block.timer(token, cx));
+            self.drain();
+        }
+    }
+
+    /// Calls into one block, then runs everything that follows. `None`: there is no such block.
+    pub fn with<R>(&mut self, now: Instant, block: BlockId, f: impl FnOnce(&mut dyn Block, &mut Context<'_>) -> R) -> Option<R> {
+        self.advance(now);
+        let mut result = None;
+        self.call(block, 0, |block, cx| result = Some(f(block, cx)));
+        self.drain();
+        result
+    }
+
+    /// Reports that a frame has left the world's side, and runs what follows.
+    pub fn completed(&mut self, now: Instant, completion: Completion) {
+        self.advance(now);
+        let Completion { block, token, bytes } = completion;
+        self.work(Work { block, depth: 0, item: Item::Completed(token, bytes) });
+        self.drain();
+    }
+
+    /// Answers a control message. Every message gets exactly one reply.
+    pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
+        self.advance(now);
+        let result = self.operate(&message.op);
+        self.drain();
+        Reply { serial: message.serial, result }
+    }
+
+    /// Checks a change without making it.
+    pub fn prepare(&mut self, ops: &[Op]) -> Result<Plan, ControlError> {
+        transaction::prepare(&self.slots, &self.table, ops, self.now, &mut self.rng)
+    }
+
+    /// Makes a change that was prepared, at a frame boundary. Returns what changed.
+    pub fn commit(&mut self, plan: Plan) -> Vec<String> {
+        let done = transaction::commit(&mut self.slots, plan);
+        for id in done.replaced {
+            self.timers.cancel_all(id);
+        }
+        self.queues.resize_with(self.slots.slots.len(), VecDeque::new);
+        self.queued_frames.resize(self.slots.slots.len(), 0);
+        for (id, name, value) in done.sets {
+            self.call(id, 0, |block, cx| block.set(&name, value, cx));
+        }
+        for id in done.started {
+            self.call(id, 0, |block, cx| block.started(cx));
+        }
+        self.drain();
+        done.summary
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    fn operate(&mut self, op: &Op) -> Result<Value, ControlError> {
+        match op {
+            Op::Get { target, name } => self.get(target, name.as_deref()),
+            Op::Exec { target, procedure, arguments } => self.exec(target, procedure, arguments),
+            Op::Subscribe { target, .. } => self.select(target).map(|ids| ids.iter().map(|id| Value::from(self.slots.name(*id))).collect()),
+            Op::List(table) => Ok(self.list(*table)),
+            Op::Show(show) => Ok(self.show(*show)),
+            change => {
+                let plan = self.prepare(std::slice::from_ref(change))?;
+                Ok(self.commit(plan).into())
+            }
+        }
+    }
+
+    /// Expands a selector to blocks, once.
+    fn select(&self, target: &Selector) -> Result<Vec<BlockId>, ControlError> {
+        let found: Vec<BlockId> = self.slots.names.iter().filter(|(name, _)| target.matches(name, None)).map(|(_, id)| *id).collect();
+        match (found.is_empty(), target) {
+            (false, _) => Ok(found),
+            (true, Selector::Name(name)) => {
+                Err(ControlError::NoBlock { name: name.clone(), known: self.slots.names.keys().cloned().collect::<Vec<_>>().join(", ") })
+            }
+            (true, other) => Err(ControlError::NoMatch { selector: other.to_string() }),
+        }
+    }
+
+    fn get(&self, target: &Selector, name: Option<&str>) -> Result<Value, ControlError> {
+        let mut out = serde_json::Map::new();
+        for id in self.select(target)? {
+            let (Some(kind), Some(block)) = (self.slots.kind(id), self.slots.block(id)) else { continue };
+            let value = match name {
+                None => self.parameters(id),
+                Some(name) => {
+                    let value = block.get(name, self.now).ok_or_else(|| parameter::no_parameter(self.slots.name(id), kind, name))?;
+                    kind.parameter(name).map_or(value.clone(), |row| parameter::show(row, value))
+                }
+            };
+            out.insert(self.slots.name(id).to_owned(), value);
+        }
+        Ok(out.into())
+    }
+
+    fn parameters(&self, id: BlockId) -> Value {
+        let (Some(kind), Some(block)) = (self.slots.kind(id), self.slots.block(id)) else { return Value::Null };
+        let rows =
+            kind.parameters.iter().filter_map(|row| Some((row.name.to_owned(), parameter::show(row, block.get(row.name, self.now)?))));
+        rows.collect::<serde_json::Map<_, _>>().into()
+    }
+
+    fn exec(&mut self, target: &Selector, procedure: &str, arguments: &Value) -> Result<Value, ControlError> {
+        let ids = self.select(target)?;
+        let mut out = serde_json::Map::new();
+        for id in ids {
+            let mut result = Ok(Value::Null);
+            self.call(id, 0, |block, cx| result = block.exec(procedure, arguments, cx));
+            self.drain();
+            out.insert(self.slots.name(id).to_owned(), result?);
+        }
+        Ok(out.into())
+    }
+
+    fn list(&self, table: crate::table::Table) -> Value {
+        let answer =
+            self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map(|block| block.query(&Query::List(table), self.now));
+        match answer {
+            Some(Answer::List(rows)) => rows.into(),
+            _ => Value::Array(Vec::new()),
+        }
+    }
+
+    fn show(&self, show: Show) -> Value {
+        let names = |id: BlockId| self.slots.name(id).to_owned();
+        match show {
+            Show::Blocks => self.slots.ids().filter_map(|id| {
+                let kind = self.slots.kind(id)?;
+                Some(serde_json::json!({"name": names(id), "kind": kind.name, "frames": self.slots.frames_in(id), "parameters": self.parameters(id)}))
+            }).collect(),
+            Show::Edges => self.slots.edges().filter_map(|(from, out, to, input)| {
+                let (out, input) = (self.slots.kind(from)?.outputs.get(usize::from(out.0))?, self.slots.kind(to)?.inputs.get(usize::from(input.0))?);
+                Some(serde_json::json!({"from": names(from), "output": out.name, "to": names(to), "input": input.name, "carries": out.carries}))
+            }).collect(),
+            Show::Counters => self.slots.ids().filter_map(|id| {
+                let (kind, block) = (self.slots.kind(id)?, self.slots.block(id)?);
+                let rows: serde_json::Map<_, _> = kind.counters.iter().zip(block.counters()).map(|(row, value)| (row.name.to_owned(), (*value).into())).collect();
+                Some(serde_json::json!({"block": names(id), "frames": self.slots.frames_in(id), "counters": rows}))
+            }).collect(),
+            Show::Drops => self.slots.ids().flat_map(|id| {
+                let name = names(id);
+                self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
+            }).collect(),
+        }
+    }
+
+    /// Hands a piece of work to the engine's order.
+    fn work(&mut self, work: Work) {
+        match self.mode {
+            Mode::Inline => self.stack.push(work),
+            Mode::Queued => self.enqueue(work),
+        }
+    }
+
+    fn enqueue(&mut self, work: Work) {
+        let index = work.block.0 as usize;
+        let frames = match &work.item {
+            Item::Frames(_, vector) => vector.len(),
+            _ => 0,
+        };
+        let Some(queue) = self.queues.get_mut(index) else { return };
+        if frames > 0 && self.queued_frames[index] + frames > QUEUE_FRAMES_MAX {
+            self.drop_work(work, Reason::QueueFull);
+            return;
+        }
+        if queue.is_empty() {
+            self.turn.push_back(work.block);
+        }
+        self.queued_frames[index] += frames;
+        queue.push_back(work);
+    }
+
+    fn drain(&mut self) {
+        self.flush();
+        match self.mode {
+            Mode::Inline => {
+                while let Some(work) = self.stack.pop() {
+                    self.step(work);
+                }
+            }
+            Mode::Queued => {
+                while let Some(block) = self.turn.pop_front() {
+                    let index = block.0 as usize;
+                    let mut batch = std::mem::take(&mut self.queues[index]);
+                    self.queued_frames[index] = 0;
+                    while let Some(work) = batch.pop_front() {
+                        self.step(work);
+                    }
+                    if self.queues[index].is_empty() {
+                        self.queues[index] = batch;
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, work: Work) {
+        if work.depth > DEPTH_MAX {
+            self.drop_work(work, Reason::Loop);
+            return self.flush();
+        }
+        let (id, depth) = (work.block, work.depth);
+        match work.item {
+            Item::Frames(port, vector) => self.step_frames(id, depth, port, vector),
+            Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
+            Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),
+            Item::Changed(table) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+        }
+    }
+
+    fn drop_work(&mut self, work: Work, reason: Reason) {
+        let Item::Frames(_, mut vector) = work.item else { return };
+        let frames = vector.len() as u64;
+        if let Some(slot) = self.slots.slot_mut(work.block) {
+            slot.drops[reason as usize] += frames;
+        }
+        for mut frame in vector.drain() {
+            self.finish(&mut frame);
+        }
+        self.spare.push(vector);
+    }
+
+    /// A frame has come to its end inside the graph: its sender hears of it.
+    fn finish(&mut self, frame: &mut Frame) {
+        if let Some(Completion { block, token, bytes }) = frame.take_completion() {
+            self.fresh.push(Work { block, depth: 0, item: Item::Completed(token, bytes) });
+        }
+    }
+
+    fn step_frames(&mut self, id: BlockId, depth: u16, port: InPort, mut vector: Vector) {
+        let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| {
+            slot.frames_in += vector.len() as u64;
+            slot.block.take()
+        }) else {
+            return self.drop_work(Work { block: id, depth, item: Item::Frames(port, vector) }, Reason::BlockGone);
+        };
+        let mut out = std::mem::take(&mut self.outbox);
+        vector.set_all(Verdict::Consumed);
+        {
+            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut out, slots: &self.slots };
+            block.process(port, &mut vector, &mut cx);
+        }
+        if let Some(slot) = self.slots.slot_mut(id) {
+            slot.block = Some(block);
+        }
+        self.collect(id, depth, &mut out);
+        self.outbox = out;
+        self.distribute(id, depth, vector);
+        self.flush();
+    }
+
+    fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
+        let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
+        let mut out = std::mem::take(&mut self.outbox);
+        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut out, slots: &self.slots });
+        if let Some(slot) = self.slots.slot_mut(id) {
+            slot.block = Some(block);
+        }
+        self.collect(id, depth, &mut out);
+        self.outbox = out;
+        self.flush();
+    }
+
+    /// What a block gave out becomes work, in order: frames, then messages, then the rest.
+    fn collect(&mut self, id: BlockId, depth: u16, out: &mut Outbox) {
+        for (token, at) in out.timers.drain(..) {
+            match at {
+                Some(at) => self.timers.set(id, token, at),
+                None => self.timers.cancel(id, token),
+            }
+        }
+        let mut open: Option<(OutPort, Vector)> = None;
+        for (port, frame) in out.frames.drain(..) {
+            if let Some((current, vector)) = &mut open {
+                if *current == port && vector.len() < VECTOR_FRAMES_MAX {
+                    vector.push(frame);
+                    continue;
+                }
+                let vector = std::mem::take(vector);
+                self.forward(id, depth, *current, vector);
+            }
+            let mut vector = self.spare.pop().unwrap_or_default();
+            vector.push(frame);
+            open = Some((port, vector));
+        }
+        if let Some((port, vector)) = open {
+            self.forward(id, depth, port, vector);
+        }
+        for (port, message) in out.messages.drain(..) {
+            if let Some((block, input)) = self.slots.edge(id, port) {
+                self.fresh.push(Work { block, depth: depth + 1, item: Item::Message(input, message) });
+            }
+        }
+        for (reason, completion) in out.drops.drain(..) {
+            if let Some(slot) = self.slots.slot_mut(id) {
+                slot.drops[reason as usize] += 1;
+            }
+            out.completions.extend(completion);
+        }
+        for Completion { block, token, bytes } in out.completions.drain(..) {
+            self.fresh.push(Work { block, depth: depth + 1, item: Item::Completed(token, bytes) });
+        }
+        for table in out.changed.drain(..) {
+            let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();
+            for block in others {
+                self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table) });
+            }
+        }
+        for (name, value) in out.alerts.drain(..) {
+            if self.alerts.len() == ALERTS_MAX {
+                self.alerts.pop_front();
+                self.alerts_lost += 1;
+            }
+            self.alerts.push_back(Alert { at: self.now, block: self.slots.name(id).to_owned(), name, value });
+        }
+    }
+
+    /// Sends the frames of a vector where their verdicts say; a vector with one verdict travels whole.
+    fn distribute(&mut self, id: BlockId, depth: u16, mut vector: Vector) {
+        match vector.uniform() {
+            Some(Verdict::Forward(port)) if !vector.is_empty() => return self.forward(id, depth, port, vector),
+            Some(Verdict::Drop(reason)) => return self.drop_work(Work { block: id, depth, item: Item::Frames(InPort(0), vector) }, reason),
+            _ => {}
+        }
+        let mut parts: Vec<(OutPort, Vector)> = Vec::new();
+        for index in 0..vector.len() {
+            let verdict = vector.verdict(index);
+            let Some(mut frame) = vector.take(index) else { continue };
+            match verdict {
+                Verdict::Forward(port) => match parts.iter_mut().find(|(of, _)| *of == port) {
+                    Some((_, part)) => part.push(frame),
+                    None => {
+                        let mut part = self.spare.pop().unwrap_or_default();
+                        part.push(frame);
+                        parts.push((port, part));
+                    }
+                },
+                Verdict::Consumed => self.finish(&mut frame),
+                Verdict::Drop(reason) => {
+                    if let Some(slot) = self.slots.slot_mut(id) {
+                        slot.drops[reason as usize] += 1;
+                    }
+                    self.finish(&mut frame);
+                }
+            }
+        }
+        drop(vector.drain());
+        self.spare.push(vector);
+        for (port, part) in parts {
+            self.forward(id, depth, port, part);
+        }
+    }
+
+    fn forward(&mut self, id: BlockId, depth: u16, port: OutPort, mut vector: Vector) {
+        if let Some((block, input)) = self.slots.edge(id, port) {
+            self.fresh.push(Work { block, depth: depth + 1, item: Item::Frames(input, vector) });
+            return;
+        }
+        let outside = self.slots.kind(id).and_then(|kind| kind.outputs.get(usize::from(port.0))).is_some_and(|port| port.outside);
+        if outside {
+            self.outgoing.extend(vector.drain().map(|frame| Outgoing { block: id, port, frame }));
+            self.spare.push(vector);
+            return;
+        }
+        self.drop_work(Work { block: id, depth, item: Item::Frames(InPort(0), vector) }, Reason::NotBound);
+    }
+
+    /// Fresh work joins the order. The stack gets it reversed, so that it comes out in the order it was made.
+    fn flush(&mut self) {
+        match self.mode {
+            Mode::Inline => self.stack.extend(self.fresh.drain(..).rev()),
+            Mode::Queued => {
+                let mut fresh = std::mem::take(&mut self.fresh);
+                for work in fresh.drain(..) {
+                    self.enqueue(work);
+                }
+                fresh.append(&mut self.fresh);
+                self.fresh = fresh;
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The pure machinery of a weft node: frames, blocks, the graph and its engines, control messages and transactions, timers, randomness,
+//! counters, drop reasons, selectors, the types of a node's tables, and exported state.
+//!
+//! Nothing here owns a clock, a thread, a descriptor or a random source: time, frames and calls come in as arguments, frames and events go
+//! out as results. That is why the same code runs in real time, in virtual time, in a test and in a debugger. The alternative, an
+//! `async` runtime with tasks per connection, was rejected: its scheduler would own the order of things, which has to belong to the world.
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod context;
+pub mod control;
+pub mod engine;
+pub mod frame;
+pub mod graph;
+pub mod map;
+pub mod offload;
+pub mod parameter;
+pub mod reason;
+pub mod rng;
+pub mod selector;
+pub mod state;
+pub mod stream;
+pub mod table;
+pub mod time;
+pub mod timer;
+pub mod transaction;
+pub mod vector;
+
+pub use block::{Block, BlockId, BlockRow, Carries, Config, Counter, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port};
+pub use bytes::Bytes;
+pub use context::Context;
+pub use control::{ControlError, End, Message, Op, Reply, Show, Value};
+pub use engine::{Engine, Mode};
+pub use frame::{Checksum, Completion, Direction, Frame, Gso, GsoKind, IcmpError, IcmpErrorKind, InterfaceIndex, Meta, Tail};
+pub use graph::BlockTable;
+pub use map::{KeyedHasher, Map};
+pub use reason::Reason;
+pub use rng::Rng;
+pub use selector::Selector;
+pub use state::{State, StateError};
+pub use stream::{CallId, DataFlags, FlowId, StreamCall, StreamError, StreamEvent, StreamInfo, StreamMessage, StreamOption, StreamOptions};
+pub use table::{Answer, Query, Table};
+pub use time::{Duration, Instant};
+pub use vector::{Vector, Verdict};

@@ -1,0 +1,79 @@
+//! Why a frame was dropped: one row a reason, with the sentence a person reads in `weft show drops`.
+
+/// Declares the reasons once: name in Rust, name for people, text.
+macro_rules! reasons {
+    ($($variant:ident $name:literal $text:literal),+ $(,)?) => {
+        /// Why a frame was dropped.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+        #[repr(u8)]
+        pub enum Reason { $(#[doc = $text] $variant),+ }
+
+        impl Reason {
+            /// Every reason, in the order of their numbers.
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
+            /// How many reasons there are.
+            pub const COUNT: usize = Reason::ALL.len();
+            /// Short name, as in `--json`.
+            pub const fn name(self) -> &'static str { match self { $(Reason::$variant => $name),+ } }
+            /// What happened, for a person.
+            pub const fn text(self) -> &'static str { match self { $(Reason::$variant => $text),+ } }
+        }
+    };
+}
+
+reasons! {
+    NotBound "not-bound" "the output port has no edge",
+    BlockGone "block-gone" "the block was deleted while the frame waited for it",
+    Loop "loop" "the frame visited more blocks than the limit allows: the graph loops",
+    QueueFull "queue-full" "the queue in front of the block was full",
+    Refused "refused" "the block does not take frames on this port",
+    Truncated "truncated" "fewer bytes than the header says",
+    BadVersion "bad-version" "wrong IP version",
+    BadHeaderLength "bad-header-length" "header length out of range",
+    BadTotalLength "bad-total-length" "length field disagrees with the frame",
+    BadChecksum "bad-checksum" "checksum does not match",
+    BadOption "bad-option" "malformed option",
+    BadPacket "bad-packet" "malformed in another way",
+    NotForUs "not-for-us" "destination address is not this node's, and it does not forward",
+    OtherHost "other-host" "link-layer destination is another host",
+    UnknownEtherType "unknown-ether-type" "no block takes this EtherType",
+    UnknownProtocol "unknown-protocol" "no block takes this IP protocol",
+    UnknownInterface "unknown-interface" "no such interface, or it has no backend",
+    InterfaceDown "interface-down" "the interface is down",
+    NoRoute "no-route" "no route to the destination",
+    NoPort "no-port" "no socket on the destination port",
+    TtlExceeded "ttl-exceeded" "time to live ran out",
+    TooBig "too-big" "larger than the MTU and must not be fragmented",
+    FragmentUnsupported "fragment" "fragment of a packet that cannot be reassembled here",
+    NeighbourPendingFull "neighbour-pending-full" "too many packets wait for this neighbour's address",
+    NeighbourFailed "neighbour-failed" "the neighbour did not answer address resolution",
+    MartianSource "martian-source" "source address that no host may have",
+    RateLimited "rate-limited" "over the rate limit for such answers",
+    SocketBufferFull "socket-buffer-full" "the socket's receive buffer is full",
+    ListenOverflow "listen-overflow" "the listener's accept queue is full",
+    SynQueueFull "syn-queue-full" "too many half-open connections",
+    NoConnection "no-connection" "segment for no connection or listener",
+    TcpUnacceptable "tcp-unacceptable" "segment outside the receive window",
+    TcpPaws "tcp-paws" "timestamp older than the last one: PAWS",
+    TcpOldAck "tcp-old-ack" "acknowledgment of old or unsent data",
+    TcpOutOfOrderFull "tcp-out-of-order-full" "no room to keep out-of-order data",
+    TcpInvalidState "tcp-invalid-state" "segment that makes no sense in the connection's state",
+    TableFull "table-full" "a bounded table had no room",
+    Filtered "filtered" "a filter said no",
+    Impaired "impaired" "an impairment block lost it on purpose",
+    Stopped "stopped" "the stack is going down",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_numbers_are_positions() {
+        for (index, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert_eq!(Reason::ALL.iter().filter(|other| other.name() == reason.name()).count(), 1, "{}", reason.name());
+            assert!(!reason.text().is_empty());
+        }
+    }
+}

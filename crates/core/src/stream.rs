@@ -1,0 +1,366 @@
+//! What sockets and a stream transport say to each other: Call and Reply, Data, Credit, Event.
+//!
+//! Sockets own buffers, options and readiness; the transport (tcp, later mptcp between the two) owns sequence space.
+//!
+//! **Credit, downward** (transport → sockets): bytes of send buffer that are free. It starts with [`StreamEvent::Established`] (the
+//! first `Credit` follows at once), is returned as bytes are acknowledged, and grows when the transport auto-tunes the send buffer.
+//! Sockets never send more `Data` than their credit.
+//! **Credit, upward** (sockets → transport): bytes that the program has taken. The transport's receive window is the receive buffer less
+//! what it delivered and has no credit for.
+//!
+//! **Life of a flow.** `Connect` or `Listen` (id chosen by sockets) or `Accepted` (id chosen by tcp, top bit set) opens it. Sockets end it by
+//! `Close` or `Abort`, after which they send nothing more for it; the transport ends it by `Released`, after which the id and the local
+//! port may be used again. `Released` is the last message of every flow that was opened, on every path. Between `Close` and `Released` the
+//! flow may live on in FIN-WAIT, LAST-ACK or TIME-WAIT; [`StreamEvent::TimeWait`] tells when only TIME-WAIT is left.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A flow between sockets and a transport: a connection or a listener.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct FlowId(pub u64);
+
+impl FlowId {
+    /// Set in ids that the transport chose (accepted connections).
+    pub const ACCEPTED: u64 = 1 << 63;
+}
+
+/// Ties a [`StreamMessage::Reply`] to its call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct CallId(pub u64);
+
+/// One message on a stream port.
+#[derive(Clone, Debug)]
+pub enum StreamMessage {
+    /// Sockets ask.
+    Call {
+        /// Comes back in the reply.
+        id: CallId,
+        /// Which flow.
+        flow: FlowId,
+        /// What is asked.
+        op: StreamCall,
+    },
+    /// The transport answers: accepted or refused. Connecting itself is reported by events.
+    Reply {
+        /// The call's.
+        id: CallId,
+        /// Which flow.
+        flow: FlowId,
+        /// Accepted, or why not.
+        result: Result<(), StreamError>,
+    },
+    /// Bytes of the stream, in order, in either direction. Passed by reference.
+    Data {
+        /// Which flow.
+        flow: FlowId,
+        /// The bytes.
+        bytes: Bytes,
+        /// How they are to be treated.
+        flags: DataFlags,
+    },
+    /// See the module's text.
+    Credit {
+        /// Which flow.
+        flow: FlowId,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Something happened to a flow.
+    Event {
+        /// Which flow.
+        flow: FlowId,
+        /// What.
+        event: StreamEvent,
+    },
+}
+
+/// How a piece of data is to be treated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DataFlags {
+    /// More follows at once: do not send a partial segment yet (MSG_MORE).
+    pub more: bool,
+    /// The last byte is urgent (MSG_OOB; RFC 6093: the urgent pointer names the byte after it).
+    pub urgent: bool,
+}
+
+/// What sockets ask of a transport.
+#[derive(Clone, Debug)]
+pub enum StreamCall {
+    /// Open a connection. Outcome: `Established` or `Failed`.
+    Connect {
+        /// Address and port to use; both already chosen by sockets.
+        local: SocketAddr,
+        /// Whom to connect to.
+        remote: SocketAddr,
+        /// All options as they stand.
+        options: Box<StreamOptions>,
+    },
+    /// Accept connections from now on. Outcome: the reply; then `Accepted` per connection.
+    Listen {
+        /// Address (may be unspecified) and port.
+        local: SocketAddr,
+        /// Serves IPv4-mapped peers too (IPv6 sockets without IPV6_V6ONLY).
+        dual_stack: bool,
+        /// Most connections that wait to be accepted.
+        backlog: u32,
+        /// Options that accepted connections inherit.
+        options: Box<StreamOptions>,
+    },
+    /// The program took (or sockets closed) this many accepted connections of a listener: there is room again.
+    Took {
+        /// How many.
+        connections: u32,
+    },
+    /// No more data will follow: send FIN after what is queued (shutdown(SHUT_WR)).
+    ShutdownWrite,
+    /// The program will not read any more (shutdown(SHUT_RD)): keep acknowledging, discard.
+    ShutdownRead,
+    /// The program let go of the socket. Unread data was left behind or not: with it, RST instead of FIN (RFC 2525 §2.17).
+    Close {
+        /// Unread data was thrown away.
+        unread: bool,
+        /// SO_LINGER on: time until the connection is reset when not all is acknowledged; zero: reset at once.
+        linger: Option<Duration>,
+    },
+    /// Reset now (connect(AF_UNSPEC), crash of the program's world).
+    Abort,
+    /// Change one option.
+    Set(StreamOption),
+}
+
+/// What happens to a flow, as told by the transport.
+#[derive(Clone, Debug)]
+pub enum StreamEvent {
+    /// The connection is established (active side).
+    Established {
+        /// Local address.
+        local: SocketAddr,
+        /// Remote address.
+        remote: SocketAddr,
+    },
+    /// A listener has a new established connection. Counted against the backlog until `Took`.
+    Accepted {
+        /// The new flow.
+        child: FlowId,
+        /// Its local address.
+        local: SocketAddr,
+        /// Its remote address.
+        remote: SocketAddr,
+    },
+    /// The peer has sent FIN; all data before it was delivered.
+    HalfClosed,
+    /// Connecting failed, or the connection is gone by reset or timeout. The program gets the error once.
+    Failed(StreamError),
+    /// An error that does not end the connection (ICMP): reported where the program asked for it (IP_RECVERR), or as SO_ERROR on failure.
+    Soft(StreamError),
+    /// The peer sent urgent data: the urgent byte is `ahead` bytes after what was delivered so far.
+    Urgent {
+        /// Bytes until the urgent byte; 0: the next one.
+        ahead: u32,
+    },
+    /// All data and the FIN were acknowledged (lingering close ends).
+    SendQueueEmpty,
+    /// Only TIME-WAIT is left of the flow.
+    TimeWait,
+    /// Nothing is left of the flow; its id and port are free.
+    Released,
+}
+
+/// Why a stream failed. Turned into errno in one place: `weft_socket::errno`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum StreamError {
+    /// RST in answer to our SYN.
+    #[error("connection refused")]
+    Refused,
+    /// RST on an established connection.
+    #[error("connection reset by peer")]
+    Reset,
+    /// RST after our FIN, or writing after RST.
+    #[error("broken pipe")]
+    BrokenPipe,
+    /// Retransmissions, keepalive or user timeout ran out.
+    #[error("timed out")]
+    TimedOut,
+    /// No route.
+    #[error("network unreachable")]
+    NetUnreachable,
+    /// The host does not answer address resolution, or a router says so.
+    #[error("host unreachable")]
+    HostUnreachable,
+    /// Protocol unreachable.
+    #[error("protocol unreachable")]
+    ProtocolUnreachable,
+    /// Administratively prohibited.
+    #[error("prohibited")]
+    Prohibited,
+    /// The packet was too big for the path.
+    #[error("message too long")]
+    MessageSize,
+    /// The four-tuple is in use.
+    #[error("address in use")]
+    AddressInUse,
+    /// The local address is not ours.
+    #[error("address not available")]
+    AddressNotAvailable,
+    /// A table is full.
+    #[error("no buffer space")]
+    NoBuffers,
+    /// The flow does not exist (any more) or is not in a state for this.
+    #[error("not connected")]
+    NotConnected,
+    /// The option's value is out of range.
+    #[error("invalid argument")]
+    Invalid,
+    /// No such congestion control or other named thing.
+    #[error("no such entry")]
+    NoEntry,
+    /// The stack is going down.
+    #[error("network down")]
+    NetworkDown,
+}
+
+/// Declares the options once: as a struct of all (for Connect and Listen) and as an enum of one (for Set).
+macro_rules! stream_options {
+    ($($(#[$doc:meta])+ $field:ident $variant:ident : $type:ty = $default:expr),+ $(,)?) => {
+        /// Options of a stream socket that its transport acts on.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        pub struct StreamOptions { $($(#[$doc])+ pub $field: $type),+ }
+        /// One option.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        pub enum StreamOption { $($(#[$doc])+ $variant($type)),+ }
+        impl Default for StreamOptions {
+            fn default() -> StreamOptions { StreamOptions { $($field: $default),+ } }
+        }
+        impl StreamOptions {
+            /// Applies one option.
+            pub fn apply(&mut self, option: StreamOption) {
+                match option { $(StreamOption::$variant(value) => self.$field = value),+ }
+            }
+        }
+    };
+}
+
+stream_options! {
+    /// TCP_NODELAY.
+    nodelay Nodelay: bool = false,
+    /// TCP_CORK.
+    cork Cork: bool = false,
+    /// TCP_QUICKACK: Some(true) now, Some(false) leaves quick-ack mode; None: the transport decides.
+    quickack Quickack: Option<bool> = None,
+    /// SO_KEEPALIVE.
+    keepalive Keepalive: bool = false,
+    /// TCP_KEEPIDLE.
+    keepalive_idle KeepaliveIdle: Option<Duration> = None,
+    /// TCP_KEEPINTVL.
+    keepalive_interval KeepaliveInterval: Option<Duration> = None,
+    /// TCP_KEEPCNT.
+    keepalive_probes KeepaliveProbes: Option<u32> = None,
+    /// TCP_USER_TIMEOUT.
+    user_timeout UserTimeout: Option<Duration> = None,
+    /// TCP_SYNCNT.
+    syn_retries SynRetries: Option<u32> = None,
+    /// TCP_MAXSEG, bytes; 0: none.
+    mss_max MssMax: u32 = 0,
+    /// TCP_WINDOW_CLAMP, bytes; 0: none.
+    window_clamp WindowClamp: u32 = 0,
+    /// TCP_CONGESTION; none: the node's default.
+    congestion Congestion: Option<String> = None,
+    /// TCP_LINGER2: time in FIN-WAIT-2 without a program; None: the node's default.
+    fin_wait_2 FinWait2: Option<Duration> = None,
+    /// TCP_DEFER_ACCEPT: wait this long for data before a connection counts as accepted; zero: off.
+    defer_accept DeferAccept: Duration = Duration::ZERO,
+    /// TCP_NOTSENT_LOWAT, bytes; u32::MAX: off.
+    unsent_low_water UnsentLowWater: u32 = u32::MAX,
+    /// SO_SNDBUF as set (Linux's doubled value), bytes; None: auto-tuned.
+    send_buffer SendBuffer: Option<u32> = None,
+    /// SO_RCVBUF as set (Linux's doubled value), bytes; None: auto-tuned.
+    receive_buffer ReceiveBuffer: Option<u32> = None,
+    /// SO_MAX_PACING_RATE, bytes per second; u64::MAX: none.
+    pacing_rate_max PacingRateMax: u64 = u64::MAX,
+    /// IP_TOS or IPV6_TCLASS.
+    tos Tos: u8 = 0,
+    /// IP_TTL or IPV6_UNICAST_HOPS; 0: the node's default.
+    ttl Ttl: u8 = 0,
+    /// SO_MARK.
+    mark Mark: u32 = 0,
+    /// SO_BINDTODEVICE; 0: none.
+    interface Interface: u32 = 0,
+    /// SO_OOBINLINE: urgent data stays in the stream.
+    urgent_inline UrgentInline: bool = false,
+    /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.
+    mtu_discover MtuDiscover: u8 = 1,
+}
+
+/// What TCP_INFO and `ss -i` report (fields and units of Linux's `struct tcp_info`; cwnd in segments).
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)] // the field names are those of linux/tcp.h without the tcpi_ prefix
+pub struct StreamInfo {
+    pub state: u8,
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub probes: u8,
+    pub backoff: u8,
+    pub options: u8,
+    pub snd_wscale: u8,
+    pub rcv_wscale: u8,
+    pub delivery_rate_app_limited: bool,
+    pub rto_us: u32,
+    pub ato_us: u32,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub last_data_sent_ms: u32,
+    pub last_data_recv_ms: u32,
+    pub last_ack_recv_ms: u32,
+    pub pmtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt_us: u32,
+    pub rttvar_us: u32,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
+    pub rcv_rtt_us: u32,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub notsent_bytes: u32,
+    pub min_rtt_us: u32,
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
+    pub delivery_rate: u64,
+    pub busy_time_us: u64,
+    pub rwnd_limited_us: u64,
+    pub sndbuf_limited_us: u64,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub total_rto: u32,
+    pub total_rto_recoveries: u32,
+    pub total_rto_time_ms: u32,
+    /// Unread bytes held for the program plus those held out of order (SIOCINQ's side).
+    pub receive_queue_bytes: u32,
+    /// Bytes sent and not acknowledged, plus unsent (SIOCOUTQ).
+    pub send_queue_bytes: u32,
+    /// Congestion control's name.
+    pub congestion: String,
+    /// MSS that the peer announced in its SYN.
+    pub user_mss: u32,
+}

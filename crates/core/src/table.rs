@@ -1,0 +1,255 @@
+//! The types of a node's tables, and the questions that blocks ask of their owners.
+//!
+//! Each table has one owner block (`Kind::owns`); everyone else asks it with a [`Query`] through `Context::ask`.
+
+use crate::frame::InterfaceIndex;
+use crate::stream::{FlowId, StreamInfo};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use weft_wire::ethernet::Mac;
+
+/// Address family of a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The family of an address.
+    pub const fn of(address: IpAddr) -> Family {
+        match address {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        }
+    }
+}
+
+/// The tables of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Table {
+    /// Network devices.
+    Interfaces,
+    /// Addresses of interfaces.
+    Addresses(Family),
+    /// Routes.
+    Routes(Family),
+    /// Link-layer addresses of neighbours.
+    Neighbours(Family),
+    /// Sockets, as programs see them.
+    Sockets,
+    /// Connections of the stream transport.
+    Flows,
+}
+
+/// A network device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its number.
+    pub index: InterfaceIndex,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// Link-layer address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Ethernet framing; otherwise raw IP, or loopback.
+    pub link: LinkType,
+    /// Interface group (u32, 0 by default).
+    pub group: u32,
+    /// Largest GSO frame that the backend takes, bytes of payload; 0: none.
+    pub gso_max_bytes: u32,
+    /// The backend completes transport checksums.
+    pub checksum_offload: bool,
+    /// Backend URL, as in the stack file.
+    pub backend: String,
+}
+
+/// Framing below IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkType {
+    /// The node's own loopback.
+    Loopback,
+    /// Ethernet II.
+    Ethernet,
+    /// IP packets without a link-layer header.
+    Raw,
+}
+
+impl Interface {
+    /// The link-layer address as the wire's type.
+    pub fn mac(&self) -> Mac {
+        Mac(self.mac)
+    }
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Address {
+    /// Which interface.
+    pub interface: InterfaceIndex,
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of the on-link prefix.
+    pub prefix_bits: u8,
+}
+
+/// A route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Route {
+    /// Destination prefix.
+    pub destination: IpAddr,
+    /// Its length in bits.
+    pub prefix_bits: u8,
+    /// Next hop; none: on the link.
+    pub gateway: Option<IpAddr>,
+    /// Where it leaves.
+    pub interface: InterfaceIndex,
+    /// Source address to prefer.
+    pub source: Option<IpAddr>,
+    /// Among equal prefixes the lowest wins.
+    pub metric: u32,
+    /// Path MTU that the route fixes, bytes.
+    pub mtu: Option<u32>,
+    /// What the route does.
+    pub kind: RouteKind,
+}
+
+/// What a route does with a packet (rtnetlink RTN_*).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteKind {
+    /// Sends it on.
+    Unicast,
+    /// Delivers it here.
+    Local,
+    /// Sends it to every host of the link.
+    Broadcast,
+    /// Sends it to a multicast group.
+    Multicast,
+    /// Drops it without a word.
+    Blackhole,
+    /// Drops it and says host unreachable.
+    Unreachable,
+    /// Drops it and says prohibited.
+    Prohibit,
+}
+
+/// A neighbour and what is known of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Which interface.
+    pub interface: InterfaceIndex,
+    /// Its IP address.
+    pub address: IpAddr,
+    /// Its link-layer address, when known.
+    pub mac: Option<[u8; 6]>,
+    /// NUD state, with Linux's names: INCOMPLETE, REACHABLE, STALE, DELAY, PROBE, FAILED, PERMANENT.
+    pub state: String,
+}
+
+/// A policy rule: which routes apply to which packets (rtnetlink RTM_*RULE).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Rule {
+    /// Lower is asked first.
+    pub priority: u32,
+    /// Source prefix.
+    pub source: Option<(IpAddr, u8)>,
+    /// Firewall mark and mask.
+    pub mark: Option<(u32, u32)>,
+    /// Routing table to use.
+    pub table: u32,
+}
+
+/// A node-wide setting with Linux's name, such as `net.ipv4.tcp_congestion_control`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sysctl {
+    /// Dotted name.
+    pub name: String,
+    /// Value as /proc/sys shows it.
+    pub value: String,
+}
+
+/// A question to the owner of a table. Answers do not change the owner.
+#[derive(Clone, Debug)]
+pub enum Query {
+    /// How to reach a destination (owner of `Routes`).
+    Route {
+        /// Where to.
+        destination: IpAddr,
+        /// Source address, if bound to one.
+        source: Option<IpAddr>,
+        /// Interface, if bound to one (SO_BINDTODEVICE).
+        interface: Option<InterfaceIndex>,
+    },
+    /// What an address is to this node (owner of `Addresses`).
+    AddressKind(IpAddr),
+    /// One interface (owner of `Interfaces`).
+    Interface(InterfaceIndex),
+    /// One interface by name (owner of `Interfaces`).
+    InterfaceNamed(String),
+    /// TCP_INFO and friends of a flow (owner of `Flows`).
+    FlowInfo(FlowId),
+    /// The names of the congestion controls that are built in (owner of `Flows`).
+    CongestionControls,
+    /// Who is a connection's or socket's owner, and so on: rows of a table for people (owner of that table).
+    List(Table),
+}
+
+/// The owner's answer.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// To [`Query::Route`].
+    Route(RouteAnswer),
+    /// To [`Query::AddressKind`].
+    AddressKind(AddressKind),
+    /// To [`Query::Interface`] and [`Query::InterfaceNamed`].
+    Interface(Box<Interface>),
+    /// To [`Query::FlowInfo`].
+    FlowInfo(Box<StreamInfo>),
+    /// To [`Query::CongestionControls`]: name of each, the node's default first.
+    CongestionControls(Vec<String>),
+    /// To [`Query::List`]: one JSON object a row.
+    List(Vec<serde_json::Value>),
+    /// There is no such thing.
+    None,
+}
+
+/// How to reach a destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RouteAnswer {
+    /// What the route does.
+    pub kind: RouteKind,
+    /// Where it leaves.
+    pub interface: InterfaceIndex,
+    /// Source address to use.
+    pub source: IpAddr,
+    /// The neighbour to hand it to.
+    pub next_hop: IpAddr,
+    /// Largest IP packet on the path, as far as known, bytes.
+    pub mtu: u32,
+    /// Largest GSO payload that may be handed down, bytes; 0: cut to the MTU.
+    pub gso_max_bytes: u32,
+    /// Changes whenever the owner's tables change: a cached answer with another number is stale.
+    pub generation: u64,
+}
+
+/// What an address is to this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddressKind {
+    /// 0.0.0.0 or ::
+    Unspecified,
+    /// One of this node's own (127.0.0.0/8 too).
+    Local(InterfaceIndex),
+    /// A broadcast address of one of its networks, or 255.255.255.255.
+    Broadcast,
+    /// A multicast group.
+    Multicast,
+    /// Somebody else's.
+    Other,
+}

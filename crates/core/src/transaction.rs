@@ -1,0 +1,517 @@
+//! Changes of a graph: `prepare(operations) → plan | error`, then `commit(plan)`, which cannot fail.
+//!
+//! Preparation works on a [`Shape`], a copy of names and edges without the blocks, so it can stop anywhere without a trace. New blocks
+//! are made, states exported and imported, values checked there. The engine commits between two vectors: all or nothing.
+
+use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};
+use crate::control::{ControlError, End, Op, Value};
+use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Slots};
+use crate::parameter;
+use crate::rng::Rng;
+use crate::table::Table;
+use crate::time::Instant;
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where an edge begins.
+type Output = (BlockId, OutPort);
+
+/// Names and edges, without the blocks.
+#[derive(Clone, Debug)]
+struct Shape {
+    blocks: BTreeMap<BlockId, (String, &'static Kind)>,
+    names: BTreeMap<String, BlockId>,
+    edges: BTreeMap<Output, Edge>,
+    next: u32,
+}
+
+/// A change that has been checked and cannot fail any more.
+#[derive(Debug)]
+pub struct Plan {
+    shape: Shape,
+    /// New blocks, and blocks that take an old one's place.
+    made: BTreeMap<BlockId, Box<dyn Block>>,
+    sets: Vec<(BlockId, String, Value)>,
+    owners: BTreeMap<Table, BlockId>,
+    edges_changed: bool,
+    summary: Vec<String>,
+}
+
+impl Plan {
+    /// What will change, a line each.
+    pub fn summary(&self) -> &[String] {
+        &self.summary
+    }
+}
+
+/// What an engine must do after a commit.
+#[derive(Debug, Default)]
+pub(crate) struct Committed {
+    /// Blocks that are gone or replaced: their timers and queued frames go too.
+    pub replaced: Vec<BlockId>,
+    /// Blocks whose edges may have changed, or that are new.
+    pub started: Vec<BlockId>,
+    /// Parameters to set.
+    pub sets: Vec<(BlockId, String, Value)>,
+    /// What changed.
+    pub summary: Vec<String>,
+}
+
+/// Checks operations against the running graph and makes everything that they need.
+pub fn prepare(slots: &Slots, table: &BlockTable, ops: &[Op], now: Instant, rng: &mut Rng) -> Result<Plan, ControlError> {
+    let mut plan = Planner { slots, table, now, rng, plan: Plan::of(slots) };
+    for op in ops {
+        plan.op(op)?;
+    }
+    plan.plan.check_types()?;
+    plan.plan.assign_owners()?;
+    Ok(plan.plan)
+}
+
+/// Are all ports bound that must be? Asked when a whole stack is loaded; a live graph may have open ends.
+pub fn check_complete(slots: &Slots) -> Result<(), ControlError> {
+    let entered: BTreeSet<Edge> = slots.edges().map(|(_, _, to, port)| (to, port)).collect();
+    for id in slots.ids() {
+        let Some(kind) = slots.kind(id) else { continue };
+        for (index, port) in kind.outputs.iter().enumerate() {
+            if port.required && slots.edge(id, OutPort(index as u8)).is_none() {
+                return Err(unbound(slots.name(id), port.name, port.doc));
+            }
+        }
+        for (index, port) in kind.inputs.iter().enumerate() {
+            if port.required && !entered.contains(&(id, InPort(index as u8))) {
+                return Err(unbound(slots.name(id), port.name, port.doc));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unbound(block: &str, port: &str, doc: &str) -> ControlError {
+    ControlError::Unbound { end: format!("{block}:{port}"), doc: doc.to_owned() }
+}
+
+/// Carries out a plan. Cannot fail.
+pub(crate) fn commit(slots: &mut Slots, plan: Plan) -> Committed {
+    let mut done = Committed { sets: plan.sets, summary: plan.summary, ..Committed::default() };
+    let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
+    for id in gone {
+        if let Some(place) = slots.slots.get_mut(id.0 as usize) {
+            *place = None;
+        }
+        done.replaced.push(id);
+    }
+    for (id, block) in plan.made {
+        let (name, kind) = plan.shape.blocks.get(&id).cloned().unwrap_or_else(|| (String::new(), block.kind()));
+        let index = id.0 as usize;
+        if slots.slots.len() <= index {
+            slots.slots.resize_with(index + 1, || None);
+        }
+        match &mut slots.slots[index] {
+            Some(slot) => {
+                slot.kind = kind;
+                slot.block = Some(block);
+                done.replaced.push(id);
+            }
+            empty => *empty = Some(crate::graph::Slot::new(name, block)),
+        }
+        if !plan.edges_changed {
+            done.started.push(id);
+        }
+    }
+    slots.names = plan.shape.names;
+    slots.owners = plan.owners;
+    for slot in slots.slots.iter_mut().flatten() {
+        slot.edges.clear();
+        slot.edges.resize(slot.kind.outputs.len(), None);
+    }
+    for ((from, port), edge) in plan.shape.edges {
+        if let Some(slot) = slots.slot_mut(from)
+            && let Some(place) = slot.edges.get_mut(usize::from(port.0))
+        {
+            *place = Some(edge);
+        }
+    }
+    if plan.edges_changed {
+        done.started = slots.ids().collect();
+    }
+    done
+}
+
+impl Plan {
+    fn of(slots: &Slots) -> Plan {
+        let blocks = slots.ids().filter_map(|id| Some((id, (slots.name(id).to_owned(), slots.kind(id)?)))).collect();
+        let edges = slots.edges().map(|(from, port, to, input)| ((from, port), (to, input))).collect();
+        let shape = Shape { blocks, names: slots.names.clone(), edges, next: slots.slots.len() as u32 };
+        Plan { shape, made: BTreeMap::new(), sets: Vec::new(), owners: BTreeMap::new(), edges_changed: false, summary: Vec::new() }
+    }
+
+    fn end_name(&self, id: BlockId, port: &str) -> String {
+        format!("{}:{port}", self.shape.blocks.get(&id).map_or("?", |(name, _)| name))
+    }
+
+    /// Every group of `Any` ports that hang together must carry one type, and no edge may join two types.
+    fn check_types(&self) -> Result<(), ControlError> {
+        let mut known: BTreeMap<BlockId, (Carries, String)> = BTreeMap::new();
+        let mut settled = false;
+        while !settled {
+            settled = true;
+            for ((from, out), (to, input)) in &self.shape.edges {
+                let (Some((_, from_kind)), Some((_, to_kind))) = (self.shape.blocks.get(from), self.shape.blocks.get(to)) else { continue };
+                let (a, b) = (&from_kind.outputs[usize::from(out.0)], &to_kind.inputs[usize::from(input.0)]);
+                let a_type = if a.carries == Carries::Any { known.get(from).map(|(carries, _)| *carries) } else { Some(a.carries) };
+                let b_type = if b.carries == Carries::Any { known.get(to).map(|(carries, _)| *carries) } else { Some(b.carries) };
+                let mismatch = |x: Carries, y: Carries| ControlError::TypeMismatch {
+                    from: self.end_name(*from, a.name),
+                    to: self.end_name(*to, b.name),
+                    carries_from: format!("{x:?}"),
+                    carries_to: format!("{y:?}"),
+                };
+                match (a_type, b_type) {
+                    (Some(x), Some(y)) if x != y => return Err(mismatch(x, y)),
+                    (Some(Carries::Stream), None) | (None, Some(Carries::Stream)) => return Err(mismatch(Carries::Stream, Carries::Any)),
+                    (Some(x), None) => {
+                        known.insert(*to, (x, self.end_name(*from, a.name)));
+                        settled = false;
+                    }
+                    (None, Some(y)) => {
+                        known.insert(*from, (y, self.end_name(*to, b.name)));
+                        settled = false;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn assign_owners(&mut self) -> Result<(), ControlError> {
+        for (id, (name, kind)) in &self.shape.blocks {
+            for table in kind.owns {
+                if let Some(other) = self.owners.insert(*table, *id) {
+                    let first = self.shape.blocks.get(&other).map_or(String::new(), |(name, _)| name.clone());
+                    return Err(ControlError::TwoOwners { first, second: name.clone(), table: format!("{table:?}") });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Planner<'a> {
+    slots: &'a Slots,
+    table: &'a BlockTable,
+    now: Instant,
+    rng: &'a mut Rng,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn op(&mut self, op: &Op) -> Result<(), ControlError> {
+        match op {
+            Op::All(ops) => ops.iter().try_for_each(|op| self.op(op)),
+            Op::Add { name, kind, parameters } => self.add(name, kind, parameters),
+            Op::Delete { name } => self.delete(name),
+            Op::Bind { from, to } => self.bind(from, to),
+            Op::Unbind { from, to } => self.unbind(from, to),
+            Op::Insert { block, from, to } => self.insert(block, from, to),
+            Op::Extract { block } => self.extract(block),
+            Op::Replace { name, kind, parameters, drop_state } => self.replace(name, kind, parameters, *drop_state),
+            Op::Set { target, name, value } => self.set(target, name, value),
+            other => Err(ControlError::BadRequest { why: format!("{other:?} does not change the graph") }),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<(BlockId, &'static Kind), ControlError> {
+        let shape = &self.plan.shape;
+        shape.names.get(name).and_then(|id| shape.blocks.get(id).map(|(_, kind)| (*id, *kind))).ok_or_else(|| ControlError::NoBlock {
+            name: name.to_owned(),
+            known: shape.names.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn make(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>) -> Result<Box<dyn Block>, ControlError> {
+        let row = self.table.get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.table.names() })?;
+        let mut config = parameter::complete(name, row.kind, given, self.rng.fork(name))?;
+        (row.make)(&mut config)
+    }
+
+    fn add(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>) -> Result<(), ControlError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+            return Err(ControlError::BadName { name: name.to_owned() });
+        }
+        if self.plan.shape.names.contains_key(name) {
+            return Err(ControlError::NameTaken { name: name.to_owned() });
+        }
+        if self.plan.shape.blocks.len() >= BLOCKS_MAX {
+            return Err(ControlError::Limit { what: "blocks in one graph".to_owned(), max: BLOCKS_MAX as u64 });
+        }
+        let block = self.make(name, kind, given)?;
+        let id = BlockId(self.plan.shape.next);
+        self.plan.shape.next += 1;
+        self.plan.shape.names.insert(name.to_owned(), id);
+        self.plan.shape.blocks.insert(id, (name.to_owned(), block.kind()));
+        self.plan.made.insert(id, block);
+        self.plan.edges_changed = true;
+        self.plan.summary.push(format!("add {name} {kind}"));
+        Ok(())
+    }
+
+    fn delete(&mut self, name: &str) -> Result<(), ControlError> {
+        let (id, _) = self.find(name)?;
+        let shape = &mut self.plan.shape;
+        shape.names.remove(name);
+        shape.blocks.remove(&id);
+        shape.edges.retain(|(from, _), (to, _)| *from != id && *to != id);
+        self.plan.made.remove(&id);
+        self.plan.sets.retain(|(block, _, _)| *block != id);
+        self.plan.edges_changed = true;
+        self.plan.summary.push(format!("delete {name}"));
+        Ok(())
+    }
+
+    fn bind(&mut self, from: &End, to: &End) -> Result<(), ControlError> {
+        let (a, b) = (self.find(&from.block)?, self.find(&to.block)?);
+        let (out, input) = self.ports(from, a, to, b)?;
+        if let Some((taken, port)) = self.plan.shape.edges.get(&(a.0, out)) {
+            let kind = self.plan.shape.blocks.get(taken).map(|(_, kind)| *kind);
+            let port_name = kind.map_or("?", |kind| kind.inputs[usize::from(port.0)].name);
+            let from = format!("{}:{}", from.block, a.1.outputs[usize::from(out.0)].name);
+            return Err(ControlError::PortTaken { from, to: self.plan.end_name(*taken, port_name) });
+        }
+        self.plan.shape.edges.insert((a.0, out), (b.0, input));
+        self.plan.edges_changed = true;
+        let (out_name, in_name) = (a.1.outputs[usize::from(out.0)].name, b.1.inputs[usize::from(input.0)].name);
+        self.plan.summary.push(format!("bind {}:{out_name} {}:{in_name}", from.block, to.block));
+        Ok(())
+    }
+
+    /// The pair of ports that is meant. Left-out ports are found by type; of several, the one named like the other block wins.
+    fn ports(
+        &self,
+        from: &End,
+        a: (BlockId, &'static Kind),
+        to: &End,
+        b: (BlockId, &'static Kind),
+    ) -> Result<(OutPort, InPort), ControlError> {
+        let outs = candidates(&from.block, "output", from.port.as_deref(), a.1.outputs)?;
+        let ins = candidates(&to.block, "input", to.port.as_deref(), b.1.inputs)?;
+        if let ([out], [input]) = (&outs[..], &ins[..])
+            && from.port.is_some()
+            && to.port.is_some()
+        {
+            return Ok((OutPort(*out), InPort(*input)));
+        }
+        let fits =
+            |x: Carries, y: Carries| x == y || (x == Carries::Any && y != Carries::Stream) || (y == Carries::Any && x != Carries::Stream);
+        let mut best: Vec<(u8, u8)> = Vec::new();
+        let mut best_score = -1i32;
+        for &out in &outs {
+            for &input in &ins {
+                let (x, y) = (&a.1.outputs[usize::from(out)], &b.1.inputs[usize::from(input)]);
+                if !fits(x.carries, y.carries) || x.outside {
+                    continue;
+                }
+                let named = |port: &str, block: &str, kind: &str| i32::from(port == block || port == kind) * 4;
+                let free = i32::from(!self.plan.shape.edges.contains_key(&(a.0, OutPort(out))));
+                let score = free * 2
+                    + named(x.name, &to.block, b.1.name)
+                    + named(y.name, &from.block, a.1.name)
+                    + i32::from(x.required)
+                    + i32::from(y.required);
+                match score.cmp(&best_score) {
+                    std::cmp::Ordering::Greater => (best_score, best) = (score, vec![(out, input)]),
+                    std::cmp::Ordering::Equal => best.push((out, input)),
+                    std::cmp::Ordering::Less => {}
+                }
+            }
+        }
+        match best[..] {
+            [(out, input)] => Ok((OutPort(out), InPort(input))),
+            _ => Err(ControlError::AmbiguousPort {
+                from: from.to_string(),
+                to: to.to_string(),
+                candidates: match best.len() {
+                    0 => "none, no two of their ports carry the same".to_owned(),
+                    _ => best
+                        .iter()
+                        .map(|(o, i)| format!("{}->{}", a.1.outputs[usize::from(*o)].name, b.1.inputs[usize::from(*i)].name))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                },
+            }),
+        }
+    }
+
+    /// The edges from one end to another; ends without a port mean all of the block's ports.
+    fn matching(&self, from: &End, to: &End) -> Result<Vec<(Output, Edge)>, ControlError> {
+        let (a, b) = (self.find(&from.block)?, self.find(&to.block)?);
+        let outs = candidates(&from.block, "output", from.port.as_deref(), a.1.outputs)?;
+        let ins = candidates(&to.block, "input", to.port.as_deref(), b.1.inputs)?;
+        let edges = self.plan.shape.edges.iter();
+        let hits: Vec<_> = edges
+            .filter(|((f, out), (t, input))| *f == a.0 && *t == b.0 && outs.contains(&out.0) && ins.contains(&input.0))
+            .map(|(key, edge)| (*key, *edge))
+            .collect();
+        match hits.is_empty() {
+            true => Err(ControlError::NoEdge { from: from.to_string(), to: to.to_string() }),
+            false => Ok(hits),
+        }
+    }
+
+    fn unbind(&mut self, from: &End, to: &End) -> Result<(), ControlError> {
+        for (key, _) in self.matching(from, to)? {
+            self.plan.shape.edges.remove(&key);
+        }
+        self.plan.edges_changed = true;
+        self.plan.summary.push(format!("unbind {from} {to}"));
+        Ok(())
+    }
+
+    fn insert(&mut self, block: &End, from: &End, to: &End) -> Result<(), ControlError> {
+        let (id, kind) = self.find(&block.block)?;
+        let [(key, edge)] = self.matching(from, to)?[..] else {
+            return Err(ControlError::AmbiguousPort {
+                from: from.to_string(),
+                to: to.to_string(),
+                candidates: "several edges; name the ports".to_owned(),
+            });
+        };
+        let first_any = |ports: &[crate::block::Port]| ports.iter().position(|port| port.carries == Carries::Any).map(|at| at as u8);
+        let input = match &block.port {
+            Some(_) => candidates(&block.block, "input", block.port.as_deref(), kind.inputs)?.first().copied(),
+            None => first_any(kind.inputs).or((kind.inputs.len() == 1).then_some(0)),
+        };
+        let output = first_any(kind.outputs).or((kind.outputs.len() == 1).then_some(0));
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err(ControlError::AmbiguousPort {
+                from: block.to_string(),
+                to: block.to_string(),
+                candidates: "bind its ports one by one".to_owned(),
+            });
+        };
+        if let Some((taken, _)) = self.plan.shape.edges.get(&(id, OutPort(output))) {
+            return Err(ControlError::PortTaken { from: block.to_string(), to: self.plan.end_name(*taken, "") });
+        }
+        self.plan.shape.edges.insert(key, (id, InPort(input)));
+        self.plan.shape.edges.insert((id, OutPort(output)), edge);
+        self.plan.edges_changed = true;
+        self.plan.summary.push(format!("insert {block} {from} {to}"));
+        Ok(())
+    }
+
+    fn extract(&mut self, name: &str) -> Result<(), ControlError> {
+        let (id, _) = self.find(name)?;
+        let edges = &self.plan.shape.edges;
+        let out: Vec<_> = edges.iter().filter(|((from, _), _)| *from == id).map(|(key, edge)| (*key, *edge)).collect();
+        let [(out_key, next)] = out[..] else {
+            let candidates = format!("'{name}' has {} output edges; only a block with one can be extracted", out.len());
+            return Err(ControlError::AmbiguousPort { from: name.to_owned(), to: name.to_owned(), candidates });
+        };
+        let before: Vec<_> = edges.iter().filter(|(_, (to, _))| *to == id).map(|(key, _)| *key).collect();
+        self.plan.shape.edges.remove(&out_key);
+        for key in before {
+            self.plan.shape.edges.insert(key, next);
+        }
+        self.plan.edges_changed = true;
+        self.plan.summary.push(format!("extract {name}"));
+        Ok(())
+    }
+
+    fn replace(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>, drop_state: bool) -> Result<(), ControlError> {
+        let (id, old_kind) = self.find(name)?;
+        let row = self.table.get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.table.names() })?;
+        let refused = |why: String| ControlError::StateRefused { block: name.to_owned(), why };
+        let Some(old) = self.slots.block(id) else {
+            return Err(refused("it was made in the same transaction".to_owned()));
+        };
+        let mut parameters = given.clone();
+        for parameter in row.kind.parameters {
+            if let Some(value) = old.get(parameter.name, self.now).filter(|_| old_kind.parameter(parameter.name).is_some()) {
+                parameters.entry(parameter.name.to_owned()).or_insert(value);
+            }
+        }
+        let mut block = self.make(name, kind, &parameters)?;
+        if !drop_state {
+            let state = old.export(self.now).map_err(|error| refused(error.to_string()))?;
+            block.import(&state, self.now).map_err(|error| refused(error.to_string()))?;
+        }
+        self.move_edges(id, name, old_kind, block.kind())?;
+        self.plan.shape.blocks.insert(id, (name.to_owned(), block.kind()));
+        self.plan.made.insert(id, block);
+        self.plan.summary.push(format!("replace {name} {kind}"));
+        Ok(())
+    }
+
+    /// Edges of a replaced block stay at the ports of the same name.
+    fn move_edges(&mut self, id: BlockId, name: &str, old: &'static Kind, new: &'static Kind) -> Result<(), ControlError> {
+        let no_port = |direction: &str, port: &str, ports: &[crate::block::Port]| ControlError::NoPort {
+            block: name.to_owned(),
+            direction: direction.to_owned(),
+            port: port.to_owned(),
+            known: port_names(ports),
+        };
+        let mut moved = BTreeMap::new();
+        for (&(from, out), &(to, input)) in &self.plan.shape.edges {
+            let mut key = (from, out);
+            let mut edge = (to, input);
+            if from == id {
+                let port = old.outputs[usize::from(out.0)].name;
+                key.1 = new.output(port).ok_or_else(|| no_port("output", port, new.outputs))?;
+            }
+            if to == id {
+                let port = old.inputs[usize::from(input.0)].name;
+                edge.1 = new.input(port).ok_or_else(|| no_port("input", port, new.inputs))?;
+            }
+            moved.insert(key, edge);
+        }
+        self.plan.shape.edges = moved;
+        Ok(())
+    }
+
+    fn set(&mut self, target: &crate::selector::Selector, parameter: &str, value: &Value) -> Result<(), ControlError> {
+        let shape = &self.plan.shape;
+        let matching: Vec<BlockId> = shape.names.iter().filter(|(name, _)| target.matches(name, None)).map(|(_, id)| *id).collect();
+        if matching.is_empty() {
+            return Err(match target {
+                crate::selector::Selector::Name(name) => self.find(name).err().unwrap_or(ControlError::NoMatch { selector: name.clone() }),
+                other => ControlError::NoMatch { selector: other.to_string() },
+            });
+        }
+        for id in matching {
+            let Some((name, kind)) = self.plan.shape.blocks.get(&id).cloned() else { continue };
+            let row = kind.parameter(parameter).ok_or_else(|| parameter::no_parameter(&name, kind, parameter))?;
+            if !row.live {
+                return Err(ControlError::NotLive { block: name, parameter: parameter.to_owned() });
+            }
+            let value = parameter::normalise(&name, row, value)?;
+            let made = self.plan.made.get(&id).map(|block| &**block);
+            if let Some(block) = made.or_else(|| self.slots.block(id)) {
+                block.check(parameter, &value)?;
+            }
+            self.plan.summary.push(format!("set {name}.{parameter} {}", parameter::show(row, value.clone())));
+            self.plan.sets.push((id, parameter.to_owned(), value));
+        }
+        Ok(())
+    }
+}
+
+fn port_names(ports: &[crate::block::Port]) -> String {
+    ports.iter().map(|port| port.name).collect::<Vec<_>>().join(", ")
+}
+
+fn candidates(block: &str, direction: &str, port: Option<&str>, ports: &[crate::block::Port]) -> Result<Vec<u8>, ControlError> {
+    match port {
+        None => Ok((0..ports.len() as u8).collect()),
+        Some(name) => match ports.iter().position(|port| port.name == name) {
+            Some(at) => Ok(vec![at as u8]),
+            None => Err(ControlError::NoPort {
+                block: block.to_owned(),
+                direction: direction.to_owned(),
+                port: name.to_owned(),
+                known: port_names(ports),
+            }),
+        },
+    }
+}
