@@ -29,19 +29,13 @@ fn sums() {
         let ns = best_ns(calls, || {
             black_box(checksum::of(black_box(&bytes)));
         });
-        println!(
-            "checksum {len:>6} bytes: {ns:>8.1} ns, {:>5.1} GB/s",
-            len as f64 / ns
-        );
+        println!("checksum {len:>6} bytes: {ns:>8.1} ns, {:>5.1} GB/s", len as f64 / ns);
     }
 }
 
 fn headers(name: &str, segment: &Segment) {
-    let ip = ipv4::Header {
-        total_len: (ipv4::HEADER_LEN + segment.header_len()) as u16,
-        protocol: Protocol::TCP,
-        ..ipv4::Header::default()
-    };
+    let ip =
+        ipv4::Header { total_len: (ipv4::HEADER_LEN + segment.header_len()) as u16, protocol: Protocol::TCP, ..ipv4::Header::default() };
     let ether = ethernet::Header::default();
     let mut frame = [0_u8; 128];
     let emit_ns = best_ns(200_000, || {
@@ -50,10 +44,7 @@ fn headers(name: &str, segment: &Segment) {
         black_box(&ip).emit(&mut frame[14..]);
         black_box(segment).emit(&mut frame[34..]);
     });
-    let ether = ethernet::Header {
-        ether_type: ethernet::EtherType::IPV4,
-        ..ether
-    };
+    let ether = ethernet::Header { ether_type: ethernet::EtherType::IPV4, ..ether };
     ether.emit(&mut frame);
     let parse_ns = best_ns(200_000, || {
         let frame = black_box(&frame[..]);
@@ -66,43 +57,17 @@ fn headers(name: &str, segment: &Segment) {
 }
 
 fn main() {
-    println!(
-        "a Segment has {} bytes, an IPv4 header {}",
-        size_of::<Segment>(),
-        size_of::<ipv4::Header>()
-    );
+    println!("a Segment has {} bytes, an IPv4 header {}", size_of::<Segment>(), size_of::<ipv4::Header>());
     sums();
-    let plain = Segment {
-        flags: Flags::ACK,
-        ..Segment::default()
-    };
+    let plain = Segment { flags: Flags::ACK, ..Segment::default() };
     headers("no options", &plain);
     let timestamps = Some(Timestamps { value: 1, echo: 2 });
-    let with = |options| Segment {
-        options,
-        ..plain.clone()
-    };
-    let stamped = with(Options {
-        timestamps,
-        ..Options::default()
-    });
+    let with = |options| Segment { options, ..plain.clone() };
+    let stamped = with(Options { timestamps, ..Options::default() });
     headers("timestamps", &stamped);
     let sack = (0..3).map(|i| (Seq(i), Seq(i + 1))).collect();
-    headers(
-        "timestamps and SACK",
-        &with(Options {
-            timestamps,
-            sack,
-            ..Options::default()
-        }),
-    );
+    headers("timestamps and SACK", &with(Options { timestamps, sack, ..Options::default() }));
     let (mss, window_scale) = (Some(1460), Some(7));
-    let syn = Options {
-        mss,
-        window_scale,
-        timestamps,
-        sack_permitted: true,
-        ..Options::default()
-    };
+    let syn = Options { mss, window_scale, timestamps, sack_permitted: true, ..Options::default() };
     headers("a SYN's options", &with(syn));
 }

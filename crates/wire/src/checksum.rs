@@ -216,10 +216,7 @@ mod tests {
         let (src, dst) = (Ipv4Addr::new(10, 0, 1, 10), Ipv4Addr::new(10, 0, 2, 10));
         let bytes = [10, 0, 1, 10, 10, 0, 2, 10, 0, 6, 0x12, 0x34];
         assert_eq!(pseudo_v4(src, dst, 6, 0x1234).finish(), of(&bytes));
-        let (src, dst) = (
-            Ipv6Addr::LOCALHOST,
-            Ipv6Addr::new(0xfd00, 1, 2, 3, 4, 5, 6, 7),
-        );
+        let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::new(0xfd00, 1, 2, 3, 4, 5, 6, 7));
         let mut bytes = [0; 40];
         bytes[..16].copy_from_slice(&src.octets());
         bytes[16..32].copy_from_slice(&dst.octets());

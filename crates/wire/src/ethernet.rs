@@ -248,12 +248,7 @@ mod tests {
     #[test]
     fn untagged() {
         let bytes = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x86, 0xdd];
-        let header = Header {
-            dst: DST,
-            src: SRC,
-            vlan: None,
-            ether_type: EtherType::IPV6,
-        };
+        let header = Header { dst: DST, src: SRC, vlan: None, ether_type: EtherType::IPV6 };
         assert_eq!(Header::parse(&bytes), Ok((header, HEADER_LEN)));
         let mut out = [0xa5; HEADER_LEN];
         header.emit(&mut out);
@@ -263,20 +258,9 @@ mod tests {
 
     #[test]
     fn tagged() {
-        let bytes = [
-            2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x81, 0x00, 0xb0, 0x2a, 0x08, 0x06,
-        ];
-        let vlan = Vlan {
-            priority: 5,
-            drop_eligible: true,
-            id: 42,
-        };
-        let header = Header {
-            dst: DST,
-            src: SRC,
-            vlan: Some(vlan),
-            ether_type: EtherType::ARP,
-        };
+        let bytes = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x81, 0x00, 0xb0, 0x2a, 0x08, 0x06];
+        let vlan = Vlan { priority: 5, drop_eligible: true, id: 42 };
+        let header = Header { dst: DST, src: SRC, vlan: Some(vlan), ether_type: EtherType::ARP };
         assert_eq!(Header::parse(&bytes), Ok((header, TAGGED_HEADER_LEN)));
         let mut out = [0xa5; TAGGED_HEADER_LEN];
         header.emit(&mut out);
@@ -288,14 +272,7 @@ mod tests {
     fn addresses_as_text() {
         assert_eq!(SRC.to_string(), "02:00:00:00:00:0a");
         assert_eq!("FF:ff:ff:ff:ff:ff".parse(), Ok(Mac::BROADCAST));
-        for bad in [
-            "",
-            "02:00:00:00:00",
-            "02:00:00:00:00:0a:01",
-            "2:0:0:0:0:a",
-            "+2:00:00:00:00:0a",
-            "02-00-00-00-00-0a",
-        ] {
+        for bad in ["", "02:00:00:00:00", "02:00:00:00:00:0a:01", "2:0:0:0:0:a", "+2:00:00:00:00:0a", "02-00-00-00-00-0a"] {
             assert_eq!(bad.parse::<Mac>(), Err(Error::BadMacText), "{bad}");
         }
     }

@@ -11,8 +11,11 @@ use crate::ipv6::extension;
 use crate::tcp::mptcp;
 use crate::{Error, Protocol, arp, checksum, ethernet, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
 
+/// A target: panics where the formats contradict themselves.
+pub type Target = fn(&[u8]);
+
 /// All targets by the name of their corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("arp", arp),
     ("checksum", checksum),
     ("ethernet", ethernet),
@@ -133,9 +136,7 @@ fn extension(header: &ipv6::Extension<'_>, next: Protocol) {
     let mut reader = ipv6::Extensions::new(header.protocol(), &again);
     assert_eq!(reader.next(), Some(Ok(*header)));
     assert_eq!(reader.next_header(), next);
-    if let extension::Extension::HopByHop(options)
-    | extension::Extension::DestinationOptions(options) = header
-    {
+    if let extension::Extension::HopByHop(options) | extension::Extension::DestinationOptions(options) = header {
         for (offset, _) in options.iter().map_while(Result::ok) {
             assert!(offset < header.len());
         }
@@ -192,9 +193,7 @@ pub fn icmpv6(bytes: &[u8]) {
                 same(icmpv6::mld::Record::parse(&again), (record, again.len()));
             }
         }
-        icmpv6::Message::Mld(icmpv6::mld::Message::Query {
-            v2: Some(query), ..
-        }) => {
+        icmpv6::Message::Mld(icmpv6::mld::Message::Query { v2: Some(query), .. }) => {
             if let Ok(sources) = icmpv6::mld::sources(rest, query.sources) {
                 assert_eq!(sources.iter().count(), usize::from(query.sources));
             }
@@ -222,9 +221,7 @@ pub fn igmp(bytes: &[u8]) {
                 same(igmp::Record::parse(&again), (record, again.len()));
             }
         }
-        igmp::Message::Query {
-            v3: Some(query), ..
-        } => {
+        igmp::Message::Query { v3: Some(query), .. } => {
             if let Ok(sources) = igmp::sources(rest, query.sources) {
                 assert_eq!(sources.iter().count(), usize::from(query.sources));
             }
@@ -290,10 +287,7 @@ pub fn checksum(bytes: &[u8]) {
         return;
     };
     let word = u16::from_be_bytes([a, b]);
-    let changed = checksum::Sum::new()
-        .add_u16(word)
-        .add_u16(0x1234)
-        .add_bytes(rest);
+    let changed = checksum::Sum::new().add_u16(word).add_u16(0x1234).add_bytes(rest);
     let before = u16::from_be_bytes([c, d]);
     let updated = checksum::update_u16(!plain, before, 0x1234);
     // RFC 1624 §3: the two zeroes of ones' complement are the same number.

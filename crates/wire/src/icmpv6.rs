@@ -104,7 +104,7 @@ pub enum Message {
     },
     /// A packet could not be delivered; its beginning is the payload.
     DestinationUnreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
     },
     /// A packet does not fit; its beginning is the payload.
@@ -154,38 +154,19 @@ impl Message {
         let identifier = u16_at(h, field::IDENTIFIER);
         let sequence = u16_at(h, field::SEQUENCE);
         let message = match (kind, code) {
-            (kind::ECHO_REQUEST, 0) => Message::EchoRequest {
-                identifier,
-                sequence,
-            },
-            (kind::ECHO_REPLY, 0) => Message::EchoReply {
-                identifier,
-                sequence,
-            },
+            (kind::ECHO_REQUEST, 0) => Message::EchoRequest { identifier, sequence },
+            (kind::ECHO_REPLY, 0) => Message::EchoReply { identifier, sequence },
             (kind::DESTINATION_UNREACHABLE, code) => Message::DestinationUnreachable { code },
             // RFC 4443 §3.2: the code is "set to 0 (zero) by the originator and
             // ignored by the receiver".
-            (kind::PACKET_TOO_BIG, _) => Message::PacketTooBig {
-                mtu: u32_at(h, field::REST),
-            },
+            (kind::PACKET_TOO_BIG, _) => Message::PacketTooBig { mtu: u32_at(h, field::REST) },
             (kind::TIME_EXCEEDED, code) => Message::TimeExceeded { code },
-            (kind::PARAMETER_PROBLEM, code) => Message::ParameterProblem {
-                code,
-                pointer: u32_at(h, field::REST),
-            },
+            (kind::PARAMETER_PROBLEM, code) => Message::ParameterProblem { code, pointer: u32_at(h, field::REST) },
             // RFC 4861 §6.1, §7.1: "ICMP Code is 0", or the message is discarded.
-            (kind::ROUTER_SOLICITATION..=kind::REDIRECT, 0) => {
-                Message::Nd(nd::Message::parse(bytes)?)
-            }
+            (kind::ROUTER_SOLICITATION..=kind::REDIRECT, 0) => Message::Nd(nd::Message::parse(bytes)?),
             // RFC 3810 §5.1.1: the code is "ignored by receivers".
-            (kind::LISTENER_QUERY..=kind::LISTENER_DONE | kind::LISTENER_REPORT_V2, _) => {
-                Message::Mld(mld::Message::parse(bytes)?)
-            }
-            _ => Message::Other {
-                kind,
-                code,
-                rest: array_at(h, field::REST),
-            },
+            (kind::LISTENER_QUERY..=kind::LISTENER_DONE | kind::LISTENER_REPORT_V2, _) => Message::Mld(mld::Message::parse(bytes)?),
+            _ => Message::Other { kind, code, rest: array_at(h, field::REST) },
         };
         Ok((message, message.header_len()))
     }
@@ -243,14 +224,7 @@ impl Message {
         bytes[field::TYPE] = self.kind();
         bytes[field::CODE] = self.code();
         match self {
-            Message::EchoRequest {
-                identifier,
-                sequence,
-            }
-            | Message::EchoReply {
-                identifier,
-                sequence,
-            } => {
+            Message::EchoRequest { identifier, sequence } | Message::EchoReply { identifier, sequence } => {
                 put_u16(bytes, field::IDENTIFIER, *identifier);
                 put_u16(bytes, field::SEQUENCE, *sequence);
             }
@@ -297,28 +271,15 @@ mod tests {
         assert_eq!(out, [2, 0, 0, 0, 0, 0, 5, 0]);
         assert_eq!(Message::parse(&out), Ok((message, HEADER_LEN)));
         assert!(message.is_error());
-        assert!(
-            !Message::EchoRequest {
-                identifier: 1,
-                sequence: 2
-            }
-            .is_error()
-        );
+        assert!(!Message::EchoRequest { identifier: 1, sequence: 2 }.is_error());
         assert_eq!(Message::parse(&out[..7]), Err(Error::Truncated));
     }
 
     #[test]
     fn the_checksum_covers_the_addresses() {
-        let (src, dst) = (
-            Ipv6Addr::LOCALHOST,
-            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9),
-        );
+        let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9));
         let mut out = *b"........hello";
-        Message::EchoRequest {
-            identifier: 78,
-            sequence: 1,
-        }
-        .emit(src, dst, &mut out);
+        Message::EchoRequest { identifier: 78, sequence: 1 }.emit(src, dst, &mut out);
         assert!(verify_checksum(src, dst, &out));
         assert!(!verify_checksum(src, src, &out));
         assert!(!verify_checksum(src, dst, &out[..12]));
@@ -331,9 +292,6 @@ mod tests {
         bytes[0] = kind::NEIGHBOR_SOLICITATION;
         assert!(matches!(Message::parse(&bytes), Ok((Message::Nd(_), 24))));
         bytes[1] = 1;
-        assert!(matches!(
-            Message::parse(&bytes),
-            Ok((Message::Other { code: 1, .. }, 8))
-        ));
+        assert!(matches!(Message::parse(&bytes), Ok((Message::Other { code: 1, .. }, 8))));
     }
 }

@@ -124,22 +124,12 @@ impl Message {
         let m = bytes.first_chunk::<HEADER_LEN>().ok_or(Error::Truncated)?;
         let group = Ipv4Addr::from(array_at::<4, HEADER_LEN>(m, field::GROUP));
         let message = match m[field::TYPE] {
-            kind::QUERY => Message::Query {
-                max_response_code: m[field::MAX_RESPONSE],
-                group,
-                v3: QueryV3::parse(bytes)?,
-            },
+            kind::QUERY => Message::Query { max_response_code: m[field::MAX_RESPONSE], group, v3: QueryV3::parse(bytes)? },
             kind::REPORT_V1 => Message::ReportV1 { group },
             kind::REPORT_V2 => Message::ReportV2 { group },
             kind::LEAVE => Message::Leave { group },
-            kind::REPORT_V3 => Message::ReportV3 {
-                records: u16_at(m, field::RECORDS),
-            },
-            kind => Message::Other {
-                kind,
-                code: m[field::MAX_RESPONSE],
-                rest: array_at(m, field::GROUP),
-            },
+            kind::REPORT_V3 => Message::ReportV3 { records: u16_at(m, field::RECORDS) },
+            kind => Message::Other { kind, code: m[field::MAX_RESPONSE], rest: array_at(m, field::GROUP) },
         };
         Ok((message, message.header_len()))
     }
@@ -173,23 +163,16 @@ impl Message {
         bytes[..self.header_len()].fill(0);
         bytes[field::TYPE] = self.kind();
         match self {
-            Message::Query {
-                max_response_code,
-                group,
-                v3,
-            } => {
+            Message::Query { max_response_code, group, v3 } => {
                 bytes[field::MAX_RESPONSE] = *max_response_code;
                 put(bytes, field::GROUP, &group.octets());
                 if let Some(v3) = v3 {
-                    bytes[field::ROBUSTNESS] =
-                        v3.robustness & 7 | if v3.suppress { SUPPRESS } else { 0 };
+                    bytes[field::ROBUSTNESS] = v3.robustness & 7 | if v3.suppress { SUPPRESS } else { 0 };
                     bytes[field::INTERVAL] = v3.interval_code;
                     put_u16(bytes, field::SOURCES, v3.sources);
                 }
             }
-            Message::ReportV1 { group }
-            | Message::ReportV2 { group }
-            | Message::Leave { group } => {
+            Message::ReportV1 { group } | Message::ReportV2 { group } | Message::Leave { group } => {
                 put(bytes, field::GROUP, &group.octets());
             }
             Message::ReportV3 { records } => put_u16(bytes, field::RECORDS, *records),
@@ -211,11 +194,7 @@ impl QueryV3 {
         // not match any of the above conditions (e.g., a Query of length 10 octets)
         // MUST be silently ignored."
         let Some(m) = bytes.first_chunk::<QUERY_V3_LEN>() else {
-            return if bytes.len() == HEADER_LEN {
-                Ok(None)
-            } else {
-                Err(Error::BadLength)
-            };
+            return if bytes.len() == HEADER_LEN { Ok(None) } else { Err(Error::BadLength) };
         };
         Ok(Some(QueryV3 {
             suppress: m[field::ROBUSTNESS] & SUPPRESS != 0,
@@ -273,11 +252,7 @@ impl<'a> Sources<'a> {
 
     /// The addresses.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Ipv4Addr> + 'a {
-        self.0
-            .as_chunks::<ADDRESS_LEN>()
-            .0
-            .iter()
-            .map(|octets| Ipv4Addr::from(*octets))
+        self.0.as_chunks::<ADDRESS_LEN>().0.iter().map(|octets| Ipv4Addr::from(*octets))
     }
 }
 
@@ -300,18 +275,14 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Error::Truncated`].
     pub fn parse(bytes: &'a [u8]) -> Result<(Record<'a>, usize), Error> {
-        let (head, rest) = bytes
-            .split_first_chunk::<RECORD_LEN>()
-            .ok_or(Error::Truncated)?;
+        let (head, rest) = bytes.split_first_chunk::<RECORD_LEN>().ok_or(Error::Truncated)?;
         let sources = sources(rest, u16_at(head, field::RECORD_SOURCES))?;
         let auxiliary_end = sources.0.len() + usize::from(head[1]) * 4;
         let record = Record {
             kind: head[0].into(),
             group: array_at::<ADDRESS_LEN, RECORD_LEN>(head, field::RECORD_GROUP).into(),
             sources,
-            auxiliary: rest
-                .get(sources.0.len()..auxiliary_end)
-                .ok_or(Error::Truncated)?,
+            auxiliary: rest.get(sources.0.len()..auxiliary_end).ok_or(Error::Truncated)?,
         };
         Ok((record, RECORD_LEN + auxiliary_end))
     }
@@ -336,8 +307,7 @@ impl<'a> Record<'a> {
     /// When `bytes` is shorter than [`Record::len`].
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), Error> {
         let count = u16::try_from(self.sources.len()).map_err(|_| Error::NoRoom)?;
-        let auxiliary_units =
-            u8::try_from(self.auxiliary.len().div_ceil(4)).map_err(|_| Error::NoRoom)?;
+        let auxiliary_units = u8::try_from(self.auxiliary.len().div_ceil(4)).map_err(|_| Error::NoRoom)?;
         let bytes = &mut bytes[..self.len()];
         bytes.fill(0);
         bytes[0] = self.kind.into();
@@ -352,10 +322,7 @@ impl<'a> Record<'a> {
 
 /// Reads the `count` records behind a report's header, up to an error.
 pub fn records(bytes: &[u8], count: u16) -> Records<'_> {
-    Records {
-        rest: bytes,
-        left: count,
-    }
+    Records { rest: bytes, left: count }
 }
 
 /// Iterator over records.
@@ -391,9 +358,8 @@ mod tests {
     fn a_report_of_linux() {
         // From igmp.pcap.
         let bytes: [u8; 32] = [
-            0x22, 0x00, 0xda, 0x2b, 0x00, 0x00, 0x00, 0x02, 0x05, 0x00, 0x00, 0x02, 0xef, 0x01,
-            0x02, 0x04, 0x0a, 0x00, 0x02, 0x63, 0x0a, 0x00, 0x02, 0x62, 0x04, 0x00, 0x00, 0x00,
-            0xef, 0x01, 0x02, 0x03,
+            0x22, 0x00, 0xda, 0x2b, 0x00, 0x00, 0x00, 0x02, 0x05, 0x00, 0x00, 0x02, 0xef, 0x01, 0x02, 0x04, 0x0a, 0x00, 0x02, 0x63, 0x0a,
+            0x00, 0x02, 0x62, 0x04, 0x00, 0x00, 0x00, 0xef, 0x01, 0x02, 0x03,
         ];
         let message = Message::ReportV3 { records: 2 };
         assert!(verify_checksum(&bytes));
@@ -402,14 +368,8 @@ mod tests {
         assert_eq!(read[0].kind, RecordKind::Allow);
         assert_eq!(read[0].group, Ipv4Addr::new(239, 1, 2, 4));
         let sources: Vec<Ipv4Addr> = read[0].sources.iter().collect();
-        assert_eq!(
-            sources,
-            [Ipv4Addr::new(10, 0, 2, 99), Ipv4Addr::new(10, 0, 2, 98)]
-        );
-        assert_eq!(
-            (read[1].kind, read[1].sources.len()),
-            (RecordKind::ToExclude, 0)
-        );
+        assert_eq!(sources, [Ipv4Addr::new(10, 0, 2, 99), Ipv4Addr::new(10, 0, 2, 98)]);
+        assert_eq!((read[1].kind, read[1].sources.len()), (RecordKind::ToExclude, 0));
         let mut out = [0xa5; 32];
         let mut at = 8;
         for record in read {
@@ -418,10 +378,7 @@ mod tests {
         }
         message.emit(&mut out);
         assert_eq!(out, bytes);
-        assert_eq!(
-            records(&bytes[8..31], 2).last(),
-            Some(Err(Error::Truncated))
-        );
+        assert_eq!(records(&bytes[8..31], 2).last(), Some(Err(Error::Truncated)));
     }
 
     #[test]
@@ -429,17 +386,8 @@ mod tests {
         let mut bytes = [0; 12];
         bytes[..2].copy_from_slice(&[kind::QUERY, 100]);
         bytes[8..].copy_from_slice(&[0x0a, 125, 0, 1]);
-        let v3 = QueryV3 {
-            suppress: true,
-            robustness: 2,
-            interval_code: 125,
-            sources: 1,
-        };
-        let query = |v3| Message::Query {
-            max_response_code: 100,
-            group: Ipv4Addr::UNSPECIFIED,
-            v3,
-        };
+        let v3 = QueryV3 { suppress: true, robustness: 2, interval_code: 125, sources: 1 };
+        let query = |v3| Message::Query { max_response_code: 100, group: Ipv4Addr::UNSPECIFIED, v3 };
         assert_eq!(Message::parse(&bytes[..7]), Err(Error::Truncated));
         assert_eq!(Message::parse(&bytes[..8]), Ok((query(None), 8)));
         assert_eq!(Message::parse(&bytes[..10]), Err(Error::BadLength));

@@ -433,9 +433,8 @@ mod tests {
 
     /// From arp-icmpv4.pcap: an echo request with a record route option.
     const RECORD_ROUTE: [u8; 36] = [
-        0x49, 0x00, 0x00, 0x31, 0xbf, 0xcb, 0x40, 0x00, 0x40, 0x01, 0x46, 0xd3, 0x0a, 0x00, 0x01,
-        0x0a, 0x0a, 0x00, 0x02, 0x0a, 0x07, 0x0f, 0x08, 0x0a, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x00,
-        0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x49, 0x00, 0x00, 0x31, 0xbf, 0xcb, 0x40, 0x00, 0x40, 0x01, 0x46, 0xd3, 0x0a, 0x00, 0x01, 0x0a, 0x0a, 0x00, 0x02, 0x0a, 0x07, 0x0f,
+        0x08, 0x0a, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     ];
 
     fn header() -> Header {
@@ -463,11 +462,7 @@ mod tests {
             .iter()
             .map(|o| {
                 o.map(|o| match o {
-                    Opt::Route {
-                        kind,
-                        pointer,
-                        data,
-                    } => (kind, pointer, data.len()),
+                    Opt::Route { kind, pointer, data } => (kind, pointer, data.len()),
                     other => panic!("{other:?}"),
                 })
             })
@@ -499,11 +494,7 @@ mod tests {
 
     #[test]
     fn fragments() {
-        let header = Header {
-            more_fragments: true,
-            fragment_offset: 1480,
-            ..Header::default()
-        };
+        let header = Header { more_fragments: true, fragment_offset: 1480, ..Header::default() };
         let mut out = [0; 20];
         header.emit(&mut out);
         assert_eq!(out[6..8], [0x20, 185]);
@@ -526,18 +517,9 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(
-            options(&[1, 1, 148, 4, 0, 0, 130, 2, 0, 130, 2]),
-            [Ok(148), Ok(130)]
-        );
-        assert_eq!(
-            options(&[130, 2, 130, 1]),
-            [Ok(130), Err(Error::BadOptionLength)]
-        );
-        assert_eq!(
-            options(&[130, 2, 1, 130]),
-            [Ok(130), Err(Error::BadOptionLength)]
-        );
+        assert_eq!(options(&[1, 1, 148, 4, 0, 0, 130, 2, 0, 130, 2]), [Ok(148), Ok(130)]);
+        assert_eq!(options(&[130, 2, 130, 1]), [Ok(130), Err(Error::BadOptionLength)]);
+        assert_eq!(options(&[130, 2, 1, 130]), [Ok(130), Err(Error::BadOptionLength)]);
         assert_eq!(options(&[130, 5, 0, 0]), [Err(Error::BadOptionLength)]);
         assert_eq!(Options::from_bytes(&[0; 41]), Err(Error::NoRoom));
         assert_eq!(Options::from_bytes(&[130, 3, 9]).map(|o| o.len()), Ok(4));
@@ -545,14 +527,8 @@ mod tests {
 
     #[test]
     fn dscp_and_ecn() {
-        let header = Header {
-            tos: 0xbb,
-            ..Header::default()
-        };
-        assert_eq!(
-            (header.dscp(), header.ecn()),
-            (46, Ecn::CongestionExperienced)
-        );
+        let header = Header { tos: 0xbb, ..Header::default() };
+        assert_eq!((header.dscp(), header.ecn()), (46, Ecn::CongestionExperienced));
         for bits in 0..4 {
             assert_eq!(Ecn::from_bits(bits).bits(), bits);
         }

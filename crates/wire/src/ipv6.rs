@@ -130,8 +130,7 @@ impl Header {
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let bytes = &mut bytes[..HEADER_LEN];
-        let first =
-            6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL_MASK;
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL_MASK;
         put_u32(bytes, field::VERSION_CLASS_FLOW, first);
         put_u16(bytes, field::PAYLOAD_LEN, self.payload_len);
         bytes[field::NEXT_HEADER] = self.next_header.0;
@@ -149,9 +148,8 @@ mod tests {
     fn a_header_of_linux() {
         // From nd-mld.pcap: the router advertisement.
         let bytes: [u8; HEADER_LEN] = [
-            0x60, 0x05, 0xae, 0x3d, 0x00, 0x58, 0x3a, 0xff, 0xfe, 0x80, 0x00, 0x00, 0x00, 0x00,
-            0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x00, 0x01, 0xff, 0x02, 0x00, 0x00,
-            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
+            0x60, 0x05, 0xae, 0x3d, 0x00, 0x58, 0x3a, 0xff, 0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe,
+            0x00, 0x00, 0x01, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
         ];
         let header = Header {
             traffic_class: 0,
@@ -176,11 +174,7 @@ mod tests {
 
     #[test]
     fn class_and_label_share_a_word() {
-        let header = Header {
-            traffic_class: 0xb9,
-            flow_label: 0xfedcb,
-            ..Header::default()
-        };
+        let header = Header { traffic_class: 0xb9, flow_label: 0xfedcb, ..Header::default() };
         let mut out = [0; HEADER_LEN];
         header.emit(&mut out);
         assert_eq!(out[..4], [0x6b, 0x9f, 0xed, 0xcb]);

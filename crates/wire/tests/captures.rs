@@ -102,19 +102,10 @@ fn rewrite_ipv6(bytes: &mut [u8], seen: &mut Seen) {
     rewrite_transport(extensions.next_header(), addresses, &mut bytes[at..], seen);
 }
 
-fn rewrite_transport(
-    protocol: Protocol,
-    (src, dst): (IpAddr, IpAddr),
-    bytes: &mut [u8],
-    seen: &mut Seen,
-) {
+fn rewrite_transport(protocol: Protocol, (src, dst): (IpAddr, IpAddr), bytes: &mut [u8], seen: &mut Seen) {
     let pseudo = match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            checksum::pseudo_v4(src, dst, protocol.0, bytes.len() as u32)
-        }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            checksum::pseudo_v6(src, dst, protocol.0, bytes.len() as u32)
-        }
+        (IpAddr::V4(src), IpAddr::V4(dst)) => checksum::pseudo_v4(src, dst, protocol.0, bytes.len() as u32),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => checksum::pseudo_v6(src, dst, protocol.0, bytes.len() as u32),
         mixed => panic!("{mixed:?}"),
     };
     match protocol {
@@ -136,10 +127,7 @@ fn rewrite_transport(
         Protocol::ICMP => {
             let (message, len) = icmpv4::Message::parse(bytes).expect("ICMP");
             assert!(icmpv4::verify_checksum(bytes));
-            saw(
-                seen,
-                format!("icmpv4 {} {}", message.kind(), message.code()),
-            );
+            saw(seen, format!("icmpv4 {} {}", message.kind(), message.code()));
             bytes[..len].fill(0xa5);
             message.emit(bytes);
         }
@@ -150,10 +138,7 @@ fn rewrite_transport(
             };
             let (message, len) = icmpv6::Message::parse(bytes).expect("ICMPv6");
             assert!(icmpv6::verify_checksum(src, dst, bytes));
-            saw(
-                seen,
-                format!("icmpv6 {} {}", message.kind(), message.code()),
-            );
+            saw(seen, format!("icmpv6 {} {}", message.kind(), message.code()));
             bytes[..len].fill(0xa5);
             rewrite_icmpv6_lists(&message, &mut bytes[len..], seen);
             message.emit(src, dst, bytes);
@@ -176,10 +161,7 @@ fn rewrite_tcp(bytes: &mut [u8], seen: &mut Seen) {
     }
     for message in options.mptcp() {
         let message = message.expect("an MPTCP option");
-        saw(
-            seen,
-            format!("mptcp {} {}", mptcp_name(&message), message.len()),
-        );
+        saw(seen, format!("mptcp {} {}", mptcp_name(&message), message.len()));
     }
     bytes[..len].fill(0xa5);
     segment.emit(bytes);
@@ -212,18 +194,13 @@ fn rewrite_igmp(bytes: &mut [u8], seen: &mut Seen) {
             let mut at = 0;
             for record in igmp::records(&source, records) {
                 let record = record.expect("a record");
-                saw(
-                    seen,
-                    format!("igmp record {:?} {}", record.kind, record.sources.len()),
-                );
+                saw(seen, format!("igmp record {:?} {}", record.kind, record.sources.len()));
                 assert_eq!(record.emit(&mut lists[at..]), Ok(()));
                 at += record.len();
             }
             assert_eq!(at, source.len());
         }
-        igmp::Message::Query {
-            v3: Some(query), ..
-        } => {
+        igmp::Message::Query { v3: Some(query), .. } => {
             let sources = igmp::sources(lists, query.sources).expect("sources");
             saw(seen, format!("igmp query sources {}", sources.len()));
         }
@@ -251,10 +228,7 @@ fn rewrite_icmpv6_lists(message: &icmpv6::Message, bytes: &mut [u8], seen: &mut 
             bytes.fill(0xa5);
             for record in mld::records(&source, *records) {
                 let record = record.expect("a record");
-                saw(
-                    seen,
-                    format!("mld record {:?} {}", record.kind, record.sources.len()),
-                );
+                saw(seen, format!("mld record {:?} {}", record.kind, record.sources.len()));
                 assert_eq!(record.emit(&mut bytes[at..]), Ok(()));
                 at += record.len();
             }
@@ -272,10 +246,7 @@ fn every_frame_is_written_back_byte_for_byte() {
         assert_eq!(copy, frame.bytes, "{}", frame.name);
     }
     for what in EXPECTED {
-        assert!(
-            seen.contains_key(*what),
-            "no {what} in the captures, but {seen:#?}"
-        );
+        assert!(seen.contains_key(*what), "no {what} in the captures, but {seen:#?}");
     }
 }
 
@@ -368,8 +339,7 @@ const EXPECTED: &[&str] = &[
 fn etherparse_sees_the_same() {
     let mut compared = 0;
     for frame in support::all_frames() {
-        let theirs = SlicedPacket::from_ethernet(&frame.bytes)
-            .unwrap_or_else(|error| panic!("{}: {error}", frame.name));
+        let theirs = SlicedPacket::from_ethernet(&frame.bytes).unwrap_or_else(|error| panic!("{}: {error}", frame.name));
         let (header, mut at) = ethernet::Header::parse(&frame.bytes).expect("Ethernet");
         compare_ethernet(&header, &theirs);
         if header.ether_type == EtherType::VLAN {
@@ -390,27 +360,17 @@ fn etherparse_sees_the_same() {
                 compare_ipv6(&header, &slice.header());
                 at += len;
                 let mut extensions = ipv6::Extensions::new(header.next_header, &frame.bytes[at..]);
-                let headers: Vec<_> = extensions
-                    .by_ref()
-                    .map(|e| e.expect("an extension"))
-                    .collect();
+                let headers: Vec<_> = extensions.by_ref().map(|e| e.expect("an extension")).collect();
                 assert_eq!(extensions.offset(), slice.extensions().slice().len());
                 assert_eq!(extensions.next_header().0, slice.payload().ip_number.0);
                 at += extensions.offset();
-                let fragment = headers
-                    .iter()
-                    .any(|h| matches!(h, ipv6::Extension::Fragment(f) if !f.is_atomic()));
+                let fragment = headers.iter().any(|h| matches!(h, ipv6::Extension::Fragment(f) if !f.is_atomic()));
                 assert_eq!(fragment, slice.is_payload_fragmented());
                 protocol = (!fragment).then_some(extensions.next_header());
             }
             None => panic!("{}: nothing behind Ethernet", frame.name),
         }
-        assert_eq!(
-            protocol.is_some(),
-            theirs.transport.is_some(),
-            "{}",
-            frame.name
-        );
+        assert_eq!(protocol.is_some(), theirs.transport.is_some(), "{}", frame.name);
         if let Some(transport) = &theirs.transport {
             compare_transport(&frame.bytes[at..], transport, &frame.name);
             compared += 1;
@@ -423,17 +383,11 @@ fn compare_ethernet(ours: &ethernet::Header, theirs: &SlicedPacket<'_>) {
     let Some(LinkSlice::Ethernet2(link)) = &theirs.link else {
         panic!("no Ethernet header");
     };
-    assert_eq!(
-        (ours.dst.0, ours.src.0),
-        (link.destination(), link.source())
-    );
-    let tag = theirs
-        .link_exts
-        .iter()
-        .find_map(|extension| match extension {
-            LinkExtSlice::Vlan(tag) => Some(tag),
-            _ => None,
-        });
+    assert_eq!((ours.dst.0, ours.src.0), (link.destination(), link.source()));
+    let tag = theirs.link_exts.iter().find_map(|extension| match extension {
+        LinkExtSlice::Vlan(tag) => Some(tag),
+        _ => None,
+    });
     match (ours.vlan, tag) {
         (None, None) => assert_eq!(ours.ether_type.0, link.ether_type().0),
         (Some(ours_tag), Some(tag)) => {
@@ -467,10 +421,7 @@ fn compare_ipv4(ours: &ipv4::Header, theirs: &etherparse::Ipv4HeaderSlice<'_>) {
     assert_eq!(ours.fragment_offset / 8, theirs.fragments_offset().value());
     assert_eq!(ours.ttl, theirs.ttl());
     assert_eq!(ours.protocol.0, theirs.protocol().0);
-    assert_eq!(
-        (ours.src, ours.dst),
-        (theirs.source_addr(), theirs.destination_addr())
-    );
+    assert_eq!((ours.src, ours.dst), (theirs.source_addr(), theirs.destination_addr()));
     assert_eq!(ours.options.as_bytes(), theirs.options());
 }
 
@@ -480,10 +431,7 @@ fn compare_ipv6(ours: &ipv6::Header, theirs: &etherparse::Ipv6HeaderSlice<'_>) {
     assert_eq!(ours.payload_len, theirs.payload_length());
     assert_eq!(ours.next_header.0, theirs.next_header().0);
     assert_eq!(ours.hop_limit, theirs.hop_limit());
-    assert_eq!(
-        (ours.src, ours.dst),
-        (theirs.source_addr(), theirs.destination_addr())
-    );
+    assert_eq!((ours.src, ours.dst), (theirs.source_addr(), theirs.destination_addr()));
 }
 
 fn compare_transport(bytes: &[u8], theirs: &TransportSlice<'_>, name: &str) {
@@ -495,46 +443,24 @@ fn compare_transport(bytes: &[u8], theirs: &TransportSlice<'_>, name: &str) {
         }
         TransportSlice::Udp(theirs) => {
             let (ours, len) = udp::Header::parse(bytes).expect("UDP");
-            let ours = (
-                ours.src_port,
-                ours.dst_port,
-                ours.length,
-                ours.checksum,
-                &bytes[len..],
-            );
-            let theirs = (
-                theirs.source_port(),
-                theirs.destination_port(),
-                theirs.length(),
-                theirs.checksum(),
-                theirs.payload(),
-            );
+            let ours = (ours.src_port, ours.dst_port, ours.length, ours.checksum, &bytes[len..]);
+            let theirs = (theirs.source_port(), theirs.destination_port(), theirs.length(), theirs.checksum(), theirs.payload());
             assert_eq!(ours, theirs, "{name}");
         }
         TransportSlice::Icmpv4(theirs) => {
             let (ours, len) = icmpv4::Message::parse(bytes).expect("ICMP");
-            assert_eq!(
-                (ours.kind(), ours.code()),
-                (theirs.type_u8(), theirs.code_u8())
-            );
+            assert_eq!((ours.kind(), ours.code()), (theirs.type_u8(), theirs.code_u8()));
             assert_eq!(len, theirs.header_len(), "{name}");
             compare_icmpv4(&ours, &theirs.icmp_type());
         }
         TransportSlice::Icmpv6(theirs) => {
             let (ours, _) = icmpv6::Message::parse(bytes).expect("ICMPv6");
-            assert_eq!(
-                (ours.kind(), ours.code()),
-                (theirs.type_u8(), theirs.code_u8())
-            );
+            assert_eq!((ours.kind(), ours.code()), (theirs.type_u8(), theirs.code_u8()));
             compare_icmpv6(&ours, theirs);
         }
         TransportSlice::Igmp(theirs) => {
             let (ours, len) = igmp::Message::parse(bytes).expect("IGMP");
-            assert_eq!(
-                (ours.kind(), len),
-                (theirs.type_u8(), theirs.header_len()),
-                "{name}"
-            );
+            assert_eq!((ours.kind(), len), (theirs.type_u8(), theirs.header_len()), "{name}");
         }
     }
 }
@@ -568,9 +494,7 @@ fn compare_tcp(ours: &tcp::Segment, theirs: &etherparse::TcpSlice<'_>) {
             TcpOptionElement::SelectiveAcknowledgementPermitted => options.sack_permitted = true,
             TcpOptionElement::SelectiveAcknowledgement(first, more) => {
                 let blocks = core::iter::once(first).chain(more.into_iter().flatten());
-                options.sack = blocks
-                    .map(|(start, end)| (tcp::Seq(start), tcp::Seq(end)))
-                    .collect();
+                options.sack = blocks.map(|(start, end)| (tcp::Seq(start), tcp::Seq(end))).collect();
             }
             TcpOptionElement::Timestamp(value, echo) => {
                 options.timestamps = Some(tcp::Timestamps { value, echo });
@@ -579,57 +503,26 @@ fn compare_tcp(ours: &tcp::Segment, theirs: &etherparse::TcpSlice<'_>) {
     }
     let ours = &ours.options;
     assert_eq!(
-        (
-            ours.mss,
-            ours.window_scale,
-            ours.sack_permitted,
-            ours.timestamps,
-            &ours.sack
-        ),
-        (
-            options.mss,
-            options.window_scale,
-            options.sack_permitted,
-            options.timestamps,
-            &options.sack
-        )
+        (ours.mss, ours.window_scale, ours.sack_permitted, ours.timestamps, &ours.sack),
+        (options.mss, options.window_scale, options.sack_permitted, options.timestamps, &options.sack)
     );
 }
 
 fn compare_icmpv4(ours: &icmpv4::Message, theirs: &etherparse::Icmpv4Type) {
     use etherparse::{Icmpv4Type, icmpv4::DestUnreachableHeader, icmpv4::RedirectHeader};
     match (ours, theirs) {
-        (
-            icmpv4::Message::EchoRequest {
-                identifier,
-                sequence,
-            },
-            Icmpv4Type::EchoRequest(echo),
-        )
-        | (
-            icmpv4::Message::EchoReply {
-                identifier,
-                sequence,
-            },
-            Icmpv4Type::EchoReply(echo),
-        ) => {
+        (icmpv4::Message::EchoRequest { identifier, sequence }, Icmpv4Type::EchoRequest(echo))
+        | (icmpv4::Message::EchoReply { identifier, sequence }, Icmpv4Type::EchoReply(echo)) => {
             assert_eq!((*identifier, *sequence), (echo.id, echo.seq));
         }
-        (
-            icmpv4::Message::DestinationUnreachable { mtu, .. },
-            Icmpv4Type::DestinationUnreachable(header),
-        ) => {
+        (icmpv4::Message::DestinationUnreachable { mtu, .. }, Icmpv4Type::DestinationUnreachable(header)) => {
             if let DestUnreachableHeader::FragmentationNeeded { next_hop_mtu } = header {
                 assert_eq!(mtu, next_hop_mtu);
             }
         }
-        (
-            icmpv4::Message::Redirect { gateway, .. },
-            Icmpv4Type::Redirect(RedirectHeader {
-                gateway_internet_address,
-                ..
-            }),
-        ) => assert_eq!(gateway.octets(), *gateway_internet_address),
+        (icmpv4::Message::Redirect { gateway, .. }, Icmpv4Type::Redirect(RedirectHeader { gateway_internet_address, .. })) => {
+            assert_eq!(gateway.octets(), *gateway_internet_address)
+        }
         (icmpv4::Message::TimestampRequest(ours), Icmpv4Type::TimestampRequest(theirs))
         | (icmpv4::Message::TimestampReply(ours), Icmpv4Type::TimestampReply(theirs)) => {
             assert_eq!((ours.identifier, ours.sequence), (theirs.id, theirs.seq));

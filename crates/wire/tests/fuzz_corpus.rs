@@ -15,9 +15,7 @@ const SEEDS_MAX: usize = 12;
 const SEED_LEN_MAX: usize = 160;
 
 fn corpus(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
 }
 
 #[test]
@@ -37,21 +35,12 @@ fn the_corpus_passes() {
 
 #[test]
 fn every_target_has_a_program() {
-    let programs: BTreeSet<String> =
-        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets"))
-            .expect("fuzz_targets")
-            .map(|entry| entry.expect("a file").path())
-            .map(|path| {
-                path.file_stem()
-                    .expect("a name")
-                    .to_string_lossy()
-                    .into_owned()
-            })
-            .collect();
-    let targets: BTreeSet<String> = fuzzing::TARGETS
-        .iter()
-        .map(|(name, _)| (*name).to_owned())
+    let programs: BTreeSet<String> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets"))
+        .expect("fuzz_targets")
+        .map(|entry| entry.expect("a file").path())
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
+    let targets: BTreeSet<String> = fuzzing::TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(programs, targets);
 }
 
@@ -70,12 +59,7 @@ fn seeds_of(frame: &[u8], seeds: &mut Seeds) {
     let (header, len) = ethernet::Header::parse(frame).expect("Ethernet");
     let tag = u8::from(header.vlan.is_some());
     let [type_high, type_low] = header.ether_type.0.to_be_bytes();
-    seed(
-        seeds,
-        "ethernet",
-        &[type_high, type_low, tag],
-        &frame[..len],
-    );
+    seed(seeds, "ethernet", &[type_high, type_low, tag], &frame[..len]);
     seed(seeds, "checksum", &[(frame.len() % 16) as u8], frame);
     let packet = &frame[len..];
     let (protocol, rest) = match header.ether_type {
@@ -102,16 +86,7 @@ fn seeds_of(frame: &[u8], seeds: &mut Seeds) {
         }
         _ => return,
     };
-    seed(
-        seeds,
-        "frame",
-        &[
-            type_low,
-            protocol.0,
-            rest.first().copied().unwrap_or(0) & 0xf,
-        ],
-        frame,
-    );
+    seed(seeds, "frame", &[type_low, protocol.0, rest.first().copied().unwrap_or(0) & 0xf], frame);
     match protocol {
         Protocol::ICMP => seed(seeds, "icmpv4", &rest[..2], rest),
         Protocol::ICMPV6 => seed(seeds, "icmpv6", &rest[..2], rest),
@@ -124,12 +99,7 @@ fn seeds_of(frame: &[u8], seeds: &mut Seeds) {
 
 fn seeds_of_tcp(bytes: &[u8], seeds: &mut Seeds) {
     let (segment, len) = tcp::Segment::parse(bytes).expect("TCP");
-    seed(
-        seeds,
-        "tcp",
-        &[len as u8, bytes[len.min(21) - 1]],
-        &bytes[..len],
-    );
+    seed(seeds, "tcp", &[len as u8, bytes[len.min(21) - 1]], &bytes[..len]);
     for (kind, data) in segment.options.others() {
         if kind == tcp::kind::MPTCP {
             seed(seeds, "mptcp", &[data[0] >> 4, data.len() as u8], data);
@@ -154,11 +124,7 @@ fn write_the_corpus() {
             // Somewhere, but the same for every run.
             let at = number * 7 % flip.len();
             flip[at] ^= 1 << (number % 8);
-            for (suffix, bytes) in [
-                ("", &bytes[..]),
-                ("-cut", &bytes[..bytes.len() / 2]),
-                ("-flip", &flip),
-            ] {
+            for (suffix, bytes) in [("", &bytes[..]), ("-cut", &bytes[..bytes.len() / 2]), ("-flip", &flip)] {
                 fs::write(folder.join(format!("{number:02}{suffix}")), bytes).expect("an input");
             }
         }

@@ -11,9 +11,7 @@ use weft_wire::ethernet::{EtherType, Mac, Vlan};
 use weft_wire::icmpv6::{mld, nd};
 use weft_wire::tcp::mptcp::{self, DataSeq, Join, Keys};
 use weft_wire::tcp::{FastOpen, Flags, Options, Segment, Seq, Timestamps, UserTimeout};
-use weft_wire::{
-    Error, Protocol, arp, checksum, ethernet, fuzzing, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp,
-};
+use weft_wire::{Error, Protocol, arp, checksum, ethernet, fuzzing, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
 
 /// `emit` into a buffer of exactly `len` bytes that was not zero.
 fn emitted(len: usize, emit: impl FnOnce(&mut [u8])) -> Vec<u8> {
@@ -34,56 +32,36 @@ fn mac() -> impl Strategy<Value = Mac> {
     any::<[u8; 6]>().prop_map(Mac)
 }
 
-fn bytes_array<const N: usize>(
-    len: std::ops::RangeInclusive<usize>,
-) -> impl Strategy<Value = ArrayVec<u8, N>> {
+fn bytes_array<const N: usize>(len: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = ArrayVec<u8, N>> {
     vec(any::<u8>(), len).prop_map(|bytes| bytes.into_iter().collect())
 }
 
 fn ipv4_header() -> impl Strategy<Value = ipv4::Header> {
     (
-        (
-            any::<u8>(),
-            any::<u16>(),
-            any::<u16>(),
-            any::<bool>(),
-            any::<bool>(),
-            0..=0x1fff_u16,
-        ),
-        (
-            any::<u8>(),
-            any::<u8>(),
-            v4(),
-            v4(),
-            vec(any::<u8>(), 0..=40),
-        ),
+        (any::<u8>(), any::<u16>(), any::<u16>(), any::<bool>(), any::<bool>(), 0..=0x1fff_u16),
+        (any::<u8>(), any::<u8>(), v4(), v4(), vec(any::<u8>(), 0..=40)),
     )
-        .prop_map(
-            |((tos, len, identification, df, mf, offset), (ttl, protocol, src, dst, raw))| {
-                let options = ipv4::Options::from_bytes(&raw).expect("40 bytes at most");
-                let header_len = (ipv4::HEADER_LEN + options.len()) as u16;
-                ipv4::Header {
-                    tos,
-                    total_len: len.max(header_len),
-                    identification,
-                    dont_fragment: df,
-                    more_fragments: mf,
-                    fragment_offset: offset * 8,
-                    ttl,
-                    protocol: Protocol(protocol),
-                    src,
-                    dst,
-                    options,
-                }
-            },
-        )
+        .prop_map(|((tos, len, identification, df, mf, offset), (ttl, protocol, src, dst, raw))| {
+            let options = ipv4::Options::from_bytes(&raw).expect("40 bytes at most");
+            let header_len = (ipv4::HEADER_LEN + options.len()) as u16;
+            ipv4::Header {
+                tos,
+                total_len: len.max(header_len),
+                identification,
+                dont_fragment: df,
+                more_fragments: mf,
+                fragment_offset: offset * 8,
+                ttl,
+                protocol: Protocol(protocol),
+                src,
+                dst,
+                options,
+            }
+        })
 }
 
 fn data_seq() -> impl Strategy<Value = DataSeq> {
-    prop_oneof![
-        any::<u32>().prop_map(DataSeq::Short),
-        any::<u64>().prop_map(DataSeq::Long)
-    ]
+    prop_oneof![any::<u32>().prop_map(DataSeq::Short), any::<u64>().prop_map(DataSeq::Long)]
 }
 
 fn keys() -> impl Strategy<Value = Keys> {
@@ -91,46 +69,27 @@ fn keys() -> impl Strategy<Value = Keys> {
         Just(Keys::None),
         any::<u64>().prop_map(Keys::Sender),
         any::<(u64, u64)>().prop_map(|(sender, receiver)| Keys::Both { sender, receiver }),
-        any::<(u64, u64, u16, Option<u16>)>().prop_map(|(sender, receiver, data_len, checksum)| {
-            Keys::WithData {
-                sender,
-                receiver,
-                data_len,
-                checksum,
-            }
-        }),
+        any::<(u64, u64, u16, Option<u16>)>()
+            .prop_map(|(sender, receiver, data_len, checksum)| { Keys::WithData { sender, receiver, data_len, checksum } }),
     ]
 }
 
 fn join() -> impl Strategy<Value = Join> {
     prop_oneof![
-        any::<(bool, u8, u32, u32)>().prop_map(|(backup, address_id, token, nonce)| Join::Syn {
-            backup,
-            address_id,
-            token,
-            nonce
-        }),
-        any::<(bool, u8, u64, u32)>().prop_map(|(backup, address_id, hmac, nonce)| Join::SynAck {
-            backup,
-            address_id,
-            hmac,
-            nonce
-        }),
+        any::<(bool, u8, u32, u32)>().prop_map(|(backup, address_id, token, nonce)| Join::Syn { backup, address_id, token, nonce }),
+        any::<(bool, u8, u64, u32)>().prop_map(|(backup, address_id, hmac, nonce)| Join::SynAck { backup, address_id, hmac, nonce }),
         any::<[u8; 20]>().prop_map(|hmac| Join::Ack { hmac }),
     ]
 }
 
 fn dss() -> impl Strategy<Value = mptcp::Dss> {
-    let mapping = (data_seq(), any::<(u32, u16, Option<u16>)>()).prop_map(
-        |(seq, (subflow_seq, len, checksum))| mptcp::Mapping {
-            seq,
-            subflow_seq,
-            len,
-            checksum,
-        },
-    );
-    (option::of(data_seq()), option::of(mapping), any::<bool>())
-        .prop_map(|(ack, mapping, fin)| mptcp::Dss { ack, mapping, fin })
+    let mapping = (data_seq(), any::<(u32, u16, Option<u16>)>()).prop_map(|(seq, (subflow_seq, len, checksum))| mptcp::Mapping {
+        seq,
+        subflow_seq,
+        len,
+        checksum,
+    });
+    (option::of(data_seq()), option::of(mapping), any::<bool>()).prop_map(|(ack, mapping, fin)| mptcp::Dss { ack, mapping, fin })
 }
 
 fn mptcp_message() -> impl Strategy<Value = mptcp::Message> {
@@ -138,30 +97,18 @@ fn mptcp_message() -> impl Strategy<Value = mptcp::Message> {
     prop_oneof![
         (0..16_u8, any::<u8>(), keys()).prop_map(|(version, flags, keys)| {
             let flags = mptcp::CapableFlags::from_bits_retain(flags);
-            mptcp::Message::Capable(mptcp::Capable {
-                version,
-                flags,
-                keys,
-            })
+            mptcp::Message::Capable(mptcp::Capable { version, flags, keys })
         }),
         join().prop_map(mptcp::Message::Join),
         dss().prop_map(mptcp::Message::Dss),
-        (any::<(u8, Option<u16>, Option<u64>)>(), address).prop_map(
-            |((address_id, port, hmac), address)| mptcp::Message::AddAddr(mptcp::AddAddr {
-                address_id,
-                address,
-                port,
-                hmac
-            })
-        ),
+        (any::<(u8, Option<u16>, Option<u64>)>(), address)
+            .prop_map(|((address_id, port, hmac), address)| mptcp::Message::AddAddr(mptcp::AddAddr { address_id, address, port, hmac })),
         bytes_array(1..=mptcp::REMOVE_IDS_MAX).prop_map(|ids| mptcp::Message::RemoveAddr { ids }),
         any::<bool>().prop_map(|backup| mptcp::Message::Prio { backup }),
         any::<u64>().prop_map(|data_seq| mptcp::Message::Fail { data_seq }),
         any::<u64>().prop_map(|receiver_key| mptcp::Message::FastClose { receiver_key }),
-        (0..16_u8, any::<u8>()).prop_map(|(flags, reason)| mptcp::Message::Reset {
-            flags: mptcp::ResetFlags::from_bits_retain(flags),
-            reason
-        }),
+        (0..16_u8, any::<u8>())
+            .prop_map(|(flags, reason)| mptcp::Message::Reset { flags: mptcp::ResetFlags::from_bits_retain(flags), reason }),
     ]
 }
 
@@ -179,92 +126,65 @@ fn tcp_options() -> impl Strategy<Value = Options> {
         0..3,
     );
     (
-        (
-            any::<Option<u16>>(),
-            any::<Option<u8>>(),
-            any::<bool>(),
-            any::<Option<(u32, u32)>>(),
-        ),
+        (any::<Option<u16>>(), any::<Option<u8>>(), any::<bool>(), any::<Option<(u32, u32)>>()),
         vec(any::<(u32, u32)>(), 0..=4),
         option::of((bytes_array(0..=16), any::<bool>())),
         option::of((any::<bool>(), 0..0x8000_u16)),
         others,
     )
-        .prop_map(
-            |((mss, window_scale, sack_permitted, times), sack, fast_open, timeout, others)| {
-                let mut options = Options {
-                    mss,
-                    window_scale,
-                    sack_permitted,
-                    timestamps: times.map(|(value, echo)| Timestamps { value, echo }),
-                    sack: sack
-                        .into_iter()
-                        .map(|(start, end)| (Seq(start), Seq(end)))
-                        .collect(),
-                    fast_open: fast_open.map(|(cookie, experimental)| FastOpen {
-                        cookie,
-                        experimental,
-                    }),
-                    user_timeout: timeout.map(|(minutes, value)| UserTimeout { minutes, value }),
-                    ..Options::default()
-                };
-                for (kind, data) in others {
-                    // Three of them may exceed the room; then the last is missing.
-                    let _ = options.push_other(kind, &data);
-                }
-                options
-            },
-        )
+        .prop_map(|((mss, window_scale, sack_permitted, times), sack, fast_open, timeout, others)| {
+            let mut options = Options {
+                mss,
+                window_scale,
+                sack_permitted,
+                timestamps: times.map(|(value, echo)| Timestamps { value, echo }),
+                sack: sack.into_iter().map(|(start, end)| (Seq(start), Seq(end))).collect(),
+                fast_open: fast_open.map(|(cookie, experimental)| FastOpen { cookie, experimental }),
+                user_timeout: timeout.map(|(minutes, value)| UserTimeout { minutes, value }),
+                ..Options::default()
+            };
+            for (kind, data) in others {
+                // Three of them may exceed the room; then the last is missing.
+                let _ = options.push_other(kind, &data);
+            }
+            options
+        })
 }
 
 fn segment() -> impl Strategy<Value = Segment> {
-    (
-        any::<(u16, u16, u32, u32, u16, u16)>(),
-        0..0x200_u16,
-        tcp_options(),
+    (any::<(u16, u16, u32, u32, u16, u16)>(), 0..0x200_u16, tcp_options()).prop_map(
+        |((src_port, dst_port, seq, ack, window, urgent), flags, options)| Segment {
+            src_port,
+            dst_port,
+            seq: Seq(seq),
+            ack: Seq(ack),
+            flags: Flags::from_bits_retain(flags),
+            window,
+            urgent,
+            options,
+        },
     )
-        .prop_map(
-            |((src_port, dst_port, seq, ack, window, urgent), flags, options)| Segment {
-                src_port,
-                dst_port,
-                seq: Seq(seq),
-                ack: Seq(ack),
-                flags: Flags::from_bits_retain(flags),
-                window,
-                urgent,
-                options,
-            },
-        )
 }
 
 fn icmpv4_message() -> impl Strategy<Value = icmpv4::Message> {
     use icmpv4::{Message, Timestamps};
-    let times = any::<(u16, u16, u32, u32, u32)>().prop_map(
-        |(identifier, sequence, originate, receive, transmit)| Timestamps {
-            identifier,
-            sequence,
-            originate,
-            receive,
-            transmit,
-        },
-    );
+    let times = any::<(u16, u16, u32, u32, u32)>().prop_map(|(identifier, sequence, originate, receive, transmit)| Timestamps {
+        identifier,
+        sequence,
+        originate,
+        receive,
+        transmit,
+    });
     prop_oneof![
-        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoRequest {
-            identifier,
-            sequence
-        }),
-        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoReply {
-            identifier,
-            sequence
-        }),
+        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoRequest { identifier, sequence }),
+        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoReply { identifier, sequence }),
         any::<(u8, u16)>().prop_map(|(code, mtu)| Message::DestinationUnreachable { code, mtu }),
         any::<u8>().prop_map(|code| Message::TimeExceeded { code }),
         any::<(u8, u8)>().prop_map(|(code, pointer)| Message::ParameterProblem { code, pointer }),
         (any::<u8>(), v4()).prop_map(|(code, gateway)| Message::Redirect { code, gateway }),
         times.clone().prop_map(Message::TimestampRequest),
         times.prop_map(Message::TimestampReply),
-        (15..=255_u8, any::<u8>(), any::<[u8; 4]>())
-            .prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
+        (15..=255_u8, any::<u8>(), any::<[u8; 4]>()).prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
     ]
 }
 
@@ -272,47 +192,32 @@ fn nd_message() -> impl Strategy<Value = nd::Message> {
     use nd::Message;
     prop_oneof![
         Just(Message::RouterSolicitation),
-        any::<(u8, u8, u16, u32, u32)>().prop_map(
-            |(hop_limit, flags, lifetime_s, reachable_ms, retransmit_ms)| {
-                Message::RouterAdvertisement {
-                    hop_limit,
-                    flags: nd::RouterFlags::from_bits_retain(flags),
-                    lifetime_s,
-                    reachable_ms,
-                    retransmit_ms,
-                }
+        any::<(u8, u8, u16, u32, u32)>().prop_map(|(hop_limit, flags, lifetime_s, reachable_ms, retransmit_ms)| {
+            Message::RouterAdvertisement {
+                hop_limit,
+                flags: nd::RouterFlags::from_bits_retain(flags),
+                lifetime_s,
+                reachable_ms,
+                retransmit_ms,
             }
-        ),
+        }),
         v6().prop_map(|target| Message::NeighborSolicitation { target }),
-        (0..8_u8, v6()).prop_map(|(flags, target)| Message::NeighborAdvertisement {
-            flags: nd::NeighborFlags::from_bits_retain(flags << 5),
-            target
-        }),
-        (v6(), v6()).prop_map(|(target, destination)| Message::Redirect {
-            target,
-            destination
-        }),
+        (0..8_u8, v6())
+            .prop_map(|(flags, target)| Message::NeighborAdvertisement { flags: nd::NeighborFlags::from_bits_retain(flags << 5), target }),
+        (v6(), v6()).prop_map(|(target, destination)| Message::Redirect { target, destination }),
     ]
 }
 
 fn mld_message() -> impl Strategy<Value = mld::Message> {
     use mld::{Message, QueryV2};
-    let v2 = (any::<bool>(), 0..8_u8, any::<u8>(), any::<u16>()).prop_map(
-        |(suppress, robustness, interval_code, sources)| QueryV2 {
-            suppress,
-            robustness,
-            interval_code,
-            sources,
-        },
-    );
+    let v2 = (any::<bool>(), 0..8_u8, any::<u8>(), any::<u16>()).prop_map(|(suppress, robustness, interval_code, sources)| QueryV2 {
+        suppress,
+        robustness,
+        interval_code,
+        sources,
+    });
     prop_oneof![
-        (any::<u16>(), v6(), option::of(v2)).prop_map(|(max_response_code, group, v2)| {
-            Message::Query {
-                max_response_code,
-                group,
-                v2,
-            }
-        }),
+        (any::<u16>(), v6(), option::of(v2)).prop_map(|(max_response_code, group, v2)| { Message::Query { max_response_code, group, v2 } }),
         v6().prop_map(|group| Message::Report { group }),
         v6().prop_map(|group| Message::Done { group }),
         any::<u16>().prop_map(|records| Message::ReportV2 { records }),
@@ -322,49 +227,33 @@ fn mld_message() -> impl Strategy<Value = mld::Message> {
 fn icmpv6_message() -> impl Strategy<Value = icmpv6::Message> {
     use icmpv6::Message;
     prop_oneof![
-        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoRequest {
-            identifier,
-            sequence
-        }),
-        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoReply {
-            identifier,
-            sequence
-        }),
+        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoRequest { identifier, sequence }),
+        any::<(u16, u16)>().prop_map(|(identifier, sequence)| Message::EchoReply { identifier, sequence }),
         any::<u8>().prop_map(|code| Message::DestinationUnreachable { code }),
         any::<u32>().prop_map(|mtu| Message::PacketTooBig { mtu }),
         any::<u8>().prop_map(|code| Message::TimeExceeded { code }),
         any::<(u8, u32)>().prop_map(|(code, pointer)| Message::ParameterProblem { code, pointer }),
         nd_message().prop_map(Message::Nd),
         mld_message().prop_map(Message::Mld),
-        (144..=255_u8, any::<u8>(), any::<[u8; 4]>())
-            .prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
+        (144..=255_u8, any::<u8>(), any::<[u8; 4]>()).prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
     ]
 }
 
 fn igmp_message() -> impl Strategy<Value = igmp::Message> {
     use igmp::{Message, QueryV3};
-    let v3 = (any::<bool>(), 0..8_u8, any::<u8>(), any::<u16>()).prop_map(
-        |(suppress, robustness, interval_code, sources)| QueryV3 {
-            suppress,
-            robustness,
-            interval_code,
-            sources,
-        },
-    );
+    let v3 = (any::<bool>(), 0..8_u8, any::<u8>(), any::<u16>()).prop_map(|(suppress, robustness, interval_code, sources)| QueryV3 {
+        suppress,
+        robustness,
+        interval_code,
+        sources,
+    });
     prop_oneof![
-        (any::<u8>(), v4(), option::of(v3)).prop_map(|(max_response_code, group, v3)| {
-            Message::Query {
-                max_response_code,
-                group,
-                v3,
-            }
-        }),
+        (any::<u8>(), v4(), option::of(v3)).prop_map(|(max_response_code, group, v3)| { Message::Query { max_response_code, group, v3 } }),
         v4().prop_map(|group| Message::ReportV1 { group }),
         v4().prop_map(|group| Message::ReportV2 { group }),
         v4().prop_map(|group| Message::Leave { group }),
         any::<u16>().prop_map(|records| Message::ReportV3 { records }),
-        (0x23..=255_u8, any::<u8>(), any::<[u8; 4]>())
-            .prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
+        (0x23..=255_u8, any::<u8>(), any::<[u8; 4]>()).prop_map(|(kind, code, rest)| Message::Other { kind, code, rest }),
     ]
 }
 

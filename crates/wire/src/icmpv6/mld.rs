@@ -80,19 +80,11 @@ impl Message {
     pub(super) fn parse(bytes: &[u8]) -> Result<Message, Error> {
         match bytes.first() {
             Some(&kind::LISTENER_QUERY) => Message::parse_query(bytes),
-            Some(&kind::LISTENER_REPORT) => Ok(Message::Report {
-                group: parse_group(bytes)?,
-            }),
-            Some(&kind::LISTENER_DONE) => Ok(Message::Done {
-                group: parse_group(bytes)?,
-            }),
+            Some(&kind::LISTENER_REPORT) => Ok(Message::Report { group: parse_group(bytes)? }),
+            Some(&kind::LISTENER_DONE) => Ok(Message::Done { group: parse_group(bytes)? }),
             Some(&kind::LISTENER_REPORT_V2) => {
-                let m = bytes
-                    .first_chunk::<REPORT_V2_LEN>()
-                    .ok_or(Error::Truncated)?;
-                Ok(Message::ReportV2 {
-                    records: u16_at(m, field::RECORDS),
-                })
+                let m = bytes.first_chunk::<REPORT_V2_LEN>().ok_or(Error::Truncated)?;
+                Ok(Message::ReportV2 { records: u16_at(m, field::RECORDS) })
             }
             _ => Err(Error::UnknownType),
         }
@@ -142,16 +134,11 @@ impl Message {
     /// Writes what follows type, code and checksum into zeroed bytes.
     pub(super) fn emit_body(&self, bytes: &mut [u8]) {
         match self {
-            Message::Query {
-                max_response_code,
-                group,
-                v2,
-            } => {
+            Message::Query { max_response_code, group, v2 } => {
                 put_u16(bytes, field::MAX_RESPONSE, *max_response_code);
                 put(bytes, field::GROUP, &group.octets());
                 if let Some(v2) = v2 {
-                    bytes[field::ROBUSTNESS] =
-                        v2.robustness & 7 | if v2.suppress { SUPPRESS } else { 0 };
+                    bytes[field::ROBUSTNESS] = v2.robustness & 7 | if v2.suppress { SUPPRESS } else { 0 };
                     bytes[field::INTERVAL] = v2.interval_code;
                     put_u16(bytes, field::SOURCES, v2.sources);
                 }
@@ -210,11 +197,7 @@ impl<'a> Sources<'a> {
 
     /// The addresses.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Ipv6Addr> + 'a {
-        self.0
-            .as_chunks::<ADDRESS_LEN>()
-            .0
-            .iter()
-            .map(|octets| Ipv6Addr::from(*octets))
+        self.0.as_chunks::<ADDRESS_LEN>().0.iter().map(|octets| Ipv6Addr::from(*octets))
     }
 }
 
@@ -284,18 +267,14 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Error::Truncated`].
     pub fn parse(bytes: &'a [u8]) -> Result<(Record<'a>, usize), Error> {
-        let (head, rest) = bytes
-            .split_first_chunk::<RECORD_LEN>()
-            .ok_or(Error::Truncated)?;
+        let (head, rest) = bytes.split_first_chunk::<RECORD_LEN>().ok_or(Error::Truncated)?;
         let sources = sources(rest, u16_at(head, field::RECORD_SOURCES))?;
         let auxiliary_end = sources.0.len() + usize::from(head[1]) * 4;
         let record = Record {
             kind: head[0].into(),
             group: array_at::<ADDRESS_LEN, RECORD_LEN>(head, field::RECORD_GROUP).into(),
             sources,
-            auxiliary: rest
-                .get(sources.0.len()..auxiliary_end)
-                .ok_or(Error::Truncated)?,
+            auxiliary: rest.get(sources.0.len()..auxiliary_end).ok_or(Error::Truncated)?,
         };
         Ok((record, RECORD_LEN + auxiliary_end))
     }
@@ -320,8 +299,7 @@ impl<'a> Record<'a> {
     /// When `bytes` is shorter than [`Record::len`].
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), Error> {
         let count = u16::try_from(self.sources.len()).map_err(|_| Error::NoRoom)?;
-        let auxiliary_units =
-            u8::try_from(self.auxiliary.len().div_ceil(4)).map_err(|_| Error::NoRoom)?;
+        let auxiliary_units = u8::try_from(self.auxiliary.len().div_ceil(4)).map_err(|_| Error::NoRoom)?;
         let bytes = &mut bytes[..self.len()];
         bytes.fill(0);
         bytes[0] = self.kind.into();
@@ -336,10 +314,7 @@ impl<'a> Record<'a> {
 
 /// Reads the `count` records behind a report's header, up to an error.
 pub fn records(bytes: &[u8], count: u16) -> Records<'_> {
-    Records {
-        rest: bytes,
-        left: count,
-    }
+    Records { rest: bytes, left: count }
 }
 
 /// Iterator over records.
@@ -376,31 +351,20 @@ mod tests {
     fn a_report_of_linux() {
         // From nd-mld.pcap: two groups are joined.
         let bytes: [u8; 48] = [
-            0x8f, 0x00, 0x6d, 0x56, 0x00, 0x00, 0x00, 0x02, 0x04, 0x00, 0x00, 0x00, 0xff, 0x02,
-            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0xff, 0x00, 0x00, 0x10,
-            0x04, 0x00, 0x00, 0x00, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x8f, 0x00, 0x6d, 0x56, 0x00, 0x00, 0x00, 0x02, 0x04, 0x00, 0x00, 0x00, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x01, 0xff, 0x00, 0x00, 0x10, 0x04, 0x00, 0x00, 0x00, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x01, 0xff, 0x00, 0x00, 0x0a,
         ];
         let (message, len) = icmpv6::Message::parse(&bytes).expect("a report");
-        assert_eq!(
-            message,
-            icmpv6::Message::Mld(Message::ReportV2 { records: 2 })
-        );
-        let groups: Vec<_> = records(&bytes[len..], 2)
-            .map(|record| record.map(|r| (r.kind, r.group.to_string(), r.sources.len())))
-            .collect();
+        assert_eq!(message, icmpv6::Message::Mld(Message::ReportV2 { records: 2 }));
+        let groups: Vec<_> =
+            records(&bytes[len..], 2).map(|record| record.map(|r| (r.kind, r.group.to_string(), r.sources.len()))).collect();
         assert_eq!(
             groups,
-            [
-                Ok((RecordKind::ToExclude, "ff02::1:ff00:10".to_owned(), 0)),
-                Ok((RecordKind::ToExclude, "ff02::1:ff00:a".to_owned(), 0)),
-            ]
+            [Ok((RecordKind::ToExclude, "ff02::1:ff00:10".to_owned(), 0)), Ok((RecordKind::ToExclude, "ff02::1:ff00:a".to_owned(), 0)),]
         );
         // One more is promised than there is.
-        assert_eq!(
-            records(&bytes[len..], 3).last(),
-            Some(Err(Error::Truncated))
-        );
+        assert_eq!(records(&bytes[len..], 3).last(), Some(Err(Error::Truncated)));
         assert_eq!(records(&bytes[len..], 9).count(), 3);
     }
 
@@ -415,17 +379,10 @@ mod tests {
         assert_eq!(parse(25), Err(Error::BadLength));
         assert_eq!(parse(27), Err(Error::BadLength));
         assert_eq!(parse(28), Ok(28));
-        let Ok((icmpv6::Message::Mld(Message::Query { v2: Some(v2), .. }), _)) =
-            icmpv6::Message::parse(&bytes)
-        else {
+        let Ok((icmpv6::Message::Mld(Message::Query { v2: Some(v2), .. }), _)) = icmpv6::Message::parse(&bytes) else {
             panic!("no query");
         };
-        let expected = QueryV2 {
-            suppress: true,
-            robustness: 2,
-            interval_code: 125,
-            sources: 2,
-        };
+        let expected = QueryV2 { suppress: true, robustness: 2, interval_code: 125, sources: 2 };
         assert_eq!(v2, expected);
         assert_eq!(sources(&bytes[28..], 2).map(|s| s.len()), Ok(2));
         assert_eq!(sources(&bytes[28..59], 2), Err(Error::Truncated));

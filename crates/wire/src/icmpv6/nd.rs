@@ -123,9 +123,7 @@ impl Message {
         match bytes.first() {
             Some(&kind::ROUTER_SOLICITATION) => Ok(Message::RouterSolicitation),
             Some(&kind::ROUTER_ADVERTISEMENT) => {
-                let m = bytes
-                    .first_chunk::<ADVERTISEMENT_LEN>()
-                    .ok_or(Error::Truncated)?;
+                let m = bytes.first_chunk::<ADVERTISEMENT_LEN>().ok_or(Error::Truncated)?;
                 Ok(Message::RouterAdvertisement {
                     hop_limit: m[field::HOP_LIMIT],
                     flags: RouterFlags::from_bits_retain(m[field::FLAGS]),
@@ -134,17 +132,13 @@ impl Message {
                     retransmit_ms: u32_at(m, field::RETRANSMIT),
                 })
             }
-            Some(&kind::NEIGHBOR_SOLICITATION) => Ok(Message::NeighborSolicitation {
-                target: parse_target(bytes)?,
-            }),
+            Some(&kind::NEIGHBOR_SOLICITATION) => Ok(Message::NeighborSolicitation { target: parse_target(bytes)? }),
             Some(&kind::NEIGHBOR_ADVERTISEMENT) => Ok(Message::NeighborAdvertisement {
                 target: parse_target(bytes)?,
                 flags: NeighborFlags::from_bits_truncate(bytes[field::NEIGHBOR_FLAGS]),
             }),
             Some(&kind::REDIRECT) => {
-                let m = bytes
-                    .first_chunk::<REDIRECT_LEN>()
-                    .ok_or(Error::Truncated)?;
+                let m = bytes.first_chunk::<REDIRECT_LEN>().ok_or(Error::Truncated)?;
                 Ok(Message::Redirect {
                     target: array_at::<16, REDIRECT_LEN>(m, field::TARGET).into(),
                     destination: array_at::<16, REDIRECT_LEN>(m, field::DESTINATION).into(),
@@ -159,9 +153,7 @@ impl Message {
         match self {
             Message::RouterSolicitation => SOLICITATION_LEN,
             Message::RouterAdvertisement { .. } => ADVERTISEMENT_LEN,
-            Message::NeighborSolicitation { .. } | Message::NeighborAdvertisement { .. } => {
-                NEIGHBOR_LEN
-            }
+            Message::NeighborSolicitation { .. } | Message::NeighborAdvertisement { .. } => NEIGHBOR_LEN,
             Message::Redirect { .. } => REDIRECT_LEN,
         }
     }
@@ -181,13 +173,7 @@ impl Message {
     pub(super) fn emit_body(&self, bytes: &mut [u8]) {
         match self {
             Message::RouterSolicitation => {}
-            Message::RouterAdvertisement {
-                hop_limit,
-                flags,
-                lifetime_s,
-                reachable_ms,
-                retransmit_ms,
-            } => {
+            Message::RouterAdvertisement { hop_limit, flags, lifetime_s, reachable_ms, retransmit_ms } => {
                 bytes[field::HOP_LIMIT] = *hop_limit;
                 bytes[field::FLAGS] = flags.bits();
                 put_u16(bytes, field::LIFETIME, *lifetime_s);
@@ -201,10 +187,7 @@ impl Message {
                 bytes[field::NEIGHBOR_FLAGS] = flags.bits();
                 put(bytes, field::TARGET, &target.octets());
             }
-            Message::Redirect {
-                target,
-                destination,
-            } => {
+            Message::Redirect { target, destination } => {
                 put(bytes, field::TARGET, &target.octets());
                 put(bytes, field::DESTINATION, &destination.octets());
             }
@@ -213,9 +196,7 @@ impl Message {
 }
 
 fn parse_target(bytes: &[u8]) -> Result<Ipv6Addr, Error> {
-    let m = bytes
-        .first_chunk::<NEIGHBOR_LEN>()
-        .ok_or(Error::Truncated)?;
+    let m = bytes.first_chunk::<NEIGHBOR_LEN>().ok_or(Error::Truncated)?;
     Ok(array_at::<16, NEIGHBOR_LEN>(m, field::TARGET).into())
 }
 
@@ -339,13 +320,11 @@ impl<'a> Opt<'a> {
     fn from_parts(kind: u8, data: &'a [u8]) -> Opt<'a> {
         let other = Opt::Other { kind, data };
         match kind {
-            option_kind::SOURCE_ADDRESS | option_kind::TARGET_ADDRESS => {
-                match <[u8; 6]>::try_from(data) {
-                    Ok(mac) if kind == option_kind::SOURCE_ADDRESS => Opt::SourceAddress(Mac(mac)),
-                    Ok(mac) => Opt::TargetAddress(Mac(mac)),
-                    Err(_) => other,
-                }
-            }
+            option_kind::SOURCE_ADDRESS | option_kind::TARGET_ADDRESS => match <[u8; 6]>::try_from(data) {
+                Ok(mac) if kind == option_kind::SOURCE_ADDRESS => Opt::SourceAddress(Mac(mac)),
+                Ok(mac) => Opt::TargetAddress(Mac(mac)),
+                Err(_) => other,
+            },
             option_kind::PREFIX => match <&[u8; 30]>::try_from(data) {
                 Ok(d) => Opt::Prefix {
                     prefix_len: d[0],
@@ -369,22 +348,13 @@ impl<'a> Opt<'a> {
         match kind {
             option_kind::MTU if tail.is_empty() => Some(Opt::Mtu(lifetime_s)),
             option_kind::REDIRECTED => Some(Opt::Redirected(tail)),
-            option_kind::ROUTE if tail.len() <= 16 => Some(Opt::Route {
-                prefix_len: head[0],
-                preference: head[1] >> 3 & 3,
-                lifetime_s,
-                prefix: tail,
-            }),
-            option_kind::DNS_SERVERS if !tail.is_empty() && tail.as_chunks::<16>().1.is_empty() => {
-                Some(Opt::DnsServers {
-                    lifetime_s,
-                    servers: tail,
-                })
+            option_kind::ROUTE if tail.len() <= 16 => {
+                Some(Opt::Route { prefix_len: head[0], preference: head[1] >> 3 & 3, lifetime_s, prefix: tail })
             }
-            option_kind::DNS_SEARCH if !tail.is_empty() => Some(Opt::DnsSearch {
-                lifetime_s,
-                names: tail,
-            }),
+            option_kind::DNS_SERVERS if !tail.is_empty() && tail.as_chunks::<16>().1.is_empty() => {
+                Some(Opt::DnsServers { lifetime_s, servers: tail })
+            }
+            option_kind::DNS_SEARCH if !tail.is_empty() => Some(Opt::DnsSearch { lifetime_s, names: tail }),
             _ => None,
         }
     }
@@ -440,13 +410,7 @@ impl<'a> Opt<'a> {
         bytes[1] = units;
         match self {
             Opt::SourceAddress(mac) | Opt::TargetAddress(mac) => put(bytes, 2, &mac.0),
-            Opt::Prefix {
-                prefix_len,
-                flags,
-                valid_s,
-                preferred_s,
-                prefix,
-            } => {
+            Opt::Prefix { prefix_len, flags, valid_s, preferred_s, prefix } => {
                 bytes[2] = *prefix_len;
                 bytes[3] = flags.bits();
                 put_u32(bytes, 4, *valid_s);
@@ -455,25 +419,13 @@ impl<'a> Opt<'a> {
             }
             Opt::Redirected(packet) => put(bytes, 8, packet),
             Opt::Mtu(mtu) => put_u32(bytes, 4, *mtu),
-            Opt::Route {
-                prefix_len,
-                preference,
-                lifetime_s,
-                prefix,
-            } => {
+            Opt::Route { prefix_len, preference, lifetime_s, prefix } => {
                 bytes[2] = *prefix_len;
                 bytes[3] = (preference & 3) << 3;
                 put_u32(bytes, 4, *lifetime_s);
                 put(bytes, 8, prefix);
             }
-            Opt::DnsServers {
-                lifetime_s,
-                servers: tail,
-            }
-            | Opt::DnsSearch {
-                lifetime_s,
-                names: tail,
-            } => {
+            Opt::DnsServers { lifetime_s, servers: tail } | Opt::DnsSearch { lifetime_s, names: tail } => {
                 put_u32(bytes, 4, *lifetime_s);
                 put(bytes, 8, tail);
             }
@@ -496,14 +448,10 @@ mod tests {
     fn an_advertisement_of_linux() {
         // From ipv6.pcap.
         let bytes: [u8; 32] = [
-            0x88, 0x00, 0x9c, 0x8a, 0xe0, 0x00, 0x00, 0x00, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00,
-            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x01, 0x02, 0x00,
-            0x00, 0x00, 0x00, 0x01,
+            0x88, 0x00, 0x9c, 0x8a, 0xe0, 0x00, 0x00, 0x00, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x01, 0x02, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01,
         ];
-        let message = icmpv6::Message::Nd(Message::NeighborAdvertisement {
-            flags: NeighborFlags::all(),
-            target: address("fd00:1::1"),
-        });
+        let message = icmpv6::Message::Nd(Message::NeighborAdvertisement { flags: NeighborFlags::all(), target: address("fd00:1::1") });
         let (src, dst) = (address("fd00:1::1"), address("fd00:1::10"));
         assert!(icmpv6::verify_checksum(src, dst, &bytes));
         assert_eq!(icmpv6::Message::parse(&bytes), Ok((message, 24)));
@@ -529,24 +477,16 @@ mod tests {
             },
             Opt::SourceAddress(Mac([2, 0, 0, 0, 0, 1])),
             Opt::Mtu(1400),
-            Opt::DnsServers {
-                lifetime_s: 600,
-                servers: &dns,
-            },
+            Opt::DnsServers { lifetime_s: 600, servers: &dns },
         ];
         // From nd-mld.pcap: the router advertisement.
         let bytes: [u8; 72] = [
-            0x03, 0x04, 0x40, 0xc0, 0x00, 0x01, 0x51, 0x80, 0x00, 0x00, 0x38, 0x40, 0x00, 0x00,
-            0x00, 0x00, 0xfd, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-            0x00, 0x00, 0x00, 0x00, 0x01, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x05, 0x01,
-            0x00, 0x00, 0x00, 0x00, 0x05, 0x78, 0x19, 0x03, 0x00, 0x00, 0x00, 0x00, 0x02, 0x58,
-            0xfd, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-            0x00, 0x53,
+            0x03, 0x04, 0x40, 0xc0, 0x00, 0x01, 0x51, 0x80, 0x00, 0x00, 0x38, 0x40, 0x00, 0x00, 0x00, 0x00, 0xfd, 0x00, 0x00, 0x09, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x05, 0x01,
+            0x00, 0x00, 0x00, 0x00, 0x05, 0x78, 0x19, 0x03, 0x00, 0x00, 0x00, 0x00, 0x02, 0x58, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x53,
         ];
-        assert_eq!(
-            options(&bytes).map_while(Result::ok).collect::<Vec<_>>(),
-            written
-        );
+        assert_eq!(options(&bytes).map_while(Result::ok).collect::<Vec<_>>(), written);
         let mut out = [0xa5; 72];
         let mut at = 0;
         for option in written {
@@ -562,53 +502,20 @@ mod tests {
         for (option, len) in [
             (Opt::Redirected(&[1; 16]), 24),
             (Opt::Nonce(&[2; 6]), 8),
-            (
-                Opt::Route {
-                    prefix_len: 48,
-                    preference: 3,
-                    lifetime_s: 9,
-                    prefix: &[3; 8],
-                },
-                16,
-            ),
-            (
-                Opt::DnsSearch {
-                    lifetime_s: 9,
-                    names: &[0; 8],
-                },
-                16,
-            ),
-            (
-                Opt::Other {
-                    kind: 200,
-                    data: &long[..2038],
-                },
-                2040,
-            ),
+            (Opt::Route { prefix_len: 48, preference: 3, lifetime_s: 9, prefix: &[3; 8] }, 16),
+            (Opt::DnsSearch { lifetime_s: 9, names: &[0; 8] }, 16),
+            (Opt::Other { kind: 200, data: &long[..2038] }, 2040),
             // A known type with a length that is not its own.
-            (
-                Opt::Other {
-                    kind: option_kind::PREFIX,
-                    data: &[0; 6],
-                },
-                8,
-            ),
+            (Opt::Other { kind: option_kind::PREFIX, data: &[0; 6] }, 8),
         ] {
             let mut out = vec![0xa5; len];
             assert_eq!((option.len(), option.emit(&mut out)), (len, Ok(())));
             assert_eq!(options(&out).collect::<Vec<_>>(), [Ok(option)]);
         }
         let mut out = [0; 2048];
-        let too_long = Opt::Other {
-            kind: 200,
-            data: &long,
-        };
+        let too_long = Opt::Other { kind: 200, data: &long };
         assert_eq!(too_long.emit(&mut out), Err(Error::NoRoom));
-        for broken in [
-            &[1, 0, 0, 0, 0, 0, 0, 0][..],
-            &[1, 2, 0, 0, 0, 0, 0, 0],
-            &[1],
-        ] {
+        for broken in [&[1, 0, 0, 0, 0, 0, 0, 0][..], &[1, 2, 0, 0, 0, 0, 0, 0], &[1]] {
             let read: Vec<_> = options(broken).collect();
             assert_eq!(read, [Err(Error::BadOptionLength)]);
         }

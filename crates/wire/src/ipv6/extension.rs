@@ -99,15 +99,10 @@ impl Extension<'_> {
     /// Length on the wire in bytes: a multiple of 8 (of 4 for authentication).
     pub const fn len(&self) -> usize {
         match self {
-            Extension::HopByHop(options) | Extension::DestinationOptions(options) => {
-                (2 + options.0.len()).next_multiple_of(8)
-            }
+            Extension::HopByHop(options) | Extension::DestinationOptions(options) => (2 + options.0.len()).next_multiple_of(8),
             Extension::Routing(routing) => (4 + routing.data.len()).next_multiple_of(8),
             Extension::Fragment(_) => FRAGMENT_LEN,
-            Extension::Other {
-                protocol: Protocol::AH,
-                data,
-            } => (2 + data.len()).next_multiple_of(4),
+            Extension::Other { protocol: Protocol::AH, data } => (2 + data.len()).next_multiple_of(4),
             Extension::Other { data, .. } => (2 + data.len()).next_multiple_of(8),
         }
     }
@@ -129,10 +124,7 @@ impl Extension<'_> {
         let len = self.len();
         let units = match self {
             Extension::Fragment(_) => 0,
-            Extension::Other {
-                protocol: Protocol::AH,
-                ..
-            } => (len / 4).saturating_sub(2),
+            Extension::Other { protocol: Protocol::AH, .. } => (len / 4).saturating_sub(2),
             _ => len / 8 - 1,
         };
         let units = u8::try_from(units).map_err(|_| Error::NoRoom)?;
@@ -187,13 +179,7 @@ impl<'a> Extensions<'a> {
     /// header's `next_header`.
     #[inline]
     pub fn new(first: Protocol, bytes: &'a [u8]) -> Extensions<'a> {
-        Extensions {
-            rest: bytes,
-            next: first,
-            offset: 0,
-            count: 0,
-            done: false,
-        }
+        Extensions { rest: bytes, next: first, offset: 0, count: 0, done: false }
     }
 
     /// After the last header: what the rest is. After an error: what could not be
@@ -223,7 +209,7 @@ impl<'a> Extensions<'a> {
         let h = self.rest.first_chunk::<8>().ok_or(Error::Truncated)?;
         let len = match self.next {
             Protocol::FRAGMENT => FRAGMENT_LEN,
-            // RFC 4302 §2.2: "the length of AH in 32-bit words … minus 2"
+            // RFC 4302 §2.2: "the length of AH in 32-bit words (4-byte units), minus '2'"
             Protocol::AH => (usize::from(h[1]) + 2) * 4,
             _ => (usize::from(h[1]) + 1) * 8,
         };
@@ -232,18 +218,10 @@ impl<'a> Extensions<'a> {
         let extension = match self.next {
             Protocol::HOP_BY_HOP => Extension::HopByHop(Options(data)),
             Protocol::DESTINATION_OPTIONS => Extension::DestinationOptions(Options(data)),
-            Protocol::ROUTING => Extension::Routing(Routing {
-                kind: h[2],
-                segments_left: h[3],
-                data: &header[4..],
-            }),
+            Protocol::ROUTING => Extension::Routing(Routing { kind: h[2], segments_left: h[3], data: &header[4..] }),
             Protocol::FRAGMENT => {
                 let offset = u16_at(h, 2);
-                Extension::Fragment(Fragment {
-                    offset: offset & !7,
-                    more: offset & 1 != 0,
-                    identification: u32_at(h, 4),
-                })
+                Extension::Fragment(Fragment { offset: offset & !7, more: offset & 1 != 0, identification: u32_at(h, 4) })
             }
             protocol => Extension::Other { protocol, data },
         };
@@ -344,10 +322,7 @@ impl<'a> Options<'a> {
     /// The options without padding, each with its offset from the start of the
     /// extension header in bytes (for the pointer of a parameter problem).
     pub fn iter(&self) -> OptionsIter<'a> {
-        OptionsIter {
-            rest: self.0,
-            offset: 2,
-        }
+        OptionsIter { rest: self.0, offset: 2 }
     }
 }
 
@@ -390,9 +365,7 @@ impl<'a> Iterator for OptionsIter<'a> {
             self.offset += len;
             let option = match (kind, data) {
                 (option_kind::PAD_N, _) => continue,
-                (option_kind::ROUTER_ALERT, &[a, b]) => {
-                    Opt::RouterAlert(u16::from_be_bytes([a, b]))
-                }
+                (option_kind::ROUTER_ALERT, &[a, b]) => Opt::RouterAlert(u16::from_be_bytes([a, b])),
                 (option_kind::JUMBO, &[a, b, c, d]) => Opt::Jumbo(u32::from_be_bytes([a, b, c, d])),
                 _ => Opt::Other { kind, data },
             };
@@ -423,10 +396,7 @@ mod tests {
         let read: Vec<_> = options.iter().collect();
         assert_eq!(read, [Ok((2, Opt::RouterAlert(0)))]);
         assert_eq!(extensions.next(), None);
-        assert_eq!(
-            (extensions.next_header(), extensions.offset()),
-            (Protocol::ICMPV6, 8)
-        );
+        assert_eq!((extensions.next_header(), extensions.offset()), (Protocol::ICMPV6, 8));
         assert_eq!(extensions.rest(), [143]);
         // Built from the option alone, padding is added.
         let mut out = [0xa5; 8];
@@ -437,15 +407,9 @@ mod tests {
 
     #[test]
     fn a_later_fragment_ends_the_chain() {
-        let bytes = [
-            60, 0, 0x05, 0x49, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8,
-        ];
+        let bytes = [60, 0, 0x05, 0x49, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8];
         let mut extensions = Extensions::new(Protocol::FRAGMENT, &bytes);
-        let fragment = Fragment {
-            offset: 1352,
-            more: true,
-            identification: 0xdead_beef,
-        };
+        let fragment = Fragment { offset: 1352, more: true, identification: 0xdead_beef };
         assert_eq!(extensions.next(), Some(Ok(Extension::Fragment(fragment))));
         assert_eq!(extensions.next(), None);
         assert_eq!(extensions.next_header(), Protocol::DESTINATION_OPTIONS);
@@ -480,25 +444,9 @@ mod tests {
         assert_eq!(Unknown::of(option_kind::ROUTER_ALERT), Unknown::Skip);
         assert_eq!(Unknown::of(0x5e), Unknown::Discard);
         assert_eq!(Unknown::of(0x9e), Unknown::Report);
-        assert_eq!(
-            Unknown::of(option_kind::JUMBO),
-            Unknown::ReportUnlessMulticast
-        );
+        assert_eq!(Unknown::of(option_kind::JUMBO), Unknown::ReportUnlessMulticast);
         let options = Options(&[0, 0x9e, 1, 7, 0xc2, 4, 0, 1, 0, 0, 9, 3]);
         let read: Vec<_> = options.iter().collect();
-        assert_eq!(
-            read,
-            [
-                Ok((
-                    3,
-                    Opt::Other {
-                        kind: 0x9e,
-                        data: &[7]
-                    }
-                )),
-                Ok((6, Opt::Jumbo(65536))),
-                Err(Error::BadOptionLength),
-            ]
-        );
+        assert_eq!(read, [Ok((3, Opt::Other { kind: 0x9e, data: &[7] })), Ok((6, Opt::Jumbo(65536))), Err(Error::BadOptionLength),]);
     }
 }

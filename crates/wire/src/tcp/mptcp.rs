@@ -283,43 +283,29 @@ impl Message {
             subtype::DSS => Message::Dss(Dss::parse(&mut reader)?),
             subtype::ADD_ADDR => Message::AddAddr(AddAddr::parse(low, &mut reader)?),
             subtype::REMOVE_ADDR => {
-                let ids: ArrayVec<u8, REMOVE_IDS_MAX> =
-                    reader.take().iter().copied().take(REMOVE_IDS_MAX).collect();
+                let ids: ArrayVec<u8, REMOVE_IDS_MAX> = reader.take().iter().copied().take(REMOVE_IDS_MAX).collect();
                 // RFC 8684 §3.4.2: one identifier at least.
                 if ids.is_empty() || ids.len() + 1 != data.len() {
                     return Err(Error::BadOptionLength);
                 }
                 Message::RemoveAddr { ids }
             }
-            subtype::PRIO => Message::Prio {
-                backup: low & BACKUP != 0,
-            },
+            subtype::PRIO => Message::Prio { backup: low & BACKUP != 0 },
             subtype::FAIL => {
                 reader.array::<1>()?;
-                Message::Fail {
-                    data_seq: reader.u64()?,
-                }
+                Message::Fail { data_seq: reader.u64()? }
             }
             subtype::FASTCLOSE => {
                 reader.array::<1>()?;
-                Message::FastClose {
-                    receiver_key: reader.u64()?,
-                }
+                Message::FastClose { receiver_key: reader.u64()? }
             }
             subtype::TCPRST => {
                 let [reason] = reader.array()?;
-                Message::Reset {
-                    flags: ResetFlags::from_bits_truncate(low),
-                    reason,
-                }
+                Message::Reset { flags: ResetFlags::from_bits_truncate(low), reason }
             }
             _ => return Err(Error::UnknownType),
         };
-        if reader.rest.is_empty() {
-            Ok(message)
-        } else {
-            Err(Error::BadOptionLength)
-        }
+        if reader.rest.is_empty() { Ok(message) } else { Err(Error::BadOptionLength) }
     }
 
     /// The subtype.
@@ -350,10 +336,7 @@ impl Message {
             Message::AddAddr(add) => add.emit(&mut data),
             Message::RemoveAddr { ids } => data.extend(ids.iter().copied()),
             Message::Prio { backup } => data[0] |= u8::from(*backup) * BACKUP,
-            Message::Fail { data_seq: number }
-            | Message::FastClose {
-                receiver_key: number,
-            } => {
+            Message::Fail { data_seq: number } | Message::FastClose { receiver_key: number } => {
                 data.push(0);
                 data.extend(number.to_be_bytes());
             }
@@ -379,27 +362,18 @@ impl Message {
 impl Capable {
     fn parse(low: u8, reader: &mut Reader<'_>) -> Result<Capable, Error> {
         let [flags] = reader.array()?;
-        // RFC 8684 §3.1: "This option is used with four lengths" and the checksum.
+        // RFC 8684 §3.1, figure 4: the length tells the steps of the handshake apart,
+        // and whether there is a checksum.
         let keys = match reader.rest.len() {
             0 => Keys::None,
             8 => Keys::Sender(reader.u64()?),
-            16 => Keys::Both {
-                sender: reader.u64()?,
-                receiver: reader.u64()?,
-            },
-            18 | 20 => Keys::WithData {
-                sender: reader.u64()?,
-                receiver: reader.u64()?,
-                data_len: reader.u16()?,
-                checksum: reader.optional_u16()?,
-            },
+            16 => Keys::Both { sender: reader.u64()?, receiver: reader.u64()? },
+            18 | 20 => {
+                Keys::WithData { sender: reader.u64()?, receiver: reader.u64()?, data_len: reader.u16()?, checksum: reader.optional_u16()? }
+            }
             _ => return Err(Error::BadOptionLength),
         };
-        Ok(Capable {
-            version: low,
-            flags: CapableFlags::from_bits_retain(flags),
-            keys,
-        })
+        Ok(Capable { version: low, flags: CapableFlags::from_bits_retain(flags), keys })
     }
 
     fn emit(&self, data: &mut Data) {
@@ -412,12 +386,7 @@ impl Capable {
                 data.extend(sender.to_be_bytes());
                 data.extend(receiver.to_be_bytes());
             }
-            Keys::WithData {
-                sender,
-                receiver,
-                data_len,
-                checksum,
-            } => {
+            Keys::WithData { sender, receiver, data_len, checksum } => {
                 data.extend(sender.to_be_bytes());
                 data.extend(receiver.to_be_bytes());
                 data.extend(data_len.to_be_bytes());
@@ -432,44 +401,22 @@ impl Join {
         let [address_id] = reader.array()?;
         let backup = low & BACKUP != 0;
         match reader.rest.len() {
-            8 => Ok(Join::Syn {
-                backup,
-                address_id,
-                token: reader.u32()?,
-                nonce: reader.u32()?,
-            }),
-            12 => Ok(Join::SynAck {
-                backup,
-                address_id,
-                hmac: reader.u64()?,
-                nonce: reader.u32()?,
-            }),
-            20 => Ok(Join::Ack {
-                hmac: reader.array()?,
-            }),
+            8 => Ok(Join::Syn { backup, address_id, token: reader.u32()?, nonce: reader.u32()? }),
+            12 => Ok(Join::SynAck { backup, address_id, hmac: reader.u64()?, nonce: reader.u32()? }),
+            20 => Ok(Join::Ack { hmac: reader.array()? }),
             _ => Err(Error::BadOptionLength),
         }
     }
 
     fn emit(&self, data: &mut Data) {
         match *self {
-            Join::Syn {
-                backup,
-                address_id,
-                token,
-                nonce,
-            } => {
+            Join::Syn { backup, address_id, token, nonce } => {
                 data[0] |= u8::from(backup) * BACKUP;
                 data.push(address_id);
                 data.extend(token.to_be_bytes());
                 data.extend(nonce.to_be_bytes());
             }
-            Join::SynAck {
-                backup,
-                address_id,
-                hmac,
-                nonce,
-            } => {
+            Join::SynAck { backup, address_id, hmac, nonce } => {
                 data[0] |= u8::from(backup) * BACKUP;
                 data.push(address_id);
                 data.extend(hmac.to_be_bytes());
@@ -485,11 +432,7 @@ impl Join {
 
 impl DataSeq {
     fn parse(long: bool, reader: &mut Reader<'_>) -> Result<DataSeq, Error> {
-        if long {
-            reader.u64().map(DataSeq::Long)
-        } else {
-            reader.u32().map(DataSeq::Short)
-        }
+        if long { reader.u64().map(DataSeq::Long) } else { reader.u32().map(DataSeq::Short) }
     }
 
     fn emit(self, data: &mut Data) {
@@ -507,10 +450,7 @@ impl DataSeq {
 impl Dss {
     fn parse(reader: &mut Reader<'_>) -> Result<Dss, Error> {
         let [flags] = reader.array()?;
-        let mut dss = Dss {
-            fin: flags & dss_flag::FIN != 0,
-            ..Dss::default()
-        };
+        let mut dss = Dss { fin: flags & dss_flag::FIN != 0, ..Dss::default() };
         if flags & dss_flag::ACK != 0 {
             dss.ack = Some(DataSeq::parse(flags & dss_flag::ACK_LONG != 0, reader)?);
         }
@@ -519,8 +459,7 @@ impl Dss {
                 seq: DataSeq::parse(flags & dss_flag::SEQ_LONG != 0, reader)?,
                 subflow_seq: reader.u32()?,
                 len: reader.u16()?,
-                // RFC 8684 §3.3: whether there is one "can be inferred from the
-                // length".
+                // RFC 8684 §3.3: the length tells whether there is one.
                 checksum: reader.optional_u16()?,
             });
         }
@@ -533,12 +472,7 @@ impl Dss {
             flags |= dss_flag::ACK | if ack.is_long() { dss_flag::ACK_LONG } else { 0 };
         }
         if let Some(mapping) = self.mapping {
-            flags |= dss_flag::MAPPING
-                | if mapping.seq.is_long() {
-                    dss_flag::SEQ_LONG
-                } else {
-                    0
-                };
+            flags |= dss_flag::MAPPING | if mapping.seq.is_long() { dss_flag::SEQ_LONG } else { 0 };
         }
         data.push(flags);
         if let Some(ack) = self.ack {
@@ -561,9 +495,8 @@ impl AddAddr {
 
     fn parse(low: u8, reader: &mut Reader<'_>) -> Result<AddAddr, Error> {
         let [address_id] = reader.array()?;
-        // RFC 8684 §3.4.1: the version, the port and the HMAC follow from the
-        // length; "the Truncated HMAC … is only present if this option is not an
-        // echo".
+        // RFC 8684 §3.4.1: the address's family and the port follow from the length;
+        // an echo carries no HMAC.
         let hmac_len = if low & ECHO != 0 { 0 } else { 8 };
         let Some(address_len) = reader.rest.len().checked_sub(hmac_len) else {
             return Err(Error::BadOptionLength);
@@ -580,17 +513,8 @@ impl AddAddr {
             _ => return Err(Error::BadOptionLength),
         };
         let port = if port { Some(reader.u16()?) } else { None };
-        let hmac = if hmac_len == 0 {
-            None
-        } else {
-            Some(reader.u64()?)
-        };
-        Ok(AddAddr {
-            address_id,
-            address,
-            port,
-            hmac,
-        })
+        let hmac = if hmac_len == 0 { None } else { Some(reader.u64()?) };
+        Ok(AddAddr { address_id, address, port, hmac })
     }
 
     fn emit(&self, data: &mut Data) {
@@ -612,10 +536,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let (array, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or(Error::BadOptionLength)?;
+        let (array, rest) = self.rest.split_first_chunk().ok_or(Error::BadOptionLength)?;
         self.rest = rest;
         Ok(*array)
     }
@@ -633,11 +554,7 @@ impl<'a> Reader<'a> {
     }
 
     fn optional_u16(&mut self) -> Result<Option<u16>, Error> {
-        if self.rest.is_empty() {
-            Ok(None)
-        } else {
-            self.u16().map(Some)
-        }
+        if self.rest.is_empty() { Ok(None) } else { self.u16().map(Some) }
     }
 
     fn take(&mut self) -> &'a [u8] {
@@ -652,124 +569,42 @@ mod tests {
     /// Each line of RFC 8684's figures: data without kind and length, and its meaning.
     fn golden() -> Vec<(Vec<u8>, Message)> {
         let flags = CapableFlags::HMAC_SHA256 | CapableFlags::CHECKSUM;
-        let capable = |keys| {
-            Message::Capable(Capable {
-                version: VERSION,
-                flags,
-                keys,
-            })
-        };
+        let capable = |keys| Message::Capable(Capable { version: VERSION, flags, keys });
         let (sender, receiver) = (0x0102_0304_0506_0708, 0x1112_1314_1516_1718);
-        let both = [
-            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-        ];
-        let with_data = |checksum| Keys::WithData {
-            sender,
-            receiver,
-            data_len: 140,
-            checksum,
-        };
+        let both = [1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18];
+        let with_data = |checksum| Keys::WithData { sender, receiver, data_len: 140, checksum };
         let hmac = [9; 20];
         let v4 = IpAddr::from([10, 0, 2, 12]);
         let v6 = IpAddr::from([0xfd00, 2, 0, 0, 0, 0, 0, 0x11]);
-        let add = |address, port, hmac| {
-            Message::AddAddr(AddAddr {
-                address_id: 9,
-                address,
-                port,
-                hmac,
-            })
-        };
+        let add = |address, port, hmac| Message::AddAddr(AddAddr { address_id: 9, address, port, hmac });
         let key = &both[..8];
         vec![
             (vec![0x01, 0x81], capable(Keys::None)),
             ([&[0x01, 0x81], key].concat(), capable(Keys::Sender(sender))),
-            (
-                [&[0x01, 0x81], &both[..]].concat(),
-                capable(Keys::Both { sender, receiver }),
-            ),
-            (
-                [&[0x01, 0x81], &both[..], &[0, 140]].concat(),
-                capable(with_data(None)),
-            ),
-            (
-                [&[0x01, 0x81], &both[..], &[0, 140, 0xab, 0xcd]].concat(),
-                capable(with_data(Some(0xabcd))),
-            ),
+            ([&[0x01, 0x81], &both[..]].concat(), capable(Keys::Both { sender, receiver })),
+            ([&[0x01, 0x81], &both[..], &[0, 140]].concat(), capable(with_data(None))),
+            ([&[0x01, 0x81], &both[..], &[0, 140, 0xab, 0xcd]].concat(), capable(with_data(Some(0xabcd)))),
             (
                 vec![0x11, 5, 1, 2, 3, 4, 5, 6, 7, 8],
-                Message::Join(Join::Syn {
-                    backup: true,
-                    address_id: 5,
-                    token: 0x0102_0304,
-                    nonce: 0x0506_0708,
-                }),
+                Message::Join(Join::Syn { backup: true, address_id: 5, token: 0x0102_0304, nonce: 0x0506_0708 }),
             ),
             (
                 [&[0x10, 6], key, &[0, 0, 0, 7]].concat(),
-                Message::Join(Join::SynAck {
-                    backup: false,
-                    address_id: 6,
-                    hmac: sender,
-                    nonce: 7,
-                }),
+                Message::Join(Join::SynAck { backup: false, address_id: 6, hmac: sender, nonce: 7 }),
             ),
-            (
-                [&[0x10, 0], &hmac[..]].concat(),
-                Message::Join(Join::Ack { hmac }),
-            ),
-            (
-                [&[0x30, 9, 10, 0, 2, 12], key].concat(),
-                add(v4, None, Some(sender)),
-            ),
-            (
-                [&[0x30, 9, 10, 0, 2, 12, 0x17, 0x70], key].concat(),
-                add(v4, Some(6000), Some(sender)),
-            ),
+            ([&[0x10, 0], &hmac[..]].concat(), Message::Join(Join::Ack { hmac })),
+            ([&[0x30, 9, 10, 0, 2, 12], key].concat(), add(v4, None, Some(sender))),
+            ([&[0x30, 9, 10, 0, 2, 12, 0x17, 0x70], key].concat(), add(v4, Some(6000), Some(sender))),
             (vec![0x31, 9, 10, 0, 2, 12], add(v4, None, None)),
-            (
-                vec![0x31, 9, 10, 0, 2, 12, 0x17, 0x70],
-                add(v4, Some(6000), None),
-            ),
-            (
-                [&[0x31, 9, 0xfd, 0, 0, 2], &[0; 11][..], &[0x11]].concat(),
-                add(v6, None, None),
-            ),
-            (
-                [
-                    &[0x30, 9, 0xfd, 0, 0, 2],
-                    &[0; 11][..],
-                    &[0x11, 0x17, 0x70],
-                    key,
-                ]
-                .concat(),
-                add(v6, Some(6000), Some(sender)),
-            ),
-            (
-                vec![0x40, 5, 6],
-                Message::RemoveAddr {
-                    ids: [5, 6].into_iter().collect(),
-                },
-            ),
+            (vec![0x31, 9, 10, 0, 2, 12, 0x17, 0x70], add(v4, Some(6000), None)),
+            ([&[0x31, 9, 0xfd, 0, 0, 2], &[0; 11][..], &[0x11]].concat(), add(v6, None, None)),
+            ([&[0x30, 9, 0xfd, 0, 0, 2], &[0; 11][..], &[0x11, 0x17, 0x70], key].concat(), add(v6, Some(6000), Some(sender))),
+            (vec![0x40, 5, 6], Message::RemoveAddr { ids: [5, 6].into_iter().collect() }),
             (vec![0x51], Message::Prio { backup: true }),
             (vec![0x50], Message::Prio { backup: false }),
-            (
-                [&[0x60, 0], key].concat(),
-                Message::Fail { data_seq: sender },
-            ),
-            (
-                [&[0x70, 0], key].concat(),
-                Message::FastClose {
-                    receiver_key: sender,
-                },
-            ),
-            (
-                vec![0x81, 2],
-                Message::Reset {
-                    flags: ResetFlags::TRANSIENT,
-                    reason: reset_reason::RESOURCES,
-                },
-            ),
+            ([&[0x60, 0], key].concat(), Message::Fail { data_seq: sender }),
+            ([&[0x70, 0], key].concat(), Message::FastClose { receiver_key: sender }),
+            (vec![0x81, 2], Message::Reset { flags: ResetFlags::TRANSIENT, reason: reset_reason::RESOURCES }),
         ]
     }
 
@@ -785,10 +620,7 @@ mod tests {
 
     #[test]
     fn lengths_between_are_refused() {
-        let lengths: Vec<(u8, usize)> = golden()
-            .iter()
-            .map(|(data, _)| (data[0], data.len()))
-            .collect();
+        let lengths: Vec<(u8, usize)> = golden().iter().map(|(data, _)| (data[0], data.len())).collect();
         for (first, _) in &lengths {
             // REMOVE_ADDR has any length.
             for len in (1..=DATA_LEN_MAX).filter(|_| first >> 4 != subtype::REMOVE_ADDR) {
@@ -812,30 +644,14 @@ mod tests {
 
     #[test]
     fn every_form_of_dss() {
-        let seqs = [
-            DataSeq::Short(0x0102_0304),
-            DataSeq::Long(0x0102_0304_0506_0708),
-        ];
+        let seqs = [DataSeq::Short(0x0102_0304), DataSeq::Long(0x0102_0304_0506_0708)];
         let acks = [None, Some(seqs[0]), Some(seqs[1])];
         let mut lengths = Vec::new();
         for ack in acks {
-            lengths.push(Dss {
-                ack,
-                mapping: None,
-                fin: false,
-            });
+            lengths.push(Dss { ack, mapping: None, fin: false });
             for (seq, checksum) in seqs.iter().flat_map(|s| [(*s, None), (*s, Some(0xabcd))]) {
-                let mapping = Some(Mapping {
-                    seq,
-                    subflow_seq: 1,
-                    len: 140,
-                    checksum,
-                });
-                lengths.push(Dss {
-                    ack,
-                    mapping,
-                    fin: true,
-                });
+                let mapping = Some(Mapping { seq, subflow_seq: 1, len: 140, checksum });
+                lengths.push(Dss { ack, mapping, fin: true });
             }
         }
         let lengths: Vec<usize> = lengths
@@ -844,37 +660,22 @@ mod tests {
                 let message = Message::Dss(dss);
                 let data = message.to_data();
                 assert_eq!(Message::parse(&data), Ok(message.clone()));
-                assert_eq!(
-                    Message::parse(&data[..data.len() - 1]).ok(),
-                    None,
-                    "{message:?}"
-                );
+                assert_eq!(Message::parse(&data[..data.len() - 1]).ok(), None, "{message:?}");
                 message.len()
             })
             .collect();
         // 4, plus 4 or 8 for an acknowledgement, 10 or 14 for a mapping, 2 for a checksum.
-        assert_eq!(
-            lengths,
-            [4, 14, 16, 18, 20, 8, 18, 20, 22, 24, 12, 22, 24, 26, 28]
-        );
+        assert_eq!(lengths, [4, 14, 16, 18, 20, 8, 18, 20, 22, 24, 12, 22, 24, 26, 28]);
     }
 
     #[test]
     fn the_bytes_of_a_dss() {
         let dss = Dss {
             ack: Some(DataSeq::Short(0x2122_2324)),
-            mapping: Some(Mapping {
-                seq: DataSeq::Long(0x0102_0304_0506_0708),
-                subflow_seq: 0x3132_3334,
-                len: 0x4142,
-                checksum: None,
-            }),
+            mapping: Some(Mapping { seq: DataSeq::Long(0x0102_0304_0506_0708), subflow_seq: 0x3132_3334, len: 0x4142, checksum: None }),
             fin: true,
         };
-        let data = [
-            0x20, 0x1d, 0x21, 0x22, 0x23, 0x24, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
-            0x31, 0x32, 0x33, 0x34, 0x41, 0x42,
-        ];
+        let data = [0x20, 0x1d, 0x21, 0x22, 0x23, 0x24, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42];
         assert_eq!(Message::Dss(dss).to_data()[..], data);
     }
 }

@@ -88,7 +88,8 @@ pub struct UserTimeout {
     pub value: u16,
 }
 
-/// The options of a segment.
+/// The options of a segment. They are written in the order and with the padding of
+/// Linux, or without padding where that does not fit into 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Options {
     /// Maximum segment size, in bytes.
@@ -115,17 +116,17 @@ pub struct Options {
 pub struct Others(ArrayVec<u8, OPTIONS_LEN_MAX>);
 
 impl Options {
-    /// Reads options. It cannot fail: see the [module](self).
+    /// Reads options. It cannot fail: like Linux it stops at a broken option and
+    /// keeps what came before; [`Options::validate`] says whether that happened. Of
+    /// an option that comes twice the last counts; a known one with a length that is
+    /// not its own is kept in [`Options::others`].
     #[inline]
     pub fn parse(bytes: &[u8]) -> Options {
         // Almost every segment of an established connection; Linux's
         // tcp_parse_aligned_timestamp does the same.
         if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
             return Options {
-                timestamps: Some(Timestamps {
-                    value: u32::from_be_bytes([a, b, c, d]),
-                    echo: u32::from_be_bytes([e, f, g, h]),
-                }),
+                timestamps: Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) }),
                 ..Options::default()
             };
         }
@@ -152,10 +153,7 @@ impl Options {
             (kind::WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
             (kind::SACK_PERMITTED, []) => self.sack_permitted = true,
             (kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
-                self.timestamps = Some(Timestamps {
-                    value: u32::from_be_bytes([a, b, c, d]),
-                    echo: u32::from_be_bytes([e, f, g, h]),
-                });
+                self.timestamps = Some(Timestamps { value: u32::from_be_bytes([a, b, c, d]), echo: u32::from_be_bytes([e, f, g, h]) });
             }
             (kind::SACK, blocks) if !blocks.is_empty() && blocks.len() % SACK_BLOCK_LEN == 0 => {
                 self.sack.clear();
@@ -168,10 +166,7 @@ impl Options {
             }
             (kind::USER_TIMEOUT, &[high, low]) => {
                 let field = u16::from_be_bytes([high, low]);
-                self.user_timeout = Some(UserTimeout {
-                    minutes: field & 0x8000 != 0,
-                    value: field & 0x7fff,
-                });
+                self.user_timeout = Some(UserTimeout { minutes: field & 0x8000 != 0, value: field & 0x7fff });
             }
             (kind::FAST_OPEN, cookie) if cookie.len() <= 16 => {
                 self.fast_open = Some(FastOpen::new(cookie, false));
@@ -211,9 +206,7 @@ impl Options {
     /// The MPTCP options. One that cannot be read is an error, after which the next
     /// follows.
     pub fn mptcp(&self) -> impl Iterator<Item = Result<mptcp::Message, Error>> {
-        self.others()
-            .filter(|(kind, _)| *kind == kind::MPTCP)
-            .map(|(_, data)| mptcp::Message::parse(data))
+        self.others().filter(|(kind, _)| *kind == kind::MPTCP).map(|(_, data)| mptcp::Message::parse(data))
     }
 
     /// Adds an MPTCP option.
@@ -298,11 +291,7 @@ impl Options {
     /// In the order of Linux's tcp_options_write; user timeout, which Linux does
     /// not send, in front of the others.
     fn write(&self, layout: Layout) -> Writer {
-        let mut writer = Writer {
-            bytes: ArrayVec::new(),
-            complete: true,
-            layout,
-        };
+        let mut writer = Writer { bytes: ArrayVec::new(), complete: true, layout };
         if let Some(mss) = self.mss {
             writer.option(kind::MSS, &mss.to_be_bytes());
         }
@@ -334,11 +323,7 @@ impl Options {
                 data.extend(FAST_OPEN_MAGIC);
             }
             data.extend(fast_open.cookie.iter().copied());
-            let kind = if fast_open.experimental {
-                kind::EXPERIMENTAL
-            } else {
-                kind::FAST_OPEN
-            };
+            let kind = if fast_open.experimental { kind::EXPERIMENTAL } else { kind::FAST_OPEN };
             writer.option(kind, &data);
         }
         if let Some(timeout) = self.user_timeout {
@@ -366,30 +351,14 @@ impl Timestamps {
     #[inline]
     fn aligned(self) -> [u8; ALIGNED_TIMESTAMPS_LEN] {
         let [a, b, c, d, e, f, g, h] = self.to_bytes();
-        [
-            kind::NOP,
-            kind::NOP,
-            kind::TIMESTAMPS,
-            10,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-        ]
+        [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, a, b, c, d, e, f, g, h]
     }
 }
 
 impl FastOpen {
     /// The option with a cookie, of which 16 bytes are kept.
     pub fn new(cookie: &[u8], experimental: bool) -> FastOpen {
-        FastOpen {
-            cookie: cookie.iter().copied().take(16).collect(),
-            experimental,
-        }
+        FastOpen { cookie: cookie.iter().copied().take(16).collect(), experimental }
     }
 }
 
@@ -420,9 +389,7 @@ impl Writer {
     fn padding(&self, len: usize) -> &'static [u8] {
         let nops = &[kind::NOP; 3];
         match self.layout {
-            Layout::Aligned => {
-                &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len]
-            }
+            Layout::Aligned => &nops[..(self.bytes.len() + len).next_multiple_of(4) - self.bytes.len() - len],
             Layout::Packed => &[],
         }
     }
@@ -503,22 +470,15 @@ mod tests {
     fn a_syn_ack_of_linux_with_fast_open() {
         // From tcp-fast-open.pcap.
         let bytes: [u8; 32] = [
-            0x02, 0x04, 0x04, 0xd8, 0x04, 0x02, 0x08, 0x0a, 0xd1, 0xe6, 0x2c, 0x58, 0xb1, 0xd8,
-            0x1c, 0x3d, 0x01, 0x03, 0x03, 0x0a, 0x22, 0x0a, 0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e,
-            0xeb, 0xe6, 0x01, 0x01,
+            0x02, 0x04, 0x04, 0xd8, 0x04, 0x02, 0x08, 0x0a, 0xd1, 0xe6, 0x2c, 0x58, 0xb1, 0xd8, 0x1c, 0x3d, 0x01, 0x03, 0x03, 0x0a, 0x22,
+            0x0a, 0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6, 0x01, 0x01,
         ];
         let options = Options {
             mss: Some(1240),
             window_scale: Some(10),
             sack_permitted: true,
-            timestamps: Some(Timestamps {
-                value: 0xd1e6_2c58,
-                echo: 0xb1d8_1c3d,
-            }),
-            fast_open: Some(FastOpen::new(
-                &[0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6],
-                false,
-            )),
+            timestamps: Some(Timestamps { value: 0xd1e6_2c58, echo: 0xb1d8_1c3d }),
+            fast_open: Some(FastOpen::new(&[0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6], false)),
             ..Options::default()
         };
         assert_eq!(Options::parse(&bytes), options);
@@ -527,12 +487,7 @@ mod tests {
 
     #[test]
     fn layouts_without_timestamps() {
-        let options = Options {
-            mss: Some(1460),
-            sack_permitted: true,
-            window_scale: Some(7),
-            ..Options::default()
-        };
+        let options = Options { mss: Some(1460), sack_permitted: true, window_scale: Some(7), ..Options::default() };
         // As tcpdump says of Linux: mss 1460,nop,nop,sackOK,nop,wscale 7.
         assert_eq!(wire(&options), [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]);
         assert_eq!(wire(&Options::default()), []);
@@ -540,41 +495,26 @@ mod tests {
 
     #[test]
     fn the_experimental_fast_open() {
-        let options = Options {
-            fast_open: Some(FastOpen::new(&[1, 2, 3, 4], true)),
-            ..Options::default()
-        };
+        let options = Options { fast_open: Some(FastOpen::new(&[1, 2, 3, 4], true)), ..Options::default() };
         assert_eq!(wire(&options), [254, 8, 0xf9, 0x89, 1, 2, 3, 4]);
         assert_eq!(Options::parse(&wire(&options)), options);
         // Another experiment is kept as it is.
         let other = Options::parse(&[254, 4, 0xf9, 0x88]);
         assert_eq!(other.fast_open, None);
-        assert_eq!(
-            other.others().collect::<Vec<_>>(),
-            [(254, &[0xf9, 0x88][..])]
-        );
+        assert_eq!(other.others().collect::<Vec<_>>(), [(254, &[0xf9, 0x88][..])]);
     }
 
     #[test]
     fn user_timeout_has_two_units() {
-        let timeout = Some(UserTimeout {
-            minutes: true,
-            value: 5,
-        });
-        let options = Options {
-            user_timeout: timeout,
-            ..Options::default()
-        };
+        let timeout = Some(UserTimeout { minutes: true, value: 5 });
+        let options = Options { user_timeout: timeout, ..Options::default() };
         assert_eq!(wire(&options), [28, 4, 0x80, 5]);
         assert_eq!(Options::parse(&[28, 4, 0x80, 5]), options);
     }
 
     #[test]
     fn reading_stops_where_linux_stops() {
-        let mss = Options {
-            mss: Some(1460),
-            ..Options::default()
-        };
+        let mss = Options { mss: Some(1460), ..Options::default() };
         for tail in [
             // Lengths of 0 and 1, one past the end, no length at all.
             &[8, 0, 0, 0][..],
@@ -593,12 +533,7 @@ mod tests {
 
     #[test]
     fn a_known_kind_with_a_foreign_length_is_kept_as_bytes() {
-        for bytes in [
-            &[2, 3, 5, 1][..],
-            &[3, 4, 1, 1],
-            &[5, 4, 1, 1],
-            &[8, 4, 1, 1],
-        ] {
+        for bytes in [&[2, 3, 5, 1][..], &[3, 4, 1, 1], &[5, 4, 1, 1], &[8, 4, 1, 1]] {
             let options = Options::parse(bytes);
             assert_eq!(options.others().count(), 1, "{bytes:?}");
             assert_eq!(wire(&options), bytes);
@@ -608,22 +543,15 @@ mod tests {
     #[test]
     fn the_last_of_two_counts() {
         let options = Options::parse(&[2, 4, 0, 1, 2, 4, 0, 2]);
-        assert_eq!(
-            options,
-            Options {
-                mss: Some(2),
-                ..Options::default()
-            }
-        );
+        assert_eq!(options, Options { mss: Some(2), ..Options::default() });
     }
 
     #[test]
     fn tight_options_lose_their_padding() {
         // Read from 40 bytes without padding; Linux's layout would need 44.
         let bytes: [u8; 40] = [
-            0x02, 0x04, 0x05, 0xb4, 0x03, 0x03, 0x0a, 0x04, 0x02, 0x08, 0x0a, 0x00, 0x00, 0x00,
-            0x01, 0x00, 0x00, 0x00, 0x02, 0x1e, 0x14, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70,
-            0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x01,
+            0x02, 0x04, 0x05, 0xb4, 0x03, 0x03, 0x0a, 0x04, 0x02, 0x08, 0x0a, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x02, 0x1e, 0x14,
+            0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x01,
         ];
         let options = Options::parse(&bytes);
         assert!(options.fits());
@@ -634,17 +562,11 @@ mod tests {
 
     #[test]
     fn too_many_options_are_left_out_not_cut() {
-        let mut options = Options {
-            timestamps: Some(Timestamps::default()),
-            sack: (0..4).map(|i| (Seq(i), Seq(i + 1))).collect(),
-            ..Options::default()
-        };
+        let mut options =
+            Options { timestamps: Some(Timestamps::default()), sack: (0..4).map(|i| (Seq(i), Seq(i + 1))).collect(), ..Options::default() };
         assert!(!options.fits());
         let again = Options::parse(&wire(&options));
-        assert_eq!(
-            (again.timestamps, again.sack.len()),
-            (options.timestamps, 0)
-        );
+        assert_eq!((again.timestamps, again.sack.len()), (options.timestamps, 0));
         options.sack.pop();
         assert!(options.fits());
         assert_eq!(Options::parse(&wire(&options)), options);
@@ -659,10 +581,7 @@ mod tests {
         assert_eq!(options.push_mptcp(&prio), Ok(()));
         assert_eq!(options.push_other(77, &[9]), Ok(()));
         assert_eq!(options.push_other(kind::MPTCP, &[0xf0]), Ok(()));
-        assert_eq!(
-            wire(&options),
-            [30, 3, 0x51, 1, 77, 3, 9, 1, 30, 3, 0xf0, 1]
-        );
+        assert_eq!(wire(&options), [30, 3, 0x51, 1, 77, 3, 9, 1, 30, 3, 0xf0, 1]);
         let read: Vec<_> = options.mptcp().collect();
         assert_eq!(read, [Ok(prio), Err(Error::UnknownType)]);
     }

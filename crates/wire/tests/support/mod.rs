@@ -27,31 +27,19 @@ pub struct Frame {
 
 /// The frames of one capture.
 pub fn frames(capture: &str) -> Vec<Frame> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/captures")
-        .join(capture);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(capture);
     let mut reader = PcapReader::new(File::open(path).expect("a capture")).expect("a pcap file");
     let mut frames = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet.expect("a packet");
-        assert_eq!(
-            packet.orig_len as usize,
-            packet.data.len(),
-            "cut short in {capture}"
-        );
+        assert_eq!(packet.orig_len as usize, packet.data.len(), "cut short in {capture}");
         let name = format!("{capture}:{}", frames.len() + 1);
-        frames.push(Frame {
-            name,
-            bytes: packet.data.into_owned(),
-        });
+        frames.push(Frame { name, bytes: packet.data.into_owned() });
     }
     frames
 }
 
 /// The frames of all captures.
 pub fn all_frames() -> Vec<Frame> {
-    CAPTURES
-        .iter()
-        .flat_map(|capture| frames(capture))
-        .collect()
+    CAPTURES.iter().flat_map(|capture| frames(capture)).collect()
 }
