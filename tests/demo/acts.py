@@ -163,7 +163,7 @@ def small_segments(env: Environment, stack_class: type[Stack]) -> None:
     capture.wait_for(lambda: pattern.search(capture.stdout) is not None, "seeing the SYN")
     capture.kill_group(signal.SIGINT)
     line = pattern.search(capture.stdout)[0]
-    say(line[:96])
+    say(re.sub(r"seq \d+, win \d+, ", "", line)[:96])
     if (found := re.search(r"mss (\d+)", line)) is None or int(found[1]) != MSS:
         raise Failure(f"the SYN does not carry MSS {MSS}: {line}")
     if stand.fetched.stat().st_size != MB:

@@ -62,11 +62,13 @@ class Daemon:
         Where no TAP can be opened, weft moves into a user and network namespace of its own, whose kernel is then the
         peer. The process that did so is the daemon or a child of it.
         """
-        own = self.namespace.path if self.namespace else Path("/proc/self/ns/net")
         for pid in [self.process.pid, *_descendants(self.process.pid)]:
-            if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
-                return enter(pid)
-        return self.namespace.prefix if self.namespace else []
+            if _has_address(pid, HOST):
+                own = self.namespace.path if self.namespace else Path("/proc/self/ns/net")
+                if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
+                    return enter(pid)
+                return self.namespace.prefix if self.namespace else []
+        raise Failure(f"no namespace of the daemon has the host's address {HOST}")
 
     def run_words(self, *options: str) -> list[str]:
         """Words before a program that put it on this stack."""
@@ -75,7 +77,7 @@ class Daemon:
     def command(self, *words: str, timeout_s: float = 10) -> str:
         """Runs a control command (`show counters`, `unbind …`) and returns what it prints."""
         verb, *rest = words
-        return self._env.run(f"weft-{verb}", [self._weft, verb, "--control", str(self.control), *rest],
+        return self._env.run(f"weft-{verb}", [self._weft, verb, *rest, "--control", str(self.control)],
                              self.namespace, timeout_s)
 
     def show(self, table: str) -> object:
@@ -116,6 +118,15 @@ def bridge(env: Environment, namespace: Namespace, interfaces: tuple[str, str], 
 def enter(pid: int) -> list[str]:
     """Words that run a command in the user and network namespace of `pid`."""
     return [paths.tool("nsenter"), f"--target={pid}", "--user", "--net", "--preserve-credentials", "--"]
+
+
+def _has_address(pid: int, address: str) -> bool:
+    """Whether the kernel of `pid`'s network namespace has `address` as its own."""
+    try:
+        trie = Path(f"/proc/{pid}/net/fib_trie").read_text()
+    except OSError:
+        return False
+    return re.search(rf"-- {re.escape(address)}\n\s+/32 host LOCAL", trie) is not None
 
 
 def _descendants(pid: int) -> list[int]:

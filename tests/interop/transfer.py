@@ -44,7 +44,10 @@ def send(address: str, port: str, congestion: str, size: str, seed: str) -> None
     source, digest, left = random.Random(int(seed)), hashlib.sha256(), int(size)
     with socket.socket() as connection:
         choose(connection, congestion)
+        # A watchdog: a lost SYN is sent again within a second, five of them are no impairment of these tests.
+        connection.settimeout(10)
         connection.connect((address, int(port)))
+        connection.settimeout(None)
         while left:
             data = source.randbytes(min(CHUNK_BYTES, left))
             digest.update(data)
