@@ -25,7 +25,7 @@ build: ## release build of the workspace
 
 demo: ## curl fetches 64 MB through weft's own TCP, and proof whose TCP it was
 	@tools/setup demo
-	@cargo build --quiet --release --workspace --bins
+	@cargo build --release --workspace --bins
 	@$(PYTHON) -m demo
 
 test: ## lint and the short form of every test; FULL=1 runs the full forms
