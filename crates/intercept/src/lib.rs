@@ -26,8 +26,9 @@ pub mod spawn;
 pub mod standin;
 mod supervisor;
 mod sys;
+mod tables;
 
 pub use call::{CALLS, CallRow};
-pub use face::{Errno, Poll, Received, SocketId, SocketState, Stack};
+pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};
 pub use reactor::{Epoll, Interest, Reactor, Readiness};
 pub use supervisor::{Supervisor, TreeId};

@@ -74,8 +74,6 @@ pub struct Supervisor {
     look_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: BytesMut,
-    /// A datagram socket of the model's, for requests about interfaces that come through sockets that are not ours.
-    pub(crate) utility: Option<SocketId>,
 }
 
 const KIND_TREE: u64 = 1;
@@ -121,7 +119,6 @@ impl Supervisor {
             look_at: None,
             pidfds: HashMap::new(),
             buffer: BytesMut::new(),
-            utility: None,
         })
     }
 

@@ -3,7 +3,7 @@
 //! Everything here is a thin wrapper; what a call means for a program is decided elsewhere.
 
 use crate::filter::Instruction;
-pub use crate::face::Errno;
+pub use weft_socket::Errno;
 use bytes::BytesMut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -157,6 +157,82 @@ pub fn pidfd_open(tid: u32) -> Result<OwnedFd, Errno> {
         Err(Errno(libc::EINVAL)) => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, 0) }),
         other => other,
     }
+}
+
+/// A pidfd for a whole process, readable when it has ended.
+pub fn pidfd_open_process(pid: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// A pipe, close-on-exec: (to read, to write).
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut pair = [0; 2];
+    // SAFETY: `pair` has room for two descriptors.
+    check(unsafe { libc::pipe2(pair.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    Ok((owned(pair[0])?, owned(pair[1])?))
+}
+
+/// Writes a report of eight bytes. Async-signal-safe; nothing can be done about failure.
+pub fn write_report(to: BorrowedFd<'_>, what: i32, value: i32) {
+    let words = [what, value];
+    // SAFETY: the kernel reads eight bytes of `words`.
+    unsafe { libc::write(to.as_raw_fd(), words.as_ptr().cast(), 8) };
+}
+
+/// Reads a report; none at the end.
+pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
+    let mut words = [0_i32; 2];
+    // SAFETY: the kernel writes at most eight bytes into `words`.
+    let length = again(|| check(unsafe { libc::read(from.as_raw_fd(), words.as_mut_ptr().cast(), 8) } as i64)).ok()?;
+    (length == 8).then_some((words[0], words[1]))
+}
+
+/// Waits until the other end of a pipe is closed. Async-signal-safe.
+pub fn wait_for_close(pipe: BorrowedFd<'_>) {
+    let mut byte = [0_u8];
+    // SAFETY: one byte of ours.
+    while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
+}
+
+/// `waitpid`: a status, or none with WNOHANG.
+pub fn wait(pid: libc::pid_t, flags: i32) -> Result<Option<i32>, Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let found = again(|| check(unsafe { libc::waitpid(pid, &raw mut status, flags) }))?;
+    Ok((found != 0).then_some(status))
+}
+
+/// Waits until one of two descriptors is readable.
+pub fn poll_two(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut both = [a, b].map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    // SAFETY: two pollfds of ours.
+    again(|| check(unsafe { libc::poll(both.as_mut_ptr(), 2, -1) })).map(drop)
+}
+
+/// Blocks signals in this thread and makes them readable.
+pub fn signal_descriptor(signals: &[i32]) -> Result<OwnedFd, Errno> {
+    // SAFETY: `set` is initialised by sigemptyset and only read afterwards.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        owned(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+    }
+}
+
+/// The next signal and whether a process sent it (rather than the kernel, as for a terminal's keys).
+pub fn read_signal(fd: BorrowedFd<'_>) -> Option<(i32, bool)> {
+    // SAFETY: an all-zero signalfd_siginfo is valid; the kernel fills in as many bytes as it has.
+    let (info, length) = unsafe {
+        let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+        let length = libc::read(fd.as_raw_fd(), (&raw mut info).cast(), size_of::<libc::signalfd_siginfo>());
+        (info, length)
+    };
+    (length == size_of::<libc::signalfd_siginfo>() as isize).then_some((info.ssi_signo as i32, info.ssi_code <= 0))
 }
 
 /// A duplicate of another process's descriptor. Give it back (drop it) before the supervisor waits again: while we hold it the program's

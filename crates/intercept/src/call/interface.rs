@@ -2,12 +2,11 @@
 //! whatever socket they come through; none reaches the host's interfaces. Setting needs CAP_NET_ADMIN on Linux and is EPERM here.
 
 use super::{Call, Outcome};
-use crate::face::Stack;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
+use crate::tables::{self, InterfaceRow};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::Table;
-use weft_core::table::{Address, Family, Interface, LinkType};
+use weft_core::table::{Address, LinkType};
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -36,31 +35,31 @@ pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, reque
         s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }
-    let interfaces = interfaces(turn.stack);
-    let addresses = addresses(turn.stack);
+    let interfaces = tables::interfaces(turn.stack);
+    let addresses = tables::addresses(turn.stack);
     if request == SIOCGIFCONF {
         return configuration(call, &interfaces, &addresses);
     }
     let mut ifreq = [0; IFREQ_BYTES];
     call.read(call.argument(2), &mut ifreq)?;
     let (name, union) = ifreq.split_at_mut(NAME_BYTES);
-    let wanted = |interface: &&Interface| {
+    let wanted = |interface: &&InterfaceRow| {
         if request == SIOCGIFNAME {
-            return union.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes) == Some(interface.index.0);
+            return union.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes) == Some(interface.index);
         }
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES - 1);
         // "eth0:1" names an alias of eth0.
         name[..end].split(|byte| *byte == b':').next() == Some(interface.name.as_bytes())
     };
     let interface = interfaces.iter().find(wanted).ok_or(Errno(libc::ENODEV))?;
-    let address = addresses.iter().find(|address| address.interface == interface.index);
+    let address = addresses.iter().find(|address| address.interface.0 == interface.index);
     match request {
         SIOCGIFNAME => {
             name.fill(0);
             let length = interface.name.len().min(NAME_BYTES - 1);
             name[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
         }
-        SIOCGIFINDEX => union[..4].copy_from_slice(&interface.index.0.to_ne_bytes()),
+        SIOCGIFINDEX => union[..4].copy_from_slice(&interface.index.to_ne_bytes()),
         SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
         SIOCGIFMTU => union[..4].copy_from_slice(&interface.mtu.to_ne_bytes()),
         SIOCGIFMETRIC => union[..4].fill(0),
@@ -89,14 +88,14 @@ pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, reque
 }
 
 /// `struct ifconf { int ifc_len; struct ifreq *ifc_req; }`: the addresses of all interfaces.
-fn configuration(call: &Call, interfaces: &[Interface], addresses: &[Address]) -> Result<Outcome, Errno> {
+fn configuration(call: &Call, interfaces: &[InterfaceRow], addresses: &[Address]) -> Result<Outcome, Errno> {
     let mut ifconf = [0; 16];
     call.read(call.argument(2), &mut ifconf)?;
     let word = |at: usize| ifconf.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
     let (room, pointer) = (usize::try_from(word(0) as i32).map_err(|_| Errno(libc::EINVAL))?, word(8));
     let mut rows = Vec::new();
     for address in addresses {
-        let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface)) else { continue };
+        let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface.0)) else { continue };
         let mut ifreq = [0; IFREQ_BYTES];
         let length = interface.name.len().min(NAME_BYTES - 1);
         ifreq[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
@@ -125,23 +124,8 @@ fn write_v4(into: &mut [u8], address: Ipv4Addr) {
     into[4..8].copy_from_slice(&address.octets());
 }
 
-/// The node's interfaces.
-pub(crate) fn interfaces(stack: &mut dyn Stack) -> Vec<Interface> {
-    rows(stack, Table::Interfaces)
-}
-
-/// The node's IPv4 addresses.
-pub(crate) fn addresses(stack: &mut dyn Stack) -> Vec<Address> {
-    rows(stack, Table::Addresses(Family::V4))
-}
-
-/// The rows of a table that have all the fields of its type; rows may have more, for people.
-pub(crate) fn rows<T: serde::de::DeserializeOwned>(stack: &mut dyn Stack, table: Table) -> Vec<T> {
-    stack.table(table).into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()
-}
-
 /// IFF_* of linux/if.h.
-pub(crate) fn flags(interface: &Interface) -> u32 {
+pub(crate) fn flags(interface: &InterfaceRow) -> u32 {
     let up = if interface.up { libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP } else { 0 };
     let kind = match interface.link {
         LinkType::Loopback => libc::IFF_LOOPBACK,

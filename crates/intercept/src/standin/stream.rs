@@ -194,7 +194,9 @@ fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable
                 break;
             }
         }
-        match sys::send_vectors(ours, &chunks, 0) {
+        let sent = sys::send_vectors(ours, &chunks, 0);
+        drop(chunks);
+        match sent {
             Ok(sent) => {
                 *unread += sent;
                 consume(leftover, sent);
