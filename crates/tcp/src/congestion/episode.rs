@@ -83,8 +83,8 @@ impl Episode {
         self.timeouts_in_a_row = 0;
     }
 
-    /// The reduction was spurious: back to the larger of now and before, for both values. True when the window was still below its old size, so that
-    /// what goes with it is to be restored too.
+    /// The reduction was spurious: back to the larger of now and before, for both values. True when the window was still below its old
+    /// size, so that what goes with it is to be restored too.
     pub(crate) fn undo(&mut self, w: &mut Window) -> bool {
         self.phase = Phase::Open;
         self.timeouts_in_a_row = 0;
