@@ -56,7 +56,7 @@ impl Packet {
             tracing::warn!("interface {name} is down: nothing passes until it is up (ip link set {name} up)");
         }
         let (interface, blocks, drops) = (options.interface, Blocks::new(), Drops::default());
-        let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops };
+        let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops, down: false };
         Ok(Packet { device, receive_drops: 0 })
     }
 }
