@@ -12,8 +12,8 @@ use crate::scatter::{Blocks, Source};
 use crate::{Backend, Features, LinkType, OpenError, OpenOptions, sys};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use weft_core::{Completion, Frame, Instant};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use weft_core::{Completion, Frame, Instant, InterfaceIndex};
 
 /// Bytes under way in each direction. The default of 208 KiB is three large frames.
 const BUFFER_BYTES: libc::c_int = 64 << 20;
@@ -55,9 +55,20 @@ impl Packet {
         if !facts.up {
             tracing::warn!("interface {name} is down: nothing passes until it is up (ip link set {name} up)");
         }
-        let (interface, blocks, drops) = (options.interface, Blocks::new(), Drops::default());
+        Ok(Packet::from_socket(fd, name, options.interface, features))
+    }
+
+    /// Gives up the socket, for another process that makes it a backend again by [`Packet::from_socket`]: a packet socket works wherever it
+    /// is held.
+    pub fn into_socket(self) -> OwnedFd {
+        self.device.fd
+    }
+
+    /// A backend over a socket that [`Packet::open`] made, in this process or in another, on the interface `name` with these features.
+    pub fn from_socket(fd: OwnedFd, name: &str, interface: InterfaceIndex, features: Features) -> Packet {
+        let (blocks, drops) = (Blocks::new(), Drops::default());
         let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops, down: false };
-        Ok(Packet { device, receive_drops: 0 })
+        Packet { device, receive_drops: 0 }
     }
 }
 
