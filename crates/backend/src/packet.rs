@@ -5,7 +5,7 @@
 //! or two stacks answer.
 //!
 //! A tag that the kernel has taken out of a frame (VLAN acceleration) is put back, so that frames are as they were on the wire.
-//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is [`crate::scatter`], beside the two ways of reading.
+//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is `scatter`, beside the two ways of reading.
 
 use crate::device::{Device, Drops};
 use crate::scatter::{Blocks, Source};
