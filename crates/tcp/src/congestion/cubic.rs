@@ -170,7 +170,7 @@ impl Cubic {
     fn reduce(&mut self, w: &mut Window) {
         self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes, prior_bytes: self.prior_bytes };
         self.prior_bytes = w.cwnd_bytes;
-        // RFC 9438 §4.7: "if (cwnd < W_max and fast convergence is enabled) W_max = cwnd * (1 + beta_cubic) / 2".
+        // RFC 9438 §4.7: W_max becomes "cwnd * (1 + beta_cubic) / 2 if cwnd < W_max and fast convergence enabled, further reduce W_max".
         self.w_max_bytes = if w.cwnd_bytes < self.w_max_bytes {
             (u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1)) as u32
         } else {

@@ -71,7 +71,8 @@ impl Episode {
         reduces
     }
 
-    /// The end of recovery. RFC 6582 §3.2 step 3 (full acknowledgments), the second choice: "set cwnd to ssthresh". After a timeout the
+    /// The end of recovery. RFC 6582 §3.2 step 3 (full acknowledgments): "Set cwnd to either (1) min (ssthresh, max(FlightSize,
+    /// SMSS) + SMSS) or (2) ssthresh"; this is the second. After a timeout the
     /// window stays where slow start has brought it.
     pub(crate) fn done(&mut self, w: &mut Window) {
         if self.phase == Phase::Reducing && w.ssthresh_bytes != u32::MAX {

@@ -53,7 +53,7 @@ impl CongestionControl for Reno {
 
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
         self.episode.on_ack(ack);
-        // RFC 7661 §4.3's non-validated phase and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
+        // RFC 7661 and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
         if ack.in_recovery || !ack.cwnd_limited || ack.newly_acked_bytes == 0 {
             return;
         }
