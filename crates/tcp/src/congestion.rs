@@ -159,7 +159,9 @@ pub enum CongestionEvent {
     Timeout,
     /// ECN-Echo arrived. At most once per window of data (RFC 3168 §6.1.2).
     Ecn,
-    /// A segment is about to be sent after nothing was in flight for this long. Reported for a pause of any length.
+    /// A segment is about to be sent after nothing was in flight for this long. Reported for a pause of any length; the control does the restart of
+    /// RFC 5681 §4.1 itself (halving per RTO, as Linux), so the connection leaves the window alone. With `tcp_slow_start_after_idle` off the
+    /// connection reports no pause.
     Idle(Duration),
     /// The last reduction was spurious (Eifel, F-RTO, DSACK).
     Undo,

@@ -2,6 +2,7 @@
 //! timeout may reduce again.
 
 use super::{AckSample, Window, initial_window_bytes};
+use crate::rtt::{RTO_INITIAL, RTO_MIN};
 use weft_core::Duration;
 
 /// How the present reduction began.
@@ -27,11 +28,6 @@ pub(crate) struct Episode {
     /// Last smoothed round-trip time seen.
     srtt: Duration,
 }
-
-/// Smallest distance of the retransmission timeout from the smoothed RTT, as in Linux (`crate::rtt`).
-const RTO_MIN: Duration = Duration::from_millis(200);
-/// Retransmission timeout without a sample (RFC 6298 §2.1).
-const RTO_INITIAL: Duration = Duration::from_secs(1);
 
 impl Episode {
     /// Takes note of an ACK.
