@@ -201,7 +201,9 @@ impl Interfaces {
         // Linux dev_valid_name: not empty, below IFNAMSIZ, not "." or "..", no '/', ':' or white space.
         let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == "." || name == ".." || name.contains(wrong) {
-            return Err(arguments.fail(format!("EINVAL: '{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces")));
+            return Err(
+                arguments.fail(format!("EINVAL: '{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces"))
+            );
         }
         if self.by_name.contains_key(name) {
             return Err(arguments.fail(format!("EEXIST: an interface named '{name}' exists already")));
