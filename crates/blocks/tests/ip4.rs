@@ -395,6 +395,7 @@ fn addresses_and_routes_move_to_a_new_block() {
     }
     assert_eq!(tables.iter().map(|table| node.list(*table)).collect::<Vec<_>>(), before);
     assert_eq!(node.send(b"x", OUR_IP, 1, PEER_IP, 2).len(), 1);
+    let before: Vec<_> = tables.iter().map(|table| node.list(*table)).collect();
     // State that does not follow the schema is refused, and the block stays as it was.
     for kind in ["interfaces", "ip4", "arp"] {
         let id = node.id(kind);

@@ -108,7 +108,6 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Neighbours(Family::V4)],
     state_version: 1,
-    ..Kind::EMPTY
 };
 
 const IN_REQUESTS: usize = 0;

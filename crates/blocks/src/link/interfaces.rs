@@ -320,7 +320,7 @@ impl Interfaces {
     }
 
     fn rows(&self) -> Vec<Value> {
-        let row = |entry: &Box<Entry>| {
+        let row = |entry: &Entry| {
             let mut row = serde_json::to_value(&entry.interface).unwrap_or_default();
             row["mac"] = entry.interface.mac().to_string().into();
             if let (Value::Object(row), Ok(Value::Object(counts))) = (&mut row, serde_json::to_value(entry.counts)) {
@@ -328,7 +328,7 @@ impl Interfaces {
             }
             row
         };
-        self.entries.iter().flatten().map(row).collect()
+        self.entries.iter().flatten().map(|entry| row(entry)).collect()
     }
 }
 
