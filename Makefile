@@ -25,7 +25,7 @@ build: ## release build of the workspace
 
 demo: ## curl fetches 64 MB through weft's own TCP, and proof whose TCP it was
 	@tools/setup demo
-	@cargo build --quiet --release --workspace --bins
+	@cargo build --release --workspace --bins
 	@$(PYTHON) -m demo
 
 test: ## lint and the short form of every test; FULL=1 runs the full forms
@@ -70,4 +70,4 @@ bench: ## throughput over TAP and in memory, and the cost of the graph
 
 docs: ## the API documentation of the workspace; a broken reference is an error
 	@tools/setup build
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

@@ -34,8 +34,8 @@ def parse(lines: list[str]) -> list[results.Row]:
 
 def main() -> int:
     # FULL also runs the tests that are #[ignore]d because they take long; never doc tests, whose `ignore` says that
-    # they are no tests.
-    ignored = ["--", "--include-ignored"] if os.environ.get("FULL") else []
+    # they are no tests, and never `write_…`, which renew files of the repository and are run by hand.
+    ignored = ["--", "--include-ignored", "--skip", "write_"] if os.environ.get("FULL") else []
     recorder = results.Recorder(quiet=True)
     for selection in (["--lib", "--bins", "--tests", *ignored], ["--doc"]):
         status, lines, seconds = _cargo_test(selection)

@@ -50,7 +50,7 @@ pub struct Memory {
 
 /// Both ends of a link, without descriptors to wait on (a world that drives both knows when). No system call is made.
 ///
-/// Uses `interface` (the second end's is the same: open them with [`Memory::set_interface`]), `mtu`, `offload` and `queue_frames_max`.
+/// Uses `interface` and `mac` (for both ends: see [`Memory::set_interface`] and [`Memory::set_mac`]), `mtu`, `offload` and `queue_frames_max`.
 pub fn pair(options: &OpenOptions) -> (Memory, Memory) {
     let (there, back) = (Lane::new(None), Lane::new(None));
     (Memory::new("memory-a", 0, options, &back, &there), Memory::new("memory-b", 1, options, &there, &back))
@@ -182,5 +182,86 @@ impl Backend for Memory {
     }
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
         vec![("the link's queue is full", self.full), ("larger than the link's MTU", self.too_large)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use weft_core::{BlockId, Gso, GsoKind, offload};
+
+    const NOW: Instant = Instant::from_millis(3);
+
+    fn frame(bytes: usize) -> Frame {
+        Frame::ingress(&vec![1; bytes])
+    }
+
+    fn large() -> Frame {
+        let mut bytes = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4);
+        builder.write(&mut bytes, &[5; 4000]).unwrap();
+        let mut frame = Frame::ingress(&bytes);
+        frame.meta_mut().gso = Some(Gso { segment_bytes: 1000, kind: GsoKind::Tcp });
+        frame.meta_mut().completion = Some(Completion { block: BlockId(1), token: 2, bytes: 3 });
+        frame.meta_mut().mark = 9;
+        frame
+    }
+
+    fn readable(backend: &Memory) -> bool {
+        let mut polled = [PollFd::from_borrowed_fd(backend.descriptor().unwrap(), PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn frames_cross_whole_or_cut_and_metadata_stays_behind() {
+        for (offload, count) in [(true, 1), (false, 4)] {
+            let (mut one, mut other) = pair(&OpenOptions { offload, ..OpenOptions::default() });
+            let (mut done, mut frames) = (Vec::new(), Vec::new());
+            assert_eq!(one.transmit(NOW, &mut VecDeque::from([large()]), &mut done).unwrap(), count);
+            assert_eq!(done.len(), 1);
+            other.set_interface(InterfaceIndex(7));
+            assert_eq!(other.receive(NOW, &mut frames, 100).unwrap(), count);
+            for frame in &frames {
+                let meta = frame.meta();
+                assert_eq!((meta.interface, meta.received, meta.mark, meta.completion), (InterfaceIndex(7), NOW, 0, None));
+                assert_eq!((meta.gso.is_some(), meta.direction), (offload, Direction::Ingress));
+                assert!(offload::verify(frame));
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_queue_and_a_frame_beyond_the_mtu_are_counted() {
+        let (mut one, mut other) = pair(&OpenOptions { queue_frames_max: 2, mtu: Some(1500), ..OpenOptions::default() });
+        let mut queue: VecDeque<Frame> = [1514, 9000, 60, 60, 60].map(frame).into();
+        assert_eq!(one.transmit(NOW, &mut queue, &mut Vec::new()).unwrap(), 5);
+        assert!(queue.is_empty());
+        assert_eq!(one.drops(), [("the link's queue is full", 2), ("larger than the link's MTU", 1)]);
+        let mut frames = Vec::new();
+        assert_eq!(other.receive(NOW, &mut frames, 1).unwrap(), 1);
+        assert_eq!(other.receive(NOW, &mut frames, 5).unwrap(), 1);
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [1514, 60]);
+    }
+
+    #[test]
+    fn a_name_connects_two_and_the_descriptor_tells_when() {
+        let options = OpenOptions::default();
+        let mut one = open("memory-test-link", &options).unwrap();
+        let mut other = open("memory-test-link", &OpenOptions { interface: InterfaceIndex(5), ..options.clone() }).unwrap();
+        let third = open("memory-test-link", &options).unwrap();
+        assert_ne!(one.features().mac, other.features().mac);
+        assert!(!readable(&one) && !readable(&other));
+        other.transmit(NOW, &mut VecDeque::from([frame(60), frame(61)]), &mut Vec::new()).unwrap();
+        assert!(readable(&one) && !readable(&other) && !readable(&third));
+        let mut frames = Vec::new();
+        one.receive(NOW, &mut frames, 1).unwrap();
+        assert!(readable(&one));
+        one.receive(NOW, &mut frames, 1).unwrap();
+        assert!(!readable(&one));
+        one.transmit(NOW, &mut VecDeque::from(frames), &mut Vec::new()).unwrap();
+        let mut frames = Vec::new();
+        assert_eq!(other.receive(NOW, &mut frames, 9).unwrap(), 2);
+        assert!(frames.iter().all(|frame| frame.meta().interface == InterfaceIndex(5)));
     }
 }

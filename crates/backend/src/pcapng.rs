@@ -273,3 +273,31 @@ impl<B: Backend> Backend for Capture<B> {
         self.inner.drops()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OpenOptions, memory};
+
+    #[test]
+    fn a_full_disk_ends_the_capture_and_not_the_traffic() {
+        let path = std::env::temp_dir().join(format!("weft-{}-full.pcapng", std::process::id()));
+        let file = CaptureFile::create(&path, Duration::ZERO).unwrap();
+        // Every write to it says ENOSPC.
+        file.lock().file = File::options().write(true).open("/dev/full").unwrap();
+        let (one, mut other) = memory::pair(&OpenOptions::default());
+        let mut one = Capture::new(one, &file);
+        let send = |one: &mut Capture<memory::Memory>, at: Instant| {
+            one.transmit(at, &mut VecDeque::from([Frame::ingress(&[1; 60])]), &mut Vec::new()).unwrap()
+        };
+        assert_eq!(send(&mut one, Instant::from_millis(1)), 1);
+        assert_eq!((file.written(), file.lost()), (1, 0));
+        assert_eq!(send(&mut one, Instant::from_millis(900)), 1);
+        assert_eq!((file.written(), file.lost()), (0, 2));
+        assert_eq!(send(&mut one, Instant::from_millis(901)), 1);
+        assert_eq!((file.written(), file.lost()), (0, 3));
+        assert!(file.flush().is_err());
+        assert_eq!(other.receive(Instant::from_millis(902), &mut Vec::new(), 9).unwrap(), 3);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -75,7 +75,9 @@ fn kernels_exchange(offloads: (bool, bool), there: usize, back: usize) -> Passed
     let bridge = Bridge::new(tap_one, tap_other);
     exchange(&one, "10.2.0.1".parse().unwrap(), &other, there, back);
     exchange(&other, "fd00::2".parse().unwrap(), &one, there / 10, back / 10);
-    bridge.stop()
+    let passed = bridge.stop();
+    println!("{offloads:?} {passed:?}");
+    passed
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub use reno::Reno;
 /// Largest congestion window, in bytes: what a window field with the largest scale can announce (RFC 7323 §2.3), so nothing larger is ever usable.
 pub const CWND_BYTES_MAX: u32 = 65_535 << 14;
 
+/// Larger segments than this are counted as if they had this size, so that no arithmetic overflows. TCP has none above 64 KiB.
+pub const SEGMENT_BYTES_MAX: u32 = 1 << 20;
+
 /// Segments of the initial window (RFC 6928), as in Linux regardless of their size.
 pub const INITIAL_WINDOW_SEGMENTS: u32 = 10;
 
@@ -86,7 +89,8 @@ impl AckSample {
 /// The window that a congestion control steers. All sizes are payload bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Sender's maximum segment size, without options that every segment carries. Written by the connection; 0 counts as 1.
+    /// Sender's maximum segment size, without options that every segment carries. Written by the connection; the control reads
+    /// [`Window::segment_bytes`].
     pub mss: u32,
     /// Congestion window.
     pub cwnd_bytes: u32,
@@ -99,9 +103,22 @@ impl Window {
     pub fn new(mss: u32) -> Window {
         Window { mss, cwnd_bytes: 0, ssthresh_bytes: u32::MAX }
     }
-    /// The segment size, at least 1.
-    pub fn mss_at_least_1(&self) -> u32 {
-        self.mss.max(1)
+    /// The segment size, between 1 and [`SEGMENT_BYTES_MAX`].
+    pub fn segment_bytes(&self) -> u32 {
+        self.mss.clamp(1, SEGMENT_BYTES_MAX)
+    }
+    /// The path takes smaller segments than was thought.
+    ///
+    /// RFC 5681 §3.1: "Specifically, cwnd SHOULD be reduced by the ratio of the old segment size to the new segment size." A larger size leaves the
+    /// window as it is.
+    pub fn set_mss(&mut self, mss: u32) {
+        let old = self.segment_bytes();
+        self.mss = mss;
+        let new = self.segment_bytes();
+        if new < old {
+            self.set_cwnd(u64::from(self.cwnd_bytes) * u64::from(new) / u64::from(old));
+        }
+        self.set_cwnd(self.cwnd_bytes.into());
     }
     /// RFC 5681 §3.1: "The slow start algorithm is used when cwnd < ssthresh, while the congestion avoidance algorithm is used when cwnd > ssthresh."
     pub fn in_slow_start(&self) -> bool {
@@ -109,7 +126,7 @@ impl Window {
     }
     /// Sets the window inside its bounds: one segment and [`CWND_BYTES_MAX`].
     pub fn set_cwnd(&mut self, bytes: u64) {
-        let floor = self.mss_at_least_1();
+        let floor = self.segment_bytes();
         self.cwnd_bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(CWND_BYTES_MAX).max(floor);
     }
     /// Slow start by `acked_bytes`, up to the threshold; returns the bytes that were not needed to reach it.
@@ -125,7 +142,7 @@ impl Window {
     }
     /// RFC 5681 §3.1 eq. 4's floor for the threshold: `2*SMSS`.
     pub(crate) fn set_ssthresh(&mut self, bytes: u64) {
-        let floor = self.mss_at_least_1().saturating_mul(2);
+        let floor = self.segment_bytes().saturating_mul(2);
         self.ssthresh_bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(CWND_BYTES_MAX).max(floor);
     }
 }
@@ -185,11 +202,12 @@ pub fn by_name(name: &str) -> Option<Box<dyn CongestionControl>> {
 ///
 /// RFC 6928 §2 has `min (10*MSS, max (2*MSS, 14600))`; Linux sends ten segments of any size, and so does this (equal up to an MSS of 1460).
 /// `handshake_retransmits`: how often SYN or SYN-ACK was sent again. RFC 5681 §3.1: "if the SYN or SYN/ACK is lost, the initial window used
-/// by a sender after a correctly transmitted SYN MUST be one segment consisting of at most SMSS bytes."; RFC 6928 §2 relaxes it, and Linux
-/// forgives the first retransmission.
+/// by a sender after a correctly transmitted SYN MUST be one segment consisting of at most SMSS bytes."; RFC 6928 §2: "it is
+/// RECOMMENDED that implementations refrain from resetting the initial window to 1 segment, unless there have been more than one SYN or SYN/ACK
+/// retransmissions". Linux does so.
 pub fn initial_window_bytes(mss: u32, handshake_retransmits: u32) -> u32 {
-    let mss = mss.max(1);
-    if handshake_retransmits > 1 { mss } else { mss.saturating_mul(INITIAL_WINDOW_SEGMENTS).min(CWND_BYTES_MAX.max(mss)) }
+    let mss = mss.clamp(1, SEGMENT_BYTES_MAX);
+    if handshake_retransmits > 1 { mss } else { mss * INITIAL_WINDOW_SEGMENTS }
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ impl Prr {
     /// Bytes that may be sent now, after an ACK that delivered `newly_delivered_bytes` (each byte once, by ACK or SACK) and on which loss
     /// detection marked `newly_lost_bytes`. `in_flight_bytes` is the flight after both (RFC 6675's pipe). Zero outside recovery.
     ///
-    /// RFC 6937 says nothing of the safe ACK; RFC 9937 §6.2 does, and Linux follows: `snd_una` advances and nothing more is lost.
+    /// RFC 6937 §3 offers the conservative bound or slow start; RFC 9937 §6.2, and Linux, choose by the ACK: "SafeACK = (SND.UNA advances and no
+    /// further loss indicated)".
     pub fn on_ack(&mut self, newly_delivered_bytes: u32, newly_lost_bytes: u32, in_flight_bytes: u32, snd_una_advanced: bool) -> u32 {
         if !self.active {
             return 0;
@@ -53,10 +54,11 @@ impl Prr {
         let (in_flight, goal, mss) = (u64::from(in_flight_bytes), u64::from(self.ssthresh_bytes), u64::from(self.mss));
         self.delivered_bytes = self.delivered_bytes.saturating_add(newly_delivered);
         let mut allowed = if in_flight > goal {
-            // RFC 6937 §3: "sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out".
+            // RFC 6937 §3: "sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out", rounded up to whole segments, which are what can be sent
+            // (Linux counts in segments throughout).
             let share = u128::from(self.delivered_bytes) * u128::from(goal);
             let share = u64::try_from(share.div_ceil(u128::from(self.recover_flight_bytes.max(1)))).unwrap_or(u64::MAX);
-            share.saturating_sub(self.out_bytes)
+            share.div_ceil(mss.max(1)).saturating_mul(mss).saturating_sub(self.out_bytes)
         } else {
             // RFC 6937 §3: "limit = MAX(prr_delivered - prr_out, DeliveredData) + MSS", the MSS only when the ACK is safe.
             let conservative = self.delivered_bytes.saturating_sub(self.out_bytes).max(newly_delivered);
@@ -65,7 +67,7 @@ impl Prr {
             // RFC 6937 §3: "Attempt to catch up, as permitted by limit; sndcnt = MIN(ssthresh - pipe, limit)".
             limit.min(goal - in_flight)
         };
-        // RFC 9937 §6.2: "Force a fast retransmit upon entering recovery".
+        // The first retransmission always leaves, whatever the shares say (RFC 9937 §6.2; Linux).
         if self.out_bytes == 0 {
             allowed = allowed.max(mss);
         }
@@ -79,7 +81,8 @@ impl Prr {
         }
     }
 
-    /// Recovery ends. The congestion control sets the window to `ssthresh` (RFC 9937 §6.2: "At the end of recovery").
+    /// Recovery ends. The congestion control sets the window to `ssthresh` (RFC 9937 §6.4: "On the completion of a PRR episode, PRR executes the following: cwnd =
+    /// ssthresh").
     pub fn exit(&mut self) {
         *self = Prr::default();
     }

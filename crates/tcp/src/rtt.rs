@@ -143,7 +143,7 @@ impl RttEstimator {
         self.rttvar_x4_ns = self.rttvar_x4_ns.max(self.round_deviation_x4_ns);
         if snd_una.gt(Seq(self.round_end)) {
             let excess_ns = self.rttvar_x4_ns - self.round_deviation_x4_ns;
-            self.rttvar_x4_ns -= excess_ns / 4;
+            self.rttvar_x4_ns -= excess_ns.div_ceil(4);
             self.round_end = snd_nxt.0;
             self.round_deviation_x4_ns = self.min_ns();
         }

@@ -52,6 +52,7 @@ def up(control: str, mss: str | None) -> None:
         subprocess.run([*(enter(namespace) if namespace else []), "ethtool", "-K", name, *offloads], check=True,
                        stdout=subprocess.DEVNULL)
     ip("route", "add", "default", "via", "10.77.0.1", namespace=inside)
+    signal.signal(signal.SIGTERM, stop)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(control)
     listener.listen(64)
@@ -61,13 +62,30 @@ def up(control: str, mss: str | None) -> None:
         threading.Thread(target=serve, args=(connection, inside), daemon=True).start()
 
 
+groups: set[int] = set()
+
+
+def stop(*_: object) -> None:
+    """What still runs on the stack ends with it."""
+    for group in list(groups):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    os._exit(0)
+
+
 def serve(connection: socket.socket, inside: int) -> None:
     """Runs one command on descriptors and in the folder of whoever asks; ends it when that one goes."""
     request, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     order = json.loads(request)
+    if order["argv"] == ["down"]:
+        connection.sendall(b"0")
+        stop()
     stdin, stdout, stderr = descriptors
     program = subprocess.Popen([*enter(inside), *order["argv"]], stdin=stdin, stdout=stdout, stderr=stderr,
                                cwd=order["cwd"], env=order["environment"], start_new_session=True)
+    groups.add(program.pid)
     for descriptor in descriptors:
         os.close(descriptor)
 
@@ -138,6 +156,8 @@ def main(verb: str, *words: str) -> None:
         return up(control, mss)
     if verb == "run":
         sys.exit(ask(control, list(words[words.index("--") + 1:])))
+    elif verb == "down":
+        sys.exit(ask(control, ["down"]))
     elif verb in ("bind", "unbind"):
         state = "up" if verb == "bind" else "down"
         sys.exit(ask(control, ["sh", "-c", f"ip link set eth0 {state}; ip link set lo {state}"]))

@@ -209,4 +209,19 @@ pub fn exchange(server: &Kernel, address: IpAddr, client: &Kernel, there: usize,
     // A panic of either drops its sender: the test fails here.
     served.recv_timeout(Duration::from_secs(120)).unwrap();
     asked.recv_timeout(Duration::from_secs(120)).unwrap();
+    for kernel in [server, client] {
+        let counters = kernel.start(tcp_counters).recv().unwrap();
+        let of = |name: &str| counters.iter().find(|(key, _)| key == name).unwrap().1;
+        assert_eq!((of("InErrs"), of("InCsumErrors")), (0, 0), "the kernel refused segments: {counters:?}");
+        // Frames that were cut wrongly are made good by retransmission: it must stay the exception (a busy machine causes some).
+        assert!(of("RetransSegs") * 10 <= of("OutSegs"), "too much was sent again: {counters:?}");
+    }
+}
+
+/// The TCP counters of this thread's namespace (/proc/net/snmp).
+fn tcp_counters() -> Vec<(String, i64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    names.split(' ').map(String::from).zip(values.split(' ').map(|value| value.parse().unwrap())).collect()
 }

@@ -13,7 +13,7 @@
 
 use super::episode::Episode;
 use super::hystart::{self, HyStart};
-use super::{AckSample, CWND_BYTES_MAX, CongestionControl, CongestionEvent, Window, initial_window_bytes};
+use super::{AckSample, CWND_BYTES_MAX, CongestionControl, CongestionEvent, SEGMENT_BYTES_MAX, Window, initial_window_bytes};
 use weft_core::{Duration, Instant};
 
 /// RFC 9438 §4.6: "The parameter beta_cubic SHOULD be set to 0.7".
@@ -48,6 +48,8 @@ struct Epoch {
     bytes_per_step: u64,
     /// When that was.
     evaluated_at: Instant,
+    /// The window that the last ACK left. A smaller one later means that it was cut elsewhere (idle, unused), and that this stage is over.
+    cwnd_bytes: u32,
 }
 
 /// What is put back when a reduction was spurious. RFC 9438 §4.9.
@@ -93,30 +95,32 @@ impl Cubic {
         self.acked_bytes = 0;
         Epoch {
             start: now,
-            k_us: plateau_us(origin_bytes - w.cwnd_bytes, w.mss_at_least_1()),
+            k_us: plateau_us(origin_bytes - w.cwnd_bytes, w.segment_bytes()),
             origin_bytes,
             // RFC 9438 §4.3: "W_est is set equal to cwnd_epoch at the start of the congestion avoidance stage."
             reno_bytes: w.cwnd_bytes.into(),
             reno_rest: 0,
             bytes_per_step: u64::MAX,
             evaluated_at: Instant::ZERO,
+            cwnd_bytes: w.cwnd_bytes,
         }
     }
 
     fn avoid_congestion(&mut self, ack: &AckSample, acked_bytes: u32, w: &mut Window) {
         let (mut epoch, fresh) = match self.epoch {
-            Some(epoch) => (epoch, false),
-            None => (self.begin_epoch(ack.now, w), true),
+            Some(epoch) if w.cwnd_bytes >= epoch.cwnd_bytes => (epoch, false),
+            _ => (self.begin_epoch(ack.now, w), true),
         };
         if fresh || ack.now.since(epoch.evaluated_at) >= RECOMPUTE_AFTER {
             epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w);
             epoch.evaluated_at = ack.now;
         }
-        let mss = u64::from(w.mss_at_least_1());
+        let mss = u64::from(w.segment_bytes());
         let cwnd = u64::from(w.cwnd_bytes);
-        self.acked_bytes = self.acked_bytes.saturating_add(acked_bytes.into());
         // RFC 9438 §4.2: "target = 1.5 * cwnd if W_cubic(t + RTT) > 1.5 * cwnd": never more than a segment per two acknowledged.
         let step_bytes = epoch.bytes_per_step.max(2 * mss);
+        // What was counted towards a longer step is worth one at most (as Linux).
+        self.acked_bytes = self.acked_bytes.min(step_bytes).saturating_add(acked_bytes.into());
         let steps = self.acked_bytes / step_bytes;
         self.acked_bytes %= step_bytes;
         let cubic_bytes = cwnd.saturating_add(steps.saturating_mul(mss));
@@ -125,13 +129,14 @@ impl Cubic {
         // RFC 9438 §4.3: "cwnd SHOULD be set to W_est at each reception of a new ACK" in the Reno-friendly region; by whole segments here.
         let reno_steps = epoch.reno_bytes.saturating_sub(cwnd) / mss;
         w.set_cwnd(cubic_bytes.max(cwnd + reno_steps * mss));
+        epoch.cwnd_bytes = w.cwnd_bytes;
         self.epoch = Some(epoch);
     }
 
     /// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in bytes: a segment's share for each.
     ///
     /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender SHOULD
-    /// set alpha_cubic to 1". Linux keeps 0.53.
+    /// set alpha_cubic to 1 to ensure that it can achieve the same congestion window increment rate as Reno". Linux keeps 0.53.
     fn advance_reno(&self, epoch: &mut Epoch, acked_bytes: u32, cwnd: u64, mss: u64) {
         let alpha = if self.prior_bytes > 0 && epoch.reno_bytes >= u64::from(self.prior_bytes) { (1, 1) } else { ALPHA };
         // Kept over the common denominator of both alphas.
@@ -146,12 +151,12 @@ impl Cubic {
     ///
     /// RFC 9438 §4.4 and §4.5: "cwnd MUST be incremented by (target - cwnd) / cwnd for each received new ACK".
     fn bytes_per_step(&self, epoch: &Epoch, now: Instant, w: &Window) -> u64 {
-        let mss = u64::from(w.mss_at_least_1());
+        let mss = u64::from(w.segment_bytes());
         let cwnd = u64::from(w.cwnd_bytes);
         // The smallest RTT rather than the smoothed one, as Linux: the queue's share would make the flow more aggressive the longer it is.
         let t = now.since(epoch.start).saturating_add(self.delay_min);
         let t_us = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);
-        let target = cubic_bytes(t_us, epoch.k_us, epoch.origin_bytes, w.mss_at_least_1());
+        let target = cubic_bytes(t_us, epoch.k_us, epoch.origin_bytes, w.segment_bytes());
         let per_step = match target.saturating_sub(cwnd) {
             // RFC 9438 §4.2: "target = cwnd if W_cubic(t + RTT) < cwnd"; Linux still creeps, by a segment in a hundred round trips.
             0 => cwnd.saturating_mul(100),
@@ -165,7 +170,7 @@ impl Cubic {
     fn reduce(&mut self, w: &mut Window) {
         self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes, prior_bytes: self.prior_bytes };
         self.prior_bytes = w.cwnd_bytes;
-        // RFC 9438 §4.7: "if (cwnd < W_max and fast convergence is enabled) W_max = cwnd * (1 + beta_cubic) / 2".
+        // RFC 9438 §4.7: W_max becomes "cwnd * (1 + beta_cubic) / 2 if cwnd < W_max and fast convergence enabled, further reduce W_max".
         self.w_max_bytes = if w.cwnd_bytes < self.w_max_bytes {
             (u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1)) as u32
         } else {
@@ -189,7 +194,7 @@ impl Cubic {
         self.w_max_bytes = 0;
         self.acked_bytes = 0;
         self.delay_min = Duration::ZERO;
-        w.set_cwnd(w.mss_at_least_1().into());
+        w.set_cwnd(w.segment_bytes().into());
     }
 
     fn undo(&mut self, now: Instant, w: &mut Window) {
@@ -254,6 +259,8 @@ impl CongestionControl for Cubic {
                 if self.hystart.phase() == hystart::Phase::Done {
                     w.slow_start(acked_bytes);
                     w.set_ssthresh(w.cwnd_bytes.into());
+                    // RFC 9438 §4.10: "In this special case, CUBIC sets cwnd_prior = cwnd and switches to congestion avoidance."
+                    self.prior_bytes = w.cwnd_bytes;
                     return;
                 }
             }
@@ -321,17 +328,19 @@ impl CongestionControl for Cubic {
             (None, Some(epoch)) => (self.last_at.since(epoch.start), self.last_at.since(epoch.evaluated_at)),
             (None, None) => (Duration::ZERO, Duration::ZERO),
         };
-        let [k_us, origin, reno, rest, step] =
-            self.epoch.map_or([0; 5], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_rest, e.bytes_per_step]);
-        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, rest, step]);
+        let [k_us, origin, reno, rest, step, cwnd] = self
+            .epoch
+            .map_or([0; 6], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_rest, e.bytes_per_step, e.cwnd_bytes.into()]);
+        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, rest, step, cwnd]);
         state.extend(self.episode.export());
         state
     }
 
     fn import(&mut self, state: &[u64]) {
-        let Some((head, rest)) = state.split_first_chunk::<13>() else { return };
+        let Some((head, rest)) = state.split_first_chunk::<14>() else { return };
         let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
-        let &[w_max, prior, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_rest, step] = head;
+        let &[w_max, prior, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_rest, step, cwnd] =
+            head;
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
         let mut hystart = HyStart::new();
         if slow_start == 0 {
@@ -345,6 +354,7 @@ impl CongestionControl for Cubic {
             reno_rest,
             bytes_per_step: step,
             evaluated_at: Instant::ZERO,
+            cwnd_bytes: narrow(cwnd),
         };
         *self = Cubic {
             episode: Episode::import(episode),
@@ -363,15 +373,15 @@ impl CongestionControl for Cubic {
 
 /// RFC 9438 §4.2: "K = cubic_root((W_max - cwnd_epoch) / C)", in microseconds, for a distance in bytes. Rounded down.
 fn plateau_us(distance_bytes: u32, mss: u32) -> u64 {
-    let cubed = u128::from(distance_bytes) * C.1 * US3_PER_S3 / (C.0 * u128::from(mss.max(1)));
+    let cubed = u128::from(distance_bytes) * C.1 * US3_PER_S3 / (C.0 * u128::from(mss.clamp(1, SEGMENT_BYTES_MAX)));
     cube_root(cubed)
 }
 
 /// RFC 9438 §4.2: "W_cubic(t) = C * (t - K)^3 + W_max", in bytes, between 0 and [`CWND_BYTES_MAX`].
 fn cubic_bytes(t_us: u64, k_us: u64, origin_bytes: u32, mss: u32) -> u64 {
     let distance = u128::from(t_us.abs_diff(k_us).min(DISTANCE_US_MAX));
-    // At most 2^105 * 4 * 2^20: segments are smaller than a megabyte.
-    let cube = distance * distance * distance * C.0 * u128::from(mss.min(1 << 20));
+    // At most 2^105 * 4 * 2^20.
+    let cube = distance * distance * distance * C.0 * u128::from(mss.min(SEGMENT_BYTES_MAX));
     let delta = u64::try_from(cube / (C.1 * US3_PER_S3)).unwrap_or(u64::MAX);
     let origin = u64::from(origin_bytes);
     let value = if t_us < k_us { origin.saturating_sub(delta) } else { origin.saturating_add(delta) };

@@ -71,7 +71,8 @@ impl Episode {
         reduces
     }
 
-    /// The end of recovery. RFC 6582 §3.2 step 3 (full acknowledgments), the second choice: "set cwnd to ssthresh". After a timeout the
+    /// The end of recovery. RFC 6582 §3.2 step 3 (full acknowledgments): "Set cwnd to either (1) min (ssthresh, max(FlightSize,
+    /// SMSS) + SMSS) or (2) ssthresh"; this is the second. After a timeout the
     /// window stays where slow start has brought it.
     pub(crate) fn done(&mut self, w: &mut Window) {
         if self.phase == Phase::Reducing && w.ssthresh_bytes != u32::MAX {
@@ -82,14 +83,16 @@ impl Episode {
         self.timeouts_in_a_row = 0;
     }
 
-    /// The reduction was spurious: back to the larger of now and before, for both values. False when there is nothing to restore.
+    /// The reduction was spurious: back to the larger of now and before, for both values. True when the window was still below its old size, so that
+    /// what goes with it is to be restored too.
     pub(crate) fn undo(&mut self, w: &mut Window) -> bool {
         self.phase = Phase::Open;
         self.timeouts_in_a_row = 0;
         let Some((cwnd_bytes, ssthresh_bytes)) = self.prior_bytes.take() else { return false };
+        let smaller = w.cwnd_bytes < cwnd_bytes;
         w.set_cwnd(u64::from(w.cwnd_bytes.max(cwnd_bytes)));
         w.ssthresh_bytes = w.ssthresh_bytes.max(ssthresh_bytes);
-        true
+        smaller
     }
 
     /// Restart after a pause of `idle`.

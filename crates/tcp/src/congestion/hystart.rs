@@ -93,7 +93,7 @@ impl HyStart {
         self.phase = Phase::Done;
     }
 
-    /// RFC 9406 §4.2: "cwnd += (min(N, L * SMSS)) / CSS_GROWTH_DIVISOR".
+    /// RFC 9406 §4.2: "cwnd = cwnd + (min(N, L * SMSS) / CSS_GROWTH_DIVISOR)".
     fn conservative_growth(&mut self, acked_bytes: u32) -> u32 {
         let sum = u64::from(acked_bytes) + u64::from(self.css_rest_bytes);
         self.css_rest_bytes = (sum % u64::from(CSS_GROWTH_DIVISOR)) as u32;

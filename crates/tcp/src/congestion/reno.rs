@@ -24,10 +24,11 @@ impl Reno {
     /// RFC 3465 §2.1 counts bytes: one segment more for each `cwnd` bytes acknowledged.
     fn avoid_congestion(&mut self, acked_bytes: u32, w: &mut Window) {
         let cwnd_bytes = w.cwnd_bytes.max(1);
-        self.acked_bytes = self.acked_bytes.saturating_add(acked_bytes);
+        // What was counted against a larger window is worth one segment at most (as Linux).
+        self.acked_bytes = self.acked_bytes.min(cwnd_bytes).saturating_add(acked_bytes);
         let steps = self.acked_bytes / cwnd_bytes;
         self.acked_bytes %= cwnd_bytes;
-        w.set_cwnd(u64::from(w.cwnd_bytes) + u64::from(steps) * u64::from(w.mss_at_least_1()));
+        w.set_cwnd(u64::from(w.cwnd_bytes) + u64::from(steps) * u64::from(w.segment_bytes()));
     }
 
     /// RFC 5681 §3.1 eq. 4: "ssthresh = max (FlightSize / 2, 2*SMSS)".
@@ -52,7 +53,7 @@ impl CongestionControl for Reno {
 
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
         self.episode.on_ack(ack);
-        // RFC 7661 §4.3's non-validated phase and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
+        // RFC 7661 and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
         if ack.in_recovery || !ack.cwnd_limited || ack.newly_acked_bytes == 0 {
             return;
         }
@@ -85,7 +86,7 @@ impl CongestionControl for Reno {
                 self.acked_bytes = 0;
                 // RFC 5681 §3.1: "upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window, LW, which equals
                 // 1 full-sized segment (regardless of the value of IW)."
-                w.set_cwnd(u64::from(w.mss_at_least_1()));
+                w.set_cwnd(u64::from(w.segment_bytes()));
             }
             CongestionEvent::Idle(idle) => self.episode.idle(idle, w),
             CongestionEvent::Undo => {
