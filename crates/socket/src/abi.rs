@@ -1,0 +1,170 @@
+//! Numbers of the Linux socket ABI (linux/include/uapi, asm-generic: the same on x86-64, AArch64 and RISC-V).
+#![allow(missing_docs)] // the names are the ABI's
+
+pub const SOCK_STREAM: i32 = 1;
+pub const SOCK_DGRAM: i32 = 2;
+pub const SOCK_RAW: i32 = 3;
+
+pub const IPPROTO_ICMP: i32 = 1;
+pub const IPPROTO_TCP: i32 = 6;
+pub const IPPROTO_UDP: i32 = 17;
+/// Largest protocol number that socket(2) takes, plus one (IPPROTO_MAX, since MPTCP's 262).
+pub const IPPROTO_MAX: i32 = 263;
+
+pub const SHUT_RD: i32 = 0;
+pub const SHUT_WR: i32 = 1;
+pub const SHUT_RDWR: i32 = 2;
+
+pub const MSG_OOB: i32 = 0x01;
+pub const MSG_PEEK: i32 = 0x02;
+pub const MSG_CTRUNC: i32 = 0x08;
+pub const MSG_TRUNC: i32 = 0x20;
+pub const MSG_DONTWAIT: i32 = 0x40;
+pub const MSG_EOR: i32 = 0x80;
+pub const MSG_WAITALL: i32 = 0x100;
+pub const MSG_CONFIRM: i32 = 0x800;
+pub const MSG_ERRQUEUE: i32 = 0x2000;
+pub const MSG_NOSIGNAL: i32 = 0x4000;
+pub const MSG_MORE: i32 = 0x8000;
+pub const MSG_ZEROCOPY: i32 = 0x400_0000;
+pub const MSG_FASTOPEN: i32 = 0x2000_0000;
+
+pub const FIONREAD: u64 = 0x541B;
+pub const SIOCOUTQ: u64 = 0x5411;
+pub const SIOCATMARK: u64 = 0x8905;
+pub const SIOCOUTQNSD: u64 = 0x894B;
+pub const SIOCGSTAMP_OLD: u64 = 0x8906;
+pub const SIOCGSTAMPNS_OLD: u64 = 0x8907;
+
+pub const SOL_IP: i32 = 0;
+pub const SOL_SOCKET: i32 = 1;
+pub const SOL_TCP: i32 = 6;
+pub const SOL_UDP: i32 = 17;
+pub const SOL_IPV6: i32 = 41;
+
+pub const SO_DEBUG: i32 = 1;
+pub const SO_REUSEADDR: i32 = 2;
+pub const SO_TYPE: i32 = 3;
+pub const SO_ERROR: i32 = 4;
+pub const SO_DONTROUTE: i32 = 5;
+pub const SO_BROADCAST: i32 = 6;
+pub const SO_SNDBUF: i32 = 7;
+pub const SO_RCVBUF: i32 = 8;
+pub const SO_KEEPALIVE: i32 = 9;
+pub const SO_OOBINLINE: i32 = 10;
+pub const SO_NO_CHECK: i32 = 11;
+pub const SO_PRIORITY: i32 = 12;
+pub const SO_LINGER: i32 = 13;
+pub const SO_BSDCOMPAT: i32 = 14;
+pub const SO_REUSEPORT: i32 = 15;
+pub const SO_PEERCRED: i32 = 17;
+pub const SO_RCVLOWAT: i32 = 18;
+pub const SO_SNDLOWAT: i32 = 19;
+pub const SO_RCVTIMEO_OLD: i32 = 20;
+pub const SO_SNDTIMEO_OLD: i32 = 21;
+pub const SO_BINDTODEVICE: i32 = 25;
+pub const SO_ATTACH_FILTER: i32 = 26;
+pub const SO_DETACH_FILTER: i32 = 27;
+pub const SO_PEERNAME: i32 = 28;
+pub const SO_TIMESTAMP_OLD: i32 = 29;
+pub const SO_ACCEPTCONN: i32 = 30;
+pub const SO_SNDBUFFORCE: i32 = 32;
+pub const SO_RCVBUFFORCE: i32 = 33;
+pub const SO_TIMESTAMPNS_OLD: i32 = 35;
+pub const SO_MARK: i32 = 36;
+pub const SO_TIMESTAMPING_OLD: i32 = 37;
+pub const SO_PROTOCOL: i32 = 38;
+pub const SO_DOMAIN: i32 = 39;
+pub const SO_RXQ_OVFL: i32 = 40;
+pub const SO_PEEK_OFF: i32 = 42;
+pub const SO_LOCK_FILTER: i32 = 44;
+pub const SO_SELECT_ERR_QUEUE: i32 = 45;
+pub const SO_BUSY_POLL: i32 = 46;
+pub const SO_MAX_PACING_RATE: i32 = 47;
+pub const SO_BPF_EXTENSIONS: i32 = 48;
+pub const SO_INCOMING_CPU: i32 = 49;
+pub const SO_ATTACH_BPF: i32 = 50;
+pub const SO_ATTACH_REUSEPORT_CBPF: i32 = 51;
+pub const SO_ATTACH_REUSEPORT_EBPF: i32 = 52;
+pub const SO_CNX_ADVICE: i32 = 53;
+pub const SO_INCOMING_NAPI_ID: i32 = 56;
+pub const SO_COOKIE: i32 = 57;
+pub const SO_PEERGROUPS: i32 = 59;
+pub const SO_ZEROCOPY: i32 = 60;
+pub const SO_TXTIME: i32 = 61;
+pub const SO_BINDTOIFINDEX: i32 = 62;
+pub const SO_TIMESTAMP_NEW: i32 = 63;
+pub const SO_TIMESTAMPNS_NEW: i32 = 64;
+pub const SO_TIMESTAMPING_NEW: i32 = 65;
+pub const SO_RCVTIMEO_NEW: i32 = 66;
+pub const SO_SNDTIMEO_NEW: i32 = 67;
+
+pub const TCP_NODELAY: i32 = 1;
+pub const TCP_MAXSEG: i32 = 2;
+pub const TCP_CORK: i32 = 3;
+pub const TCP_KEEPIDLE: i32 = 4;
+pub const TCP_KEEPINTVL: i32 = 5;
+pub const TCP_KEEPCNT: i32 = 6;
+pub const TCP_SYNCNT: i32 = 7;
+pub const TCP_LINGER2: i32 = 8;
+pub const TCP_DEFER_ACCEPT: i32 = 9;
+pub const TCP_WINDOW_CLAMP: i32 = 10;
+pub const TCP_INFO: i32 = 11;
+pub const TCP_QUICKACK: i32 = 12;
+pub const TCP_CONGESTION: i32 = 13;
+pub const TCP_MD5SIG: i32 = 14;
+pub const TCP_USER_TIMEOUT: i32 = 18;
+pub const TCP_REPAIR: i32 = 19;
+pub const TCP_FASTOPEN: i32 = 23;
+pub const TCP_TIMESTAMP: i32 = 24;
+pub const TCP_NOTSENT_LOWAT: i32 = 25;
+pub const TCP_SAVE_SYN: i32 = 27;
+pub const TCP_FASTOPEN_CONNECT: i32 = 30;
+pub const TCP_ULP: i32 = 31;
+pub const TCP_FASTOPEN_KEY: i32 = 33;
+pub const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
+pub const TCP_INQ: i32 = 36;
+pub const TCP_TX_DELAY: i32 = 37;
+
+pub const IP_TOS: i32 = 1;
+pub const IP_TTL: i32 = 2;
+pub const IP_HDRINCL: i32 = 3;
+pub const IP_OPTIONS: i32 = 4;
+pub const IP_RECVOPTS: i32 = 6;
+pub const IP_RETOPTS: i32 = 7;
+pub const IP_PKTINFO: i32 = 8;
+pub const IP_MTU_DISCOVER: i32 = 10;
+pub const IP_RECVERR: i32 = 11;
+pub const IP_RECVTTL: i32 = 12;
+pub const IP_RECVTOS: i32 = 13;
+pub const IP_MTU: i32 = 14;
+pub const IP_FREEBIND: i32 = 15;
+pub const IP_TRANSPARENT: i32 = 19;
+pub const IP_RECVORIGDSTADDR: i32 = 20;
+pub const IP_MINTTL: i32 = 21;
+pub const IP_BIND_ADDRESS_NO_PORT: i32 = 24;
+pub const IP_RECVFRAGSIZE: i32 = 25;
+pub const IP_MULTICAST_IF: i32 = 32;
+pub const IP_MULTICAST_TTL: i32 = 33;
+pub const IP_MULTICAST_LOOP: i32 = 34;
+pub const IP_ADD_MEMBERSHIP: i32 = 35;
+pub const IP_DROP_MEMBERSHIP: i32 = 36;
+pub const IP_MULTICAST_ALL: i32 = 49;
+pub const IP_UNICAST_IF: i32 = 50;
+pub const IP_LOCAL_PORT_RANGE: i32 = 51;
+
+pub const IP_PMTUDISC_DONT: i32 = 0;
+pub const IP_PMTUDISC_WANT: i32 = 1;
+pub const IP_PMTUDISC_DO: i32 = 2;
+pub const IP_PMTUDISC_PROBE: i32 = 3;
+pub const IP_PMTUDISC_OMIT: i32 = 5;
+
+pub const UDP_CORK: i32 = 1;
+pub const UDP_ENCAP: i32 = 100;
+pub const UDP_NO_CHECK6_TX: i32 = 101;
+pub const UDP_NO_CHECK6_RX: i32 = 102;
+pub const UDP_SEGMENT: i32 = 103;
+pub const UDP_GRO: i32 = 104;
+
+/// Bytes of `struct cmsghdr`; messages are aligned to 8.
+pub const CMSG_HEADER_BYTES: usize = 16;

@@ -1,0 +1,119 @@
+//! `struct sockaddr` as bytes, and back.
+//!
+//! Lengths and families are checked where and how Linux checks them; which error a wrong one gives depends on the call, so the functions
+//! here are named after the calls' rules.
+
+use crate::errno::Errno;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// No family: dissolves a connection.
+pub const AF_UNSPEC: i32 = 0;
+/// IPv4.
+pub const AF_INET: i32 = 2;
+/// IPv6.
+pub const AF_INET6: i32 = 10;
+
+/// Bytes of `struct sockaddr_in`.
+pub const SOCKADDR_IN_BYTES: usize = 16;
+/// Bytes of `struct sockaddr_storage`: no call takes more.
+pub const SOCKADDR_BYTES_MAX: usize = 128;
+
+/// The bytes of a `struct sockaddr_in` (16; padding zero).
+pub fn to_bytes(address: SocketAddr) -> Vec<u8> {
+    match address {
+        SocketAddr::V4(v4) => {
+            let mut bytes = vec![0; SOCKADDR_IN_BYTES];
+            bytes[..2].copy_from_slice(&(AF_INET as u16).to_ne_bytes());
+            bytes[2..4].copy_from_slice(&v4.port().to_be_bytes());
+            bytes[4..8].copy_from_slice(&v4.ip().octets());
+            bytes
+        }
+        SocketAddr::V6(v6) => {
+            let mut bytes = vec![0; 28];
+            bytes[..2].copy_from_slice(&(AF_INET6 as u16).to_ne_bytes());
+            bytes[2..4].copy_from_slice(&v6.port().to_be_bytes());
+            bytes[4..8].copy_from_slice(&v6.flowinfo().to_be_bytes());
+            bytes[8..24].copy_from_slice(&v6.ip().octets());
+            bytes[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
+            bytes
+        }
+    }
+}
+
+/// The family field, if the address is long enough to have one. Longer than any address: EINVAL, as `move_addr_to_kernel` says.
+pub(crate) fn family(bytes: &[u8]) -> Result<i32, Errno> {
+    match bytes {
+        _ if bytes.len() > SOCKADDR_BYTES_MAX => Err(Errno::EINVAL),
+        [low, high, ..] => Ok(i32::from(u16::from_ne_bytes([*low, *high]))),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn inet_fields(bytes: &[u8]) -> Option<(u16, SocketAddr)> {
+    let &[f0, f1, p0, p1, a, b, c, d, ..] = bytes else { return None };
+    if bytes.len() < SOCKADDR_IN_BYTES || bytes.len() > SOCKADDR_BYTES_MAX {
+        return None;
+    }
+    let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), u16::from_be_bytes([p0, p1]));
+    Some((u16::from_ne_bytes([f0, f1]), address))
+}
+
+/// An address for bind(2). `__inet_bind`: AF_UNSPEC passes with INADDR_ANY, as old programs do.
+pub(crate) fn for_bind(bytes: &[u8]) -> Result<SocketAddr, Errno> {
+    let (family, address) = inet_fields(bytes).ok_or(Errno::EINVAL)?;
+    match i32::from(family) {
+        AF_INET => Ok(address),
+        AF_UNSPEC if address.ip().is_unspecified() => Ok(address),
+        _ => Err(Errno::EAFNOSUPPORT),
+    }
+}
+
+/// An address for connect(2), AF_UNSPEC already dealt with.
+pub(crate) fn for_connect(bytes: &[u8]) -> Result<SocketAddr, Errno> {
+    let (family, address) = inet_fields(bytes).ok_or(Errno::EINVAL)?;
+    if i32::from(family) == AF_INET { Ok(address) } else { Err(Errno::EAFNOSUPPORT) }
+}
+
+/// An address for sendto(2) on a datagram socket. `udp_sendmsg`: AF_UNSPEC passes as AF_INET; port 0 is EINVAL.
+pub(crate) fn for_send(bytes: &[u8]) -> Result<SocketAddr, Errno> {
+    let (family, address) = inet_fields(bytes).ok_or(Errno::EINVAL)?;
+    if !matches!(i32::from(family), AF_INET | AF_UNSPEC) {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if address.port() == 0 { Err(Errno::EINVAL) } else { Ok(address) }
+}
+
+/// Reads the address that a call returned, for adapters and tests.
+pub fn parse(bytes: &[u8]) -> Option<SocketAddr> {
+    inet_fields(bytes).filter(|(family, _)| i32::from(*family) == AF_INET).map(|(_, address)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_the_way_there_and_back() {
+        let address: SocketAddr = "192.0.2.7:4660".parse().unwrap();
+        let bytes = to_bytes(address);
+        assert_eq!(bytes, [2, 0, 0x12, 0x34, 192, 0, 2, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((parse(&bytes), for_bind(&bytes)), (Some(address), Ok(address)));
+    }
+
+    #[test]
+    fn lengths_and_families_are_refused_as_linux_does() {
+        let mut bytes = to_bytes("127.0.0.1:80".parse().unwrap());
+        assert_eq!(for_bind(&bytes[..15]), Err(Errno::EINVAL));
+        assert_eq!(for_connect(&bytes[..15]), Err(Errno::EINVAL));
+        assert_eq!(family(&bytes[..1]), Err(Errno::EINVAL));
+        assert_eq!(family(&[0; 129]), Err(Errno::EINVAL));
+        bytes[0] = 0;
+        assert_eq!(for_bind(&bytes), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_connect(&bytes), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_send(&bytes).map(|address| address.port()), Ok(80));
+        bytes[0] = 10;
+        assert_eq!(for_send(&bytes), Err(Errno::EAFNOSUPPORT));
+        bytes[..4].copy_from_slice(&[2, 0, 0, 0]);
+        assert_eq!(for_send(&bytes), Err(Errno::EINVAL));
+    }
+}

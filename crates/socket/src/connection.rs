@@ -1,0 +1,294 @@
+//! Local ports and the ends of connections: taking a port, connecting, dissolving, and what Linux's `tcp_done` does.
+
+use crate::errno::Errno;
+use crate::face::{Flow, Sockets};
+use crate::ports::{Hold, How};
+use crate::socket::{Phase, Shutdown, SocketId, Stream, TcpState, UNSPECIFIED};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::{Context, FlowId, InterfaceIndex, Query, StreamCall};
+
+impl Sockets {
+    /// What others see of this socket's hold on a port.
+    pub(crate) fn hold_of(&self, s: SocketId, address: IpAddr, how: How) -> Result<Hold, Errno> {
+        let socket = self.get(s)?;
+        Ok(Hold {
+            address,
+            interface: socket.options.interface,
+            reuse_address: socket.options.reuse_address,
+            reuse_port: socket.options.reuse_port,
+            listening: socket.is_listening(),
+            remote: socket.remote,
+            how,
+        })
+    }
+
+    fn range_of(&self, s: SocketId) -> (u16, u16) {
+        let (first, last) = self.limits.ephemeral;
+        let Ok(socket) = self.get(s) else { return (first, last) };
+        // IP_LOCAL_PORT_RANGE narrows the node's range; what lies outside of it is ignored (inet_sk_get_local_port_range).
+        let (low, high) = socket.options.port_range;
+        let low = if low != 0 && (first..=last).contains(&low) { low } else { first };
+        let high = if high != 0 && (first..=last).contains(&high) { high } else { last };
+        (low, high)
+    }
+
+    /// Takes the port of `address`, or an ephemeral one for port 0. EADDRINUSE.
+    pub(crate) fn take_port(&mut self, s: SocketId, address: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let hold = self.hold_of(s, address.ip(), How::Bind)?;
+        let range = self.range_of(s);
+        let streams = self.get(s)?.stream().is_some();
+        let ports = if streams { &mut self.tcp_ports } else { &mut self.udp_ports };
+        let (id, port) = ports.bind(address.port(), hold, range, cx.rng)?;
+        if !streams {
+            self.receivers.entry(port).or_default().push(s);
+        }
+        let socket = self.get_mut(s)?;
+        socket.hold = Some(id);
+        socket.number = port;
+        Ok(())
+    }
+
+    /// `inet_autobind`: a port for a socket that sends or listens without one. EAGAIN when there is none.
+    pub(crate) fn autobind(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let socket = self.get(s)?;
+        if socket.number != 0 {
+            return Ok(());
+        }
+        let address = SocketAddr::new(socket.local.ip(), 0);
+        self.take_port(s, address, cx).map_err(|_| Errno::EAGAIN)?;
+        let socket = self.get_mut(s)?;
+        socket.local.set_port(socket.number);
+        Ok(())
+    }
+
+    /// Gives the port up.
+    pub(crate) fn release_port(&mut self, s: SocketId) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let streams = socket.stream().is_some();
+        let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
+        if let Some(hold) = hold {
+            let ports = if streams { &mut self.tcp_ports } else { &mut self.udp_ports };
+            ports.release(hold);
+        }
+        if !streams && let Some(receivers) = self.receivers.get_mut(&number) {
+            receivers.retain(|other| *other != s);
+            if receivers.is_empty() {
+                self.receivers.remove(&number);
+            }
+        }
+    }
+
+    /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
+    pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
+        let interface = self.get(s)?.options.interface;
+        let interface = (interface != 0).then_some(InterfaceIndex(interface));
+        let query = Query::Route { destination: to, source, interface };
+        let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
+        match answer.kind {
+            RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast => Ok(answer),
+            RouteKind::Blackhole => Err(Errno::EINVAL),
+            RouteKind::Unreachable => Err(Errno::EHOSTUNREACH),
+            RouteKind::Prohibit => Err(Errno::EACCES),
+        }
+    }
+
+    /// An unspecified destination means this host: the own address, or 127.0.0.1 (`ip_route_output_key_hash_rcu`).
+    pub(crate) fn destination(to: SocketAddr, own: IpAddr) -> SocketAddr {
+        match to.ip() {
+            ip if !ip.is_unspecified() => to,
+            _ if !own.is_unspecified() => SocketAddr::new(own, to.port()),
+            _ => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), to.port()),
+        }
+    }
+
+    /// `tcp_v4_connect`: chooses address and port and starts. Leaves the socket as it was on error.
+    pub(crate) fn start_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let own = self.get(s)?.local.ip();
+        let to = Self::destination(to, own);
+        let source = Some(own).filter(|ip| !ip.is_unspecified());
+        let route = self.route(s, to.ip(), source, cx)?;
+        // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
+        if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
+            return Err(Errno::ENETUNREACH);
+        }
+        let address = source.unwrap_or(route.source);
+        let range = self.range_of(s);
+        let mut hold = self.hold_of(s, address, How::Connect)?;
+        hold.remote = Some(to);
+        let socket = self.get(s)?;
+        match socket.hold {
+            None => {
+                let (id, port) = self.tcp_ports.connect(hold, range, cx.rng)?;
+                let socket = self.get_mut(s)?;
+                socket.hold = Some(id);
+                socket.number = port;
+            }
+            Some(id) => {
+                if !self.tcp_ports.connection_free(socket.number, &hold, id) {
+                    return Err(Errno::EADDRNOTAVAIL);
+                }
+                self.tcp_ports.update(id, |held| (held.address, held.remote) = (address, Some(to)));
+            }
+        }
+        let flow = self.new_flow();
+        let socket = self.get_mut(s)?;
+        socket.local = SocketAddr::new(address, socket.number);
+        socket.remote = Some(to);
+        let local = socket.local;
+        let Some(stream) = socket.stream_mut() else { return Err(Errno::EINVAL) };
+        stream.state = TcpState::SynSent;
+        stream.flow = Some(flow);
+        (stream.credit, stream.capacity) = (0, 0);
+        let options = stream.transport.clone();
+        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: false });
+        self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
+        self.count(crate::block::CONNECTS);
+        Ok(())
+    }
+
+    /// A number for a new flow. Numbers that are not used up are no loss.
+    pub(crate) fn new_flow(&mut self) -> FlowId {
+        let flow = FlowId(self.next_flow);
+        self.next_flow += 1;
+        flow
+    }
+
+    /// Lets go of the flow: whatever it still does concerns nobody. `keep_port`: the flow holds the port until it is released.
+    pub(crate) fn abandon_flow(&mut self, s: SocketId, keep_port: bool) -> Option<FlowId> {
+        let socket = self.store.get_mut(s)?;
+        let flow = socket.stream_mut()?.flow.take()?;
+        let hold = if keep_port { socket.hold.take() } else { None };
+        if let Some(entry) = self.flows.get_mut(&flow) {
+            entry.owner = None;
+            entry.hold = hold;
+        } else if let Some(hold) = hold {
+            self.tcp_ports.release(hold);
+        }
+        Some(flow)
+    }
+
+    /// `tcp_set_state(sk, TCP_CLOSE)`: "if (inet_csk(sk)->icsk_bind_hash && !(sk->sk_userlocks & SOCK_BINDPORT_LOCK)) inet_put_port(sk);"
+    pub(crate) fn enter_close(&mut self, s: SocketId) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        if let Some(stream) = socket.stream_mut() {
+            stream.state = TcpState::Close;
+        }
+        let (locked, hold) = (socket.port_locked, socket.hold);
+        if !locked {
+            self.release_port(s);
+        } else if let Some(hold) = hold {
+            self.tcp_ports.update(hold, |held| {
+                held.listening = false;
+                held.remote = None;
+            });
+        }
+    }
+
+    /// `tcp_done`: the connection is over for the program. While the flow lives on in TIME-WAIT it holds the port in the socket's place.
+    pub(crate) fn done(&mut self, s: SocketId) {
+        let lives = self.store.get(s).and_then(|socket| socket.stream()?.flow).is_some_and(|flow| self.flows.contains_key(&flow));
+        if lives
+            && let Some(socket) = self.store.get(s)
+            && let Some(hold) = socket.hold
+            && let Some(entry) = socket.stream().and_then(|stream| stream.flow).and_then(|flow| self.flows.get_mut(&flow))
+        {
+            // The flow's own hold; the socket keeps its hold if the program bound it, as the kernel's two owners of one bind bucket do.
+            let twin = Hold {
+                address: entry.local.ip(),
+                interface: socket.options.interface,
+                reuse_address: socket.options.reuse_address,
+                reuse_port: socket.options.reuse_port,
+                listening: false,
+                remote: entry.remote,
+                how: if socket.port_locked { How::Bind } else { How::Connect },
+            };
+            let _ = hold;
+            let port = entry.local.port();
+            entry.hold = Some(self.tcp_ports.hold(port, twin));
+        }
+        self.enter_close(s);
+        if let Some(socket) = self.store.get_mut(s) {
+            socket.shutdown = Shutdown::BOTH;
+        }
+        self.touch(s);
+    }
+
+    /// `tcp_disconnect`: connect(AF_UNSPEC), a failed connect that is tried again, shutdown of a listener.
+    pub(crate) fn disconnect(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        let Some(state) = self.store.get(s).and_then(|socket| Some(socket.stream()?.state)) else { return };
+        match state {
+            TcpState::Close => {}
+            TcpState::Listen => self.stop_listening(s, cx),
+            _ => {
+                if let Some(flow) = self.abandon_flow(s, false) {
+                    self.call(flow, StreamCall::Abort, cx);
+                }
+            }
+        }
+        if state != TcpState::Close {
+            self.enter_close(s);
+        } else {
+            self.abandon_flow(s, false);
+        }
+        let Some(socket) = self.store.get_mut(s) else { return };
+        // "else if (old_state == TCP_SYN_SENT) WRITE_ONCE(sk->sk_err, ECONNRESET);", and for what needs a reset.
+        if matches!(state, TcpState::SynSent | TcpState::Established | TcpState::FinWait | TcpState::CloseWait) {
+            socket.error = Some(Errno::ECONNRESET);
+        }
+        socket.remote = None;
+        if !socket.address_locked {
+            socket.local.set_ip(UNSPECIFIED.ip());
+        }
+        socket.shutdown = Shutdown::default();
+        let (hold, address) = (socket.hold, socket.local.ip());
+        if let Some(stream) = socket.stream_mut() {
+            let (transport, backlog) = (std::mem::take(&mut stream.transport), stream.backlog);
+            *stream = Stream { transport, backlog, phase: stream.phase, ..Stream::new() };
+        }
+        if let Some(hold) = hold {
+            self.tcp_ports.update(hold, |held| (held.address, held.remote) = (address, None));
+        }
+        self.touch(s);
+    }
+
+    /// connect(2) on a stream socket: `__inet_stream_connect`, in its order.
+    pub(crate) fn connect_stream(&mut self, s: SocketId, family: i32, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        if family == crate::address::AF_UNSPEC {
+            self.disconnect(s, cx);
+            self.set_phase(s, Phase::Unconnected);
+            return Ok(());
+        }
+        let stream = self.get(s)?.stream().ok_or(Errno::EINVAL)?;
+        match (stream.phase, stream.state) {
+            (Phase::Connected, _) => Err(Errno::EISCONN),
+            (Phase::Disconnecting, _) => Err(Errno::EINVAL),
+            (Phase::Connecting, TcpState::SynSent) => Err(Errno::EALREADY),
+            (Phase::Connecting, TcpState::Close) => {
+                // "sock_error: err = sock_error(sk) ? : -ECONNABORTED; sock->state = SS_UNCONNECTED; if (sk->sk_prot->disconnect(sk, flags)) …"
+                let error = self.get_mut(s)?.take_error().unwrap_or(Errno::ECONNABORTED);
+                self.disconnect(s, cx);
+                self.set_phase(s, Phase::Unconnected);
+                Err(error)
+            }
+            (Phase::Connecting, _) => {
+                self.set_phase(s, Phase::Connected);
+                Ok(())
+            }
+            (Phase::Unconnected, TcpState::Close) => {
+                let to = crate::address::for_connect(address)?;
+                self.start_connect(s, to, cx)?;
+                self.set_phase(s, Phase::Connecting);
+                self.touch(s);
+                Err(Errno::EINPROGRESS)
+            }
+            (Phase::Unconnected, _) => Err(Errno::EISCONN),
+        }
+    }
+
+    pub(crate) fn set_phase(&mut self, s: SocketId, phase: Phase) {
+        if let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+            stream.phase = phase;
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! What comes in from the transports: stream events, datagrams and errors about datagrams.
+
+use crate::errno::{self, Errno};
+use crate::face::{Flow, Sockets, UNREACHABLE};
+use crate::ports::How;
+use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::table::AddressKind;
+use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
+use weft_wire::Protocol;
+
+/// Most entries of one socket's error queue.
+pub(crate) const ERRORS_MAX: usize = 64;
+/// Most payload bytes that an error entry quotes.
+const QUOTED_BYTES_MAX: usize = 512;
+
+impl Sockets {
+    /// A message from the stream transport.
+    pub(crate) fn stream_message(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
+        match message {
+            StreamMessage::Data { flow, bytes, flags } => {
+                if let Some(s) = self.owner(flow) {
+                    self.stream_data(s, bytes, flags.urgent, cx);
+                }
+            }
+            StreamMessage::Credit { flow, bytes } => self.stream_credit(flow, bytes),
+            StreamMessage::Event { flow, event } => self.stream_event(flow, event, cx),
+            // Only a refused opening matters: everything that Set can refuse was checked before it was sent.
+            StreamMessage::Reply { flow, result: Err(error), .. } => self.refused(flow, error),
+            StreamMessage::Reply { result: Ok(()), .. } | StreamMessage::Call { .. } => {}
+        }
+    }
+
+    fn owner(&self, flow: FlowId) -> Option<SocketId> {
+        self.flows.get(&flow).and_then(|entry| entry.owner)
+    }
+
+    fn refused(&mut self, flow: FlowId, error: StreamError) {
+        let opening = self
+            .owner(flow)
+            .and_then(|s| Some((s, self.store.get(s)?.stream()?.state)))
+            .filter(|(_, state)| matches!(state, TcpState::SynSent | TcpState::Listen));
+        if let Some((s, _)) = opening {
+            self.fail(s, error);
+        }
+    }
+
+    fn stream_credit(&mut self, flow: FlowId, bytes: u32) {
+        let Some(s) = self.owner(flow) else { return };
+        let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
+        let before = crate::readiness::is_writable(stream);
+        let starved = stream.credit == 0;
+        stream.credit = stream.credit.saturating_add(bytes as usize);
+        stream.capacity = stream.capacity.max(stream.credit);
+        if starved || before != crate::readiness::is_writable(stream) {
+            self.touch(s);
+        }
+    }
+
+    fn stream_event(&mut self, flow: FlowId, event: StreamEvent, cx: &mut Context<'_>) {
+        match event {
+            StreamEvent::Accepted { child, local, remote } => return self.accepted(flow, child, local, remote, cx),
+            StreamEvent::Released => return self.released(flow),
+            StreamEvent::TimeWait => {
+                if let Some(entry) = self.flows.get_mut(&flow) {
+                    entry.time_wait = true;
+                }
+            }
+            _ => {}
+        }
+        let Some(s) = self.owner(flow) else { return };
+        match event {
+            StreamEvent::Established { local, remote } => self.established(s, local, remote),
+            StreamEvent::HalfClosed => self.half_closed(s),
+            StreamEvent::Failed(error) => self.fail(s, error),
+            StreamEvent::Soft(error) => self.soft_error(s, error),
+            StreamEvent::Urgent { ahead } => self.stream_urgent(s, ahead),
+            StreamEvent::TimeWait => self.done(s),
+            StreamEvent::SendQueueEmpty | StreamEvent::Accepted { .. } | StreamEvent::Released => {}
+        }
+    }
+
+    fn established(&mut self, s: SocketId, local: SocketAddr, remote: SocketAddr) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        (socket.local, socket.remote) = (local, Some(remote));
+        if let Some(stream) = socket.stream_mut() {
+            stream.state = TcpState::Established;
+        }
+        self.touch(s);
+    }
+
+    /// `inet_csk_complete_hashdance`: a connection is ready to be accepted. It inherits its listener's options.
+    fn accepted(&mut self, flow: FlowId, child: FlowId, local: SocketAddr, remote: SocketAddr, cx: &mut Context<'_>) {
+        let listener = self.owner(flow);
+        let room = self.store.len() < self.limits.sockets_max;
+        let parent = listener.and_then(|s| self.store.get(s)).filter(|socket| socket.is_listening());
+        let (Some(listener), Some(parent), true) = (listener, parent, room) else {
+            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: false });
+            self.call(child, StreamCall::Abort, cx);
+            self.call(flow, StreamCall::Took { connections: 1 }, cx);
+            self.count(crate::block::SOCKETS_FULL);
+            return;
+        };
+        let mut stream = Stream::new();
+        if let Some(of_parent) = parent.stream() {
+            stream.transport = of_parent.transport.clone();
+        }
+        (stream.state, stream.phase, stream.flow, stream.parent) = (TcpState::Established, Phase::Connected, Some(child), Some(listener));
+        let (domain, kind, protocol, options) = (parent.domain, parent.kind, parent.protocol, parent.options.clone());
+        let address_locked = parent.address_locked;
+        let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
+        (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
+        // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
+        socket.address_locked = address_locked;
+        let id = self.store.insert(socket);
+        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: false });
+        if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
+            let hold = self.tcp_ports.hold(local.port(), hold);
+            if let Some(socket) = self.store.get_mut(id) {
+                socket.hold = Some(hold);
+            }
+        }
+        if let Some(stream) = self.store.get_mut(listener).and_then(|socket| socket.stream_mut()) {
+            stream.accept_queue.push_back(id);
+        }
+        self.count(crate::block::PASSIVE_OPENS);
+        self.touch(listener);
+    }
+
+    /// `tcp_fin`.
+    fn half_closed(&mut self, s: SocketId) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        socket.shutdown.receive = true;
+        if let Some(stream) = socket.stream_mut() {
+            stream.done = true;
+            stream.state = match stream.state {
+                TcpState::Established => TcpState::CloseWait,
+                TcpState::FinWait => TcpState::Closing,
+                other => other,
+            };
+        }
+        self.touch(s);
+    }
+
+    /// `tcp_reset` and `tcp_write_err`: the error is told once, received data stays to be read.
+    fn fail(&mut self, s: SocketId, error: StreamError) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(stream) = socket.stream_mut() else { return };
+        let soft = stream.soft_error.take();
+        if stream.state == TcpState::Close {
+            return;
+        }
+        // tcp_write_err: "WRITE_ONCE(sk->sk_err, READ_ONCE(sk->sk_err_soft) ? : ETIMEDOUT);"
+        socket.error = Some(match (error, soft) {
+            (StreamError::TimedOut, Some(soft)) => soft,
+            _ => Errno::from(error),
+        });
+        self.count(crate::block::CONNECTIONS_FAILED);
+        self.done(s);
+    }
+
+    /// `tcp_v4_err`: with IP_RECVERR the program hears of it at once, otherwise if the connection fails later.
+    fn soft_error(&mut self, s: SocketId, error: StreamError) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        if socket.options.receive_errors {
+            socket.error = Some(error.into());
+            self.touch(s);
+        } else if let Some(stream) = socket.stream_mut() {
+            stream.soft_error = Some(error.into());
+        }
+    }
+
+    fn released(&mut self, flow: FlowId) {
+        if let Some(s) = self.owner(flow)
+            && let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut())
+        {
+            stream.flow = None;
+            let over = !matches!(stream.state, TcpState::Close);
+            if over {
+                self.done(s);
+            }
+        }
+        if let Some(hold) = self.flows.swap_remove(&flow).and_then(|entry| entry.hold) {
+            self.tcp_ports.release(hold);
+        }
+    }
+
+    /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
+    pub(crate) fn datagram_in(&mut self, frame: Frame, cx: &mut Context<'_>) {
+        self.count(crate::block::DATAGRAMS_IN);
+        let meta = frame.meta();
+        let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
+        let interface = meta.interface.0;
+        let group = matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast);
+        let Some(candidates) = self.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
+        if group {
+            let wanting: Vec<SocketId> = candidates
+                .iter()
+                .copied()
+                .filter(|s| self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface)))
+                .collect();
+            if wanting.is_empty() {
+                return cx.drop(frame, Reason::NoPort);
+            }
+            for s in wanting {
+                self.enqueue(s, frame.clone(), cx);
+            }
+            return;
+        }
+        match self.find(candidates, to, from, interface) {
+            Some(s) => self.enqueue(s, frame, cx),
+            None => self.unwanted(frame, false, cx),
+        }
+    }
+
+    /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they
+    /// share with SO_REUSEPORT, one chosen by the four-tuple.
+    fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
+        let mut best: Option<(u32, SocketId)> = None;
+        let mut equals: Vec<SocketId> = Vec::new();
+        for s in candidates.iter().rev() {
+            let Some(socket) = self.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
+            let score = u32::from(!socket.local.ip().is_unspecified()) * 8
+                + u32::from(socket.remote.is_some()) * 16
+                + u32::from(socket.options.interface != 0) * 4;
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, *s));
+                equals.clear();
+            }
+            if best.is_some_and(|(most, _)| score == most) && socket.options.reuse_port && socket.remote.is_none() {
+                equals.push(*s);
+            }
+        }
+        if equals.len() > 1 {
+            let chosen = (self.hasher.hash_one((to, from)) % equals.len() as u64) as usize;
+            return equals.get(chosen).copied();
+        }
+        best.map(|(_, s)| s)
+    }
+
+    fn unwanted(&mut self, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
+        self.count(crate::block::NO_PORTS);
+        let (at, from) = (frame.meta().network_at, frame.meta().dst);
+        // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
+        // IP multicast address".
+        if group || at == 0 || !cx.is_bound(UNREACHABLE) {
+            return cx.drop(frame, Reason::NoPort);
+        }
+        frame.rewind(at);
+        frame.meta_mut().error = Some(IcmpError { kind: IcmpErrorKind::PortUnreachable, from });
+        cx.emit(UNREACHABLE, frame);
+    }
+
+    /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
+    fn enqueue(&mut self, s: SocketId, mut frame: Frame, cx: &mut Context<'_>) {
+        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
+        let room = socket.options.receive_buffer as usize;
+        let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
+        let bytes = frame.len();
+        let truesize = crate::datagram_socket::truesize(bytes);
+        if datagram.queued_truesize + truesize > room {
+            datagram.dropped = datagram.dropped.saturating_add(1);
+            self.count(crate::block::RECEIVE_BUFFER_ERRORS);
+            return cx.drop(frame, Reason::SocketBufferFull);
+        }
+        if let Some(completion) = frame.take_completion() {
+            cx.complete(completion);
+        }
+        let meta = frame.meta();
+        let received = if meta.received == weft_core::Instant::ZERO { cx.now } else { meta.received };
+        let waiting = Waiting {
+            bytes,
+            truesize,
+            from: SocketAddr::new(meta.src, meta.src_port),
+            to: meta.dst,
+            to_port: meta.dst_port,
+            interface: meta.interface.0,
+            ttl: meta.ttl,
+            tos: meta.tos,
+            received,
+            data: frame.into_payload(),
+        };
+        datagram.queued_truesize += truesize;
+        datagram.queue.push_back(waiting);
+        self.touch(s);
+    }
+
+    /// `__udp4_lib_err`: an ICMP error about a datagram that this node sent. The frame begins with that datagram's IP header.
+    pub(crate) fn datagram_error(&mut self, frame: Frame, cx: &mut Context<'_>) {
+        let Some((error, quoted)) = frame.meta().error.zip(quote(&frame)) else { return cx.drop(frame, Reason::NoPort) };
+        let found = self.receivers.get(&quoted.local.port()).and_then(|candidates| {
+            // The packet's sender is looked up as if it were to receive an answer.
+            self.find(candidates, quoted.local, quoted.remote, frame.meta().interface.0)
+        });
+        let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
+        let (number, hard) = errno::of_icmp(error.kind);
+        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
+        if socket.options.receive_errors {
+            if let Some(datagram) = socket.datagram_mut()
+                && datagram.errors.len() < ERRORS_MAX
+            {
+                let data = bytes::Bytes::from(quoted.payload);
+                datagram.errors.push_back(QueuedError { errno: number, kind: error.kind, offender: error.from, to: quoted.remote, data });
+            }
+        } else {
+            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
+            let counts = match error.kind {
+                IcmpErrorKind::TooBig { .. } => i32::from(socket.options.mtu_discover) != crate::abi::IP_PMTUDISC_DONT,
+                _ => hard,
+            };
+            if !counts || socket.remote.is_none() {
+                return cx.drop(frame, Reason::NoPort);
+            }
+        }
+        socket.error = Some(number);
+        self.touch(s);
+        if let Some(completion) = { frame }.take_completion() {
+            cx.complete(completion);
+        }
+    }
+}
+
+/// Would this socket take a datagram with these addresses?
+fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, interface: u32) -> bool {
+    let address = socket.local.ip();
+    let here = address.is_unspecified() || address == to.ip();
+    let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
+    here && bound && socket.number == to.port() && socket.remote.is_none_or(|remote| remote == from)
+}
+
+struct Quoted {
+    local: SocketAddr,
+    remote: SocketAddr,
+    payload: Vec<u8>,
+}
+
+/// Reads addresses and ports of a quoted UDP packet; everything in it may be damaged.
+fn quote(frame: &Frame) -> Option<Quoted> {
+    let bytes = frame.to_vec();
+    let header = match bytes.first()? >> 4 {
+        4 => usize::from(bytes.first()? & 0x0f) * 4,
+        _ => return None,
+    };
+    let &[_, _, _, _, _, _, _, _, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, ..] = bytes.as_slice() else { return None };
+    let transport = bytes.get(header..)?;
+    let &[p0, p1, q0, q1, ..] = transport else { return None };
+    if header < 20 || Protocol(protocol) != Protocol::UDP {
+        return None;
+    }
+    let payload: Vec<u8> = transport.get(8..).unwrap_or_default().iter().copied().take(QUOTED_BYTES_MAX).collect();
+    Some(Quoted {
+        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(s0, s1, s2, s3)), u16::from_be_bytes([p0, p1])),
+        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3)), u16::from_be_bytes([q0, q1])),
+        payload,
+    })
+}
+
+impl Sockets {
+    /// How many datagram bytes wait in all receive queues (for the table's rows).
+    pub(crate) fn queued(datagram: &Datagram) -> usize {
+        datagram.queue.iter().map(|waiting| waiting.bytes).sum()
+    }
+}

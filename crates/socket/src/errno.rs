@@ -1,0 +1,162 @@
+//! Error numbers of the Linux ABI, and the one place where a transport's error becomes one.
+
+use weft_core::{IcmpErrorKind, StreamError};
+
+/// An error number as a system call returns it (positive). Numbers: linux/include/uapi/asm-generic/errno{-base,}.h.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Errno(pub i32);
+
+/// Declares the numbers once: name, number, text of strerror(3).
+macro_rules! errnos {
+    ($($name:ident $number:literal $text:literal),+ $(,)?) => {
+        impl Errno {
+            $(#[doc = $text] pub const $name: Errno = Errno($number);)+
+            /// Its symbol (`ECONNREFUSED`), or `None` for numbers that no socket call here returns.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 { $($number => Some(stringify!($name)),)+ _ => None }
+            }
+            /// What strerror(3) says.
+            pub const fn text(self) -> Option<&'static str> {
+                match self.0 { $($number => Some($text),)+ _ => None }
+            }
+        }
+    };
+}
+
+errnos! {
+    EPERM 1 "Operation not permitted",
+    ENOENT 2 "No such file or directory",
+    EINTR 4 "Interrupted system call",
+    ENXIO 6 "No such device or address",
+    EBADF 9 "Bad file descriptor",
+    EAGAIN 11 "Resource temporarily unavailable",
+    ENOMEM 12 "Cannot allocate memory",
+    EACCES 13 "Permission denied",
+    EFAULT 14 "Bad address",
+    EBUSY 16 "Device or resource busy",
+    ENODEV 19 "No such device",
+    EINVAL 22 "Invalid argument",
+    ENFILE 23 "Too many open files in system",
+    ENOTTY 25 "Inappropriate ioctl for device",
+    EPIPE 32 "Broken pipe",
+    EDOM 33 "Numerical argument out of domain",
+    ERANGE 34 "Numerical result out of range",
+    ENODATA 61 "No data available",
+    EPROTO 71 "Protocol error",
+    ENOTSOCK 88 "Socket operation on non-socket",
+    EDESTADDRREQ 89 "Destination address required",
+    EMSGSIZE 90 "Message too long",
+    EPROTOTYPE 91 "Protocol wrong type for socket",
+    ENOPROTOOPT 92 "Protocol not available",
+    EPROTONOSUPPORT 93 "Protocol not supported",
+    ESOCKTNOSUPPORT 94 "Socket type not supported",
+    EOPNOTSUPP 95 "Operation not supported",
+    EAFNOSUPPORT 97 "Address family not supported by protocol",
+    EADDRINUSE 98 "Address already in use",
+    EADDRNOTAVAIL 99 "Cannot assign requested address",
+    ENETDOWN 100 "Network is down",
+    ENETUNREACH 101 "Network is unreachable",
+    ECONNABORTED 103 "Software caused connection abort",
+    ECONNRESET 104 "Connection reset by peer",
+    ENOBUFS 105 "No buffer space available",
+    EISCONN 106 "Transport endpoint is already connected",
+    ENOTCONN 107 "Transport endpoint is not connected",
+    ETIMEDOUT 110 "Connection timed out",
+    ECONNREFUSED 111 "Connection refused",
+    EHOSTDOWN 112 "Host is down",
+    EHOSTUNREACH 113 "No route to host",
+    EALREADY 114 "Operation already in progress",
+    EINPROGRESS 115 "Operation now in progress",
+    ENONET 64 "Machine is not on the network",
+}
+
+impl std::fmt::Debug for Errno {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl std::fmt::Display for Errno {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.name(), self.text()) {
+            (Some(name), Some(text)) => write!(f, "{text} ({name})"),
+            _ => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl std::error::Error for Errno {}
+
+/// What a program gets to see of a transport's error. The only table of this kind.
+impl From<StreamError> for Errno {
+    fn from(error: StreamError) -> Errno {
+        match error {
+            StreamError::Refused => Errno::ECONNREFUSED,
+            StreamError::Reset => Errno::ECONNRESET,
+            StreamError::BrokenPipe => Errno::EPIPE,
+            StreamError::TimedOut => Errno::ETIMEDOUT,
+            StreamError::NetUnreachable => Errno::ENETUNREACH,
+            StreamError::HostUnreachable | StreamError::Prohibited => Errno::EHOSTUNREACH,
+            StreamError::ProtocolUnreachable => Errno::ENOPROTOOPT,
+            StreamError::MessageSize => Errno::EMSGSIZE,
+            StreamError::AddressInUse => Errno::EADDRINUSE,
+            StreamError::AddressNotAvailable => Errno::EADDRNOTAVAIL,
+            StreamError::NoBuffers => Errno::ENOBUFS,
+            StreamError::NotConnected => Errno::ENOTCONN,
+            StreamError::Invalid => Errno::EINVAL,
+            StreamError::NoEntry => Errno::ENOENT,
+            StreamError::NetworkDown => Errno::ENETDOWN,
+        }
+    }
+}
+
+/// An ICMP error as datagram sockets report it: the number, and whether it is *hard* (reported to a connected socket that did not ask for
+/// IP_RECVERR). Table: `icmp_err_convert` and `__udp4_lib_err` in linux/net/ipv4.
+pub(crate) const fn of_icmp(kind: IcmpErrorKind) -> (Errno, bool) {
+    match kind {
+        IcmpErrorKind::NetUnreachable => (Errno::ENETUNREACH, false),
+        IcmpErrorKind::HostUnreachable => (Errno::EHOSTUNREACH, false),
+        IcmpErrorKind::ProtocolUnreachable => (Errno::ENOPROTOOPT, true),
+        IcmpErrorKind::PortUnreachable => (Errno::ECONNREFUSED, true),
+        IcmpErrorKind::TooBig { .. } => (Errno::EMSGSIZE, true),
+        IcmpErrorKind::SourceRouteFailed => (Errno::EOPNOTSUPP, false),
+        IcmpErrorKind::Prohibited => (Errno::EHOSTUNREACH, true),
+        IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout => (Errno::EHOSTUNREACH, false),
+        IcmpErrorKind::ParameterProblem { .. } => (Errno::EPROTO, true),
+    }
+}
+
+/// ICMPv4 type and code of an error, for `struct sock_extended_err`.
+pub(crate) const fn icmp_type_and_code(kind: IcmpErrorKind) -> (u8, u8) {
+    match kind {
+        IcmpErrorKind::NetUnreachable => (3, 0),
+        IcmpErrorKind::HostUnreachable => (3, 1),
+        IcmpErrorKind::ProtocolUnreachable => (3, 2),
+        IcmpErrorKind::PortUnreachable => (3, 3),
+        IcmpErrorKind::TooBig { .. } => (3, 4),
+        IcmpErrorKind::SourceRouteFailed => (3, 5),
+        IcmpErrorKind::Prohibited => (3, 13),
+        IcmpErrorKind::TtlExceeded => (11, 0),
+        IcmpErrorKind::ReassemblyTimeout => (11, 1),
+        IcmpErrorKind::ParameterProblem { .. } => (12, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_agree_with_the_host() {
+        for number in 1..134 {
+            let errno = Errno(number);
+            let (Some(_), Some(text)) = (errno.name(), errno.text()) else { continue };
+            assert!(std::io::Error::from_raw_os_error(number).to_string().starts_with(text), "{errno:?}");
+        }
+        assert_eq!(Errno::EAGAIN.0, libc::EAGAIN);
+        assert_eq!(Errno(4000).to_string(), "errno 4000");
+    }
+}

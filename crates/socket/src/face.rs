@@ -1,0 +1,459 @@
+//! The face: one method a system call, the same for stream and datagram sockets. Nothing here blocks.
+//!
+//! `EAGAIN`, `EINPROGRESS` and `EALREADY` mean "not yet": the adapter parks the caller and calls again when [`Sockets::take_changed`] names the
+//! socket. A caller that must not wait passes `MSG_DONTWAIT`; without it, `receive` gives `EAGAIN` until SO_RCVLOWAT (or, with `MSG_WAITALL`,
+//! as much as the buffer can hold) is there. `send` takes what there is room for; a blocking caller calls again with the rest.
+
+use crate::abi::*;
+use crate::address::{self, AF_INET};
+use crate::errno::Errno;
+use crate::options::{self, Options};
+use crate::ports::{HoldId, Ports, Rules};
+use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState, UNSPECIFIED};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use weft_core::table::{AddressKind, Family};
+use weft_core::{Answer, CallId, Context, FlowId, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
+
+/// NPROTO: address families that Linux has numbers for.
+const FAMILIES: i32 = 46;
+
+/// What [`Sockets::receive`] gives.
+#[derive(Debug, Default, Clone)]
+pub struct Received {
+    /// The bytes.
+    pub data: Tail,
+    /// `sockaddr` of the sender; empty for streams.
+    pub from: Vec<u8>,
+    /// MSG_TRUNC, MSG_OOB, MSG_ERRQUEUE as recvmsg(2) reports them in `msg_flags`.
+    pub flags: i32,
+    /// Control messages, each a `struct cmsghdr` with its data, aligned.
+    pub control: Vec<u8>,
+    /// The whole length of the datagram, or the bytes taken off a stream (with MSG_TRUNC more than `data` holds): the call's return value
+    /// when the program passed MSG_TRUNC.
+    pub datagram_bytes: usize,
+}
+
+impl Received {
+    /// Bytes of data.
+    pub fn len(&self) -> usize {
+        self.data.iter().map(Bytes::len).sum()
+    }
+    /// No data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A socket's life in the words of adapters that mirror it on a descriptor of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SocketState {
+    /// Neither bound nor connected.
+    Fresh,
+    /// Bound, not connected.
+    Bound,
+    /// Listening.
+    Listening,
+    /// A connection attempt is under way.
+    Connecting,
+    /// Connected; for datagram sockets: has a peer.
+    Connected,
+    /// The peer has sent FIN.
+    PeerClosed,
+    /// The connection failed or was reset, or has ended in both directions.
+    Failed,
+}
+
+/// A flow that some socket opened, or whose socket is gone.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub owner: Option<SocketId>,
+    /// The port, when the socket is gone.
+    pub hold: Option<HoldId>,
+    pub local: SocketAddr,
+    pub remote: Option<SocketAddr>,
+    pub time_wait: bool,
+}
+
+/// Bounds and settings, from the block's parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub sockets_max: usize,
+    pub backlog_max: u32,
+    pub buffer_max: u32,
+    pub buffer_default: u32,
+    pub ephemeral: (u16, u16),
+    pub boot_time_nanos: u64,
+}
+
+/// All sockets of a node; see the crate's text. Is the sockets block.
+#[derive(Debug)]
+pub struct Sockets {
+    pub(crate) store: Store,
+    pub(crate) tcp_ports: Ports,
+    pub(crate) udp_ports: Ports,
+    /// Datagram sockets by the port they hold, oldest first.
+    pub(crate) receivers: BTreeMap<u16, Vec<SocketId>>,
+    pub(crate) flows: Map<FlowId, Flow>,
+    pub(crate) changed: Vec<SocketId>,
+    pub(crate) limits: Limits,
+    pub(crate) counters: [u64; crate::block::COUNTERS.len()],
+    pub(crate) next_flow: u64,
+    pub(crate) next_call: u64,
+    pub(crate) next_cookie: u64,
+    /// Key for choosing among SO_REUSEPORT sockets.
+    pub(crate) hasher: KeyedHasher,
+    /// What the last destination address was to this node.
+    pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
+}
+
+impl Sockets {
+    pub(crate) fn new(limits: Limits, rng: &mut weft_core::Rng) -> Sockets {
+        Sockets {
+            store: Store::default(),
+            tcp_ports: Ports::new(Rules::Stream),
+            udp_ports: Ports::new(Rules::Datagram),
+            receivers: BTreeMap::new(),
+            flows: Map::with_hasher(KeyedHasher::new(rng)),
+            changed: Vec::new(),
+            limits,
+            counters: [0; crate::block::COUNTERS.len()],
+            next_flow: 1,
+            next_call: 1,
+            next_cookie: 1,
+            hasher: KeyedHasher::new(rng),
+            kind_cache: None,
+        }
+    }
+
+    /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
+    /// has them; SOCK_RAW is EPERM (as without CAP_NET_RAW), ping sockets EACCES (Linux's default `ping_group_range`); ENFILE at the limit.
+    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
+        let _ = &cx;
+        // __sock_create: "if (family < 0 || family >= NPROTO) return -EAFNOSUPPORT; if (type < 0 || type >= SOCK_MAX) return -EINVAL;"
+        if !(0..FAMILIES).contains(&domain) {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        if !(0..11).contains(&kind) {
+            return Err(Errno::EINVAL);
+        }
+        // IPv6 is a row to come: today AF_INET6 is answered as a kernel without IPv6 answers.
+        if domain != AF_INET {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        if !(0..IPPROTO_MAX).contains(&protocol) {
+            return Err(Errno::EINVAL);
+        }
+        let (body, protocol) = match (kind, protocol) {
+            (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
+            (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
+            (SOCK_DGRAM, IPPROTO_ICMP) => return Err(Errno::EACCES),
+            (SOCK_RAW, 0) => return Err(Errno::EPROTONOSUPPORT),
+            (SOCK_RAW, _) => return Err(Errno::EPERM),
+            (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        if self.store.len() >= self.limits.sockets_max {
+            self.count(crate::block::SOCKETS_FULL);
+            return Err(Errno::ENFILE);
+        }
+        let mut options = Options::default();
+        let streams = matches!(body, Body::Stream(_));
+        options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.limits.buffer_default };
+        options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.limits.buffer_default };
+        let socket = self.fresh(domain, kind, protocol, options, body);
+        self.count(crate::block::SOCKETS_OPENED);
+        Ok(self.store.insert(socket))
+    }
+
+    pub(crate) fn fresh(&mut self, domain: i32, kind: i32, protocol: i32, options: Options, body: Body) -> Socket {
+        let cookie = self.next_cookie;
+        self.next_cookie += 1;
+        Socket {
+            cookie,
+            domain,
+            kind,
+            protocol,
+            options,
+            error: None,
+            shutdown: Shutdown::default(),
+            local: UNSPECIFIED,
+            remote: None,
+            number: 0,
+            hold: None,
+            address_locked: false,
+            port_locked: false,
+            changed: false,
+            body,
+        }
+    }
+
+    /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
+    pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        let address = address::for_bind(address)?;
+        let freebind = self.get(s)?.options.freebind;
+        // inet_addr_valid_or_nonlocal: IP_FREEBIND and IP_TRANSPARENT let any address pass.
+        let kind = self.address_kind(address.ip(), cx);
+        if matches!(kind, AddressKind::Other) && !freebind {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let socket = self.get(s)?;
+        let closed = socket.stream().is_none_or(|stream| stream.state == TcpState::Close);
+        let connected_datagram = socket.datagram().is_some() && socket.remote.is_some();
+        if !closed || connected_datagram || socket.number != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
+        if !no_port {
+            self.take_port(s, address, cx)?;
+        }
+        let socket = self.get_mut(s)?;
+        socket.local.set_ip(address.ip());
+        socket.local.set_port(socket.number);
+        socket.address_locked = !address.ip().is_unspecified();
+        socket.port_locked = address.port() != 0;
+        self.touch(s);
+        Ok(())
+    }
+
+    /// connect(2); see the module's text for "not yet".
+    pub fn connect(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        let family = address::family(address)?;
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.connect_stream(s, family, address, cx),
+            Body::Datagram(_) => self.connect_datagram(s, family, address, cx),
+        }
+    }
+
+    /// listen(2). EOPNOTSUPP on datagram sockets, EINVAL when connected or connecting, EADDRINUSE.
+    pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.listen_stream(s, backlog, cx),
+            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    /// accept(2) without the descriptor: the oldest connection that waits; EAGAIN when none does, EINVAL when not listening.
+    pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.accept_stream(s, cx),
+            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    /// shutdown(2).
+    pub fn shutdown(&mut self, s: SocketId, how: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let (receive, send) = match how {
+            SHUT_RD => (true, false),
+            SHUT_WR => (false, true),
+            SHUT_RDWR => (true, true),
+            _ => return Err(Errno::EINVAL),
+        };
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.shutdown_stream(s, Shutdown { receive, send }, cx),
+            Body::Datagram(_) => {
+                let socket = self.get_mut(s)?;
+                socket.shutdown.receive |= receive;
+                socket.shutdown.send |= send;
+                let connected = socket.remote.is_some();
+                self.touch(s);
+                // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners … */ fallthrough;"
+                if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
+            }
+        }
+    }
+
+    /// getsockname(2): `sockaddr` bytes.
+    pub fn local_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        Ok(address::to_bytes(self.get(s)?.local))
+    }
+
+    /// getpeername(2): `sockaddr` bytes; ENOTCONN.
+    pub fn peer_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        let socket = self.get(s)?;
+        // inet_getname: "(((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_SYN_SENT)) && peer == 1)"
+        let in_state = socket.stream().is_none_or(|stream| !matches!(stream.state, TcpState::Close | TcpState::SynSent));
+        match socket.remote {
+            Some(remote) if in_state && remote.port() != 0 => Ok(address::to_bytes(remote)),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+
+    /// The peer's address for accept(2), which is told even when the connection has failed since.
+    pub fn accepted_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        self.get(s)?.remote.map(address::to_bytes).ok_or(Errno::ECONNABORTED)
+    }
+
+    /// getsockopt(2): at most `length` bytes of the value.
+    pub fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize, cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
+        options::get(self, s, level, name, length, cx)
+    }
+
+    /// setsockopt(2).
+    pub fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        options::set(self, s, level, name, value, cx)
+    }
+
+    /// sendmsg(2): how many bytes were taken. `control` holds the control messages. SIGPIPE after EPIPE on a stream is the adapter's.
+    pub fn send(
+        &mut self,
+        s: SocketId,
+        data: Bytes,
+        flags: i32,
+        to: Option<&[u8]>,
+        control: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Errno> {
+        if to.is_some_and(|address| address.len() > address::SOCKADDR_BYTES_MAX) {
+            return Err(Errno::EINVAL);
+        }
+        // A null or empty name is no name.
+        let to = to.filter(|address| !address.is_empty());
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.send_stream(s, data, flags, control, cx),
+            Body::Datagram(_) => self.send_datagram(s, data, flags, to, control, cx),
+        }
+    }
+
+    /// recvmsg(2), at most `length` bytes.
+    pub fn receive(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
+        match &self.get(s)?.body {
+            Body::Stream(_) => self.receive_stream(s, length, flags, cx),
+            Body::Datagram(_) => self.receive_datagram(s, length, flags),
+        }
+    }
+
+    /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK; the result's bytes. ENOTTY for requests that sockets do not have here.
+    pub fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8], cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
+        let _ = argument;
+        let number = match &self.get(s)?.body {
+            Body::Stream(_) => self.ioctl_stream(s, request, cx)?,
+            Body::Datagram(datagram) => match request {
+                FIONREAD => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
+                SIOCOUTQ => datagram.sending,
+                _ => return Err(Errno::ENOTTY),
+            },
+        };
+        Ok(i32::try_from(number).unwrap_or(i32::MAX).to_ne_bytes().to_vec())
+    }
+
+    /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
+    pub fn close(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        let Some(socket) = self.store.get(s) else { return };
+        match &socket.body {
+            Body::Stream(_) => self.close_stream(s, cx),
+            Body::Datagram(_) => self.close_datagram(s),
+        }
+    }
+
+    /// What poll(2) would say.
+    pub fn readiness(&self, s: SocketId) -> crate::Poll {
+        self.store.get(s).map_or(crate::Poll::NONE, crate::readiness::of)
+    }
+
+    /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.
+    pub fn take_changed(&mut self) -> Vec<SocketId> {
+        let changed = std::mem::take(&mut self.changed);
+        for id in &changed {
+            if let Some(socket) = self.store.get_mut(*id) {
+                socket.changed = false;
+            }
+        }
+        changed
+    }
+
+    /// Where the socket is in its life; none: no such socket.
+    pub fn state(&self, s: SocketId) -> Option<SocketState> {
+        let socket = self.store.get(s)?;
+        let unconnected = if socket.number == 0 { SocketState::Fresh } else { SocketState::Bound };
+        Some(match socket.stream() {
+            None if socket.remote.is_some() => SocketState::Connected,
+            None => unconnected,
+            Some(stream) => match stream.state {
+                TcpState::Listen => SocketState::Listening,
+                TcpState::SynSent => SocketState::Connecting,
+                TcpState::Established | TcpState::FinWait => SocketState::Connected,
+                TcpState::CloseWait | TcpState::Closing => SocketState::PeerClosed,
+                TcpState::Close if socket.shutdown.is_both() || stream.phase != Phase::Unconnected => SocketState::Failed,
+                TcpState::Close => unconnected,
+            },
+        })
+    }
+
+    /// Bytes that `send` would take now.
+    pub fn send_room(&self, s: SocketId) -> usize {
+        match self.store.get(s).map(|socket| (socket, &socket.body)) {
+            Some((_, Body::Stream(stream))) => stream.credit,
+            Some((socket, Body::Datagram(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
+            None => 0,
+        }
+    }
+
+    /// The pending error (SO_ERROR), which stays.
+    pub fn pending_error(&self, s: SocketId) -> Option<Errno> {
+        self.store.get(s).and_then(|socket| socket.error)
+    }
+
+    /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
+    pub fn receive_ready(&self, s: SocketId) -> usize {
+        match self.store.get(s).map(|socket| &socket.body) {
+            Some(Body::Stream(stream)) => stream.unread(),
+            Some(Body::Datagram(datagram)) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
+            None => 0,
+        }
+    }
+
+    pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {
+        self.store.get(s).ok_or(Errno::EBADF)
+    }
+    pub(crate) fn get_mut(&mut self, s: SocketId) -> Result<&mut Socket, Errno> {
+        self.store.get_mut(s).ok_or(Errno::EBADF)
+    }
+    pub(crate) fn count(&mut self, counter: usize) {
+        if let Some(value) = self.counters.get_mut(counter) {
+            *value += 1;
+        }
+    }
+    /// Readiness, state or error of `s` changed.
+    pub(crate) fn touch(&mut self, s: SocketId) {
+        if let Some(socket) = self.store.get_mut(s)
+            && !socket.changed
+        {
+            socket.changed = true;
+            self.changed.push(s);
+        }
+    }
+
+    /// What an address is to this node; without an owner of addresses, only the obvious.
+    pub(crate) fn address_kind(&mut self, address: IpAddr, cx: &Context<'_>) -> AddressKind {
+        if let Some((cached, kind)) = self.kind_cache
+            && cached == address
+        {
+            return kind;
+        }
+        let kind = match cx.ask(Table::Addresses(Family::of(address)), &Query::AddressKind(address)) {
+            Answer::AddressKind(kind) => kind,
+            _ if address.is_unspecified() => AddressKind::Unspecified,
+            _ if address.is_multicast() => AddressKind::Multicast,
+            _ => AddressKind::Other,
+        };
+        self.kind_cache = Some((address, kind));
+        kind
+    }
+
+    /// Sends a call down about a flow.
+    pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) -> CallId {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        cx.send(TCP, StreamMessage::Call { id, flow, op });
+        id
+    }
+}
+
+/// Output to the stream transport.
+pub(crate) const TCP: OutPort = OutPort(0);
+/// Output to the datagram transport.
+pub(crate) const UDP: OutPort = OutPort(1);
+/// Output for datagrams that nobody wants.
+pub(crate) const UNREACHABLE: OutPort = OutPort(2);

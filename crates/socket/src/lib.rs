@@ -1,0 +1,38 @@
+//! Linux socket semantics, once, without I/O: SOCK_STREAM and SOCK_DGRAM over IPv4 as the kernel has them, and the sockets block.
+//!
+//! [`Sockets`] is both the *face* that adapters call (one method a system call; none ever blocks) and the block that speaks to the
+//! transports. Adapters pass what programs pass: raw `sockaddr` bytes, option values and flags; they get what programs get.
+//!
+//! The model is Linux's own: a socket has a *phase* (`SS_UNCONNECTED` …), a protocol state (`TCP_CLOSE` …), a pending error, shutdown bits and
+//! locks on its address and port, and each call looks at them in the kernel's order. That is why errno and poll masks come out right in
+//! corners that nobody listed. The alternative, a clean state machine with exceptions for Linux, was rejected: the exceptions are the work.
+//! What was measured, and how, is in docs/linux-notes/sockets.md; `tests/twins` runs the same bodies on the host kernel and here.
+//!
+//! IPv6 and raw sockets are rows to come: addresses are `SocketAddr` throughout, families enter in [`address`] and `Sockets::socket`, options
+//! in the tables of [`options`].
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod address;
+mod block;
+mod cmsg;
+mod connection;
+mod datagram_socket;
+mod deliver;
+pub mod errno;
+mod face;
+pub mod info;
+pub mod options;
+pub mod poll;
+mod ports;
+mod readiness;
+mod socket;
+mod stream_receive;
+mod stream_socket;
+
+pub use block::{KIND, ROW};
+pub use errno::Errno;
+pub use face::{Received, SocketState, Sockets};
+pub use poll::Poll;
+pub use ports::{EPHEMERAL_FIRST, EPHEMERAL_LAST};
+pub use socket::SocketId;

@@ -1,0 +1,235 @@
+//! SOL_IP (linux/net/ipv4/ip_sockglue.c: do_ip_setsockopt, do_ip_getsockopt).
+
+use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use crate::abi::*;
+use crate::errno::Errno;
+use std::net::{IpAddr, Ipv4Addr};
+use weft_core::table::AddressKind;
+use weft_core::{InterfaceIndex, StreamOption};
+
+/// Linux's default TTL (net.ipv4.ip_default_ttl).
+const TTL_DEFAULT: i32 = 64;
+/// Most memberships of one socket (net.ipv4.igmp_max_memberships).
+const MEMBERSHIPS_MAX: usize = 20;
+
+/// A row of a flag that is kept in `$field`.
+macro_rules! flag_row {
+    ($name:ident, $field:ident) => {
+        row(
+            SOL_IP,
+            $name,
+            stringify!($name),
+            Any,
+            Set::IntOrByte(|a, v| Ok(a.options()?.$field = v != 0)),
+            Get::IntOrByte(|a| flag(a.options()?.$field)),
+        )
+    };
+}
+
+pub(super) const ROWS: &[OptionRow] = &[
+    row(SOL_IP, IP_TOS, "IP_TOS", Any, Set::IntOrByte(set_tos), Get::IntOrByte(|a| Ok(i32::from(a.options()?.tos)))),
+    row(
+        SOL_IP,
+        IP_TTL,
+        "IP_TTL",
+        Any,
+        Set::IntOrByte(|a, v| {
+            // "if (val != -1 && (val < 1 || val > 255)) goto e_inval;" and -1: the default again
+            let ttl = if v == -1 { 0 } else { within(v, 1, 255)? as u8 };
+            a.options()?.ttl = ttl;
+            a.transport(StreamOption::Ttl(ttl))
+        }),
+        Get::IntOrByte(|a| {
+            Ok(match a.options()?.ttl {
+                0 => TTL_DEFAULT,
+                ttl => i32::from(ttl),
+            })
+        }),
+    ),
+    // Only raw sockets have it; setting it on others: "if (sk->sk_type != SOCK_RAW) return -ENOPROTOOPT;"
+    row(SOL_IP, IP_HDRINCL, "IP_HDRINCL", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(|_| Ok(0))),
+    // IP options are not sent; clearing them is taken.
+    row(
+        SOL_IP,
+        IP_OPTIONS,
+        "IP_OPTIONS",
+        Any,
+        Set::Bytes(|_, v| if v.is_empty() { Ok(()) } else { Err(Errno::EINVAL) }),
+        Get::Bytes(|_, _| Ok(Vec::new())),
+    ),
+    flag_row!(IP_RECVOPTS, receive_options),
+    flag_row!(IP_PKTINFO, packet_info),
+    row(
+        SOL_IP,
+        IP_MTU_DISCOVER,
+        "IP_MTU_DISCOVER",
+        Any,
+        Set::IntOrByte(|a, v| {
+            let how = within(v, IP_PMTUDISC_DONT, IP_PMTUDISC_OMIT)? as u8;
+            a.options()?.mtu_discover = how;
+            a.transport(StreamOption::MtuDiscover(how))
+        }),
+        Get::IntOrByte(|a| Ok(i32::from(a.options()?.mtu_discover))),
+    ),
+    row(
+        SOL_IP,
+        IP_RECVERR,
+        "IP_RECVERR",
+        Any,
+        Set::IntOrByte(|a, v| {
+            a.options()?.receive_errors = v != 0;
+            // "if (!val) skb_errqueue_purge(&sk->sk_error_queue);"
+            if v == 0
+                && let Some(datagram) = a.socket()?.datagram_mut()
+            {
+                datagram.errors.clear();
+            }
+            Ok(())
+        }),
+        Get::IntOrByte(|a| flag(a.options()?.receive_errors)),
+    ),
+    flag_row!(IP_RECVTTL, receive_ttl),
+    flag_row!(IP_RECVTOS, receive_tos),
+    row(SOL_IP, IP_MTU, "IP_MTU", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(mtu)),
+    flag_row!(IP_FREEBIND, freebind),
+    // Packets for other hosts are not delivered to sockets here: refused as to a program without CAP_NET_ADMIN.
+    row(
+        SOL_IP,
+        IP_TRANSPARENT,
+        "IP_TRANSPARENT",
+        Any,
+        Set::IntOrByte(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EPERM) }),
+        Get::IntOrByte(|_| Ok(0)),
+    ),
+    flag_row!(IP_RECVORIGDSTADDR, receive_original_destination),
+    row(
+        SOL_IP,
+        IP_MINTTL,
+        "IP_MINTTL",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.options()?.min_ttl = within(v, 0, 255)? as u8)),
+        Get::IntOrByte(|a| Ok(i32::from(a.options()?.min_ttl))),
+    ),
+    flag_row!(IP_BIND_ADDRESS_NO_PORT, bind_address_no_port),
+    row(
+        SOL_IP,
+        IP_MULTICAST_IF,
+        "IP_MULTICAST_IF",
+        Any,
+        Set::Bytes(set_multicast_interface),
+        Get::Bytes(|a, _| Ok(a.options()?.multicast_interface.octets().to_vec())),
+    ),
+    row(
+        SOL_IP,
+        IP_MULTICAST_TTL,
+        "IP_MULTICAST_TTL",
+        Any,
+        Set::IntOrByte(|a, v| {
+            // "if (sk->sk_type == SOCK_STREAM) goto e_inval; … if (val == -1) val = 1; if (val < 0 || val > 255) goto e_inval;"
+            not_stream(a)?;
+            let ttl = within(if v == -1 { 1 } else { v }, 0, 255)?;
+            Ok(a.options()?.multicast_ttl = ttl as u8)
+        }),
+        Get::IntOrByte(|a| Ok(i32::from(a.options()?.multicast_ttl))),
+    ),
+    flag_row!(IP_MULTICAST_LOOP, multicast_loop),
+    row(SOL_IP, IP_ADD_MEMBERSHIP, "IP_ADD_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_IP, IP_DROP_MEMBERSHIP, "IP_DROP_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
+    flag_row!(IP_MULTICAST_ALL, multicast_all),
+    row(
+        SOL_IP,
+        IP_LOCAL_PORT_RANGE,
+        "IP_LOCAL_PORT_RANGE",
+        Any,
+        Set::Bytes(set_port_range),
+        Get::Int(|a| {
+            let (low, high) = a.options()?.port_range;
+            Ok(i32::from(high) << 16 | i32::from(low))
+        }),
+    ),
+];
+
+fn set_tos(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
+    // __ip_sock_set_tos: "if (sk->sk_type == SOCK_STREAM) { val &= ~INET_ECN_MASK; val |= inet_sk(sk)->tos & INET_ECN_MASK; }"
+    let old = a.options()?.tos;
+    let tos = if a.stream().is_ok() { (value as u8 & !3) | (old & 3) } else { value as u8 };
+    a.options()?.tos = tos;
+    a.transport(StreamOption::Tos(tos))
+}
+
+/// The path MTU of a connected socket; ENOTCONN otherwise.
+fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    let socket = a.socket()?;
+    let source = Some(socket.local.ip()).filter(|ip| !ip.is_unspecified());
+    let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
+    let route = a.sockets.route(a.id, remote.ip(), source, a.cx).map_err(|_| Errno::ENOTCONN)?;
+    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX))
+}
+
+fn not_stream(a: &mut Access<'_, '_>) -> Result<(), Errno> {
+    if a.stream().is_ok() { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// struct in_addr, struct ip_mreq (group, interface address) or struct ip_mreqn (group, address, interface number).
+fn group_request(value: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr, u32)> {
+    let address = |at: usize| value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(Ipv4Addr::from);
+    let index = value.get(8..12).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map_or(0, u32::from_ne_bytes);
+    Some((address(0)?, address(4)?, index))
+}
+
+fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    not_stream(a)?;
+    let address = match (group_request(value), <[u8; 4]>::try_from(value.get(..4).unwrap_or_default())) {
+        (Some((_, address, _)), _) => address,
+        (None, Ok(octets)) => Ipv4Addr::from(octets),
+        (None, Err(_)) => return Err(Errno::EINVAL),
+    };
+    // "dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … err = -EADDRNOTAVAIL; if (!dev) break;"
+    if !address.is_unspecified() && !matches!(a.sockets.address_kind(IpAddr::V4(address), a.cx), AddressKind::Local(_)) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    a.options()?.multicast_interface = address;
+    Ok(())
+}
+
+/// Membership of a group, as far as sockets go: which datagrams a socket gets is by address and port; IGMP is a matter of the IP block.
+fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Errno> {
+    // "if (optlen < sizeof(struct ip_mreq)) goto e_inval;"
+    let (group, address, index) = group_request(value).ok_or(Errno::EINVAL)?;
+    // ip_mc_join_group: "if (!ipv4_is_multicast(addr)) return -EINVAL;"
+    if !group.is_multicast() {
+        return Err(Errno::EINVAL);
+    }
+    let interface = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
+        (1.., _) => index,
+        (0, AddressKind::Local(InterfaceIndex(interface))) => interface,
+        (0, _) if address.is_unspecified() => a.sockets.route(a.id, IpAddr::V4(group), None, a.cx).map_err(|_| Errno::ENODEV)?.interface.0,
+        _ => return Err(Errno::ENODEV),
+    };
+    let groups = &mut a.options()?.multicast_groups;
+    let at = groups.iter().position(|entry| *entry == (group, interface));
+    match (add, at) {
+        (true, Some(_)) => Err(Errno::EADDRINUSE),
+        (true, None) if groups.len() >= MEMBERSHIPS_MAX => Err(Errno::ENOBUFS),
+        (true, None) => {
+            groups.push((group, interface));
+            Ok(())
+        }
+        (false, Some(at)) => {
+            groups.remove(at);
+            Ok(())
+        }
+        (false, None) => Err(Errno::EADDRNOTAVAIL),
+    }
+}
+
+fn set_port_range(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    // "if (optlen != sizeof(u32)) goto e_inval; … const u16 lo = val; const u16 hi = val >> 16; if (lo != 0 && hi != 0 && lo > hi) goto e_inval;"
+    let range = u32::from_ne_bytes(value.try_into().map_err(|_| Errno::EINVAL)?);
+    let (low, high) = (range as u16, (range >> 16) as u16);
+    if low != 0 && high != 0 && low > high {
+        return Err(Errno::EINVAL);
+    }
+    a.options()?.port_range = (low, high);
+    Ok(())
+}

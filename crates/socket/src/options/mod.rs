@@ -1,0 +1,356 @@
+//! Socket options: one table row each, by level. What has no row gives ENOPROTOOPT, never silence.
+//!
+//! Rows name how a value is read (its length rules are the level's) and how it is written. An option that weft does not act on is either a
+//! row that says so in its comment and keeps the value (where Linux's effect cannot be seen by a program), or a refusal.
+
+// One-line rows: an assignment inside Ok() says "set it and succeed".
+#![allow(clippy::unit_arg)]
+
+mod ip;
+mod socket;
+mod tcp;
+mod udp;
+
+use crate::abi::*;
+use crate::errno::Errno;
+use crate::face::Sockets;
+use crate::socket::{Body, Socket, SocketId, Stream};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use weft_core::{Context, StreamCall, StreamOption};
+
+/// SO_SNDBUF of a new stream socket (net.ipv4.tcp_wmem[1]).
+pub(crate) const TCP_SEND_BUFFER: u32 = 16384;
+/// SO_RCVBUF of a new stream socket (net.ipv4.tcp_rmem[1]).
+pub(crate) const TCP_RECEIVE_BUFFER: u32 = 131_072;
+
+/// Values of the options that sockets themselves act on or keep. Those a stream transport acts on are in `Stream::transport` as well.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub debug: bool,
+    pub reuse_address: bool,
+    pub reuse_port: bool,
+    pub dont_route: bool,
+    pub broadcast: bool,
+    pub keepalive: bool,
+    pub urgent_inline: bool,
+    pub no_check: bool,
+    pub priority: i32,
+    /// None: off.
+    pub linger: Option<Duration>,
+    /// SO_LINGER's time, kept while off.
+    pub linger_seconds: i32,
+    /// Doubled, as Linux keeps and reports it, bytes.
+    pub send_buffer: u32,
+    pub receive_buffer: u32,
+    pub receive_low_water: i32,
+    /// Zero: none.
+    pub receive_timeout: Duration,
+    pub send_timeout: Duration,
+    /// Interface number; 0: none.
+    pub interface: u32,
+    pub interface_name: String,
+    /// Control message to attach (SO_TIMESTAMP_OLD …) and whether in nanoseconds.
+    pub timestamps: Option<(i32, bool)>,
+    pub timestamping: i32,
+    pub mark: u32,
+    pub receive_overflow: bool,
+    pub peek_offset: i32,
+    pub select_error_queue: bool,
+    pub busy_poll: i32,
+    pub incoming_cpu: i32,
+    pub zerocopy: bool,
+    pub pacing_rate_max: u64,
+    pub tos: u8,
+    /// 0: the node's default.
+    pub ttl: u8,
+    pub mtu_discover: u8,
+    pub packet_info: bool,
+    pub receive_ttl: bool,
+    pub receive_tos: bool,
+    pub receive_options: bool,
+    pub receive_errors: bool,
+    pub receive_original_destination: bool,
+    pub min_ttl: u8,
+    pub freebind: bool,
+    pub bind_address_no_port: bool,
+    pub multicast_ttl: u8,
+    pub multicast_loop: bool,
+    pub multicast_all: bool,
+    pub multicast_interface: Ipv4Addr,
+    pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
+    pub port_range: (u16, u16),
+    pub tcp_inq: bool,
+    pub udp_cork: bool,
+    pub udp_gro: bool,
+    pub udp_segment: u16,
+    /// Names of options that were set, for the table's rows.
+    pub set: Vec<&'static str>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            debug: false,
+            reuse_address: false,
+            reuse_port: false,
+            dont_route: false,
+            broadcast: false,
+            keepalive: false,
+            urgent_inline: false,
+            no_check: false,
+            priority: 0,
+            linger: None,
+            linger_seconds: 0,
+            send_buffer: 0,
+            receive_buffer: 0,
+            receive_low_water: 1,
+            receive_timeout: Duration::ZERO,
+            send_timeout: Duration::ZERO,
+            interface: 0,
+            interface_name: String::new(),
+            timestamps: None,
+            timestamping: 0,
+            mark: 0,
+            receive_overflow: false,
+            peek_offset: -1,
+            select_error_queue: false,
+            busy_poll: 0,
+            incoming_cpu: -1,
+            zerocopy: false,
+            pacing_rate_max: u64::MAX,
+            tos: 0,
+            ttl: 0,
+            mtu_discover: IP_PMTUDISC_WANT as u8,
+            packet_info: false,
+            receive_ttl: false,
+            receive_tos: false,
+            receive_options: false,
+            receive_errors: false,
+            receive_original_destination: false,
+            min_ttl: 0,
+            freebind: false,
+            bind_address_no_port: false,
+            multicast_ttl: 1,
+            multicast_loop: true,
+            multicast_all: true,
+            multicast_interface: Ipv4Addr::UNSPECIFIED,
+            multicast_groups: Vec::new(),
+            port_range: (0, 0),
+            tcp_inq: false,
+            udp_cork: false,
+            udp_gro: false,
+            udp_segment: 0,
+            set: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The options that a program has set, by name.
+    pub(crate) fn summary(&self) -> Vec<&'static str> {
+        self.set.clone()
+    }
+}
+
+/// Which sockets have an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applies {
+    /// All.
+    Any,
+    /// SOCK_STREAM over TCP.
+    Stream,
+    /// SOCK_DGRAM over UDP.
+    Datagram,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Set {
+    /// An `int`; fewer than four bytes are EINVAL.
+    Int(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, or one byte where there are fewer than four (SOL_IP).
+    IntOrByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// Bytes as they are.
+    Bytes(fn(&mut Access<'_, '_>, &[u8]) -> Result<(), Errno>),
+    /// Cannot be set: this error.
+    Never(Errno),
+}
+
+/// How a value is read.
+#[derive(Clone, Copy)]
+pub(crate) enum Get {
+    /// An `int`, cut to the length asked for.
+    Int(fn(&mut Access<'_, '_>) -> Result<i32, Errno>),
+    /// An `int`, or one byte where fewer than four are asked for and it fits (SOL_IP).
+    IntOrByte(fn(&mut Access<'_, '_>) -> Result<i32, Errno>),
+    /// Bytes; the function gets the length asked for.
+    Bytes(fn(&mut Access<'_, '_>, usize) -> Result<Vec<u8>, Errno>),
+    /// Cannot be read: this error.
+    Never(Errno),
+}
+
+/// One option.
+#[derive(Clone, Copy)]
+pub struct OptionRow {
+    /// SOL_SOCKET, IPPROTO_IP, …
+    pub level: i32,
+    /// The number.
+    pub name: i32,
+    /// Linux's name.
+    pub label: &'static str,
+    /// Which sockets have it.
+    pub applies: Applies,
+    pub(crate) set: Set,
+    pub(crate) get: Get,
+}
+
+impl std::fmt::Debug for OptionRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.label)
+    }
+}
+
+pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: Applies, set: Set, get: Get) -> OptionRow {
+    OptionRow { level, name, label, applies, set, get }
+}
+
+/// All rows of all levels.
+pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
+    socket::ROWS.iter().chain(ip::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
+}
+
+/// The socket an option is about, and the way out.
+pub(crate) struct Access<'a, 'b> {
+    pub sockets: &'a mut Sockets,
+    pub id: SocketId,
+    pub cx: &'a mut Context<'b>,
+}
+
+impl Access<'_, '_> {
+    pub(crate) fn socket(&mut self) -> Result<&mut Socket, Errno> {
+        self.sockets.get_mut(self.id)
+    }
+    pub(crate) fn options(&mut self) -> Result<&mut Options, Errno> {
+        Ok(&mut self.sockets.get_mut(self.id)?.options)
+    }
+    pub(crate) fn stream(&mut self) -> Result<&mut Stream, Errno> {
+        match &mut self.sockets.get_mut(self.id)?.body {
+            Body::Stream(stream) => Ok(stream),
+            Body::Datagram(_) => Err(Errno::ENOPROTOOPT),
+        }
+    }
+    /// Tells a stream's transport, now and at connect or listen.
+    pub(crate) fn transport(&mut self, option: StreamOption) -> Result<(), Errno> {
+        let Ok(stream) = self.stream() else { return Ok(()) };
+        stream.transport.apply(option.clone());
+        if let Some(flow) = stream.flow {
+            self.sockets.call(flow, StreamCall::Set(option), self.cx);
+        }
+        Ok(())
+    }
+    /// Lets others see this socket's reuse flags and interface.
+    pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
+        let socket = self.sockets.get(self.id)?;
+        let (address, port, interface) = (socket.options.reuse_address, socket.options.reuse_port, socket.options.interface);
+        let streams = socket.stream().is_some();
+        if let Some(hold) = socket.hold {
+            let ports = if streams { &mut self.sockets.tcp_ports } else { &mut self.sockets.udp_ports };
+            ports.update(hold, |held| (held.reuse_address, held.reuse_port, held.interface) = (address, port, interface));
+        }
+        Ok(())
+    }
+}
+
+fn find(streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
+    let table = match (level, streams) {
+        (SOL_SOCKET, _) => socket::ROWS,
+        (SOL_IP, _) => ip::ROWS,
+        (SOL_TCP, true) => tcp::ROWS,
+        (SOL_UDP, false) => udp::ROWS,
+        _ => return None,
+    };
+    table.iter().find(|row| row.name == name && (row.applies == Applies::Any || (row.applies == Applies::Stream) == streams))
+}
+
+/// setsockopt(2).
+pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+    let streams = sockets.get(id)?.stream().is_some();
+    let row = find(streams, level, name);
+    let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
+    // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
+    let length_first = matches!((level, streams), (SOL_SOCKET, _) | (SOL_TCP, true) | (SOL_UDP, false));
+    if length_first && integer.is_none() && !matches!(row, Some(OptionRow { set: Set::Bytes(_), .. })) {
+        return Err(Errno::EINVAL);
+    }
+    let row = row.ok_or(Errno::ENOPROTOOPT)?;
+    let mut access = Access { sockets, id, cx };
+    match row.set {
+        Set::Int(set) => set(&mut access, integer.ok_or(Errno::EINVAL)?)?,
+        // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
+        Set::IntOrByte(set) => set(&mut access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::Bytes(set) => set(&mut access, value)?,
+        Set::Never(error) => return Err(error),
+    }
+    let options = access.options()?;
+    if !options.set.contains(&row.label) {
+        options.set.push(row.label);
+    }
+    sockets.touch(id);
+    Ok(())
+}
+
+/// getsockopt(2).
+pub(crate) fn get(
+    sockets: &mut Sockets,
+    id: SocketId,
+    level: i32,
+    name: i32,
+    length: usize,
+    cx: &mut Context<'_>,
+) -> Result<Vec<u8>, Errno> {
+    let streams = sockets.get(id)?.stream().is_some();
+    let row = find(streams, level, name).ok_or(Errno::ENOPROTOOPT)?;
+    let mut access = Access { sockets, id, cx };
+    let mut value = match row.get {
+        Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),
+        Get::IntOrByte(get) => match get(&mut access)? {
+            // do_ip_getsockopt: "if (len < sizeof(int) && len > 0 && val >= 0 && val <= 255) { unsigned char ucval = (unsigned char)val; len = 1;"
+            small @ 0..=255 if (1..4).contains(&length) => vec![small as u8],
+            number => number.to_ne_bytes().to_vec(),
+        },
+        Get::Bytes(get) => get(&mut access, length)?,
+        Get::Never(error) => return Err(error),
+    };
+    value.truncate(length);
+    Ok(value)
+}
+
+pub(crate) const fn flag(value: bool) -> Result<i32, Errno> {
+    Ok(value as i32)
+}
+
+/// A value between these, else EINVAL.
+pub(crate) fn within(value: i32, low: i32, high: i32) -> Result<i32, Errno> {
+    if (low..=high).contains(&value) { Ok(value) } else { Err(Errno::EINVAL) }
+}
+
+/// Whole seconds as a duration.
+pub(crate) const fn seconds(value: i32) -> Duration {
+    Duration::from_secs(value.unsigned_abs() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_has_one_row() {
+        for row in rows() {
+            let same = rows().filter(|other| (other.level, other.name) == (row.level, row.name)).count();
+            assert_eq!(same, 1, "{row:?}");
+        }
+        assert!(rows().count() > 90);
+    }
+}

@@ -1,0 +1,61 @@
+//! SOL_UDP (linux/net/ipv4/udp.c: udp_lib_setsockopt, udp_lib_getsockopt).
+
+use super::{Applies::Datagram, Get, OptionRow, Set, flag, row, within};
+use crate::abi::*;
+use crate::errno::Errno;
+
+pub(super) const ROWS: &[OptionRow] = &[
+    row(
+        SOL_UDP,
+        UDP_CORK,
+        "UDP_CORK",
+        Datagram,
+        Set::Int(|a, v| {
+            a.options()?.udp_cork = v != 0;
+            if v == 0 { a.sockets.uncork(a.id, a.cx) } else { Ok(()) }
+        }),
+        Get::Int(|a| flag(a.options()?.udp_cork)),
+    ),
+    // Encapsulation (IPsec, L2TP) is not done here.
+    row(
+        SOL_UDP,
+        UDP_ENCAP,
+        "UDP_ENCAP",
+        Datagram,
+        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::ENOPROTOOPT) }),
+        Get::Int(|_| Ok(0)),
+    ),
+    row(
+        SOL_UDP,
+        UDP_NO_CHECK6_TX,
+        "UDP_NO_CHECK6_TX",
+        Datagram,
+        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::ENOPROTOOPT) }),
+        Get::Int(|_| Ok(0)),
+    ),
+    row(
+        SOL_UDP,
+        UDP_NO_CHECK6_RX,
+        "UDP_NO_CHECK6_RX",
+        Datagram,
+        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::ENOPROTOOPT) }),
+        Get::Int(|_| Ok(0)),
+    ),
+    row(
+        SOL_UDP,
+        UDP_SEGMENT,
+        "UDP_SEGMENT",
+        Datagram,
+        Set::Int(|a, v| Ok(a.options()?.udp_segment = within(v, 0, 0xffff)? as u16)),
+        Get::Int(|a| Ok(i32::from(a.options()?.udp_segment))),
+    ),
+    // Datagrams are never merged here, which UDP_GRO permits: a program must expect single ones.
+    row(
+        SOL_UDP,
+        UDP_GRO,
+        "UDP_GRO",
+        Datagram,
+        Set::Int(|a, v| Ok(a.options()?.udp_gro = v != 0)),
+        Get::Int(|a| flag(a.options()?.udp_gro)),
+    ),
+];

@@ -1,0 +1,250 @@
+//! Who holds which local port: bind conflicts, ephemeral ports, and the four-tuples of connections.
+//!
+//! One [`Ports`] per transport protocol. A *holder* is a socket or, once its program has let go of it, the flow that lives on (FIN-WAIT,
+//! TIME-WAIT). The rules are those of `inet_csk_get_port`, `inet_bind_conflict` and `__inet_hash_connect` (TCP) and `udp_lib_get_port` (UDP).
+
+use crate::errno::Errno;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use weft_core::Rng;
+
+/// First ephemeral port (net.ipv4.ip_local_port_range).
+pub const EPHEMERAL_FIRST: u16 = 32768;
+/// Last ephemeral port.
+pub const EPHEMERAL_LAST: u16 = 60999;
+
+/// One hold on a port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub(crate) struct HoldId(pub u64);
+
+/// How a holder got its port, which decides whom it lets in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// By bind(2), or a bind implied by listen(2) or sendto(2).
+    Bind,
+    /// By connect(2), which shares ports between different destinations.
+    Connect,
+}
+
+/// What others have to know about a holder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hold {
+    /// Bound address; unspecified: all.
+    pub address: IpAddr,
+    /// Bound interface; 0: all.
+    pub interface: u32,
+    pub reuse_address: bool,
+    pub reuse_port: bool,
+    /// A listening socket (TCP).
+    pub listening: bool,
+    /// The peer, for connections (TCP).
+    pub remote: Option<SocketAddr>,
+    pub how: How,
+}
+
+/// The rules differ between the transports in what SO_REUSEADDR lets through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rules {
+    /// SO_REUSEADDR does not get past a listener.
+    Stream,
+    /// SO_REUSEADDR on both sides suffices.
+    Datagram,
+}
+
+/// The local ports of one transport.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    rules: Rules,
+    ports: BTreeMap<u16, BTreeMap<HoldId, Hold>>,
+    where_held: BTreeMap<HoldId, u16>,
+    next: u64,
+}
+
+fn overlap(a: &Hold, b: &Hold) -> bool {
+    let interfaces = a.interface == 0 || b.interface == 0 || a.interface == b.interface;
+    interfaces && (a.address == b.address || a.address.is_unspecified() || b.address.is_unspecified())
+}
+
+impl Ports {
+    pub(crate) fn new(rules: Rules) -> Ports {
+        Ports { rules, ports: BTreeMap::new(), where_held: BTreeMap::new(), next: 1 }
+    }
+
+    /// Would `new` be in the way of `old`? `relax` is Linux's: false while an ephemeral port is sought for bind.
+    fn conflicts(&self, new: &Hold, old: &Hold, relax: bool) -> bool {
+        if !overlap(new, old) {
+            return false;
+        }
+        let share_port = new.reuse_port && old.reuse_port;
+        let share_address = new.reuse_address && old.reuse_address && (self.rules == Rules::Datagram || !old.listening);
+        match self.rules {
+            // inet_bind_conflict: "if (sk->sk_reuse && sk2->sk_reuse && sk2->sk_state != TCP_LISTEN) { if (!relax …) return true; }"
+            Rules::Stream if share_address => !relax,
+            Rules::Stream => !relax || !share_port,
+            Rules::Datagram => !(share_address || share_port),
+        }
+    }
+
+    fn free_for(&self, port: u16, new: &Hold, except: Option<HoldId>, relax: bool) -> bool {
+        let Some(holders) = self.ports.get(&port) else { return true };
+        !holders.iter().any(|(id, old)| Some(*id) != except && self.conflicts(new, old, relax))
+    }
+
+    /// May a holder's entry become `new` (listen on a bound port)?
+    pub(crate) fn check(&self, id: HoldId, new: &Hold) -> Result<(), Errno> {
+        match self.where_held.get(&id) {
+            Some(port) if self.free_for(*port, new, Some(id), true) => Ok(()),
+            _ => Err(Errno::EADDRINUSE),
+        }
+    }
+
+    /// Takes exactly this port, or any ephemeral one for 0.
+    pub(crate) fn bind(&mut self, port: u16, hold: Hold, range: (u16, u16), rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
+        let port = if port != 0 {
+            self.free_for(port, &hold, None, true).then_some(port)
+        } else {
+            // Datagram sockets find a port that nobody's address overlaps, whatever the reuse flags say, as udp_lib_get_port's bitmap does.
+            let strict = Hold { reuse_address: false, reuse_port: hold.reuse_port && self.rules == Rules::Datagram, ..hold };
+            pick(range, rng, |port| self.free_for(port, &strict, None, false))
+        };
+        let port = port.ok_or(Errno::EADDRINUSE)?;
+        Ok((self.hold(port, hold), port))
+    }
+
+    /// An ephemeral port from which `hold` can connect to its `remote`: none that was bound, none with the same four-tuple.
+    pub(crate) fn connect(&mut self, hold: Hold, range: (u16, u16), rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
+        let free = |port: u16| {
+            let Some(holders) = self.ports.get(&port) else { return true };
+            holders.values().all(|old| old.how == How::Connect && !same_connection(&hold, old))
+        };
+        let port = pick(range, rng, free).ok_or(Errno::EADDRNOTAVAIL)?;
+        Ok((self.hold(port, hold), port))
+    }
+
+    /// Is the four-tuple of `hold` at `port` free, apart from holder `except`?
+    pub(crate) fn connection_free(&self, port: u16, hold: &Hold, except: HoldId) -> bool {
+        let Some(holders) = self.ports.get(&port) else { return true };
+        !holders.iter().any(|(id, old)| *id != except && same_connection(hold, old))
+    }
+
+    /// Adds a holder without asking (accepted connections share their listener's port).
+    pub(crate) fn hold(&mut self, port: u16, hold: Hold) -> HoldId {
+        let id = HoldId(self.next);
+        self.next += 1;
+        self.ports.entry(port).or_default().insert(id, hold);
+        self.where_held.insert(id, port);
+        id
+    }
+
+    /// Changes what others know of a holder.
+    pub(crate) fn update(&mut self, id: HoldId, change: impl FnOnce(&mut Hold)) {
+        let hold = self.where_held.get(&id).and_then(|port| self.ports.get_mut(port)).and_then(|holders| holders.get_mut(&id));
+        if let Some(hold) = hold {
+            change(hold);
+        }
+    }
+
+    /// Gives the port up.
+    pub(crate) fn release(&mut self, id: HoldId) {
+        let Some(port) = self.where_held.remove(&id) else { return };
+        if let Some(holders) = self.ports.get_mut(&port) {
+            holders.remove(&id);
+            if holders.is_empty() {
+                self.ports.remove(&port);
+            }
+        }
+    }
+
+    /// How many holds there are.
+    pub(crate) fn len(&self) -> usize {
+        self.where_held.len()
+    }
+}
+
+fn same_connection(a: &Hold, b: &Hold) -> bool {
+    a.remote.is_some() && a.remote == b.remote && a.address == b.address
+}
+
+/// Goes once around the range from a random start.
+fn pick((first, last): (u16, u16), rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
+    let count = u64::from(last.saturating_sub(first)) + 1;
+    let start = rng.below(count);
+    (0..count).map(|step| first + ((start + step) % count) as u16).find(|port| free(*port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGE: (u16, u16) = (EPHEMERAL_FIRST, EPHEMERAL_LAST);
+    const PLAIN: Hold = Hold {
+        address: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        interface: 0,
+        reuse_address: false,
+        reuse_port: false,
+        listening: false,
+        remote: None,
+        how: How::Bind,
+    };
+
+    fn at(address: &str) -> Hold {
+        Hold { address: address.parse().unwrap(), ..PLAIN }
+    }
+
+    #[test]
+    fn specific_addresses_may_share_a_port_and_the_wildcard_may_not() {
+        let mut rng = Rng::for_name(1, "ports");
+        let mut ports = Ports::new(Rules::Stream);
+        ports.bind(80, at("127.0.0.1"), RANGE, &mut rng).unwrap();
+        ports.bind(80, at("127.0.0.2"), RANGE, &mut rng).unwrap();
+        assert_eq!(ports.bind(80, at("127.0.0.2"), RANGE, &mut rng), Err(Errno::EADDRINUSE));
+        assert_eq!(ports.bind(80, PLAIN, RANGE, &mut rng), Err(Errno::EADDRINUSE));
+    }
+
+    #[test]
+    fn reuse_address_passes_a_bound_socket_but_no_listener() {
+        let mut rng = Rng::for_name(1, "ports");
+        let mut ports = Ports::new(Rules::Stream);
+        let reuse = Hold { reuse_address: true, ..PLAIN };
+        let (first, _) = ports.bind(80, reuse, RANGE, &mut rng).unwrap();
+        let (second, _) = ports.bind(80, reuse, RANGE, &mut rng).unwrap();
+        ports.check(first, &Hold { listening: true, ..reuse }).unwrap();
+        ports.update(first, |hold| hold.listening = true);
+        assert_eq!(ports.check(second, &Hold { listening: true, ..reuse }), Err(Errno::EADDRINUSE));
+        assert_eq!(ports.bind(80, reuse, RANGE, &mut rng), Err(Errno::EADDRINUSE));
+        ports.release(first);
+        ports.check(second, &Hold { listening: true, ..reuse }).unwrap();
+    }
+
+    #[test]
+    fn connections_share_ports_until_the_four_tuples_run_out() {
+        let mut rng = Rng::for_name(1, "ports");
+        let mut ports = Ports::new(Rules::Stream);
+        let to = |remote: &str| Hold { remote: remote.parse().ok(), how: How::Connect, ..at("10.0.0.1") };
+        let range = (40000, 40003);
+        for _ in 0..4 {
+            ports.connect(to("10.0.0.2:80"), range, &mut rng).unwrap();
+        }
+        assert_eq!(ports.connect(to("10.0.0.2:80"), range, &mut rng), Err(Errno::EADDRNOTAVAIL));
+        let (other, port) = ports.connect(to("10.0.0.2:81"), range, &mut rng).unwrap();
+        assert!((40000..=40003).contains(&port));
+        assert_eq!(ports.bind(0, PLAIN, range, &mut rng), Err(Errno::EADDRINUSE));
+        assert_eq!(ports.len(), 5);
+        ports.release(other);
+        assert_eq!(ports.len(), 4);
+    }
+
+    #[test]
+    fn datagram_sockets_share_with_either_option() {
+        let mut rng = Rng::for_name(1, "ports");
+        let mut ports = Ports::new(Rules::Datagram);
+        let reuse = Hold { reuse_address: true, ..PLAIN };
+        let share = Hold { reuse_port: true, ..PLAIN };
+        ports.bind(53, reuse, RANGE, &mut rng).unwrap();
+        ports.bind(53, reuse, RANGE, &mut rng).unwrap();
+        assert_eq!(ports.bind(53, share, RANGE, &mut rng), Err(Errno::EADDRINUSE));
+        ports.bind(54, share, RANGE, &mut rng).unwrap();
+        ports.bind(54, share, RANGE, &mut rng).unwrap();
+        assert_eq!(ports.bind(54, PLAIN, RANGE, &mut rng), Err(Errno::EADDRINUSE));
+    }
+}

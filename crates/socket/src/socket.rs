@@ -1,0 +1,355 @@
+//! One socket's fields, with the kernel's names in the comments, and the store of all sockets.
+
+use crate::errno::Errno;
+use crate::options::Options;
+use crate::ports::HoldId;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::{FlowId, IcmpErrorKind, Instant, StreamOptions, Tail};
+
+/// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl SocketId {
+    /// As one number, for tables and logs.
+    pub const fn number(self) -> u64 {
+        (self.generation as u64) << 32 | self.slot as u64
+    }
+}
+
+/// `sk_shutdown`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Shutdown {
+    /// RCV_SHUTDOWN.
+    pub receive: bool,
+    /// SEND_SHUTDOWN.
+    pub send: bool,
+}
+
+impl Shutdown {
+    pub const BOTH: Shutdown = Shutdown { receive: true, send: true };
+    pub fn is_both(self) -> bool {
+        self == Shutdown::BOTH
+    }
+}
+
+/// `sock->state`, as far as it is not derived from the protocol's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Unconnected,
+    Connecting,
+    Connected,
+    Disconnecting,
+}
+
+/// `sk->sk_state`, as far as sockets see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TcpState {
+    Close,
+    Listen,
+    SynSent,
+    Established,
+    /// FIN_WAIT1 or FIN_WAIT2.
+    FinWait,
+    CloseWait,
+    /// CLOSING or LAST_ACK: both FINs were sent, ours is not acknowledged.
+    Closing,
+}
+
+impl TcpState {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            TcpState::Close => "UNCONN",
+            TcpState::Listen => "LISTEN",
+            TcpState::SynSent => "SYN-SENT",
+            TcpState::Established => "ESTAB",
+            TcpState::FinWait => "FIN-WAIT",
+            TcpState::CloseWait => "CLOSE-WAIT",
+            TcpState::Closing => "CLOSING",
+        }
+    }
+}
+
+/// The urgent byte (`tp->urg_seq`, `tp->urg_data`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Urgent {
+    /// Its position in the stream of received bytes.
+    pub at: u64,
+    pub data: UrgentData,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UrgentData {
+    /// TCP_URG_NOTYET: announced, not here.
+    NotYet,
+    /// TCP_URG_VALID.
+    Valid(u8),
+    /// TCP_URG_READ.
+    Read,
+}
+
+/// What only a stream socket has.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub phase: Phase,
+    pub state: TcpState,
+    pub flow: Option<FlowId>,
+    /// SOCK_DONE: the peer's FIN was seen.
+    pub done: bool,
+    /// Received bytes that nobody has read.
+    pub queue: VecDeque<Bytes>,
+    /// Bytes that ever arrived (`rcv_nxt`).
+    pub arrived: u64,
+    /// Bytes that were ever taken (`copied_seq`).
+    pub copied: u64,
+    pub urgent: Option<Urgent>,
+    /// Bytes that may be sent down.
+    pub credit: usize,
+    /// The most credit there ever was: the size of the send buffer.
+    pub capacity: usize,
+    /// Established connections that wait for accept.
+    pub accept_queue: VecDeque<SocketId>,
+    /// `sk_max_ack_backlog`.
+    pub backlog: u32,
+    /// The listener in whose accept queue this socket waits.
+    pub parent: Option<SocketId>,
+    /// What the transport acts on.
+    pub transport: Box<StreamOptions>,
+    /// An error that did not end the connection (`sk_err_soft`).
+    pub soft_error: Option<Errno>,
+}
+
+impl Stream {
+    pub(crate) fn new() -> Stream {
+        Stream {
+            phase: Phase::Unconnected,
+            state: TcpState::Close,
+            flow: None,
+            done: false,
+            queue: VecDeque::new(),
+            arrived: 0,
+            copied: 0,
+            urgent: None,
+            credit: 0,
+            capacity: 0,
+            accept_queue: VecDeque::new(),
+            backlog: 0,
+            parent: None,
+            transport: Box::default(),
+            soft_error: None,
+        }
+    }
+    /// Bytes between what arrived and what was taken.
+    pub(crate) fn unread(&self) -> usize {
+        usize::try_from(self.arrived - self.copied).unwrap_or(usize::MAX)
+    }
+}
+
+/// A datagram that waits to be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub data: Tail,
+    pub bytes: usize,
+    /// What it counts against the receive buffer.
+    pub truesize: usize,
+    pub from: SocketAddr,
+    pub to: IpAddr,
+    pub to_port: u16,
+    pub interface: u32,
+    pub ttl: u8,
+    pub tos: u8,
+    pub received: Instant,
+}
+
+/// An entry of the error queue (IP_RECVERR).
+#[derive(Debug, Clone)]
+pub(crate) struct QueuedError {
+    pub errno: Errno,
+    pub kind: IcmpErrorKind,
+    /// Who reported it.
+    pub offender: IpAddr,
+    /// Where the offending packet was going.
+    pub to: SocketAddr,
+    /// Its payload, as far as quoted.
+    pub data: Bytes,
+}
+
+/// A datagram in the making (MSG_MORE, UDP_CORK).
+#[derive(Debug)]
+pub(crate) struct Corked {
+    pub to: SocketAddr,
+    pub source: Option<IpAddr>,
+    pub data: Vec<u8>,
+}
+
+/// What only a datagram socket has.
+#[derive(Debug, Default)]
+pub(crate) struct Datagram {
+    pub queue: VecDeque<Waiting>,
+    /// `sk_rmem_alloc`.
+    pub queued_truesize: usize,
+    /// `sk_wmem_alloc`: sent and not yet gone.
+    pub sending: usize,
+    pub errors: VecDeque<QueuedError>,
+    pub corked: Option<Corked>,
+    /// Datagrams lost to a full receive buffer (SO_RXQ_OVFL).
+    pub dropped: u32,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Stream(Stream),
+    Datagram(Datagram),
+}
+
+/// One socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub cookie: u64,
+    pub domain: i32,
+    pub kind: i32,
+    pub protocol: i32,
+    pub options: Options,
+    /// `sk_err`.
+    pub error: Option<Errno>,
+    pub shutdown: Shutdown,
+    /// `inet_rcv_saddr` and `inet_sport`.
+    pub local: SocketAddr,
+    /// `inet_daddr` and `inet_dport`; port 0 counts as none.
+    pub remote: Option<SocketAddr>,
+    /// `inet_num`: the port that is really held.
+    pub number: u16,
+    pub hold: Option<HoldId>,
+    /// SOCK_BINDADDR_LOCK.
+    pub address_locked: bool,
+    /// SOCK_BINDPORT_LOCK.
+    pub port_locked: bool,
+    /// In `Sockets::changed` already.
+    pub changed: bool,
+    pub body: Body,
+}
+
+/// 0.0.0.0:0.
+pub(crate) const UNSPECIFIED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+impl Socket {
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        match &self.body {
+            Body::Stream(stream) => Some(stream),
+            Body::Datagram(_) => None,
+        }
+    }
+    pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
+        match &mut self.body {
+            Body::Stream(stream) => Some(stream),
+            Body::Datagram(_) => None,
+        }
+    }
+    pub(crate) fn datagram(&self) -> Option<&Datagram> {
+        match &self.body {
+            Body::Datagram(datagram) => Some(datagram),
+            Body::Stream(_) => None,
+        }
+    }
+    pub(crate) fn datagram_mut(&mut self) -> Option<&mut Datagram> {
+        match &mut self.body {
+            Body::Datagram(datagram) => Some(datagram),
+            Body::Stream(_) => None,
+        }
+    }
+    /// `sock_error`: the pending error, taken.
+    pub(crate) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+    /// Is it a listening socket?
+    pub(crate) fn is_listening(&self) -> bool {
+        self.stream().is_some_and(|stream| stream.state == TcpState::Listen)
+    }
+}
+
+/// All sockets, by slot.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    slots: Vec<(u32, Option<Box<Socket>>)>,
+    free: Vec<u32>,
+    live: usize,
+}
+
+impl Store {
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+    pub(crate) fn insert(&mut self, socket: Socket) -> SocketId {
+        self.live += 1;
+        if let Some(slot) = self.free.pop()
+            && let Some((generation, place)) = self.slots.get_mut(slot as usize)
+        {
+            *place = Some(Box::new(socket));
+            return SocketId { slot, generation: *generation };
+        }
+        self.slots.push((0, Some(Box::new(socket))));
+        SocketId { slot: (self.slots.len() - 1) as u32, generation: 0 }
+    }
+    pub(crate) fn remove(&mut self, id: SocketId) -> Option<Box<Socket>> {
+        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
+        if *generation != id.generation {
+            return None;
+        }
+        let socket = place.take()?;
+        *generation = generation.wrapping_add(1);
+        self.free.push(id.slot);
+        self.live -= 1;
+        Some(socket)
+    }
+    pub(crate) fn get(&self, id: SocketId) -> Option<&Socket> {
+        let (generation, place) = self.slots.get(id.slot as usize)?;
+        if *generation == id.generation { place.as_deref() } else { None }
+    }
+    pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
+        if *generation == id.generation { place.as_deref_mut() } else { None }
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
+        self.slots.iter().enumerate().filter_map(|(slot, (generation, place))| {
+            place.as_deref().map(|socket| (SocketId { slot: slot as u32, generation: *generation }, socket))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_id_never_names_a_new_socket() {
+        let make = || Socket {
+            cookie: 1,
+            domain: 2,
+            kind: 1,
+            protocol: 6,
+            options: Options::default(),
+            error: None,
+            shutdown: Shutdown::default(),
+            local: UNSPECIFIED,
+            remote: None,
+            number: 0,
+            hold: None,
+            address_locked: false,
+            port_locked: false,
+            changed: false,
+            body: Body::Stream(Stream::new()),
+        };
+        let mut store = Store::default();
+        let first = store.insert(make());
+        assert!(store.remove(first).is_some());
+        let second = store.insert(make());
+        assert_eq!(first.slot, second.slot);
+        assert!(store.get(first).is_none() && store.get(second).is_some() && store.remove(first).is_none());
+        assert_eq!(store.len(), 1);
+    }
+}

@@ -1,0 +1,286 @@
+//! Receiving on stream sockets: `tcp_recvmsg_locked`, with the urgent byte (RFC 6093 as Linux reads it) and MSG_PEEK, MSG_TRUNC, MSG_WAITALL.
+
+use crate::abi::*;
+use crate::errno::Errno;
+use crate::face::{Received, Sockets, TCP};
+use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
+use bytes::Bytes;
+use weft_core::{Context, StreamMessage, Tail};
+
+impl Sockets {
+    pub(crate) fn receive_stream(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
+        if flags & MSG_ERRQUEUE != 0 {
+            // Stream sockets queue no errors here (no transmit timestamps, no zero-copy).
+            return Err(Errno::EAGAIN);
+        }
+        let socket = self.get_mut(s)?;
+        let state = socket.stream().ok_or(Errno::ENOTCONN)?.state;
+        if state == TcpState::Listen {
+            return Err(Errno::ENOTCONN);
+        }
+        if flags & MSG_OOB != 0 {
+            return receive_urgent(socket, length, flags);
+        }
+        let low_water = usize::try_from(socket.options.receive_low_water).unwrap_or(1).max(1);
+        // A caller that waits for all gets at least what the buffer can hold at once; it calls again for the rest.
+        let bound = (socket.options.receive_buffer as usize / 2).max(1);
+        let target = if flags & MSG_WAITALL != 0 { length.min(bound) } else { length.min(low_water) };
+        let before = socket.stream().map_or(0, |stream| stream.copied);
+        let waits = flags & MSG_DONTWAIT == 0;
+        let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
+        let ends = stream.done || socket.error.is_some() || socket.shutdown.receive || stream.state == TcpState::Close;
+        if waits && !ends && length > 0 && readable_run(socket, stream) < target {
+            return Err(Errno::EAGAIN);
+        }
+        let taken = take(socket, length, flags);
+        let counted = taken.counted;
+        let flow = socket.stream().and_then(|stream| stream.flow);
+        let after = socket.stream().map_or(0, |stream| stream.copied);
+        if counted == 0 && length > 0 {
+            self.credit_back(flow, after - before, cx);
+            return self.nothing_to_read(s);
+        }
+        self.credit_back(flow, after - before, cx);
+        let control = self.inquiry_message(s);
+        Ok(Received { data: taken.data, from: Vec::new(), flags: 0, control, datagram_bytes: counted })
+    }
+
+    /// Tells the transport how many bytes have left the receive buffer.
+    fn credit_back(&mut self, flow: Option<weft_core::FlowId>, bytes: u64, cx: &mut Context<'_>) {
+        if let Some(flow) = flow
+            && bytes > 0
+        {
+            cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
+        }
+    }
+
+    /// What a read gives when no byte is there, in tcp_recvmsg_locked's order.
+    fn nothing_to_read(&mut self, s: SocketId) -> Result<Received, Errno> {
+        let socket = self.get_mut(s)?;
+        let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
+        // "if (sock_flag(sk, SOCK_DONE)) break; if (sk->sk_err) { copied = sock_error(sk); break; } if (sk->sk_shutdown & RCV_SHUTDOWN) break;
+        //  if (sk->sk_state == TCP_CLOSE) { copied = -ENOTCONN; break; } if (!timeo) { copied = -EAGAIN; break; }"
+        let (done, state) = (stream.done, stream.state);
+        if done {
+            return Ok(Received::default());
+        }
+        if let Some(error) = socket.take_error() {
+            return Err(error);
+        }
+        if socket.shutdown.receive {
+            return Ok(Received::default());
+        }
+        Err(if state == TcpState::Close { Errno::ENOTCONN } else { Errno::EAGAIN })
+    }
+
+    /// SIOCINQ: what FIONREAD says.
+    pub(crate) fn inquire(&self, s: SocketId) -> usize {
+        let Some(socket) = self.store.get(s) else { return 0 };
+        let Some(stream) = socket.stream() else { return 0 };
+        if stream.state == TcpState::SynSent {
+            return 0;
+        }
+        match stream.urgent {
+            Some(urgent) if !socket.options.urgent_inline && urgent.at >= stream.copied && urgent.at < stream.arrived => {
+                (urgent.at - stream.copied) as usize
+            }
+            _ => stream.unread(),
+        }
+    }
+
+    /// TCP_INQ: a control message with the bytes that are left to read.
+    fn inquiry_message(&self, s: SocketId) -> Vec<u8> {
+        match self.store.get(s) {
+            Some(socket) if socket.options.tcp_inq => crate::cmsg::message(SOL_TCP, TCP_INQ, &(self.inquire(s) as i32).to_ne_bytes()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Bytes came in from the transport.
+    pub(crate) fn stream_data(&mut self, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let discard = socket.shutdown.receive;
+        let Some(stream) = socket.stream_mut() else { return };
+        let flow = stream.flow;
+        if urgent && !bytes.is_empty() {
+            announce(stream, stream.arrived + bytes.len() as u64 - 1);
+        }
+        stream.arrived += bytes.len() as u64;
+        let length = bytes.len() as u64;
+        if discard && stream.done {
+            stream.copied += length;
+            return self.credit_back(flow, length, cx);
+        }
+        stream.queue.push_back(bytes);
+        settle_urgent(stream);
+        self.touch(s);
+    }
+
+    /// `tcp_check_urg`: the peer announced an urgent byte.
+    pub(crate) fn stream_urgent(&mut self, s: SocketId, ahead: u32) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let inline = socket.options.urgent_inline;
+        let Some(stream) = socket.stream_mut() else { return };
+        let at = stream.arrived + u64::from(ahead);
+        // "if (tp->urg_seq == tp->copied_seq && tp->urg_data && !sock_flag(sk, SOCK_URGINLINE) && tp->copied_seq != tp->rcv_nxt) …
+        //  tp->copied_seq++": an older urgent byte that nobody has passed yet is lost from the stream.
+        let passed = stream.urgent.is_some_and(|old| old.at == stream.copied) && !inline && stream.copied != stream.arrived;
+        if passed {
+            drop_front(stream, 1);
+        }
+        announce(stream, at);
+        self.touch(s);
+    }
+}
+
+fn announce(stream: &mut Stream, at: u64) {
+    // "Ignore urgent data that we've already seen and read", and the same pointer again.
+    if at < stream.copied || stream.urgent.is_some_and(|old| old.at >= at && old.data != UrgentData::NotYet) {
+        return;
+    }
+    stream.urgent = Some(Urgent { at, data: UrgentData::NotYet });
+    settle_urgent(stream);
+}
+
+/// Finds the urgent byte once it has arrived.
+fn settle_urgent(stream: &mut Stream) {
+    let Some(Urgent { at, data: UrgentData::NotYet }) = stream.urgent else { return };
+    if at < stream.copied || at >= stream.arrived {
+        return;
+    }
+    let mut skip = (at - stream.copied) as usize;
+    for piece in &stream.queue {
+        if let Some(byte) = piece.get(skip) {
+            stream.urgent = Some(Urgent { at, data: UrgentData::Valid(*byte) });
+            return;
+        }
+        skip -= piece.len();
+    }
+}
+
+/// `tcp_recv_urg`.
+fn receive_urgent(socket: &mut Socket, length: usize, flags: i32) -> Result<Received, Errno> {
+    let (inline, receive_over) = (socket.options.urgent_inline, socket.shutdown.receive);
+    let Some(stream) = socket.stream_mut() else { return Err(Errno::EINVAL) };
+    let Some(urgent) = stream.urgent.filter(|urgent| !inline && urgent.data != UrgentData::Read) else { return Err(Errno::EINVAL) };
+    if stream.state == TcpState::Close && !stream.done {
+        return Err(Errno::ENOTCONN);
+    }
+    if let UrgentData::Valid(byte) = urgent.data {
+        if flags & MSG_PEEK == 0 {
+            stream.urgent = Some(Urgent { data: UrgentData::Read, ..urgent });
+        }
+        if length == 0 {
+            return Ok(Received { flags: MSG_OOB | MSG_TRUNC, ..Received::default() });
+        }
+        let data = if flags & MSG_TRUNC != 0 { Tail::new() } else { Tail::from_iter([Bytes::copy_from_slice(&[byte])]) };
+        return Ok(Received { data, flags: MSG_OOB, datagram_bytes: 1, ..Received::default() });
+    }
+    // "Fixed the recv(..., MSG_OOB) behaviour. BSD docs and the available implementations agree in this case: this call should never block"
+    if stream.state == TcpState::Close || receive_over { Ok(Received::default()) } else { Err(Errno::EAGAIN) }
+}
+
+/// Bytes that one read could take now: up to the urgent mark, and without the urgent byte itself.
+fn readable_run(socket: &Socket, stream: &Stream) -> usize {
+    let unread = stream.unread();
+    match stream.urgent {
+        Some(urgent) if urgent.at >= stream.copied && urgent.at < stream.arrived => {
+            let before = (urgent.at - stream.copied) as usize;
+            match before {
+                0 if socket.options.urgent_inline => unread,
+                0 => unread - 1,
+                _ => usize::MAX,
+            }
+        }
+        _ => unread,
+    }
+}
+
+struct Taken {
+    data: Tail,
+    counted: usize,
+}
+
+/// Takes (or with MSG_PEEK looks at) up to `length` bytes, stopping at the urgent mark, skipping the urgent byte unless it is inline.
+fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
+    let inline = socket.options.urgent_inline;
+    let peek = flags & MSG_PEEK != 0;
+    let mut offset = match (peek, socket.options.peek_offset) {
+        (true, from @ 0..) => from as usize,
+        _ => 0,
+    };
+    let mut taken = Taken { data: Tail::new(), counted: 0 };
+    let Some(stream) = socket.stream_mut() else { return taken };
+    let unread = stream.unread();
+    while taken.counted < length && offset < unread {
+        let mut run = (length - taken.counted).min(unread - offset);
+        if let Some(urgent) = stream.urgent
+            && urgent.at >= stream.copied + offset as u64
+        {
+            let before = urgent.at - (stream.copied + offset as u64);
+            // "Are we at urgent data? Stop if we have read anything or have SIGURG pending."
+            if before == 0 && taken.counted > 0 {
+                break;
+            }
+            if before == 0 && !inline {
+                offset += 1;
+                continue;
+            }
+            if before > 0 {
+                run = run.min(usize::try_from(before).unwrap_or(usize::MAX));
+            }
+        }
+        copy(stream, offset, run, &mut taken.data);
+        taken.counted += run;
+        offset += run;
+    }
+    if !peek {
+        drop_front(stream, offset);
+    } else if socket.options.peek_offset >= 0 {
+        socket.options.peek_offset = i32::try_from(offset).unwrap_or(i32::MAX);
+    }
+    if !peek && socket.options.peek_offset > 0 {
+        // sk_peek_offset_bwd
+        socket.options.peek_offset = socket.options.peek_offset.saturating_sub(i32::try_from(offset).unwrap_or(i32::MAX)).max(0);
+    }
+    if flags & MSG_TRUNC != 0 {
+        // tcp(7): with MSG_TRUNC the bytes are counted and thrown away.
+        taken.data.clear();
+    }
+    taken
+}
+
+fn copy(stream: &Stream, offset: usize, length: usize, out: &mut Tail) {
+    let (mut skip, mut left) = (offset, length);
+    for piece in &stream.queue {
+        if left == 0 {
+            return;
+        }
+        if skip >= piece.len() {
+            skip -= piece.len();
+            continue;
+        }
+        let part = piece.slice(skip..piece.len().min(skip + left));
+        skip = 0;
+        left -= part.len();
+        out.push(part);
+    }
+}
+
+fn drop_front(stream: &mut Stream, bytes: usize) {
+    stream.copied += bytes as u64;
+    let mut left = bytes;
+    while left > 0 {
+        let Some(front) = stream.queue.front_mut() else { break };
+        if front.len() > left {
+            let _ = front.split_to(left);
+            break;
+        }
+        left -= front.len();
+        stream.queue.pop_front();
+    }
+    // "if (unlikely(tp->urg_data) && after(tp->copied_seq, tp->urg_seq)) WRITE_ONCE(tp->urg_data, 0);"
+    if stream.urgent.is_some_and(|urgent| stream.copied > urgent.at) {
+        stream.urgent = None;
+    }
+}
