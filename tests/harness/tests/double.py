@@ -79,6 +79,9 @@ def serve(connection: socket.socket, inside: int) -> None:
     """Runs one command on descriptors and in the folder of whoever asks; ends it when that one goes."""
     request, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     order = json.loads(request)
+    if order["argv"] == ["down"]:
+        connection.sendall(b"0")
+        stop()
     stdin, stdout, stderr = descriptors
     program = subprocess.Popen([*enter(inside), *order["argv"]], stdin=stdin, stdout=stdout, stderr=stderr,
                                cwd=order["cwd"], env=order["environment"], start_new_session=True)
@@ -153,6 +156,8 @@ def main(verb: str, *words: str) -> None:
         return up(control, mss)
     if verb == "run":
         sys.exit(ask(control, list(words[words.index("--") + 1:])))
+    elif verb == "down":
+        sys.exit(ask(control, ["down"]))
     elif verb in ("bind", "unbind"):
         state = "up" if verb == "bind" else "down"
         sys.exit(ask(control, ["sh", "-c", f"ip link set eth0 {state}; ip link set lo {state}"]))
