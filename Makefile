@@ -70,4 +70,4 @@ bench: ## throughput over TAP and in memory, and the cost of the graph
 
 docs: ## the API documentation of the workspace; a broken reference is an error
 	@tools/setup build
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

@@ -36,6 +36,8 @@ def show(who: str) -> None:
         acts.cut_and_mend(stand)
         acts.heading("The kernel around curl saw nothing of it")
         acts.silent_kernel(stand)
+        acts.shell("weft down")
+        stand.stack.down()
     acts.heading("And a parameter of weft's tcp is what the other side sees")
     with Environment("demo-mss") as env:
         acts.small_segments(env, stack_class)

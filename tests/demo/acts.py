@@ -6,7 +6,6 @@ import hashlib
 import os
 import random
 import re
-import signal
 import sys
 import time
 from pathlib import Path
@@ -154,17 +153,15 @@ def small_segments(env: Environment, stack_class: type[Stack]) -> None:
     """A parameter of weft's tcp shows in what the kernel's side captures."""
     shell(f"weft up --set tcp.mss={MSS}")
     stand = Stand(env, stack_class, {"tcp.mss": str(MSS)})
-    shell("tcpdump -i any 'tcp[tcpflags] & tcp-syn != 0'          (on the web server's side)")
-    capture = env.start("tcpdump", [paths.tool("tcpdump"), "-Z", "root", "-i", "any", "-nn", "-t", "-l",
-                                    f"tcp port {PORT} and tcp[tcpflags] & tcp-syn != 0"], stand.stack.host_words)
-    capture.wait_for(lambda: "listening on" in capture.stderr, "listening")
+    shell("tests/demo/capture.py any &          (prints the SYNs that the web server's kernel sees)")
+    capture = env.start("capture", [paths.PYTHON, str(Path(__file__).with_name("capture.py")), "any"],
+                        stand.stack.host_words)
+    capture.wait_for_line("capturing")
+    shell(f"weft run -- curl --range 0-{MB - 1} -o fetched {URL}")
     env.run("curl", [*stand.curl, "-o", "fetched", "--range", f"0-{MB - 1}", URL], stand.stack.program_words, 60)
-    pattern = re.compile(rf"IP {re.escape(STACK)}\.\d+ > {re.escape(HOST)}\.{PORT}: Flags \[S\].*")
-    capture.wait_for(lambda: pattern.search(capture.stdout) is not None, "seeing the SYN")
-    capture.kill_group(signal.SIGINT)
-    line = pattern.search(capture.stdout)[0]
-    say(re.sub(r"seq \d+, win \d+, ", "", line)[:96])
-    if (found := re.search(r"mss (\d+)", line)) is None or int(found[1]) != MSS:
+    line = capture.wait_for_line(f"{STACK}:")
+    say(line)
+    if not re.search(rf"^{re.escape(STACK)}:\d+ > {re.escape(HOST)}:{PORT}  SYN  .*\bmss {MSS}\b", line):
         raise Failure(f"the SYN does not carry MSS {MSS}: {line}")
     if stand.fetched.stat().st_size != MB:
         raise Failure(f"curl fetched {stand.fetched.stat().st_size} bytes, wanted {MB}")

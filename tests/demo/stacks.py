@@ -51,11 +51,14 @@ class WeftStack:
     def tcp_counters(self) -> list[str]:
         """The lines of `weft show counters` that are TCP's and not zero."""
         lines = self._daemon.command("show", "counters").splitlines()
-        return [line.rstrip() for line in lines if "tcp" in line.split()[:1] and not line.rstrip().endswith(" 0")]
+        return [line.rstrip() for line in lines if line.lstrip().startswith("tcp") and not line.rstrip().endswith(" 0")]
 
     def kernel_counters(self) -> dict[str, int]:
         """What the kernel of the program's namespace counted."""
         return snmp(self._holder.pid)
+
+    def down(self) -> None:
+        self._daemon.down()
 
 
 class NativeStack:
@@ -87,6 +90,9 @@ class NativeStack:
 
     def kernel_counters(self) -> dict[str, int]:
         return snmp(self._holder.pid)
+
+    def down(self) -> None:
+        """The kernel goes with its namespace."""
 
 
 Stack = WeftStack | NativeStack

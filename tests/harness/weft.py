@@ -3,7 +3,10 @@
     weft up [--set block.parameter=value]… --control PATH      in the namespace of the host side
     weft run --control PATH -- PROGRAM…                        in any other namespace
     weft show TABLE [--json] | get | set | bind | unbind --control PATH
+    weft down --control PATH
     weft bridge --rate RATE [--loss P] [--delay T] [--seed N] packet:IF packet:IF
+
+`weft up` and `weft bridge` print a line with "ready" on standard output when they are.
 """
 
 from __future__ import annotations
@@ -91,6 +94,12 @@ class Daemon:
     def bind(self, edges: tuple[tuple[str, str], ...]) -> None:
         for upper, lower in edges:
             self.command("bind", upper, lower)
+
+    def down(self) -> None:
+        """`weft down`: the daemon ends by itself, with status 0."""
+        self.command("down")
+        if status := self.process.wait(10):
+            raise Failure(f"the daemon ended with status {status} after weft down")
 
     def listening(self, port: int, protocol: str) -> bool:
         """Whether the stack has a listening (TCP) or bound (UDP) socket on `port`."""

@@ -81,6 +81,10 @@ fn read(backend: &mut dyn Backend, what: &str, segment_bytes: Option<u16>, datag
             received.clear();
         }
         stop.store(true, Ordering::Relaxed);
+        // What is left must not be counted for the next.
+        while backend.receive(Instant::ZERO, &mut received, BATCH_FRAMES)? > 0 {
+            received.clear();
+        }
         if frames == 0 {
             return Err("the kernel sent too little to measure".into());
         }

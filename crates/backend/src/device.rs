@@ -1,7 +1,7 @@
 //! What TAP devices and packet sockets have in common: a descriptor that is read and written a frame at a time, each behind a virtio header.
 
 use crate::scatter::{Blocks, Source};
-use crate::{Features, vnet};
+use crate::{Features, sys, vnet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,6 +19,8 @@ pub(crate) struct Device {
     pub(crate) features: Features,
     pub(crate) blocks: Blocks,
     pub(crate) drops: Drops,
+    /// The interface of a packet socket has gone down; perhaps it was deleted.
+    pub(crate) down: bool,
 }
 
 /// Frames lost on the way out, by cause.
@@ -60,23 +62,29 @@ impl Drops {
 
 impl Device {
     pub(crate) fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
-        for count in 0..limit {
+        let mut count = 0;
+        while count < limit {
             match self.blocks.read(self.fd.as_fd(), self.source) {
                 Ok(mut frame) => {
                     let meta = frame.meta_mut();
                     meta.interface = self.interface;
                     meta.received = now;
                     frames.push(frame);
+                    count += 1;
                 }
-                // A packet socket says ENETDOWN once when its interface goes down, and goes on when it comes up.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENETDOWN) => {
+                // A packet socket says so once when its interface goes down, before what it still holds; it goes on when the interface is up.
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => self.down = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.down && count == 0 && sys::packet_interface_is_gone(self.fd.as_fd())? {
+                        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+                    }
                     return Ok(count);
                 }
                 Err(_) if count > 0 => return Ok(count),
                 Err(error) => return Err(error),
             }
         }
-        Ok(limit)
+        Ok(count)
     }
 
     pub(crate) fn transmit(&mut self, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {

@@ -181,6 +181,8 @@ impl Default for OpenOptions {
     }
 }
 
+type Open = fn(&str, &OpenOptions) -> Result<Box<dyn Backend>, OpenError>;
+
 /// A kind of backend.
 pub struct Scheme {
     /// What stands before the colon.
@@ -189,7 +191,7 @@ pub struct Scheme {
     pub usage: &'static str,
     /// What it is, in a line.
     pub help: &'static str,
-    open: fn(&str, &OpenOptions) -> Result<Box<dyn Backend>, OpenError>,
+    open: Open,
 }
 
 /// Every kind of backend.

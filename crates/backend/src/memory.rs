@@ -50,7 +50,7 @@ pub struct Memory {
 
 /// Both ends of a link, without descriptors to wait on (a world that drives both knows when). No system call is made.
 ///
-/// Uses `interface` (the second end's is the same: open them with [`Memory::set_interface`]), `mtu`, `offload` and `queue_frames_max`.
+/// Uses `interface` and `mac` (for both ends: see [`Memory::set_interface`] and [`Memory::set_mac`]), `mtu`, `offload` and `queue_frames_max`.
 pub fn pair(options: &OpenOptions) -> (Memory, Memory) {
     let (there, back) = (Lane::new(None), Lane::new(None));
     (Memory::new("memory-a", 0, options, &back, &there), Memory::new("memory-b", 1, options, &there, &back))

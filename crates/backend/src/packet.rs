@@ -5,7 +5,7 @@
 //! or two stacks answer.
 //!
 //! A tag that the kernel has taken out of a frame (VLAN acceleration) is put back, so that frames are as they were on the wire.
-//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is [`crate::scatter`], beside the two ways of reading.
+//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is `scatter`, beside the two ways of reading.
 
 use crate::device::{Device, Drops};
 use crate::scatter::{Blocks, Source};
@@ -57,10 +57,9 @@ impl Packet {
         }
         Ok(Packet::from_socket(fd, name, options.interface, features))
     }
-}
 
-impl Packet {
-    /// Gives up the socket, for another process that makes it a backend again by [`Packet::from_socket`]: a packet socket works wherever it is held.
+    /// Gives up the socket, for another process that makes it a backend again by [`Packet::from_socket`]: a packet socket works wherever it
+    /// is held.
     pub fn into_socket(self) -> OwnedFd {
         self.device.fd
     }
@@ -68,7 +67,7 @@ impl Packet {
     /// A backend over a socket that [`Packet::open`] made, in this process or in another, on the interface `name` with these features.
     pub fn from_socket(fd: OwnedFd, name: &str, interface: InterfaceIndex, features: Features) -> Packet {
         let (blocks, drops) = (Blocks::new(), Drops::default());
-        let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops };
+        let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops, down: false };
         Packet { device, receive_drops: 0 }
     }
 }

@@ -162,3 +162,15 @@ pub(crate) fn packet_socket(prepare: impl FnOnce(BorrowedFd<'_>) -> io::Result<(
     }
     Ok(fd)
 }
+
+/// Whether a packet socket's interface has been deleted: the kernel then binds it to interface -1 (packet_notifier in net/packet/af_packet.c).
+pub(crate) fn packet_interface_is_gone(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: sockaddr_ll is plain data.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes to `address`, which has them.
+    if unsafe { libc::getsockname(fd.as_raw_fd(), std::ptr::from_mut(&mut address).cast(), &mut bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(address.sll_ifindex == -1)
+}

@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_core::{Completion, Frame, Instant};
 use weft_wire::ethernet::Mac;
 
-/// Frames that wait for us in the kernel. TUN's own 500 are soon full: its sender is not slowed down by a full queue (the kernel gives
-/// up a frame's socket when it queues it for the reader), only by losses.
+/// Frames that wait for us in the kernel. Its own 1000 are soon full when frames are small: a sender is not slowed down by a full queue (the
+/// kernel gives up a frame's socket when it queues it for the reader), only by losses.
 const TRANSMIT_QUEUE_FRAMES: i32 = 4000;
 /// The largest frame that is written whole: IP's 65535 bytes, and an Ethernet header with a tag.
 const GSO_BYTES_MAX: usize = 65535 + 18;
@@ -62,7 +62,7 @@ impl Tap {
             mac: options.mac.unwrap_or(neighbour_mac(facts.mac)),
         };
         let (interface, blocks, drops) = (options.interface, Blocks::new(), Drops::default());
-        Ok(Tap { device: Device { fd, source: Source::Tap, name, interface, features, blocks, drops } })
+        Ok(Tap { device: Device { fd, source: Source::Tap, name, interface, features, blocks, drops, down: false } })
     }
 }
 

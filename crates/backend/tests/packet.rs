@@ -84,7 +84,17 @@ fn both_ends() -> (Box<dyn Backend>, Box<dyn Backend>) {
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
             host_side::configure(name, &[], None).unwrap();
         }
-        (open("packet:one", &OpenOptions::default()).unwrap(), open("packet:other", &OpenOptions::default()).unwrap())
+        let (mut one, mut other) =
+            (open("packet:one", &OpenOptions::default()).unwrap(), open("packet:other", &OpenOptions::default()).unwrap());
+        // The kernel starts the first end's queue some time after its carrier is there, and drops until then.
+        let probe = Frame::ingress(&[[2; 12].as_slice(), &[0x88, 0xb5], &[0; 46]].concat());
+        let mut frames = Vec::new();
+        while other.receive(NOW, &mut frames, 1).unwrap() == 0 {
+            one.transmit(NOW, &mut VecDeque::from([probe.clone()]), &mut Vec::new()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        while other.receive(NOW, &mut frames, 64).unwrap() > 0 {}
+        (one, other)
     })
     .join()
     .unwrap()
@@ -176,6 +186,7 @@ fn an_interface_that_goes_down_is_not_an_error_and_one_that_is_deleted_is() {
         assert_eq!(send(&mut backend).unwrap(), 1);
         assert!(backend.drops().contains(&("the kernel's side is down", 1)));
         host_side::delete("one").unwrap();
+        assert_eq!(backend.receive(NOW, &mut frames, 1).unwrap_err().raw_os_error(), Some(nix::libc::ENODEV));
         send(&mut backend).unwrap_err();
     })
     .join()

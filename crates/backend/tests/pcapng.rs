@@ -48,8 +48,11 @@ fn tcp(sequence: u32, payload: usize, segment_bytes: u16) -> Frame {
     frame
 }
 
-/// Interface, time since the epoch, flags and bytes of every packet.
-fn packets(file: &Temporary) -> (Vec<String>, Vec<(u32, Duration, u32, Vec<u8>)>) {
+/// Interface, time since the epoch, flags and bytes.
+type Packet = (u32, Duration, u32, Vec<u8>);
+
+/// The names of the interfaces, and every packet.
+fn packets(file: &Temporary) -> (Vec<String>, Vec<Packet>) {
     let mut reader = PcapNgReader::new(File::open(&file.0).unwrap()).unwrap();
     let (mut names, mut packets) = (Vec::new(), Vec::new());
     while let Some(block) = reader.next_block() {

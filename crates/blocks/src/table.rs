@@ -16,9 +16,9 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::tee::ROW,
         crate::tool::counter::ROW,
         crate::tool::logger::ROW,
-        //        crate::tool::loss::ROW,
-        //        crate::tool::delay::ROW,
-        //        crate::tool::rate::ROW,
+        crate::tool::loss::ROW,
+        crate::tool::delay::ROW,
+        crate::tool::rate::ROW,
     ]
 }
 

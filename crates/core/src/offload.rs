@@ -33,6 +33,8 @@ pub enum CutChecksums {
 const IPV6_HEADER_LEN: usize = 40;
 /// Headers are looked for within this many bytes: every IPv4 packet, and IPv6 with the extension headers that occur.
 const HEADERS_BYTES_MAX: usize = HEAD_BYTES;
+/// A head of this size holds all headers that occur (Ethernet with a tag, 60 bytes of IPv4 and 60 of TCP are 138).
+const HEADERS_BYTES_ENOUGH: usize = 192;
 /// IPv6 extension headers read before giving up.
 const EXTENSIONS_MAX: usize = 8;
 const IPV4_TOTAL_LEN_AT: usize = 2;
@@ -89,7 +91,7 @@ fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
 
 /// The first bytes of a frame, contiguous: its head, or a copy in `room` when the head is short.
 fn leading<'a>(frame: &'a Frame, room: &'a mut [u8; HEADERS_BYTES_MAX]) -> &'a [u8] {
-    if frame.tail().is_empty() || frame.head().len() >= HEADERS_BYTES_MAX / 2 {
+    if frame.tail().is_empty() || frame.head().len() >= HEADERS_BYTES_ENOUGH {
         return frame.head();
     }
     let mut filled = 0;

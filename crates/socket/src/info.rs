@@ -88,6 +88,6 @@ mod tests {
         assert_eq!((word(120), word(148), word(200)), (77, 55, 99));
         assert_eq!((word(228), word(240) & 0xffff), (66, 3));
         assert_eq!(to_bytes(&info, 104), bytes[..104]);
-        assert_eq!(to_bytes(&info, 0), []);
+        assert!(to_bytes(&info, 0).is_empty());
     }
 }

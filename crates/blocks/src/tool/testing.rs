@@ -75,3 +75,25 @@ impl Bench {
         self.engine.control(self.engine.now(), &Message { serial: 3, op }).result.unwrap();
     }
 }
+
+/// An IPv4 packet of `datagrams` UDP datagrams with `bytes` of payload each, uncut.
+pub(crate) fn large_udp(datagrams: usize, bytes: usize) -> Frame {
+    use weft_wire::{Protocol, checksum, ethernet::EtherType, ipv4, udp};
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let mut frame = Frame::egress();
+    frame.append(vec![7u8; datagrams * bytes].into());
+    let length = (udp::LEN + frame.len()) as u16;
+    let sum = checksum::pseudo_v4(src, dst, Protocol::UDP.0, u32::from(length)).fold();
+    udp::Header { src_port: 1, dst_port: 2, length, checksum: sum }.emit(frame.push(udp::LEN));
+    let total_len = ipv4::HEADER_LEN as u16 + length;
+    ipv4::Header { total_len, protocol: Protocol::UDP, src, dst, ..ipv4::Header::default() }.emit(frame.push(ipv4::HEADER_LEN));
+    let network_at = frame.position();
+    let meta = frame.meta_mut();
+    meta.network_at = network_at;
+    meta.transport_at = network_at + ipv4::HEADER_LEN as u16;
+    meta.ether_type = EtherType::IPV4;
+    meta.protocol = Protocol::UDP;
+    meta.checksum = Checksum::Partial { offset: udp::CHECKSUM_OFFSET as u16 };
+    meta.gso = Some(Gso { segment_bytes: bytes as u16, kind: GsoKind::Udp });
+    frame
+}

@@ -22,6 +22,26 @@ fn the_rate_is_twice_the_window_per_rtt_in_slow_start_and_six_fifths_after() {
     assert_eq!(default_rate_bytes_per_s(&window(1, 1), 0, Duration::MAX, RATE_UNLIMITED), 1, "never zero, which means unpaced");
 }
 
+/// `tcpi_pacing_rate` of Linux 6.18 for (cwnd, ssthresh) in segments of 1448 bytes and an SRTT in µs: the same but for the digits of the
+/// SRTT that are not shown.
+#[test]
+fn the_rate_is_the_kernels() {
+    for (cwnd, ssthresh, srtt_us, kernel) in [
+        (10, u32::MAX, 101_659, 284_873),
+        (20, u32::MAX, 101_809, 568_908),
+        (40, u32::MAX, 109_306, 1_059_775),
+        (227, 224, 103_550, 3_809_123),
+        (232, 224, 104_764, 3_847_917),
+        (237, 224, 106_029, 3_883_939),
+        (136, 135, 101_574, 2_326_502),
+    ] {
+        let w = Window { mss: 1_448, cwnd_bytes: cwnd * 1_448, ssthresh_bytes: u32::saturating_mul(ssthresh, 1_448) };
+        // The kernel divides by eight times the SRTT, of which only whole microseconds are shown.
+        let ours = default_rate_bytes_per_s(&w, 0, Duration::from_micros(srtt_us), RATE_UNLIMITED);
+        assert!(ours.abs_diff(kernel) * 50_000 < kernel, "{cwnd}: {ours}, Linux {kernel}");
+    }
+}
+
 #[test]
 fn frames_hold_a_millisecond_of_the_rate_in_whole_segments() {
     let far = Duration::from_millis(100);

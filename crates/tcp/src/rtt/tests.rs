@@ -77,6 +77,19 @@ fn an_early_sample_hardly_raises_the_timeout() {
     assert!(estimator.mean_deviation() > 24 * MS && estimator.mean_deviation() < 26 * MS, "{:?}", estimator.mean_deviation());
 }
 
+/// Linux 6.18 (HZ 250) after one sample of 101.659 ms, then on a steady path: `tcpi_rto` 308 and 304 ms, which is ours rounded up to its
+/// jiffies of 4 ms.
+#[test]
+fn the_timeout_is_the_kernels() {
+    let jiffies = |rto: Duration| rto.as_micros().div_ceil(4_000) * 4_000;
+    let mut estimator = RttEstimator::default();
+    estimator.on_sample(Instant::ZERO, Duration::from_micros(101_659), Seq(1), Seq(1), false);
+    assert_eq!((jiffies(estimator.rto()), estimator.mean_deviation()), (308_000, Duration::from_nanos(50_829_500)));
+    let mut estimator = RttEstimator::default();
+    feed(&mut estimator, &[103; 200]);
+    assert_eq!(jiffies(estimator.rto()), 304_000);
+}
+
 /// However steady the path, the timeout stays 200 ms above SRTT; with any samples it is never below.
 #[test]
 fn the_floor_is_on_the_deviation() {

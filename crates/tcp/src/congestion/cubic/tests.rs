@@ -110,6 +110,49 @@ fn the_window_follows_the_curve() {
     assert!(w.cwnd_bytes > 1_050 * MSS, "beyond the plateau after 15 s: {}", w.cwnd_bytes);
 }
 
+/// The window of Linux 6.18's cubic after one loss at 320 segments on a path of 100 ms (docs/linux-notes/congestion.md): seconds since the
+/// end of recovery, segments.
+const LINUX_TRACE: [(f64, f64); 20] = [
+    (0.73, 257.0),
+    (1.47, 280.0),
+    (2.21, 296.0),
+    (2.95, 307.0),
+    (3.74, 315.0),
+    (4.79, 320.0),
+    (7.51, 321.0),
+    (8.28, 324.0),
+    (9.06, 330.0),
+    (9.76, 338.0),
+    (10.49, 352.0),
+    (11.22, 371.0),
+    (11.95, 396.0),
+    (12.67, 429.0),
+    (13.40, 470.0),
+    (14.11, 518.0),
+    (14.85, 578.0),
+    (15.58, 651.0),
+    (16.31, 735.0),
+    (17.02, 827.0),
+];
+
+/// The same loss on the same path gives the kernel's window, within 1.5 %.
+#[test]
+fn the_window_is_the_kernels() {
+    let rtt = Duration::from_millis(104);
+    let (mut cubic, mut w) = begun("cubic", 1_448);
+    w.set_cwnd(320 * 1_448);
+    let start = Instant::from_millis(837);
+    loss(&mut *cubic, start, &mut w);
+    assert_eq!(w.ssthresh_bytes, 224 * 1_448);
+    let windows = rounds(&mut *cubic, start, rtt, 170, &mut w);
+    for (seconds, kernel) in LINUX_TRACE {
+        let round = seconds / rtt.as_secs_f64();
+        let (before, after) = (f64::from(windows[round as usize - 1]), f64::from(windows[round as usize]));
+        let ours = (before + (after - before) * round.fract()) / 1_448.0;
+        assert!((ours / kernel - 1.0).abs() < 0.015, "{seconds} s: {ours:.1} segments, Linux {kernel}");
+    }
+}
+
 /// On a short path Reno is faster: 9/17 of a segment per round trip up to the old window, a whole one beyond.
 #[test]
 fn the_reno_friendly_region_grows_with_alpha() {

@@ -1,0 +1,153 @@
+//! The host kernel as a [`Host`]: raw system calls, because the bodies pass lengths and bytes that no safe wrapper lets through.
+
+use super::language::{Done, Got, Host};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use weft_socket::{Errno, Poll};
+
+/// The kernel's sockets, non-blocking.
+#[derive(Default)]
+pub struct Kernel {
+    sockets: Vec<Option<OwnedFd>>,
+}
+
+fn done(result: libc::c_int) -> Done<libc::c_int> {
+    if result < 0 { Err(Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))) } else { Ok(result) }
+}
+
+/// Moves this thread into a network namespace of its own, with the loopback up. It ends with the thread and its sockets.
+pub fn enter_namespace() -> Result<(), String> {
+    // SAFETY: no pointers; affects this thread only.
+    done(unsafe { libc::unshare(libc::CLONE_NEWNET) })
+        .map_err(|errno| format!("unshare: {errno} (run the twins as root, or under `unshare -rn`)"))?;
+    let mut kernel = Kernel::default();
+    let s = kernel.socket(2, 2, 0).map_err(|errno| format!("socket: {errno}"))?;
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
+    done(unsafe { libc::ioctl(kernel.fd(s), libc::SIOCSIFFLAGS as _, &raw const request) }).map_err(|errno| format!("lo up: {errno}"))?;
+    Ok(())
+}
+
+impl Kernel {
+    fn fd(&self, s: usize) -> RawFd {
+        self.sockets.get(s).and_then(Option::as_ref).map_or(-1, AsRawFd::as_raw_fd)
+    }
+    fn add(&mut self, fd: RawFd) -> usize {
+        // SAFETY: the descriptor was just made and nobody else has it.
+        self.sockets.push(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
+        self.sockets.len() - 1
+    }
+}
+
+impl Host for Kernel {
+    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Done<usize> {
+        // SAFETY: no pointers.
+        let fd = done(unsafe { libc::socket(domain, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, protocol) })?;
+        Ok(self.add(fd))
+    }
+    fn bind(&mut self, s: usize, address: &[u8]) -> Done<()> {
+        // SAFETY: the kernel reads exactly `len` bytes of the slice.
+        done(unsafe { libc::bind(self.fd(s), address.as_ptr().cast(), address.len() as u32) }).map(drop)
+    }
+    fn connect(&mut self, s: usize, address: &[u8]) -> Done<()> {
+        // SAFETY: as for bind.
+        done(unsafe { libc::connect(self.fd(s), address.as_ptr().cast(), address.len() as u32) }).map(drop)
+    }
+    fn listen(&mut self, s: usize, backlog: i32) -> Done<()> {
+        // SAFETY: no pointers.
+        done(unsafe { libc::listen(self.fd(s), backlog) }).map(drop)
+    }
+    fn accept(&mut self, s: usize) -> Done<(usize, Vec<u8>)> {
+        let (mut from, mut length) = (vec![0u8; 128], 128u32);
+        // SAFETY: the kernel writes at most `length` bytes into the vector.
+        let fd = done(unsafe { libc::accept4(self.fd(s), from.as_mut_ptr().cast(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) })?;
+        from.truncate(length as usize);
+        Ok((self.add(fd), from))
+    }
+    fn shutdown(&mut self, s: usize, how: i32) -> Done<()> {
+        // SAFETY: no pointers.
+        done(unsafe { libc::shutdown(self.fd(s), how) }).map(drop)
+    }
+    fn local(&mut self, s: usize) -> Done<Vec<u8>> {
+        let (mut name, mut length) = (vec![0u8; 128], 128u32);
+        // SAFETY: as for accept.
+        done(unsafe { libc::getsockname(self.fd(s), name.as_mut_ptr().cast(), &raw mut length) })?;
+        name.truncate(length as usize);
+        Ok(name)
+    }
+    fn peer(&mut self, s: usize) -> Done<Vec<u8>> {
+        let (mut name, mut length) = (vec![0u8; 128], 128u32);
+        // SAFETY: as for accept.
+        done(unsafe { libc::getpeername(self.fd(s), name.as_mut_ptr().cast(), &raw mut length) })?;
+        name.truncate(length as usize);
+        Ok(name)
+    }
+    fn get(&mut self, s: usize, level: i32, name: i32, length: usize) -> Done<Vec<u8>> {
+        let (mut value, mut size) = (vec![0u8; length.max(1)], length as u32);
+        // SAFETY: the kernel writes at most `size` bytes, which the vector has.
+        done(unsafe { libc::getsockopt(self.fd(s), level, name, value.as_mut_ptr().cast(), &raw mut size) })?;
+        value.truncate(size as usize);
+        Ok(value)
+    }
+    fn set(&mut self, s: usize, level: i32, name: i32, value: &[u8]) -> Done<()> {
+        // SAFETY: the kernel reads exactly `len` bytes of the slice.
+        done(unsafe { libc::setsockopt(self.fd(s), level, name, value.as_ptr().cast(), value.len() as u32) }).map(drop)
+    }
+    fn send(&mut self, s: usize, data: &[u8], flags: i32, to: Option<&[u8]>, control: &[u8]) -> Done<usize> {
+        let mut part = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+        // SAFETY: all-zero bytes are a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        if let Some(to) = to {
+            (message.msg_name, message.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len() as u32);
+        }
+        if !control.is_empty() {
+            (message.msg_control, message.msg_controllen) = (control.as_ptr().cast_mut().cast(), control.len() as _);
+        }
+        // SAFETY: the header and all it points to live across the call; sendmsg only reads them.
+        let sent = unsafe { libc::sendmsg(self.fd(s), &raw const message, flags) };
+        usize::try_from(sent).map_err(|_| Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))
+    }
+    fn receive(&mut self, s: usize, length: usize, flags: i32) -> Done<Got> {
+        let (mut data, mut from, mut control) = (vec![0u8; length], vec![0u8; 128], vec![0u64; 64]);
+        let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: length };
+        // SAFETY: all-zero bytes are a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_name, message.msg_namelen) = (from.as_mut_ptr().cast(), 128);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 512);
+        // SAFETY: the header and the buffers live across the call and have the lengths given.
+        let got = unsafe { libc::recvmsg(self.fd(s), &raw mut message, flags) };
+        let count = usize::try_from(got).map_err(|_| Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))?;
+        // With MSG_TRUNC a stream counts bytes that it does not copy.
+        let stream = self.get(s, 1, 3, 4).is_ok_and(|kind| kind == 1i32.to_ne_bytes());
+        data.truncate(if stream && flags & libc::MSG_TRUNC != 0 { 0 } else { count.min(length) });
+        from.truncate(message.msg_namelen as usize);
+        let mut bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.truncate(message.msg_controllen as usize);
+        Ok(Got { count, data, from, flags: message.msg_flags, control: bytes })
+    }
+    fn ioctl(&mut self, s: usize, request: u64) -> Done<i32> {
+        let mut number: libc::c_int = 0;
+        // SAFETY: the requests of the bodies write one int.
+        done(unsafe { libc::ioctl(self.fd(s), request as _, &raw mut number) })?;
+        Ok(number)
+    }
+    fn poll(&mut self, s: usize) -> Poll {
+        let mut entry = libc::pollfd { fd: self.fd(s), events: 0x3fff, revents: 0 };
+        // SAFETY: one valid entry.
+        unsafe { libc::poll(&raw mut entry, 1, 0) };
+        Poll(u32::from(entry.revents as u16))
+    }
+    fn close(&mut self, s: usize) {
+        if let Some(slot) = self.sockets.get_mut(s) {
+            *slot = None;
+        }
+    }
+    fn settle(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

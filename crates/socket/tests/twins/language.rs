@@ -1,0 +1,376 @@
+//! The language of twin bodies: small steps, one a line, executed by a [`Host`]; the transcript is every line with what came of it.
+//!
+//! ```text
+//! L = socket stream
+//! bind L 127.0.0.1:0
+//! listen L 5
+//! C = socket stream
+//! connect C 127.0.0.1:@L        # @L: the port of L
+//! settle                        # let everything in flight arrive
+//! A = accept L
+//! send A "hello"
+//! recv C 100 peek
+//! ```
+//! Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
+//! `e1`, `e2` … in the order in which they appear, so that hosts that choose differently give the same text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weft_socket::{Errno, Poll, abi, address, options};
+
+pub type Done<T> = Result<T, Errno>;
+
+/// What a receive gave.
+#[derive(Debug, Default)]
+pub struct Got {
+    pub count: usize,
+    pub data: Vec<u8>,
+    pub from: Vec<u8>,
+    pub flags: i32,
+    pub control: Vec<u8>,
+}
+
+/// Something with Linux's socket calls. No call blocks.
+pub trait Host {
+    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Done<usize>;
+    fn bind(&mut self, s: usize, address: &[u8]) -> Done<()>;
+    fn connect(&mut self, s: usize, address: &[u8]) -> Done<()>;
+    fn listen(&mut self, s: usize, backlog: i32) -> Done<()>;
+    fn accept(&mut self, s: usize) -> Done<(usize, Vec<u8>)>;
+    fn shutdown(&mut self, s: usize, how: i32) -> Done<()>;
+    fn local(&mut self, s: usize) -> Done<Vec<u8>>;
+    fn peer(&mut self, s: usize) -> Done<Vec<u8>>;
+    fn get(&mut self, s: usize, level: i32, name: i32, length: usize) -> Done<Vec<u8>>;
+    fn set(&mut self, s: usize, level: i32, name: i32, value: &[u8]) -> Done<()>;
+    fn send(&mut self, s: usize, data: &[u8], flags: i32, to: Option<&[u8]>, control: &[u8]) -> Done<usize>;
+    fn receive(&mut self, s: usize, length: usize, flags: i32) -> Done<Got>;
+    fn ioctl(&mut self, s: usize, request: u64) -> Done<i32>;
+    fn poll(&mut self, s: usize) -> Poll;
+    fn close(&mut self, s: usize);
+    /// Waits until what is in flight on the loopback has arrived.
+    fn settle(&mut self);
+}
+
+/// A run of one body.
+struct Run<'a> {
+    host: &'a mut dyn Host,
+    sockets: BTreeMap<String, usize>,
+    /// First of the ten ports that belong to this body.
+    base_port: u16,
+    ephemeral: Vec<u16>,
+}
+
+/// Executes a body and returns its transcript.
+pub fn run(host: &mut dyn Host, body: &str, base_port: u16) -> String {
+    let mut run = Run { host, sockets: BTreeMap::new(), base_port, ephemeral: Vec::new() };
+    let mut out = String::new();
+    for line in body.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()) {
+        let result = match run.step(line) {
+            Ok(text) => text,
+            Err(errno) => format!("{errno:?}"),
+        };
+        let _ = writeln!(out, "{line} -> {result}");
+    }
+    for s in std::mem::take(&mut run.sockets).into_values() {
+        run.host.close(s);
+    }
+    out
+}
+
+/// Splits a line into words; a quoted text is one word.
+fn words(line: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let end = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.find('"').map_or(rest.len(), |at| at + 2),
+            None => rest.find(char::is_whitespace).unwrap_or(rest.len()),
+        };
+        out.push(rest[..end].to_owned());
+        rest = rest[end..].trim_start();
+    }
+    out
+}
+
+fn flag(word: &str) -> i32 {
+    match word {
+        "oob" => abi::MSG_OOB,
+        "peek" => abi::MSG_PEEK,
+        "trunc" => abi::MSG_TRUNC,
+        "dontwait" => abi::MSG_DONTWAIT,
+        "waitall" => abi::MSG_WAITALL,
+        "more" => abi::MSG_MORE,
+        "errqueue" => abi::MSG_ERRQUEUE,
+        "nosignal" => abi::MSG_NOSIGNAL,
+        "fastopen" => abi::MSG_FASTOPEN,
+        "confirm" => abi::MSG_CONFIRM,
+        "eor" => abi::MSG_EOR,
+        other => panic!("no flag named {other}"),
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let text: String = text.chars().filter(|c| c.is_ascii_hexdigit()).collect();
+    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).expect("hexadecimal digits")).collect()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An option by Linux's name (of the model's table), or `level/name` in numbers.
+fn option(word: &str) -> (i32, i32) {
+    if let Some((level, name)) = word.split_once('/') {
+        return (level.parse().expect("a level"), name.parse().expect("a number"));
+    }
+    let row = options::rows().find(|row| row.label == word).unwrap_or_else(|| panic!("no option named {word}"));
+    (row.level, row.name)
+}
+
+/// A value: `7` an int, `0x0102` bytes, `linger:1,0`, `timeval:1,500000`, `text:reno`, `empty`.
+fn value(word: &str) -> Vec<u8> {
+    let numbers = |text: &str| -> Vec<i64> { text.split(',').map(|part| part.parse().expect("a number")).collect() };
+    if let Some(bytes) = word.strip_prefix("0x") {
+        return hex(bytes);
+    }
+    match word.split_once(':') {
+        Some(("linger", parts)) => numbers(parts).iter().flat_map(|part| (*part as i32).to_ne_bytes()).collect(),
+        Some(("timeval", parts)) => numbers(parts).iter().flat_map(|part| part.to_ne_bytes()).collect(),
+        Some(("u64", part)) => part.parse::<u64>().expect("a number").to_ne_bytes().to_vec(),
+        Some(("text", text)) => text.as_bytes().to_vec(),
+        _ if word == "empty" => Vec::new(),
+        _ => word.parse::<i32>().expect("a number").to_ne_bytes().to_vec(),
+    }
+}
+
+impl Run<'_> {
+    fn s(&self, name: &str) -> usize {
+        *self.sockets.get(name).unwrap_or_else(|| panic!("no socket named {name}"))
+    }
+
+    fn port_of(&mut self, name: &str) -> u16 {
+        let s = self.s(name);
+        self.host.local(s).ok().and_then(|bytes| address::parse(&bytes)).map_or(0, |address| address.port())
+    }
+
+    /// The bytes of an address as a body writes it.
+    fn address(&mut self, word: &str) -> Vec<u8> {
+        if word == "unspec" {
+            return vec![0; 16];
+        }
+        if let Some(bytes) = word.strip_prefix("raw:") {
+            return hex(bytes);
+        }
+        let (ip, port) = word.split_once(':').expect("address:port");
+        let port = match (port.strip_prefix('@'), port.strip_prefix('p')) {
+            (Some(name), _) => self.port_of(name),
+            (_, Some(digit)) => self.base_port + digit.parse::<u16>().expect("p1 to p9"),
+            _ => port.parse().expect("a port"),
+        };
+        address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), port))
+    }
+
+    /// An address as a transcript shows it.
+    fn show(&mut self, bytes: &[u8]) -> String {
+        if bytes.is_empty() {
+            return "-".to_owned();
+        }
+        let Some(address) = address::parse(bytes) else { return format!("raw:{}", to_hex(bytes)) };
+        let port = match address.port() {
+            port @ 0..1024 => port.to_string(),
+            port if (self.base_port..self.base_port + 10).contains(&port) => format!("p{}", port - self.base_port),
+            port => {
+                let at = self.ephemeral.iter().position(|seen| *seen == port).unwrap_or_else(|| {
+                    self.ephemeral.push(port);
+                    self.ephemeral.len() - 1
+                });
+                format!("e{}", at + 1)
+            }
+        };
+        format!("{}:{port}", address.ip())
+    }
+
+    fn step(&mut self, line: &str) -> Done<String> {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ok = |(): ()| "ok".to_owned();
+        match words.as_slice() {
+            [name, "=", "socket", kind @ ..] => {
+                let number = |at: usize, otherwise: i32| kind.get(at).map_or(otherwise, |word| word.parse().expect("a number"));
+                let (domain, kind, protocol) = match kind {
+                    ["stream"] => (2, 1, 0),
+                    ["dgram"] => (2, 2, 0),
+                    _ => (number(0, 2), number(1, 1), number(2, 0)),
+                };
+                let s = self.host.socket(domain, kind, protocol)?;
+                self.sockets.insert((*name).to_owned(), s);
+                Ok("ok".to_owned())
+            }
+            [name, "=", "accept", listener] => {
+                let s = self.s(listener);
+                let (s, from) = self.host.accept(s)?;
+                self.sockets.insert((*name).to_owned(), s);
+                Ok(format!("ok from {}", self.show(&from)))
+            }
+            ["settle"] => {
+                self.host.settle();
+                Ok("ok".to_owned())
+            }
+            ["bind", name, to] => {
+                let to = self.address(to);
+                self.host.bind(self.s(name), &to).map(ok)
+            }
+            ["connect", name, to] => {
+                let to = self.address(to);
+                self.host.connect(self.s(name), &to).map(ok)
+            }
+            ["listen", name, backlog] => self.host.listen(self.s(name), backlog.parse().expect("a number")).map(ok),
+            ["shutdown", name, how] => {
+                let how = match *how {
+                    "rd" => 0,
+                    "wr" => 1,
+                    "rdwr" => 2,
+                    other => other.parse().expect("a number"),
+                };
+                self.host.shutdown(self.s(name), how).map(ok)
+            }
+            ["name", name] => {
+                let bytes = self.host.local(self.s(name))?;
+                Ok(self.show(&bytes))
+            }
+            ["peer", name] => {
+                let bytes = self.host.peer(self.s(name))?;
+                Ok(self.show(&bytes))
+            }
+            ["poll", name] => Ok(format!("{:?}", self.host.poll(self.s(name)))),
+            ["ioctl", name, request] => {
+                let request = match *request {
+                    "FIONREAD" => abi::FIONREAD,
+                    "SIOCOUTQ" => abi::SIOCOUTQ,
+                    "SIOCATMARK" => abi::SIOCATMARK,
+                    other => panic!("no request named {other}"),
+                };
+                self.host.ioctl(self.s(name), request).map(|number| number.to_string())
+            }
+            ["close", name] => {
+                let s = self.sockets.remove(*name).unwrap_or_else(|| panic!("no socket named {name}"));
+                self.host.close(s);
+                Ok("ok".to_owned())
+            }
+            _ => self.transfer(&words),
+        }
+    }
+
+    fn transfer(&mut self, words: &[&str]) -> Done<String> {
+        let flags = |words: &[&str]| words.iter().map(|word| flag(word)).fold(0, |all, one| all | one);
+        match words {
+            ["get", name, label] => self.get(name, label, 4),
+            ["get", name, label, length] => self.get(name, label, length.parse().expect("a length")),
+            ["set", name, label, to] => {
+                let (level, option) = option(label);
+                self.host.set(self.s(name), level, option, &value(to)).map(|()| "ok".to_owned())
+            }
+            ["send", name, what, rest @ ..] => {
+                let data = payload(what);
+                let sent = self.host.send(self.s(name), &data, flags(rest) | abi::MSG_NOSIGNAL, None, &[])?;
+                Ok(if sent == data.len() { "all".to_owned() } else { "part".to_owned() })
+            }
+            ["sendto", name, what, to, rest @ ..] => {
+                let to = self.address(to);
+                let data = payload(what);
+                let sent = self.host.send(self.s(name), &data, flags(rest) | abi::MSG_NOSIGNAL, Some(&to), &[])?;
+                Ok(if sent == data.len() { "all".to_owned() } else { "part".to_owned() })
+            }
+            ["sendmsg", name, what, to, "cmsg", level, kind, data] => {
+                let to = if *to == "-" { None } else { Some(self.address(to)) };
+                let bytes = value(data);
+                let mut control = Vec::new();
+                control.extend((16 + bytes.len() as u64).to_ne_bytes());
+                control.extend(level.parse::<i32>().expect("a level").to_ne_bytes());
+                control.extend(kind.parse::<i32>().expect("a type").to_ne_bytes());
+                control.extend(&bytes);
+                control.resize(control.len().div_ceil(8) * 8, 0);
+                self.host.send(self.s(name), &payload(what), abi::MSG_NOSIGNAL, to.as_deref(), &control).map(|sent| sent.to_string())
+            }
+            // Sends until nothing more is taken; how much that was is nobody's business.
+            ["fill", name] => {
+                let s = self.s(name);
+                let piece = vec![b'f'; 16384];
+                for _ in 0..4096 {
+                    self.host.send(s, &piece, abi::MSG_NOSIGNAL, None, &[])?;
+                }
+                Ok("never full".to_owned())
+            }
+            // Receives until nothing more comes.
+            ["drain", name] => {
+                let s = self.s(name);
+                for _ in 0..100_000 {
+                    if self.host.receive(s, 65536, 0)?.count == 0 {
+                        return Ok("end".to_owned());
+                    }
+                }
+                Ok("never empty".to_owned())
+            }
+            ["recv", name, length, rest @ ..] => self.receive(name, length, flags(rest), false),
+            ["recvmsg", name, length, rest @ ..] => self.receive(name, length, flags(rest), true),
+            other => panic!("no such step: {other:?}"),
+        }
+    }
+
+    fn get(&mut self, name: &str, label: &str, length: usize) -> Done<String> {
+        let (level, option) = option(label);
+        let bytes = self.host.get(self.s(name), level, option, length)?;
+        Ok(match (<[u8; 4]>::try_from(bytes.as_slice()), label) {
+            (Ok(int), "SO_ERROR") => match i32::from_ne_bytes(int) {
+                0 => "0".to_owned(),
+                errno => format!("{:?}", Errno(errno)),
+            },
+            (Ok(int), _) => i32::from_ne_bytes(int).to_string(),
+            _ if bytes.is_empty() => "nothing".to_owned(),
+            _ => format!("0x{}", to_hex(&bytes)),
+        })
+    }
+
+    fn receive(&mut self, name: &str, length: &str, flags: i32, whole: bool) -> Done<String> {
+        let got = self.host.receive(self.s(name), length.parse().expect("a length"), flags)?;
+        let mut out = got.count.to_string();
+        if !got.data.is_empty() {
+            let same = got.data.iter().all(|byte| *byte == got.data[0]);
+            let text = String::from_utf8_lossy(&got.data).into_owned();
+            let _ = if same && got.data.len() > 40 { write!(out, " {:?}*{}", text[..1].to_owned(), text.len()) } else { write!(out, " {text:?}") };
+        }
+        for (bit, label) in [(abi::MSG_TRUNC, "TRUNC"), (abi::MSG_OOB, "OOB"), (abi::MSG_CTRUNC, "CTRUNC"), (abi::MSG_ERRQUEUE, "ERRQUEUE")] {
+            if got.flags & bit != 0 {
+                let _ = write!(out, " {label}");
+            }
+        }
+        if whole {
+            let from = self.show(&got.from);
+            let _ = write!(out, " from {from}");
+            self.show_control(&got.control, &mut out);
+        }
+        Ok(out)
+    }
+
+    fn show_control(&mut self, mut control: &[u8], out: &mut String) {
+        while let Some((length, rest)) = control.first_chunk::<8>().map(|bytes| (u64::from_ne_bytes(*bytes) as usize, &control[8..])) {
+            let int = |at: usize| i32::from_ne_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+            let (level, kind) = (int(0), int(4));
+            let data = &control[16..length];
+            // Times differ from run to run.
+            let timed = level == abi::SOL_SOCKET && matches!(kind, 29 | 35 | 63 | 64);
+            let text = if timed { format!("{} bytes of time", data.len()) } else { to_hex(data) };
+            let _ = write!(out, " cmsg({level},{kind},{text})");
+            control = &control[length.div_ceil(8).min(control.len().div_ceil(8)) * 8..];
+        }
+    }
+}
+
+/// `"text"`, or `N*c`: N times the character c.
+fn payload(word: &str) -> Vec<u8> {
+    match (word.strip_prefix('"').and_then(|text| text.strip_suffix('"')), word.split_once('*')) {
+        (Some(text), _) => text.as_bytes().to_vec(),
+        (None, Some((count, character))) => character.repeat(count.parse().expect("a count")).into_bytes(),
+        _ => panic!("no payload: {word}"),
+    }
+}
