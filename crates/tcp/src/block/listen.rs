@@ -388,7 +388,7 @@ impl TcpBlock {
         self.out.counters.add(Counter::PassiveOpens, 1);
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
         let connection = Connection::accept(&mut env, setup, request.handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, listener: Some(request.listener) }));
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
         self.tuples.insert(request.tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: request.tuple.local, remote: request.tuple.remote };

@@ -19,8 +19,6 @@ pub(super) struct Ack {
     pub prior_una: u64,
     /// Pipe before it, bytes.
     pub prior_in_flight: u32,
-    /// Delivered bytes before it.
-    pub prior_delivered: u64,
     pub advanced: bool,
     /// Numbers that SND.UNA moved over and no SACK had reported, and newly sacked ones.
     pub acked: u32,
@@ -77,7 +75,6 @@ impl Connection {
         let mut ack = Ack {
             prior_una,
             prior_in_flight: self.outstanding.in_flight(),
-            prior_delivered: self.delivery.bytes,
             advanced: ack_at > prior_una,
             has_data: length > 0,
             ece: self.agreed.ecn && segment.flags.contains(Flags::ECE),
@@ -193,7 +190,7 @@ impl Connection {
         if let Some(marker) = self.recovery.undo_marker
             && end > marker
         {
-            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.saturating_sub(segments);
+            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.map(|left| left.saturating_sub(segments));
         }
     }
 

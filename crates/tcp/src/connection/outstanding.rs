@@ -88,10 +88,6 @@ impl Outstanding {
     pub(crate) fn in_flight(&self) -> u32 {
         (self.bytes + self.retransmitted_bytes).saturating_sub(self.sacked_bytes + self.lost_bytes) as u32
     }
-    /// Segments in the network.
-    pub(crate) fn in_flight_segments(&self) -> u32 {
-        (self.segments.len() as u32 + self.retransmitted).saturating_sub(self.sacked + self.lost)
-    }
     pub(crate) fn push(&mut self, sent: Sent) {
         self.bytes += u64::from(sent.len);
         self.order.push_back((sent.sent_at, sent.start));

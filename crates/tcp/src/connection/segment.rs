@@ -151,7 +151,7 @@ impl Connection {
         if !self.acknowledge(env, segment, start, frame.len() as u32) {
             return false;
         }
-        if self.send.fin_sent && self.send.una == self.send.next {
+        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck) {
             self.fin_acknowledged(env);
         }
         self.finished == Finished::No
