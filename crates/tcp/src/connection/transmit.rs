@@ -197,7 +197,7 @@ impl Connection {
         if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
-        if self.outstanding.len() == 0 && self.unsent() == 0 && !self.fin_due() {
+        if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
             return;
         }
         self.restart_after_idle(env);

@@ -42,6 +42,9 @@ impl Default for Wire {
     }
 }
 
+/// Says of a segment whether it is carried.
+pub type Filter = Box<dyn FnMut(usize, &OnWire) -> bool>;
+
 pub struct Pair {
     pub nodes: [Node; 2],
     pub wires: [Wire; 2],
@@ -53,7 +56,7 @@ pub struct Pair {
     /// Everything that entered a wire, when recording.
     pub log: Option<Vec<(Instant, usize, OnWire)>>,
     /// Decides about each segment beside chance: false loses it.
-    pub filter: Option<Box<dyn FnMut(usize, &OnWire) -> bool>>,
+    pub filter: Option<Filter>,
 }
 
 impl Pair {
