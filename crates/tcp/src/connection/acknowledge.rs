@@ -265,11 +265,13 @@ impl Connection {
     fn after_ack(&mut self, env: &mut Env<'_>, segment: &Segment, ack: &mut Ack) {
         let rtt = self.sample_rtt(env.now, segment, ack);
         if ack.advanced {
-            // tcp_rearm_rto follows; the backoff is over with progress (RFC 6298 §5.7's spirit, as Linux).
             self.recovery.timeouts = 0;
             self.recovery.timeouts_since = None;
             self.soft_error = None;
-            self.rtt.reset_backoff();
+            // Karn: without a sample the timeout stays backed off; but when the peer reports a duplicate, only its acknowledgment was lost.
+            if ack.duplicate {
+                self.rtt.reset_backoff();
+            }
         }
         self.check_reordering(env, ack);
         self.take_tail_probe_ack(env, ack);
@@ -302,7 +304,9 @@ impl Connection {
         let last = ack.last_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
         let sacked = ack.first_sacked.map(|at| (now - at).max(floor));
         let stamped = || {
-            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced)?;
+            // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
+            // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
+            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
             let millis = self.timestamp(now).wrapping_sub(stamp.echo);
             (stamp.echo != 0 && millis < 1 << 30).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
