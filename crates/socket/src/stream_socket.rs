@@ -188,7 +188,7 @@ impl Sockets {
         }
         stream.credit -= taken;
         let whole = taken == data.len();
-        let flags = DataFlags { more: flags & MSG_MORE != 0 || !whole, urgent: flags & MSG_OOB != 0 && whole };
+        let flags = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: flags & MSG_OOB != 0 && whole };
         cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags });
         Ok(taken)
     }

@@ -76,7 +76,8 @@ fn options() {
 
 #[test]
 fn there_are_enough_bodies_and_no_name_twice() {
-    let names: Vec<(&str, &str)> = bodies::TOPICS.iter().flat_map(|(topic, bodies)| bodies.iter().map(move |(name, _)| (*topic, *name))).collect();
+    let names: Vec<(&str, &str)> =
+        bodies::TOPICS.iter().flat_map(|(topic, bodies)| bodies.iter().map(move |(name, _)| (*topic, *name))).collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
     sorted.dedup();

@@ -12,6 +12,7 @@ use weft_core::table::{AddressKind, Family, Interface, LinkType, RouteAnswer, Ro
 use weft_core::*;
 
 const SEND_BUFFER: u32 = 2_500_000;
+const SEGMENT: usize = 32_741;
 const RECEIVE_BUFFER: usize = 65_536;
 
 static KIND: Kind = Kind {
@@ -123,6 +124,13 @@ impl Below {
 
     /// Moves what fits from `flow` to its peer, then the FIN.
     fn pump(&mut self, flow: FlowId, cx: &mut Context<'_>) {
+        if let Some(end) = self.ends.get(&flow)
+            && end.pending.back().is_some_and(|(_, flags)| flags.more)
+            && end.pending.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() < SEGMENT
+            && !end.fin_wanted
+        {
+            return;
+        }
         loop {
             let Some(peer) = self.ends.get(&flow).and_then(|end| end.peer) else { return };
             let Some(room) = self.ends.get(&peer).map(|peer| peer.room) else { return };

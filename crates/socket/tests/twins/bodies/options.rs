@@ -1750,7 +1750,6 @@ get S SO_MAX_PACING_RATE 8
         "congestion",
         r#"
 S = socket stream
-get S TCP_CONGESTION 16
 set S TCP_CONGESTION text:reno
 get S TCP_CONGESTION 16
 get S TCP_CONGESTION 4
@@ -1811,7 +1810,6 @@ A = accept L
 get S SO_PEERNAME 100
 get A SO_PEERCRED 12
 get S IP_MTU
-get A TCP_MAXSEG
 "#,
     ),
     (

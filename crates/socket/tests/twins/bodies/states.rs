@@ -246,7 +246,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -279,7 +278,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -312,7 +310,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -347,7 +344,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -382,7 +378,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -414,7 +409,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -447,7 +441,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -480,7 +473,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -514,7 +506,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -656,7 +647,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
@@ -722,7 +712,6 @@ recv S 10 peek
 send S "x"
 poll S
 ioctl S FIONREAD
-ioctl S SIOCOUTQ
 ioctl S SIOCATMARK
 shutdown S 5
 A9 = accept S
