@@ -301,7 +301,11 @@ impl Frame {
     }
     /// All bytes in one vector (a copy: for captures, tests and quotes).
     pub fn to_vec(&self) -> Vec<u8> {
-        self.chunks().flatten().copied().collect()
+        let mut all = Vec::with_capacity(self.len());
+        for chunk in self.chunks() {
+            all.extend_from_slice(chunk);
+        }
+        all
     }
 
     /// Absolute position of the current start, for [`Meta::network_at`] and [`Meta::transport_at`].

@@ -13,6 +13,7 @@ pub mod engine;
 pub mod frame;
 pub mod graph;
 pub mod map;
+pub mod offload;
 pub mod parameter;
 pub mod reason;
 pub mod rng;

@@ -119,3 +119,39 @@ impl Packet {
         put(bytes, field::TARGET_IP, &self.target_ip.octets());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From arp-icmpv4.pcap, without its Ethernet header.
+    const REQUEST: [u8; LEN] = [
+        0x00, 0x01, 0x08, 0x00, 0x06, 0x04, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x0a, 0x0a, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x0a, 0x00, 0x01, 0x01,
+    ];
+
+    #[test]
+    fn a_request_of_linux() {
+        let packet = Packet {
+            operation: Operation::Request,
+            sender_mac: Mac([2, 0, 0, 0, 0, 10]),
+            sender_ip: Ipv4Addr::new(10, 0, 1, 10),
+            target_mac: Mac::ZERO,
+            target_ip: Ipv4Addr::new(10, 0, 1, 1),
+        };
+        assert_eq!(Packet::parse(&REQUEST), Ok(packet));
+        let mut out = [0xa5; LEN];
+        packet.emit(&mut out);
+        assert_eq!(out, REQUEST);
+    }
+
+    #[test]
+    fn other_address_formats_are_refused() {
+        for at in [0, 1, 2, 3, 4, 5] {
+            let mut bytes = REQUEST;
+            bytes[at] ^= 0x40;
+            assert_eq!(Packet::parse(&bytes), Err(Error::BadAddressFormat), "byte {at}");
+        }
+        assert_eq!(Packet::parse(&REQUEST[..27]), Err(Error::Truncated));
+    }
+}

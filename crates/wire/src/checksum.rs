@@ -108,11 +108,17 @@ fn native_sum(bytes: &[u8]) -> u64 {
         let word = u64::from_ne_bytes(*word);
         sum += (word & 0xffff_ffff) + (word >> 32);
     }
-    if !tail.is_empty() {
-        let mut word = [0; 8];
-        word[..tail.len()].copy_from_slice(tail);
-        let word = u64::from_ne_bytes(word);
-        sum += (word & 0xffff_ffff) + (word >> 32);
+    // Headers end here: no copy of a variable length, which would be a call.
+    let (words, tail) = tail.as_chunks::<4>();
+    for word in words {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    let (words, tail) = tail.as_chunks::<2>();
+    for word in words {
+        sum += u64::from(u16::from_ne_bytes(*word));
+    }
+    if let [last] = tail {
+        sum += u64::from(u16::from_ne_bytes([*last, 0]));
     }
     sum
 }
@@ -174,4 +180,61 @@ pub const fn update_u16(old_checksum: u16, old: u16, new: u16) -> u16 {
 #[inline]
 pub const fn update_u32(old_checksum: u16, old: u32, new: u32) -> u16 {
     Sum::from_folded(!old_checksum).add_u32(!old).add_u32(new).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        // §3: 00 01 f2 03 f4 f5 f6 f7 sum to ddf2.
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(Sum::new().add_bytes(&bytes).fold(), 0xddf2);
+        assert_eq!(of(&bytes), 0x220d);
+    }
+
+    #[test]
+    fn nothing_and_extremes() {
+        assert_eq!(of(&[]), 0xffff);
+        assert_eq!(of(&[0; 1000]), 0xffff);
+        assert_eq!(of(&[0xff; 1000]), 0);
+        assert_eq!(of(&[0xff; 65_535]), !Sum::new().add_bytes(&[0xff]).fold());
+        assert_eq!(of(&[0x12]), !0x1200);
+        assert_eq!(Sum::new().add_bytes(&[0xff; 64]).finish_udp(), 0xffff);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624() {
+        // §4: a field changes from 5555 to 3285, the old checksum is dd2f. Equation
+        // 2 would give ffff there, which no header can have.
+        assert_eq!(update_u16(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn pseudo_headers_are_the_bytes_of_the_rfcs() {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 1, 10), Ipv4Addr::new(10, 0, 2, 10));
+        let bytes = [10, 0, 1, 10, 10, 0, 2, 10, 0, 6, 0x12, 0x34];
+        assert_eq!(pseudo_v4(src, dst, 6, 0x1234).finish(), of(&bytes));
+        let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::new(0xfd00, 1, 2, 3, 4, 5, 6, 7));
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&src.octets());
+        bytes[16..32].copy_from_slice(&dst.octets());
+        bytes[32..].copy_from_slice(&[0, 1, 0x12, 0x34, 0, 0, 0, 58]);
+        assert_eq!(pseudo_v6(src, dst, 58, 0x11234).finish(), of(&bytes));
+    }
+
+    #[test]
+    fn a_partial_checksum_is_finished_by_adding_the_packet() {
+        // What a device does with CHECKSUM_PARTIAL: the field holds the folded
+        // pseudo-header and is summed with the rest.
+        let (src, dst) = (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST);
+        let mut packet = [1, 2, 3, 4, 0, 0, 7, 8, 9];
+        let pseudo = pseudo_v4(src, dst, 17, packet.len() as u32);
+        let full = pseudo.add_bytes(&packet).finish();
+        packet[4..6].copy_from_slice(&pseudo.fold().to_be_bytes());
+        assert_eq!(of(&packet), full);
+        packet[4..6].copy_from_slice(&full.to_be_bytes());
+        assert_eq!(pseudo.add_bytes(&packet).fold(), 0xffff);
+    }
 }

@@ -237,3 +237,61 @@ impl Header {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DST: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    const SRC: Mac = Mac([2, 0, 0, 0, 0, 10]);
+
+    #[test]
+    fn untagged() {
+        let bytes = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x86, 0xdd];
+        let header = Header { dst: DST, src: SRC, vlan: None, ether_type: EtherType::IPV6 };
+        assert_eq!(Header::parse(&bytes), Ok((header, HEADER_LEN)));
+        let mut out = [0xa5; HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(Header::parse(&bytes[..13]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn tagged() {
+        let bytes = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x81, 0x00, 0xb0, 0x2a, 0x08, 0x06];
+        let vlan = Vlan { priority: 5, drop_eligible: true, id: 42 };
+        let header = Header { dst: DST, src: SRC, vlan: Some(vlan), ether_type: EtherType::ARP };
+        assert_eq!(Header::parse(&bytes), Ok((header, TAGGED_HEADER_LEN)));
+        let mut out = [0xa5; TAGGED_HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(Header::parse(&bytes[..17]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn addresses_as_text() {
+        assert_eq!(SRC.to_string(), "02:00:00:00:00:0a");
+        assert_eq!("FF:ff:ff:ff:ff:ff".parse(), Ok(Mac::BROADCAST));
+        for bad in ["", "02:00:00:00:00", "02:00:00:00:00:0a:01", "2:0:0:0:0:a", "+2:00:00:00:00:0a", "02-00-00-00-00-0a"] {
+            assert_eq!(bad.parse::<Mac>(), Err(Error::BadMacText), "{bad}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_addresses() {
+        assert!(Mac::BROADCAST.is_broadcast() && Mac::BROADCAST.is_multicast());
+        assert!(SRC.is_unicast() && !SRC.is_multicast() && !SRC.is_broadcast());
+        assert!(!Mac::ZERO.is_unicast() && !Mac::BROADCAST.is_unicast());
+        let group = Mac::from_multicast_v4([239, 129, 2, 3].into());
+        assert_eq!(group, Mac([0x01, 0x00, 0x5e, 0x01, 2, 3]));
+        let group = Mac::from_multicast_v6("ff02::1:ff00:a".parse().expect("an address"));
+        assert_eq!(group, Mac([0x33, 0x33, 0xff, 0, 0, 10]));
+        assert!(group.is_multicast() && !group.is_broadcast());
+    }
+
+    #[test]
+    fn length_fields_are_not_types() {
+        assert!(EtherType(1500).is_length() && EtherType(0x5ff).is_length());
+        assert!(!EtherType(0x600).is_length() && !EtherType::IPV4.is_length());
+    }
+}

@@ -122,7 +122,7 @@ pub enum Message {
     },
     /// A packet could not be delivered; its beginning is the payload.
     DestinationUnreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
         /// With code 4, the next hop's MTU in bytes (RFC 1191 §4), zero if unknown.
         mtu: u16,
@@ -295,5 +295,47 @@ impl Timestamps {
         put_u32(bytes, field::ORIGINATE, self.originate);
         put_u32(bytes, field::RECEIVE, self.receive);
         put_u32(bytes, field::TRANSMIT, self.transmit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragmentation_needed() {
+        // The header from arp-icmpv4.pcap, with an empty quotation.
+        let mut out = [0xa5; HEADER_LEN];
+        let message = Message::DestinationUnreachable { code: unreachable::FRAGMENTATION_NEEDED, mtu: 1280 };
+        message.emit(&mut out);
+        assert_eq!(out, [3, 4, 0xf7, 0xfb, 0, 0, 5, 0]);
+        assert_eq!(Message::parse(&out), Ok((message, HEADER_LEN)));
+        assert!(verify_checksum(&out) && message.is_error());
+        assert_eq!(Message::parse(&out[..7]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn a_timestamp_reply_of_linux() {
+        let bytes: [u8; TIMESTAMP_LEN] =
+            [0x0e, 0x00, 0x19, 0xaf, 0x00, 0x4d, 0x00, 0x03, 0x00, 0x00, 0x03, 0xe8, 0x05, 0x0a, 0x65, 0x02, 0x05, 0x0a, 0x65, 0x02];
+        let message = Message::TimestampReply(Timestamps {
+            identifier: 77,
+            sequence: 3,
+            originate: 1000,
+            receive: 0x050a_6502,
+            transmit: 0x050a_6502,
+        });
+        assert!(verify_checksum(&bytes) && !message.is_error());
+        assert_eq!(Message::parse(&bytes), Ok((message, TIMESTAMP_LEN)));
+        let mut out = [0xa5; TIMESTAMP_LEN];
+        message.emit(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(Message::parse(&bytes[..19]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn errors_are_those_of_rfc_1122() {
+        let errors: Vec<u8> = (0..=u8::MAX).filter(|kind| Message::Other { kind: *kind, code: 0, rest: [0; 4] }.is_error()).collect();
+        assert_eq!(errors, [3, 4, 5, 11, 12]);
     }
 }

@@ -426,3 +426,111 @@ impl<'a> Opt<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From arp-icmpv4.pcap: an echo request with a record route option.
+    const RECORD_ROUTE: [u8; 36] = [
+        0x49, 0x00, 0x00, 0x31, 0xbf, 0xcb, 0x40, 0x00, 0x40, 0x01, 0x46, 0xd3, 0x0a, 0x00, 0x01, 0x0a, 0x0a, 0x00, 0x02, 0x0a, 0x07, 0x0f,
+        0x08, 0x0a, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    ];
+
+    fn header() -> Header {
+        Header {
+            total_len: 49,
+            identification: 0xbfcb,
+            dont_fragment: true,
+            protocol: Protocol::ICMP,
+            src: Ipv4Addr::new(10, 0, 1, 10),
+            dst: Ipv4Addr::new(10, 0, 2, 10),
+            options: Options::from_bytes(&RECORD_ROUTE[20..]).expect("16 bytes"),
+            ..Header::default()
+        }
+    }
+
+    #[test]
+    fn a_header_of_linux_with_options() {
+        assert_eq!(Header::parse(&RECORD_ROUTE), Ok((header(), 36)));
+        assert!(verify_checksum(&RECORD_ROUTE));
+        let mut out = [0xa5; 36];
+        header().emit(&mut out);
+        assert_eq!(out, RECORD_ROUTE);
+        let options: Vec<_> = header()
+            .options
+            .iter()
+            .map(|o| {
+                o.map(|o| match o {
+                    Opt::Route { kind, pointer, data } => (kind, pointer, data.len()),
+                    other => panic!("{other:?}"),
+                })
+            })
+            .collect();
+        assert_eq!(options, [Ok((kind::RECORD_ROUTE, 8, 12))]);
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_name() {
+        let broken = |at: usize, value: u8| {
+            let mut bytes = RECORD_ROUTE;
+            bytes[at] = value;
+            Header::parse(&bytes).map(|_| ())
+        };
+        assert_eq!(broken(0, 0x69), Err(Error::BadVersion));
+        assert_eq!(broken(0, 0x44), Err(Error::BadHeaderLength));
+        assert_eq!(broken(0, 0x4a), Err(Error::Truncated));
+        assert_eq!(broken(3, 35), Err(Error::BadTotalLength));
+        assert_eq!(broken(3, 36), Ok(()));
+        assert_eq!(Header::parse(&RECORD_ROUTE[..19]), Err(Error::Truncated));
+        assert_eq!(header().check_total_len(48), Err(Error::Truncated));
+        assert_eq!(header().check_total_len(60), Ok(49));
+        for at in 0..36 {
+            let mut bytes = RECORD_ROUTE;
+            bytes[at] ^= 0x10;
+            assert!(!verify_checksum(&bytes), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn fragments() {
+        let header = Header { more_fragments: true, fragment_offset: 1480, ..Header::default() };
+        let mut out = [0; 20];
+        header.emit(&mut out);
+        assert_eq!(out[6..8], [0x20, 185]);
+        assert!(header.is_fragment() && !Header::default().is_fragment());
+        assert_eq!(Header::parse(&out), Ok((header, 20)));
+    }
+
+    #[test]
+    fn options_end_at_an_error() {
+        let options = |bytes: &[u8]| -> Vec<Result<u8, Error>> {
+            let options = Options::from_bytes(bytes).expect("40 bytes at most");
+            options
+                .iter()
+                .map(|o| {
+                    o.map(|o| match o {
+                        Opt::Other { kind, .. } => kind,
+                        Opt::RouterAlert(_) => kind::ROUTER_ALERT,
+                        other => panic!("{other:?}"),
+                    })
+                })
+                .collect()
+        };
+        assert_eq!(options(&[1, 1, 148, 4, 0, 0, 130, 2, 0, 130, 2]), [Ok(148), Ok(130)]);
+        assert_eq!(options(&[130, 2, 130, 1]), [Ok(130), Err(Error::BadOptionLength)]);
+        assert_eq!(options(&[130, 2, 1, 130]), [Ok(130), Err(Error::BadOptionLength)]);
+        assert_eq!(options(&[130, 5, 0, 0]), [Err(Error::BadOptionLength)]);
+        assert_eq!(Options::from_bytes(&[0; 41]), Err(Error::NoRoom));
+        assert_eq!(Options::from_bytes(&[130, 3, 9]).map(|o| o.len()), Ok(4));
+    }
+
+    #[test]
+    fn dscp_and_ecn() {
+        let header = Header { tos: 0xbb, ..Header::default() };
+        assert_eq!((header.dscp(), header.ecn()), (46, Ecn::CongestionExperienced));
+        for bits in 0..4 {
+            assert_eq!(Ecn::from_bits(bits).bits(), bits);
+        }
+    }
+}

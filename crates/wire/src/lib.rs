@@ -28,8 +28,13 @@ mod bytes;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod icmpv4;
+pub mod icmpv6;
+pub mod igmp;
 pub mod ipv4;
+pub mod ipv6;
 mod protocol;
 pub mod tcp;
 pub mod udp;

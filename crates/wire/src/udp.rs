@@ -78,3 +78,23 @@ impl Header {
         put_u16(bytes, field::CHECKSUM, self.checksum);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header() {
+        let bytes = [0xc3, 0x6f, 0x13, 0x89, 0x00, 0x0c, 0x1c, 0x4e, b'p', b'i', b'n', b'g'];
+        let header = Header { src_port: 50031, dst_port: 5001, length: 12, checksum: 0x1c4e };
+        assert_eq!(Header::parse(&bytes), Ok((header, LEN)));
+        let mut out = [0xa5; LEN];
+        header.emit(&mut out);
+        assert_eq!(out, bytes[..LEN]);
+        assert_eq!(header.payload_len(12), Ok(4));
+        assert_eq!(header.payload_len(46), Ok(4));
+        assert_eq!(header.payload_len(11), Err(Error::BadLength));
+        assert_eq!(Header { length: 7, ..header }.payload_len(12), Err(Error::BadLength));
+        assert_eq!(Header::parse(&bytes[..7]), Err(Error::Truncated));
+    }
+}

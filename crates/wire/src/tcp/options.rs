@@ -18,7 +18,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::Seq;
+use super::{Seq, mptcp};
 use crate::Error;
 
 /// Room for options, in bytes.
@@ -88,7 +88,8 @@ pub struct UserTimeout {
     pub value: u16,
 }
 
-/// The options of a segment.
+/// The options of a segment. They are written in the order and with the padding of
+/// Linux, or without padding where that does not fit into 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Options {
     /// Maximum segment size, in bytes.
@@ -105,12 +106,20 @@ pub struct Options {
     pub fast_open: Option<FastOpen>,
     /// User timeout.
     pub user_timeout: Option<UserTimeout>,
-    /// All others, each with kind and length, no padding between them.
-    others: ArrayVec<u8, OPTIONS_LEN_MAX>,
+    /// All others: [`Options::others`], [`Options::mptcp`], [`Options::push_other`].
+    pub others: Others,
 }
 
+/// Options without a field of their own, as bytes: each with kind and length, no
+/// padding between them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Others(ArrayVec<u8, OPTIONS_LEN_MAX>);
+
 impl Options {
-    /// Reads options. It cannot fail: see the [module](self).
+    /// Reads options. It cannot fail: like Linux it stops at a broken option and
+    /// keeps what came before; [`Options::validate`] says whether that happened. Of
+    /// an option that comes twice the last counts; a known one with a length that is
+    /// not its own is kept in [`Options::others`].
     #[inline]
     pub fn parse(bytes: &[u8]) -> Options {
         // Almost every segment of an established connection; Linux's
@@ -173,29 +182,46 @@ impl Options {
         }
     }
 
-    /// Adds an option that has no field of its own.
+    /// Adds an option that has no field of its own. One that has is read back as
+    /// that field.
     ///
     /// # Errors
     /// [`Error::NoRoom`] when the others exceed 40 bytes.
     pub fn push_other(&mut self, kind: u8, data: &[u8]) -> Result<(), Error> {
+        let Others(bytes) = &mut self.others;
         let len = data.len() + 2;
-        if len > self.others.remaining_capacity() {
+        if len > bytes.remaining_capacity() {
             return Err(Error::NoRoom);
         }
-        self.others.push(kind);
-        self.others.push(len as u8);
-        self.others.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
+        // At most 40, so it fits into a byte.
+        bytes.extend([kind, len as u8]);
+        bytes.try_extend_from_slice(data).map_err(|_| Error::NoRoom)
     }
 
     /// The options without a field of their own: kind and data, in their order.
     pub fn others(&self) -> impl Iterator<Item = (u8, &[u8])> {
-        RawOptions::new(&self.others).map_while(Result::ok)
+        RawOptions::new(&self.others.0).map_while(Result::ok)
+    }
+
+    /// The MPTCP options. One that cannot be read is an error, after which the next
+    /// follows.
+    pub fn mptcp(&self) -> impl Iterator<Item = Result<mptcp::Message, Error>> {
+        self.others().filter(|(kind, _)| *kind == kind::MPTCP).map(|(_, data)| mptcp::Message::parse(data))
+    }
+
+    /// Adds an MPTCP option.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when the others exceed 40 bytes. Whether all options
+    /// together fit is [`Options::fits`]'s.
+    pub fn push_mptcp(&mut self, message: &mptcp::Message) -> Result<(), Error> {
+        self.push_other(kind::MPTCP, &message.to_data())
     }
 
     /// Whether there are options without a field of their own.
     #[inline]
     pub fn has_others(&self) -> bool {
-        !self.others.is_empty()
+        !self.others.0.is_empty()
     }
 
     /// Whether all options fit into a header. What was parsed always does.
@@ -237,7 +263,7 @@ impl Options {
     /// With no options but perhaps timestamps, those.
     #[inline]
     fn plain(&self) -> Option<Option<Timestamps>> {
-        let plain = self.others.is_empty()
+        let plain = self.others.0.is_empty()
             && self.sack.is_empty()
             && self.mss.is_none()
             && self.window_scale.is_none()
@@ -427,5 +453,136 @@ impl<'a> Iterator for RawOptions<'a> {
         }
         self.rest = &[];
         Some(Err(Error::BadOptionLength))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(options: &Options) -> Vec<u8> {
+        let mut bytes = vec![0xa5; options.wire_len()];
+        assert_eq!(options.emit(&mut bytes), bytes.len());
+        bytes
+    }
+
+    #[test]
+    fn a_syn_ack_of_linux_with_fast_open() {
+        // From tcp-fast-open.pcap.
+        let bytes: [u8; 32] = [
+            0x02, 0x04, 0x04, 0xd8, 0x04, 0x02, 0x08, 0x0a, 0xd1, 0xe6, 0x2c, 0x58, 0xb1, 0xd8, 0x1c, 0x3d, 0x01, 0x03, 0x03, 0x0a, 0x22,
+            0x0a, 0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6, 0x01, 0x01,
+        ];
+        let options = Options {
+            mss: Some(1240),
+            window_scale: Some(10),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 0xd1e6_2c58, echo: 0xb1d8_1c3d }),
+            fast_open: Some(FastOpen::new(&[0x37, 0x07, 0xda, 0x58, 0xe3, 0x8e, 0xeb, 0xe6], false)),
+            ..Options::default()
+        };
+        assert_eq!(Options::parse(&bytes), options);
+        assert_eq!(wire(&options), bytes);
+    }
+
+    #[test]
+    fn layouts_without_timestamps() {
+        let options = Options { mss: Some(1460), sack_permitted: true, window_scale: Some(7), ..Options::default() };
+        // As tcpdump says of Linux: mss 1460,nop,nop,sackOK,nop,wscale 7.
+        assert_eq!(wire(&options), [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]);
+        assert_eq!(wire(&Options::default()), []);
+    }
+
+    #[test]
+    fn the_experimental_fast_open() {
+        let options = Options { fast_open: Some(FastOpen::new(&[1, 2, 3, 4], true)), ..Options::default() };
+        assert_eq!(wire(&options), [254, 8, 0xf9, 0x89, 1, 2, 3, 4]);
+        assert_eq!(Options::parse(&wire(&options)), options);
+        // Another experiment is kept as it is.
+        let other = Options::parse(&[254, 4, 0xf9, 0x88]);
+        assert_eq!(other.fast_open, None);
+        assert_eq!(other.others().collect::<Vec<_>>(), [(254, &[0xf9, 0x88][..])]);
+    }
+
+    #[test]
+    fn user_timeout_has_two_units() {
+        let timeout = Some(UserTimeout { minutes: true, value: 5 });
+        let options = Options { user_timeout: timeout, ..Options::default() };
+        assert_eq!(wire(&options), [28, 4, 0x80, 5]);
+        assert_eq!(Options::parse(&[28, 4, 0x80, 5]), options);
+    }
+
+    #[test]
+    fn reading_stops_where_linux_stops() {
+        let mss = Options { mss: Some(1460), ..Options::default() };
+        for tail in [
+            // Lengths of 0 and 1, one past the end, no length at all.
+            &[8, 0, 0, 0][..],
+            &[8, 1, 0, 0],
+            &[8, 10, 0, 0],
+            &[1, 1, 1, 8],
+        ] {
+            let bytes = [&[2, 4, 5, 0xb4], tail].concat();
+            assert_eq!(Options::parse(&bytes), mss, "{tail:?}");
+            assert_eq!(Options::validate(&bytes), Err(Error::BadOptionLength));
+        }
+        let ended = [2, 4, 5, 0xb4, 0, 0xff, 0xff, 0xff];
+        assert_eq!(Options::parse(&ended), mss);
+        assert_eq!(Options::validate(&ended), Ok(()));
+    }
+
+    #[test]
+    fn a_known_kind_with_a_foreign_length_is_kept_as_bytes() {
+        for bytes in [&[2, 3, 5, 1][..], &[3, 4, 1, 1], &[5, 4, 1, 1], &[8, 4, 1, 1]] {
+            let options = Options::parse(bytes);
+            assert_eq!(options.others().count(), 1, "{bytes:?}");
+            assert_eq!(wire(&options), bytes);
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_counts() {
+        let options = Options::parse(&[2, 4, 0, 1, 2, 4, 0, 2]);
+        assert_eq!(options, Options { mss: Some(2), ..Options::default() });
+    }
+
+    #[test]
+    fn tight_options_lose_their_padding() {
+        // Read from 40 bytes without padding; Linux's layout would need 44.
+        let bytes: [u8; 40] = [
+            0x02, 0x04, 0x05, 0xb4, 0x03, 0x03, 0x0a, 0x04, 0x02, 0x08, 0x0a, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x02, 0x1e, 0x14,
+            0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x01,
+        ];
+        let options = Options::parse(&bytes);
+        assert!(options.fits());
+        let again = wire(&options);
+        assert_eq!(again.len(), 40);
+        assert_eq!(Options::parse(&again), options);
+    }
+
+    #[test]
+    fn too_many_options_are_left_out_not_cut() {
+        let mut options =
+            Options { timestamps: Some(Timestamps::default()), sack: (0..4).map(|i| (Seq(i), Seq(i + 1))).collect(), ..Options::default() };
+        assert!(!options.fits());
+        let again = Options::parse(&wire(&options));
+        assert_eq!((again.timestamps, again.sack.len()), (options.timestamps, 0));
+        options.sack.pop();
+        assert!(options.fits());
+        assert_eq!(Options::parse(&wire(&options)), options);
+        assert_eq!(options.push_other(77, &[0; 38]), Ok(()));
+        assert_eq!(options.push_other(78, &[]), Err(Error::NoRoom));
+    }
+
+    #[test]
+    fn mptcp_in_front_of_an_unknown_option() {
+        let mut options = Options::default();
+        let prio = mptcp::Message::Prio { backup: true };
+        assert_eq!(options.push_mptcp(&prio), Ok(()));
+        assert_eq!(options.push_other(77, &[9]), Ok(()));
+        assert_eq!(options.push_other(kind::MPTCP, &[0xf0]), Ok(()));
+        assert_eq!(wire(&options), [30, 3, 0x51, 1, 77, 3, 9, 1, 30, 3, 0xf0, 1]);
+        let read: Vec<_> = options.mptcp().collect();
+        assert_eq!(read, [Ok(prio), Err(Error::UnknownType)]);
     }
 }

@@ -1,0 +1,73 @@
+# weft's commands for people and for CI. Every target prepares the machine for itself through tools/setup:
+# as root it installs the Debian packages that are missing, else it names them and stops.
+#
+#   FULL=1       the full form of a test instead of the short one
+#   VERBOSE=1    show the output of every target of `make test` while it runs
+#   ONLY=a,b     restrict `make test` and `make acceptance` to these targets, `make test-programs` to rows with these words
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Debian's own Python: the unprivileged halves of the tests run it too, so it may not live in somebody's home.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+export PYTHONPATH := $(CURDIR)/tests
+export PYTHONDONTWRITEBYTECODE := 1
+export FULL VERBOSE ONLY
+
+.PHONY: help build demo test bench lint docs acceptance test-crates test-harness test-programs test-interop bench-interop
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+build: ## release build of the workspace
+	@tools/setup build
+	cargo build --release --workspace --bins
+
+demo: ## curl fetches 64 MB through weft's own TCP, and proof whose TCP it was
+	@tools/setup demo
+	@cargo build --release --workspace --bins
+	@$(PYTHON) -m demo
+
+test: ## lint and the short form of every test; FULL=1 runs the full forms
+	@tools/setup test
+	@$(PYTHON) -m harness.runner test
+
+acceptance: ## every target in its full form; writes docs/status.md
+	@tools/setup test
+	@$(PYTHON) -m harness.runner acceptance
+
+lint: ## fmt, clippy, dependency direction, forbidden calls, unsafe code, sizes, hygiene
+	@tools/setup lint
+	@$(PYTHON) -m harness.lint
+
+test-crates: ## cargo test of every crate
+	@tools/setup build
+	@$(PYTHON) -m harness.crates
+
+test-harness: ## the harness's own tests: every check can fail, nothing leaks
+	@tools/setup test
+	@$(PYTHON) -m harness.selftest
+
+test-programs: ## unmodified programs, as client, as server and as both, each with its canary
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m programs
+
+test-interop: ## byte-exact transfers against the host kernel over an impaired bridge
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m interop test
+
+bench-interop: ## goodput beside Linux to Linux over the same bridge
+	@tools/setup bench
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m interop bench
+
+bench: ## throughput over TAP and in memory, and the cost of the graph
+	@tools/setup bench
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m harness.bench
+
+docs: ## the API documentation of the workspace; a broken reference is an error
+	@tools/setup build
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

@@ -1,0 +1,128 @@
+//! What TAP devices and packet sockets have in common: a descriptor that is read and written a frame at a time, each behind a virtio header.
+
+use crate::scatter::{Blocks, Source};
+use crate::{Features, sys, vnet};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use weft_core::{Bytes, Completion, Frame, Instant, InterfaceIndex};
+
+/// Parts of a frame that one system call takes (UIO_MAXIOV is 1024); a frame of more slices is joined.
+const SLICES_MAX: usize = 1000;
+
+pub(crate) struct Device {
+    pub(crate) fd: OwnedFd,
+    pub(crate) source: Source,
+    pub(crate) name: String,
+    pub(crate) interface: InterfaceIndex,
+    pub(crate) features: Features,
+    pub(crate) blocks: Blocks,
+    pub(crate) drops: Drops,
+    /// The interface of a packet socket has gone down; perhaps it was deleted.
+    pub(crate) down: bool,
+}
+
+/// Frames lost on the way out, by cause.
+#[derive(Default)]
+pub(crate) struct Drops {
+    /// EIO (TAP), ENETDOWN (packet): the kernel's side is not up.
+    down: u64,
+    /// EMSGSIZE: larger than the device's MTU.
+    too_large: u64,
+    /// EINVAL: the kernel does not believe the virtio header.
+    refused: u64,
+    /// ENOBUFS, ENOMEM: a full queue below the socket, or no memory.
+    no_room: u64,
+}
+
+impl Drops {
+    /// Counts an error that concerns one frame; `false`: it concerns the device.
+    fn count(&mut self, error: &io::Error) -> bool {
+        let counter = match error.raw_os_error() {
+            Some(libc::EIO | libc::ENETDOWN) => &mut self.down,
+            Some(libc::EMSGSIZE) => &mut self.too_large,
+            Some(libc::EINVAL) => &mut self.refused,
+            Some(libc::ENOBUFS | libc::ENOMEM) => &mut self.no_room,
+            _ => return false,
+        };
+        *counter += 1;
+        true
+    }
+
+    pub(crate) fn rows(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("the kernel's side is down", self.down),
+            ("larger than the device's MTU", self.too_large),
+            ("the kernel refused the frame's headers", self.refused),
+            ("the kernel's queue is full", self.no_room),
+        ]
+    }
+}
+
+impl Device {
+    pub(crate) fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
+        let mut count = 0;
+        while count < limit {
+            match self.blocks.read(self.fd.as_fd(), self.source) {
+                Ok(mut frame) => {
+                    let meta = frame.meta_mut();
+                    meta.interface = self.interface;
+                    meta.received = now;
+                    frames.push(frame);
+                    count += 1;
+                }
+                // A packet socket says so once when its interface goes down, before what it still holds; it goes on when the interface is up.
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => self.down = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.down && count == 0 && sys::packet_interface_is_gone(self.fd.as_fd())? {
+                        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+                    }
+                    return Ok(count);
+                }
+                Err(_) if count > 0 => return Ok(count),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn transmit(&mut self, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {
+        let mut taken = 0;
+        loop {
+            self.features.prepare_front(frames);
+            let Some(frame) = frames.front() else { return Ok(taken) };
+            match write(self.fd.as_fd(), frame) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(taken),
+                Err(error) if self.drops.count(&error) => {}
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+            if let Some(mut frame) = frames.pop_front() {
+                done.extend(frame.take_completion());
+                taken += 1;
+            }
+        }
+    }
+}
+
+/// Writes one frame with its virtio header, from where its bytes lie.
+fn write(fd: BorrowedFd<'_>, frame: &Frame) -> io::Result<()> {
+    let header = vnet::encode(frame);
+    let joined: Bytes;
+    let mut parts: SmallVec<[IoSlice<'_>; 24]> = SmallVec::new();
+    parts.push(IoSlice::new(&header));
+    if frame.tail().len() < SLICES_MAX {
+        parts.extend(frame.chunks().map(IoSlice::new));
+    } else {
+        joined = Bytes::from(frame.to_vec());
+        parts.push(IoSlice::new(&joined));
+    }
+    loop {
+        match rustix::io::writev(fd, &parts) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return result.map(drop).map_err(io::Error::from),
+        }
+    }
+}

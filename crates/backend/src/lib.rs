@@ -1,0 +1,245 @@
+//! Where a node's frames come from and go to.
+//!
+//! A [`Backend`] is one interface's other side: a TAP device or a packet socket (the kernel is on the other end), a queue in memory (another
+//! node is), or a capture around any of them. [`open`] makes one from a URL.
+//!
+//! # Contract
+//!
+//! * Nothing blocks. A device that has nothing, or is full, says so by doing less than it was asked for.
+//! * Time is an argument: `now` stamps what is received and captured. A backend reads no clock.
+//! * Payload is not copied in user space: the kernel writes large frames into blocks that the frames share, and reads them from where they lie.
+//! * Every frame lost here is counted in [`Backend::drops`].
+//!
+//! # Why not an event loop here
+//!
+//! Who waits for what, and in which order things happen, belongs to the world that drives the node. A backend only lends out its descriptor.
+
+pub mod host_side;
+pub mod memory;
+pub mod packet;
+pub mod pcapng;
+pub mod tap;
+
+mod device;
+mod error;
+mod scatter;
+mod sys;
+mod vnet;
+
+pub use error::OpenError;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use weft_core::offload::{self, CutChecksums};
+use weft_core::{Completion, Frame, GsoKind, Instant, InterfaceIndex};
+use weft_wire::ethernet::Mac;
+
+/// One interface's other side.
+pub trait Backend: Send {
+    /// What the device is called: `weft0`.
+    fn name(&self) -> &str;
+
+    /// Appends up to `limit` received frames and returns how many. Never blocks: 0 means that there is nothing now.
+    ///
+    /// A frame begins with the header of [`Features::link`]; its metadata has interface, time, checksum state and `gso`.
+    ///
+    /// # Errors
+    /// The device is gone (its interface was deleted) or broken; opening it again may help.
+    fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize>;
+
+    /// Takes frames from the front until the device is full, and returns how many it took; the rest stays.
+    ///
+    /// The completion of every frame that was taken is pushed to `done`. A frame that the device cannot take as it is, is cut and completed
+    /// first, in place in the queue; pieces count as frames.
+    ///
+    /// # Errors
+    /// The device is gone or broken. What concerns one frame only loses that frame, and is counted in [`Backend::drops`].
+    fn transmit(&mut self, now: Instant, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize>;
+
+    /// To wait on: readable when [`Backend::receive`] has something, writable when [`Backend::transmit`] takes frames again.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What it can do.
+    fn features(&self) -> Features;
+
+    /// Frames lost here since it was opened, by cause.
+    fn drops(&mut self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
+        (**self).receive(now, frames, limit)
+    }
+    fn transmit(&mut self, now: Instant, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {
+        (**self).transmit(now, frames, done)
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+    fn features(&self) -> Features {
+        (**self).features()
+    }
+    fn drops(&mut self) -> Vec<(&'static str, u64)> {
+        (**self).drops()
+    }
+}
+
+/// What the frames of a backend begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkType {
+    /// An Ethernet header.
+    #[default]
+    Ethernet,
+    /// An IP header.
+    Ip,
+}
+
+/// What a backend can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// The largest frame of several segments that is taken whole, bytes with all headers; 0: none.
+    pub gso_bytes_max: usize,
+    /// Frames of several UDP datagrams are taken whole, too.
+    pub gso_udp: bool,
+    /// Frames with [`weft_core::Checksum::Partial`] are taken as they are.
+    pub checksum_offload: bool,
+    /// What frames begin with.
+    pub link: LinkType,
+    /// The largest IP packet, bytes.
+    pub mtu: u32,
+    /// The Ethernet address for the node's side of the link.
+    pub mac: Mac,
+}
+
+impl Features {
+    /// Whether this frame is taken without being cut.
+    pub fn takes_whole(&self, frame: &Frame) -> bool {
+        let limit = match frame.meta().gso {
+            Some(gso) if gso.kind == GsoKind::Udp && !self.gso_udp => 0,
+            _ => self.gso_bytes_max,
+        };
+        !offload::needs_cut(frame, limit)
+    }
+
+    /// Cuts the frame at the front of a queue, or completes its checksum, if these features demand it.
+    pub fn prepare_front(&self, frames: &mut VecDeque<Frame>) {
+        let Some(front) = frames.front_mut() else { return };
+        if !self.takes_whole(front) {
+            let Some(large) = frames.pop_front() else { return };
+            let checksums = if self.checksum_offload { CutChecksums::Partial } else { CutChecksums::Complete };
+            let mut pieces = Vec::new();
+            offload::cut(large, checksums, &mut pieces);
+            for piece in pieces.into_iter().rev() {
+                frames.push_front(piece);
+            }
+        } else if !self.checksum_offload {
+            offload::complete_checksum(front);
+        }
+    }
+}
+
+/// An address with the length of its network's prefix, bits.
+pub type Prefix = (IpAddr, u8);
+
+/// How to open a backend. Each scheme says which of these it uses.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The number that received frames carry.
+    pub interface: InterfaceIndex,
+    /// The largest IP packet, bytes; `None`: what the device says, or 1500.
+    pub mtu: Option<u32>,
+    /// The node's Ethernet address; `None`: made up from the device's.
+    pub mac: Option<Mac>,
+    /// Let large frames and unfinished checksums through.
+    pub offload: bool,
+    /// `packet`: also receive frames for other stations (a device that filters by address).
+    pub promiscuous: bool,
+    /// `tap`: give the kernel's side these addresses and put it up; `None`: leave it as it is.
+    pub host_addresses: Option<Vec<Prefix>>,
+    /// `memory`: frames that wait in one direction before more are dropped.
+    pub queue_frames_max: usize,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            interface: InterfaceIndex(2),
+            mtu: None,
+            mac: None,
+            offload: true,
+            promiscuous: false,
+            host_addresses: None,
+            queue_frames_max: memory::QUEUE_FRAMES_MAX,
+        }
+    }
+}
+
+type Open = fn(&str, &OpenOptions) -> Result<Box<dyn Backend>, OpenError>;
+
+/// A kind of backend.
+pub struct Scheme {
+    /// What stands before the colon.
+    pub name: &'static str,
+    /// How a URL looks.
+    pub usage: &'static str,
+    /// What it is, in a line.
+    pub help: &'static str,
+    open: Open,
+}
+
+/// Every kind of backend.
+pub const SCHEMES: &[Scheme] = &[
+    Scheme {
+        name: "tap",
+        usage: "tap:NAME",
+        help: "a TAP device of the kernel, made here and gone when closed; an empty name lets the kernel choose one (needs CAP_NET_ADMIN)",
+        open: |name, options| Ok(Box::new(tap::Tap::open(name, options)?)),
+    },
+    Scheme {
+        name: "packet",
+        usage: "packet:INTERFACE",
+        help: "a packet socket on an existing Ethernet interface, for example one end of a veth pair (needs CAP_NET_RAW)",
+        open: |name, options| Ok(Box::new(packet::Packet::open(name, options)?)),
+    },
+    Scheme {
+        name: "memory",
+        usage: "memory:NAME",
+        help: "one end of a queue pair in this process; whoever opens the same name next gets the other end",
+        open: |name, options| Ok(Box::new(memory::open(name, options)?)),
+    },
+];
+
+/// Opens a backend by its URL, `scheme:name`; [`SCHEMES`] lists them.
+///
+/// # Errors
+/// What could not be done, why, and what to do about it.
+pub fn open(url: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, OpenError> {
+    let known = || SCHEMES.iter().map(|scheme| scheme.usage).collect::<Vec<_>>().join(", ");
+    let Some((scheme, name)) = url.split_once(':') else {
+        return Err(OpenError::new(url, "reading the URL", "it has no scheme", format!("write one of {}", known())));
+    };
+    match SCHEMES.iter().find(|row| row.name == scheme) {
+        Some(row) => (row.open)(name, options),
+        None => Err(OpenError::new(url, "reading the URL", format!("there is no backend {scheme:?}"), format!("write one of {}", known()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_url_is_told_what_there_is() {
+        let error = open("tap0", &OpenOptions::default()).err().unwrap().to_string();
+        assert_eq!(error, "cannot open tap0: reading the URL: it has no scheme; write one of tap:NAME, packet:INTERFACE, memory:NAME");
+        let error = open("pigeon:1", &OpenOptions::default()).err().unwrap().to_string();
+        assert!(error.contains("there is no backend \"pigeon\""), "{error}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Reading a frame so that its payload is written once: headers into the frame's head, the rest into a block that frames share.
+//!
+//! A block holds several large frames; a frame keeps its part of it alive. When all frames of a block are gone it is used again, so that a
+//! steady stream allocates nothing (a fresh block costs a page fault per 4 KiB, more than the copy that is saved).
+
+use crate::vnet;
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use weft_core::Frame;
+use weft_core::frame::HEAD_BYTES_INGRESS;
+
+/// Bytes of a VLAN tag that the kernel keeps apart from the frame, and that is put back in.
+const TAG_BYTES: usize = 4;
+/// The tag belongs behind both addresses.
+const TAG_AT: usize = 12;
+/// What is read into the head; with a tag it is full.
+const HEAD_READ_BYTES: usize = HEAD_BYTES_INGRESS - TAG_BYTES;
+/// The most a device hands over behind that: an IP packet of 65535 bytes with its Ethernet header fits.
+const REST_BYTES_MAX: usize = 64 << 10;
+/// Four large frames to a block.
+const BLOCK_BYTES: usize = 4 * REST_BYTES_MAX;
+/// Blocks kept to be used again; more are given back to the allocator.
+const BLOCKS_MAX: usize = 32;
+/// Up to here a frame gets bytes of its own, so that it does not keep a whole block alive.
+const COPY_BYTES_MAX: usize = 2048;
+
+/// How a descriptor is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// A TAP device: `readv`.
+    Tap,
+    /// A packet socket: `recvmsg`, for the VLAN tag in its control message.
+    Packet,
+}
+
+/// Where payload is received.
+pub(crate) struct Blocks {
+    current: BytesMut,
+    /// Used up: waiting for the frames that hold them.
+    used: VecDeque<BytesMut>,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Blocks {
+        Blocks { current: BytesMut::with_capacity(BLOCK_BYTES), used: VecDeque::new() }
+    }
+
+    /// Makes room for one more frame in the current block.
+    fn make_room(&mut self) {
+        debug_assert!(self.current.is_empty());
+        if self.current.capacity() >= REST_BYTES_MAX || self.current.try_reclaim(BLOCK_BYTES) {
+            return;
+        }
+        // The oldest is the likeliest to be free; when it is not, the others are worth a look before new memory is.
+        let free = self.used.iter_mut().position(|block| block.try_reclaim(BLOCK_BYTES));
+        let next = free.and_then(|at| self.used.remove(at)).unwrap_or_else(|| BytesMut::with_capacity(BLOCK_BYTES));
+        if self.used.len() >= BLOCKS_MAX {
+            // Held the longest: whoever holds it frees it.
+            self.used.pop_front();
+        }
+        self.used.push_back(std::mem::replace(&mut self.current, next));
+    }
+
+    /// Reads one frame with its virtio header. Interrupted reads are done again.
+    ///
+    /// # Errors
+    /// What the system call says; `WouldBlock` when there is no frame.
+    pub(crate) fn read(&mut self, fd: BorrowedFd<'_>, source: Source) -> io::Result<Frame> {
+        self.make_room();
+        let mut header: vnet::Header = [0; vnet::HEADER_BYTES];
+        // Room for a tag in front: the addresses move there when one is put in.
+        let mut head = [0; TAG_BYTES + HEAD_READ_BYTES];
+        let (bytes, tag) = loop {
+            match read_parts(fd, source, &mut header, &mut head[TAG_BYTES..], &mut self.current) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        let in_head = bytes.saturating_sub(vnet::HEADER_BYTES).min(HEAD_READ_BYTES);
+        let mut start = TAG_BYTES;
+        if let Some(tag) = tag.filter(|_| in_head >= TAG_AT) {
+            head.copy_within(TAG_BYTES..TAG_BYTES + TAG_AT, 0);
+            head[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag);
+            start = 0;
+        }
+        let rest = if self.current.len() <= COPY_BYTES_MAX {
+            let copy = Bytes::copy_from_slice(&self.current);
+            self.current.clear();
+            copy
+        } else {
+            self.current.split().freeze()
+        };
+        let mut frame = Frame::ingress_parts(&head[start..TAG_BYTES + in_head], rest);
+        vnet::decode(&header, (TAG_BYTES - start) as u16, &mut frame);
+        Ok(frame)
+    }
+}
+
+/// Room for the one control message that is asked for (PACKET_AUXDATA), aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Reads a frame into three parts; `rest` must be empty and is filled with what does not fit into `head`. Returns how many bytes came and the
+/// VLAN tag that the kernel has taken out.
+fn read_parts(
+    fd: BorrowedFd<'_>,
+    source: Source,
+    header: &mut vnet::Header,
+    head: &mut [u8],
+    rest: &mut BytesMut,
+) -> io::Result<(usize, Option<[u8; TAG_BYTES]>)> {
+    let before_rest = header.len() + head.len();
+    let spare = rest.spare_capacity_mut();
+    let mut parts = [
+        libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() },
+        libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: head.len() },
+        libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len() },
+    ];
+    let mut tag = None;
+    let got = match source {
+        // SAFETY: the three parts point to memory that is borrowed mutably here, with its length; the kernel only writes to it.
+        Source::Tap => unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) },
+        Source::Packet => {
+            let mut control = Control([0; 64]);
+            // SAFETY: msghdr is plain data.
+            let mut message: libc::msghdr = unsafe { zeroed() };
+            message.msg_iov = parts.as_mut_ptr();
+            message.msg_iovlen = parts.len() as _;
+            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_controllen = control.0.len() as _;
+            // SAFETY: as above, and `control` is memory of the length given, written by the kernel.
+            let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, 0) };
+            if got >= 0 {
+                tag = tag_of(&message);
+            }
+            got
+        }
+    };
+    let bytes = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: parts are filled in order (readv(2)), so the bytes beyond the first two parts have been written to the start of the spare
+    // capacity, and there are no more of them than it has.
+    unsafe { rest.set_len(bytes.saturating_sub(before_rest)) };
+    Ok((bytes, tag))
+}
+
+/// The VLAN tag in a received message's PACKET_AUXDATA.
+fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG_BYTES]> {
+    // SAFETY: `message` has come back from recvmsg with its control buffer alive and its length set by the kernel, which is what CMSG_FIRSTHDR
+    // wants; the data is read unaligned, after its length has been checked.
+    let auxiliary: libc::tpacket_auxdata = unsafe {
+        let first = libc::CMSG_FIRSTHDR(message);
+        if first.is_null() {
+            return None;
+        }
+        let wanted = libc::CMSG_LEN(size_of::<libc::tpacket_auxdata>() as libc::c_uint) as usize;
+        let header = first.read_unaligned();
+        if (header.cmsg_level, header.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || (header.cmsg_len as usize) < wanted {
+            return None;
+        }
+        libc::CMSG_DATA(first).cast::<libc::tpacket_auxdata>().read_unaligned()
+    };
+    if auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let tpid = if auxiliary.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { auxiliary.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), auxiliary.tp_vlan_tci.to_be_bytes());
+    Some([a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::AsFd;
+
+    /// A datagram socket keeps boundaries as a device does.
+    fn read_back(blocks: &mut Blocks, payload: &[u8]) -> Frame {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::NONBLOCK, None).unwrap();
+        let message = [&[0u8; vnet::HEADER_BYTES], payload].concat();
+        assert_eq!(rustix::io::write(&theirs, &message).unwrap(), message.len());
+        let frame = blocks.read(ours.as_fd(), Source::Tap).unwrap();
+        assert_eq!(blocks.read(ours.as_fd(), Source::Tap).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        frame
+    }
+
+    #[test]
+    fn frames_of_every_size_arrive_whole() {
+        let mut blocks = Blocks::new();
+        let all: Vec<u8> = (0..=250).cycle().take(65_549).collect();
+        let mut kept = Vec::new();
+        for bytes in [0, 1, 13, 14, 60, 219, 220, 221, 1514, 2268, 2269, 9014, 65_549] {
+            kept.push((read_back(&mut blocks, &all[..bytes]), bytes));
+        }
+        for (frame, bytes) in kept {
+            assert_eq!(frame.to_vec(), all[..bytes]);
+        }
+    }
+
+    #[test]
+    fn blocks_are_used_again_and_small_frames_keep_none() {
+        let mut blocks = Blocks::new();
+        let payload = vec![5; 60_000];
+        let mut addresses = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            addresses.insert(read_back(&mut blocks, &payload).tail()[0].as_ptr() as usize / BLOCK_BYTES);
+        }
+        assert!(addresses.len() <= 4, "{} places for frames that lived one after the other", addresses.len());
+        let small = read_back(&mut blocks, &payload[..1000]);
+        let capacity = blocks.current.capacity();
+        assert_eq!(small.len(), 1000);
+        drop(read_back(&mut blocks, &payload[..1500]));
+        assert_eq!(blocks.current.capacity(), capacity);
+        let held: Vec<Frame> = (0..4 * BLOCKS_MAX + 40).map(|_| read_back(&mut blocks, &payload)).collect();
+        assert!(blocks.used.len() <= BLOCKS_MAX);
+        assert!(held.iter().all(|frame| frame.len() == payload.len()));
+    }
+}

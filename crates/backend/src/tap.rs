@@ -1,0 +1,109 @@
+//! `tap:NAME`: an Ethernet device of the kernel whose wire ends in this process (Documentation/networking/tuntap.rst).
+//!
+//! The device is made when it is opened and goes away when it is closed, unless it was made persistent before (`ip tuntap add`); it may belong
+//! to a user, who then needs no privilege. Large frames and unfinished checksums pass in both directions: 64 KiB of a program's data
+//! cross the border with one system call and are never cut or summed when the kernel is on the other end.
+//!
+//! What it does not do: several queues, TUN devices (IP without Ethernet), and UDP tunnels' offloads.
+
+use crate::device::{Device, Drops};
+use crate::scatter::{Blocks, Source};
+use crate::{Backend, Features, LinkType, OpenError, OpenOptions, host_side, sys, vnet};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use weft_core::{Completion, Frame, Instant};
+use weft_wire::ethernet::Mac;
+
+/// Frames that wait for us in the kernel. Its own 1000 are soon full when frames are small: a sender is not slowed down by a full queue (the
+/// kernel gives up a frame's socket when it queues it for the reader), only by losses.
+const TRANSMIT_QUEUE_FRAMES: i32 = 4000;
+/// The largest frame that is written whole: IP's 65535 bytes, and an Ethernet header with a tag.
+const GSO_BYTES_MAX: usize = 65535 + 18;
+
+/// A TAP device.
+pub struct Tap {
+    device: Device,
+}
+
+impl Tap {
+    /// Opens or makes the device `name`; empty: the kernel chooses (`tap0`).
+    ///
+    /// Uses `interface`, `mtu`, `mac`, `offload` and `host_addresses` of the options. Without `mac`, the node's side gets an address derived
+    /// from the kernel's (see [`neighbour_mac`]).
+    ///
+    /// # Errors
+    /// `/dev/net/tun` is missing, privileges are, or the name is taken.
+    pub fn open(name: &str, options: &OpenOptions) -> Result<Tap, OpenError> {
+        use rustix::fs::{Mode, OFlags};
+        let url = format!("tap:{name}");
+        let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|error| failed("opening /dev/net/tun", error.into()))?;
+        let name = sys::tun_attach_tap(fd.as_fd(), name).map_err(|error| failed("creating the device", error))?;
+        sys::tun_set_header_bytes(fd.as_fd(), vnet::HEADER_BYTES).map_err(|error| failed("setting the header's length", error))?;
+        let gso_udp = offer(fd.as_fd(), options.offload).map_err(|error| failed("setting offloads", error))?;
+        sys::tun_set_send_buffer(fd.as_fd(), i32::MAX).map_err(|error| failed("setting the send buffer", error))?;
+        // A device that belongs to an unprivileged user keeps its queue as it is.
+        match sys::set_transmit_queue(&name, TRANSMIT_QUEUE_FRAMES) {
+            Err(error) if error.raw_os_error() != Some(libc::EPERM) => return Err(failed("setting the queue's length", error)),
+            _ => {}
+        }
+        if let Some(addresses) = &options.host_addresses {
+            host_side::configure(&name, addresses, options.mtu)?;
+        }
+        let facts = sys::interface_facts(&name).map_err(|error| failed("asking for the device's address", error))?;
+        let features = Features {
+            gso_bytes_max: if options.offload { GSO_BYTES_MAX } else { 0 },
+            gso_udp,
+            checksum_offload: options.offload,
+            link: LinkType::Ethernet,
+            mtu: options.mtu.unwrap_or(facts.mtu),
+            mac: options.mac.unwrap_or(neighbour_mac(facts.mac)),
+        };
+        let (interface, blocks, drops) = (options.interface, Blocks::new(), Drops::default());
+        Ok(Tap { device: Device { fd, source: Source::Tap, name, interface, features, blocks, drops, down: false } })
+    }
+}
+
+/// Tells the kernel what it may leave unfinished; returns whether that includes frames of several UDP datagrams.
+fn offer(fd: BorrowedFd<'_>, offload: bool) -> io::Result<bool> {
+    if !offload {
+        sys::tun_set_offload(fd, 0)?;
+        return Ok(false);
+    }
+    let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    match sys::tun_set_offload(fd, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6) {
+        Ok(()) => Ok(true),
+        // Before Linux 6.2.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => sys::tun_set_offload(fd, tcp).map(|()| false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The address for the other end of a link whose one end has `mac`: locally administered, and as unique as that (the kernel's is random).
+pub fn neighbour_mac(mac: Mac) -> Mac {
+    let [a, b, c, d, e, f] = mac.0;
+    Mac([(a | 0x02) & !0x01, b, c, d, e, f ^ 0x80])
+}
+
+impl Backend for Tap {
+    fn name(&self) -> &str {
+        &self.device.name
+    }
+    fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
+        self.device.receive(now, frames, limit)
+    }
+    fn transmit(&mut self, _now: Instant, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {
+        self.device.transmit(frames, done)
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.fd.as_fd())
+    }
+    fn features(&self) -> Features {
+        self.device.features
+    }
+    fn drops(&mut self) -> Vec<(&'static str, u64)> {
+        self.device.drops.rows()
+    }
+}

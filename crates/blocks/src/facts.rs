@@ -1,0 +1,104 @@
+//! What a block remembers of the interfaces, so that it need not ask their owner for every frame.
+
+use weft_core::table::{Interface, LinkType};
+use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
+use weft_wire::ethernet::Mac;
+
+/// Largest number of an interface.
+pub const INTERFACE_INDEX_MAX: u32 = 65_535;
+
+/// What protocols need to know of an interface.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub name: Box<str>,
+    pub mac: Mac,
+    pub mtu: u32,
+    pub up: bool,
+    pub link: LinkType,
+    pub gso_max_bytes: u32,
+}
+
+impl From<&Interface> for Facts {
+    fn from(interface: &Interface) -> Facts {
+        Facts {
+            name: interface.name.as_str().into(),
+            mac: interface.mac(),
+            mtu: interface.mtu,
+            up: interface.up,
+            link: interface.link,
+            gso_max_bytes: interface.gso_max_bytes,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+enum Entry {
+    #[default]
+    NotAsked,
+    Absent,
+    Known(Facts),
+}
+
+/// Answers of the interfaces' owner, by index. Its user calls [`FactsCache::refresh`] when the table changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FactsCache {
+    entries: Vec<Entry>,
+}
+
+impl FactsCache {
+    /// The facts of an interface; asks for them the first time.
+    #[inline]
+    pub(crate) fn get(&mut self, index: InterfaceIndex, cx: &Context<'_>) -> Option<&Facts> {
+        if !matches!(self.entries.get(index.0 as usize), Some(Entry::Known(_) | Entry::Absent)) {
+            self.ask(index, cx);
+        }
+        self.peek(index)
+    }
+
+    /// The facts of an interface that was asked about before.
+    #[inline]
+    pub(crate) fn peek(&self, index: InterfaceIndex) -> Option<&Facts> {
+        match self.entries.get(index.0 as usize) {
+            Some(Entry::Known(facts)) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// Asks again about every interface that is known. True if the table has an owner at all (`lo` always exists).
+    pub(crate) fn refresh(&mut self, cx: &Context<'_>) -> bool {
+        for index in 0..self.entries.len() as u32 {
+            match self.entries[index as usize] {
+                Entry::Known(_) => self.ask(InterfaceIndex(index), cx),
+                _ => self.entries[index as usize] = Entry::NotAsked,
+            }
+        }
+        self.get(InterfaceIndex::LOOPBACK, cx).is_some()
+    }
+
+    fn ask(&mut self, index: InterfaceIndex, cx: &Context<'_>) {
+        let at = index.0 as usize;
+        if index.0 > INTERFACE_INDEX_MAX {
+            return;
+        }
+        if self.entries.len() <= at {
+            self.entries.resize(at + 1, Entry::NotAsked);
+        }
+        self.entries[at] = match cx.ask(Table::Interfaces, &Query::Interface(index)) {
+            Answer::Interface(interface) => Entry::Known(Facts::from(&*interface)),
+            _ => Entry::Absent,
+        };
+    }
+}
+
+/// The number of an interface given by name or number.
+pub(crate) fn find_interface(value: &weft_core::Value, cx: &Context<'_>) -> Result<InterfaceIndex, String> {
+    let query = match (value.as_u64(), value.as_str()) {
+        (Some(number), _) => Query::Interface(InterfaceIndex(u32::try_from(number).unwrap_or(u32::MAX))),
+        (None, Some(name)) => Query::InterfaceNamed(name.to_owned()),
+        _ => return Err(format!("{value} is neither an interface's name nor its number")),
+    };
+    match cx.ask(Table::Interfaces, &query) {
+        Answer::Interface(interface) => Ok(interface.index),
+        _ => Err(format!("ENODEV: there is no interface {value}")),
+    }
+}

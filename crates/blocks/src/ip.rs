@@ -1,0 +1,5 @@
+//! IP and what belongs to it: address resolution, IPv4, ICMP.
+
+pub mod arp;
+pub mod icmp4;
+pub mod ip4;

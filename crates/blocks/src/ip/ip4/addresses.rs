@@ -1,0 +1,182 @@
+//! The node's IPv4 addresses, and what any address is to it.
+
+use smallvec::SmallVec;
+use std::net::{IpAddr, Ipv4Addr};
+use weft_core::table::{Address, AddressKind};
+use weft_core::{InterfaceIndex, KeyedHasher, Map};
+
+/// The mask of a prefix of `bits` bits (at most 32).
+pub(super) const fn mask(bits: u8) -> u32 {
+    match bits {
+        0 => 0,
+        bits => u32::MAX << (32 - bits as u32),
+    }
+}
+
+/// Are two addresses in the same prefix?
+pub(super) const fn same_prefix(a: Ipv4Addr, b: Ipv4Addr, bits: u8) -> bool {
+    (a.to_bits() ^ b.to_bits()) & mask(bits) == 0
+}
+
+type Owners = SmallVec<[InterfaceIndex; 1]>;
+
+/// Addresses in the order in which they were added: the first of an interface is its primary one.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    list: Vec<Address>,
+    local: Map<Ipv4Addr, Owners>,
+    broadcast: Map<Ipv4Addr, Owners>,
+}
+
+impl Addresses {
+    /// 127.0.0.1/8 on `lo`, as Linux has once `lo` is up.
+    pub(super) fn new(hasher: KeyedHasher) -> Addresses {
+        let mut addresses = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), broadcast: Map::with_hasher(hasher) };
+        let loopback = Address { interface: InterfaceIndex::LOOPBACK, address: Ipv4Addr::LOCALHOST.into(), prefix_bits: 8 };
+        addresses.add(loopback);
+        addresses
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Address> {
+        self.list.iter()
+    }
+
+    /// Those of one interface, with their addresses as IPv4.
+    pub(super) fn of(&self, interface: InterfaceIndex) -> impl Iterator<Item = (Ipv4Addr, u8)> {
+        self.list.iter().filter(move |address| address.interface == interface).filter_map(v4)
+    }
+
+    /// False: it is there already, or not IPv4.
+    pub(super) fn add(&mut self, address: Address) -> bool {
+        let Some((ip, bits)) = v4(&address) else { return false };
+        if bits > 32 || self.find(address.interface, ip).is_some() {
+            return false;
+        }
+        self.list.push(address);
+        self.index(address);
+        true
+    }
+
+    pub(super) fn find(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Option<Address> {
+        self.list.iter().copied().find(|address| address.interface == interface && address.address == IpAddr::V4(ip))
+    }
+
+    pub(super) fn remove_where(&mut self, goes: impl Fn(&Address) -> bool) -> Vec<Address> {
+        let (gone, kept) = self.list.iter().copied().partition(|address| goes(address));
+        self.list = kept;
+        self.local.clear();
+        self.broadcast.clear();
+        for address in self.list.clone() {
+            self.index(address);
+        }
+        gone
+    }
+
+    /// Takes other addresses instead. False, and no change: one is there twice or not IPv4.
+    pub(super) fn replace(&mut self, list: Vec<Address>) -> bool {
+        let hasher = *self.local.hasher();
+        let mut fresh = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), broadcast: Map::with_hasher(hasher) };
+        if !list.into_iter().all(|address| fresh.add(address)) {
+            return false;
+        }
+        *self = fresh;
+        true
+    }
+
+    fn index(&mut self, address: Address) {
+        let Some((ip, bits)) = v4(&address) else { return };
+        self.local.entry(ip).or_default().push(address.interface);
+        // RFC 3021: a 31-bit prefix has no broadcast address. Since Linux 5.14 the lowest address is none either.
+        if bits < 31 && address.interface != InterfaceIndex::LOOPBACK {
+            let highest = Ipv4Addr::from_bits(ip.to_bits() | !mask(bits));
+            self.broadcast.entry(highest).or_default().push(address.interface);
+        }
+    }
+
+    /// The interfaces that have this address.
+    pub(super) fn owners(&self, ip: Ipv4Addr) -> &[InterfaceIndex] {
+        match self.local.get(&ip) {
+            Some(owners) => owners,
+            // RFC 1122 §3.2.1.3 (g): "{ 127, <any> } Internal host loopback address."
+            None if ip.is_loopback() => &[InterfaceIndex::LOOPBACK],
+            None => &[],
+        }
+    }
+
+    /// The interfaces for whose networks this is the broadcast address.
+    pub(super) fn broadcast_on(&self, ip: Ipv4Addr) -> &[InterfaceIndex] {
+        self.broadcast.get(&ip).map_or(&[], |owners| owners)
+    }
+
+    /// What an address is to this node.
+    pub(super) fn kind(&self, ip: Ipv4Addr) -> AddressKind {
+        if ip.is_unspecified() {
+            AddressKind::Unspecified
+        } else if ip.is_multicast() {
+            AddressKind::Multicast
+        } else if let Some(owner) = self.owners(ip).first() {
+            AddressKind::Local(*owner)
+        } else if ip.is_broadcast() || !self.broadcast_on(ip).is_empty() {
+            AddressKind::Broadcast
+        } else {
+            AddressKind::Other
+        }
+    }
+
+    /// The source for packets that leave through `interface` to `next_hop` (Linux inet_select_addr): the first address of the interface in
+    /// whose network the next hop is, else its first, else the first of any other interface but `lo`.
+    pub(super) fn source_for(&self, interface: InterfaceIndex, next_hop: Ipv4Addr) -> Option<Ipv4Addr> {
+        let on_net = self.of(interface).find(|(ip, bits)| same_prefix(*ip, next_hop, *bits));
+        let any = || self.of(interface).next();
+        let elsewhere = || self.list.iter().filter(|address| address.interface != InterfaceIndex::LOOPBACK).find_map(v4);
+        on_net.or_else(any).or_else(elsewhere).map(|(ip, _)| ip)
+    }
+}
+
+fn v4(address: &Address) -> Option<(Ipv4Addr, u8)> {
+    match address.address {
+        IpAddr::V4(ip) => Some((ip, address.prefix_bits)),
+        IpAddr::V6(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(interface: u32, ip: [u8; 4], prefix_bits: u8) -> Address {
+        Address { interface: InterfaceIndex(interface), address: IpAddr::from(ip), prefix_bits }
+    }
+
+    #[test]
+    fn kinds_follow_from_the_addresses() {
+        let mut addresses = Addresses::new(KeyedHasher::default());
+        assert!(addresses.add(address(2, [10, 0, 0, 1], 24)) && addresses.add(address(3, [10, 0, 1, 0], 31)));
+        assert!(!addresses.add(address(2, [10, 0, 0, 1], 16)), "the same address again");
+        let kind = |ip: [u8; 4]| addresses.kind(ip.into());
+        assert_eq!(kind([10, 0, 0, 1]), AddressKind::Local(InterfaceIndex(2)));
+        assert_eq!(kind([10, 0, 0, 255]), AddressKind::Broadcast);
+        assert_eq!(kind([10, 0, 0, 0]), AddressKind::Other, "the network's own address is none of ours");
+        assert_eq!(kind([10, 0, 1, 1]), AddressKind::Other, "a 31-bit prefix has no broadcast");
+        assert_eq!(kind([127, 9, 9, 9]), AddressKind::Local(InterfaceIndex::LOOPBACK));
+        assert_eq!(kind([255; 4]), AddressKind::Broadcast);
+        assert_eq!(kind([224, 0, 0, 1]), AddressKind::Multicast);
+        assert_eq!(kind([0; 4]), AddressKind::Unspecified);
+    }
+
+    #[test]
+    fn the_source_is_on_the_network_of_the_next_hop() {
+        let mut addresses = Addresses::new(KeyedHasher::default());
+        for one in [address(2, [10, 0, 0, 1], 24), address(2, [10, 9, 0, 1], 24), address(3, [192, 0, 2, 1], 24)] {
+            addresses.add(one);
+        }
+        let source = |interface, ip: [u8; 4]| addresses.source_for(InterfaceIndex(interface), ip.into()).unwrap().octets();
+        assert_eq!(source(2, [10, 9, 0, 7]), [10, 9, 0, 1]);
+        assert_eq!(source(2, [8, 8, 8, 8]), [10, 0, 0, 1]);
+        assert_eq!(source(4, [8, 8, 8, 8]), [10, 0, 0, 1], "an interface without address borrows one");
+    }
+}

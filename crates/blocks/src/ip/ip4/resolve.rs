@@ -1,0 +1,179 @@
+//! Which way a packet goes: the rules of Linux's `ip_route_output_key_hash_rcu` with one table, and a small cache of their answers.
+
+use super::Ip4;
+use std::net::{IpAddr, Ipv4Addr};
+use weft_core::table::{Route, RouteAnswer, RouteKind};
+use weft_core::{Context, InterfaceIndex, Rng};
+
+/// Largest IPv4 packet, bytes (Linux IP_MAX_MTU).
+const PACKET_BYTES_MAX: u32 = 65_535;
+/// For interfaces that nobody knows anything about.
+const MTU_DEFAULT: u32 = 1500;
+
+impl Ip4 {
+    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH).
+    pub(super) fn resolve(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+        // "if (ipv4_is_multicast(fl4->saddr) || ipv4_is_lbcast(fl4->saddr)) return -EINVAL"
+        if source.is_some_and(|source| source.is_multicast() || source.is_broadcast()) {
+            return None;
+        }
+        // "if (!fl4->daddr) { fl4->daddr = fl4->saddr; if (!fl4->daddr) fl4->daddr = fl4->saddr = htonl(INADDR_LOOPBACK); }"
+        let destination = match destination.is_unspecified() {
+            true => source.unwrap_or(Ipv4Addr::LOCALHOST),
+            false => destination,
+        };
+        let fits = |owners: &[InterfaceIndex]| match bound {
+            None | Some(InterfaceIndex::LOOPBACK) => owners.first().copied(),
+            Some(bound) => owners.iter().copied().find(|owner| *owner == bound),
+        };
+        if fits(self.addresses.owners(destination)).is_some() {
+            let own = if destination.is_loopback() { Ipv4Addr::LOCALHOST } else { destination };
+            return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(own), destination, None));
+        }
+        if let Some(interface) = fits(self.addresses.broadcast_on(destination)).filter(|interface| self.is_up(*interface)) {
+            return Some(self.on_link(RouteKind::Broadcast, interface, source, destination, None));
+        }
+        let kind = match destination {
+            destination if destination.is_broadcast() => RouteKind::Broadcast,
+            destination if destination.is_multicast() => RouteKind::Multicast,
+            _ => return self.resolve_unicast(destination, source, bound),
+        };
+        // Linux: a multicast or limited broadcast packet without interface leaves through the one that has its source address,
+        // else where a route to it leads.
+        let by_source = source.and_then(|source| self.addresses.owners(source).first().copied());
+        let interface = bound.or(by_source).or_else(|| self.lookup(destination, None).map(|route| route.interface));
+        interface.filter(|interface| self.is_up(*interface)).map(|interface| self.on_link(kind, interface, source, destination, None))
+    }
+
+    fn resolve_unicast(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+        let Some(route) = self.lookup(destination, bound) else {
+            // "Apparently, routing tables are wrong. Assume, that the destination is on link." — only for a bound interface.
+            let interface = bound.filter(|interface| self.is_up(*interface))?;
+            return Some(self.on_link(RouteKind::Unicast, interface, source, destination, None));
+        };
+        let next_hop = match route.gateway {
+            Some(IpAddr::V4(gateway)) => gateway,
+            _ => destination,
+        };
+        let preferred = match (source, route.source) {
+            (Some(source), _) => Some(source),
+            (None, Some(IpAddr::V4(preferred))) => Some(preferred),
+            _ => self.addresses.source_for(route.interface, next_hop),
+        };
+        let source = preferred.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        Some(self.answer(route.kind, route.interface, source, next_hop, route.mtu))
+    }
+
+    /// The best route that leaves through `bound` (any, if none) and an interface that is up.
+    pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
+        self.routes.lookup(destination, |route| match route.kind {
+            RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit => true,
+            _ => bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface),
+        })
+    }
+
+    fn on_link(
+        &self,
+        kind: RouteKind,
+        interface: InterfaceIndex,
+        source: Option<Ipv4Addr>,
+        destination: Ipv4Addr,
+        mtu: Option<u32>,
+    ) -> RouteAnswer {
+        let source = source.or_else(|| self.addresses.source_for(interface, destination)).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        self.answer(kind, interface, source, destination, mtu)
+    }
+
+    fn answer(&self, kind: RouteKind, interface: InterfaceIndex, source: Ipv4Addr, next_hop: Ipv4Addr, mtu: Option<u32>) -> RouteAnswer {
+        let facts = self.facts.peek(interface);
+        let interface_mtu = match (facts, interface) {
+            (Some(facts), _) => facts.mtu,
+            (None, InterfaceIndex::LOOPBACK) => PACKET_BYTES_MAX,
+            (None, _) => MTU_DEFAULT,
+        };
+        RouteAnswer {
+            kind,
+            interface,
+            source: source.into(),
+            next_hop: next_hop.into(),
+            mtu: interface_mtu.min(mtu.unwrap_or(u32::MAX)).min(PACKET_BYTES_MAX),
+            gso_max_bytes: facts.map_or(0, |facts| facts.gso_max_bytes),
+            generation: self.generation,
+        }
+    }
+
+    fn is_up(&self, interface: InterfaceIndex) -> bool {
+        match self.facts.peek(interface) {
+            Some(facts) => facts.up,
+            // Bound to one that no address or route names; arp asks again, and refuses one that does not exist.
+            None => true,
+        }
+    }
+
+    /// Asks about the interfaces that addresses and routes name; those that are gone take theirs with them.
+    pub(super) fn interfaces_changed(&mut self, cx: &mut Context<'_>) {
+        self.has_interfaces = self.facts.refresh(cx);
+        self.changed();
+        let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
+        named.extend(self.routes.interfaces());
+        named.sort_unstable();
+        named.dedup();
+        let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();
+        if !self.has_interfaces || gone.is_empty() {
+            return;
+        }
+        // Blackholes and the like name no interface.
+        let goes = |interface: InterfaceIndex| interface != InterfaceIndex::NONE && gone.contains(&interface);
+        for address in self.addresses.remove_where(|address| goes(address.interface)) {
+            self.tell_address("deleted", &address, cx);
+        }
+        for route in self.routes.remove_where(|route| goes(route.interface)) {
+            self.tell_route("deleted", &route, cx);
+        }
+    }
+}
+
+/// What the cache is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RouteKey {
+    pub destination: Ipv4Addr,
+    /// Unspecified: chosen by the route.
+    pub source: Ipv4Addr,
+    /// 0: any.
+    pub interface: InterfaceIndex,
+}
+
+const CACHE_ENTRIES_BITS: u32 = 8;
+
+/// Answers for the last destinations: one place for each hash, so the bound needs no bookkeeping, and the key keeps a peer from aiming.
+#[derive(Debug)]
+pub(super) struct RouteCache {
+    key: u64,
+    entries: Box<[Option<(RouteKey, RouteAnswer)>]>,
+}
+
+impl RouteCache {
+    pub(super) fn new(rng: &mut Rng) -> RouteCache {
+        RouteCache { key: rng.u64() | 1, entries: vec![None; 1 << CACHE_ENTRIES_BITS].into_boxed_slice() }
+    }
+
+    #[inline]
+    fn place(&self, key: &RouteKey) -> usize {
+        let packed = u64::from(key.destination.to_bits()) << 32 | u64::from(key.source.to_bits() ^ key.interface.0.rotate_left(16));
+        let mixed = (packed ^ self.key).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key.rotate_left(32);
+        (mixed.wrapping_mul(self.key) >> (64 - CACHE_ENTRIES_BITS)) as usize
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &RouteKey, generation: u64) -> Option<RouteAnswer> {
+        match &self.entries[self.place(key)] {
+            Some((of, answer)) if of == key && answer.generation == generation => Some(*answer),
+            _ => None,
+        }
+    }
+
+    pub(super) fn put(&mut self, key: RouteKey, answer: RouteAnswer) {
+        let place = self.place(&key);
+        self.entries[place] = Some((key, answer));
+    }
+}

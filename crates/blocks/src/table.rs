@@ -1,0 +1,47 @@
+//! The block table: one row a block.
+
+use weft_core::BlockRow;
+
+/// Every block of this crate.
+pub fn rows() -> Vec<BlockRow> {
+    vec![
+        crate::link::interfaces::ROW,
+        crate::link::ether::ROW,
+        crate::link::loopback::ROW,
+        crate::ip::arp::ROW,
+        crate::ip::ip4::ROW,
+        crate::ip::icmp4::ROW,
+        crate::transport::udp::ROW,
+        crate::tool::forward::ROW,
+        crate::tool::tee::ROW,
+        crate::tool::counter::ROW,
+        crate::tool::logger::ROW,
+        crate::tool::loss::ROW,
+        crate::tool::delay::ROW,
+        crate::tool::rate::ROW,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::{Rng, parameter};
+
+    #[test]
+    fn every_kind_is_documented_complete_and_can_be_made_with_its_defaults() {
+        let rows = rows();
+        for row in &rows {
+            let kind = row.kind;
+            assert_eq!(rows.iter().filter(|other| other.kind.name == kind.name).count(), 1, "{}", kind.name);
+            assert!(!kind.summary.is_empty() && kind.doc.contains("Example:"), "{} needs a contract with an example", kind.name);
+            assert!(kind.inputs.iter().chain(kind.outputs).all(|port| !port.doc.is_empty()), "{}", kind.name);
+            let mut config = parameter::complete(kind.name, kind, &Default::default(), Rng::for_name(1, kind.name)).unwrap();
+            let block = (row.make)(&mut config).unwrap();
+            assert_eq!(block.counters().len(), kind.counters.len(), "{}: a value for every counter", kind.name);
+            for parameter in kind.parameters {
+                let value = block.get(parameter.name, weft_core::Instant::ZERO);
+                assert_eq!(value, Some(config.value(parameter.name)), "{}.{}", kind.name, parameter.name);
+            }
+        }
+    }
+}

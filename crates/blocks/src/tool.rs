@@ -1,0 +1,12 @@
+//! Tools that go into any edge: they take the type of what they are bound to.
+
+pub mod counter;
+mod cut;
+pub mod delay;
+pub mod forward;
+pub mod logger;
+pub mod loss;
+pub mod rate;
+pub mod tee;
+#[cfg(test)]
+mod testing;

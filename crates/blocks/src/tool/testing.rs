@@ -1,0 +1,99 @@
+//! A bench for one tool: source → tool → out of the graph.
+
+use weft_core::*;
+
+static END: Kind = Kind {
+    name: "end",
+    inputs: &[Port::optional("in", Carries::Any, "frames to let out")],
+    outputs: &[Port::outside("out", Carries::Any, "frames that left")],
+    ..Kind::EMPTY
+};
+
+struct End;
+
+impl Block for End {
+    fn kind(&self) -> &'static Kind {
+        &END
+    }
+    fn process(&mut self, _port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
+        vector.forward_all(OutPort(0));
+    }
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// A graph of the tool (`tool`) and the end of the world behind it.
+pub(crate) struct Bench {
+    pub engine: Engine,
+    tool: BlockId,
+}
+
+impl Bench {
+    pub(crate) fn new(kind: &str, parameters: &[(&str, Value)]) -> Bench {
+        let mut rows = crate::table::rows();
+        rows.push(BlockRow { kind: &END, make: |_| Ok(Box::new(End)) });
+        let mut engine = Engine::new(Mode::Inline, BlockTable::new(rows), Rng::for_name(1, "bench"));
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let ops = vec![
+            Op::Add { name: "tool".to_owned(), kind: kind.to_owned(), parameters },
+            Op::Add { name: "end".to_owned(), kind: "end".to_owned(), parameters: Default::default() },
+            Op::Bind { from: control::End::parse("tool:out"), to: control::End::parse("end:in") },
+        ];
+        engine.control(Instant::ZERO, &Message { serial: 1, op: Op::All(ops) }).result.unwrap();
+        let tool = engine.graph().find("tool").unwrap();
+        Bench { engine, tool }
+    }
+
+    pub(crate) fn send(&mut self, now: Instant, frames: impl IntoIterator<Item = Frame>) {
+        self.engine.inject(now, self.tool, InPort(0), frames);
+    }
+
+    pub(crate) fn taken(&mut self) -> Vec<Frame> {
+        self.engine.take_outgoing().into_iter().map(|outgoing| outgoing.frame).collect()
+    }
+
+    pub(crate) fn counters(&self) -> &[u64] {
+        self.engine.graph().block(self.tool).unwrap().counters()
+    }
+
+    pub(crate) fn drops(&self, reason: Reason) -> u64 {
+        self.engine.graph().drops(self.tool).find(|(of, _)| *of == reason).map_or(0, |(_, count)| count)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Value {
+        self.engine.graph().block(self.tool).unwrap().get(name, self.engine.now()).unwrap()
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<Value, ControlError> {
+        let op = Op::Set { target: Selector::parse("tool"), name: name.to_owned(), value: value.into() };
+        self.engine.control(self.engine.now(), &Message { serial: 2, op }).result
+    }
+
+    pub(crate) fn replace(&mut self, kind: &str) {
+        let op = Op::Replace { name: "tool".to_owned(), kind: kind.to_owned(), parameters: Default::default(), drop_state: false };
+        self.engine.control(self.engine.now(), &Message { serial: 3, op }).result.unwrap();
+    }
+}
+
+/// An IPv4 packet of `datagrams` UDP datagrams with `bytes` of payload each, uncut.
+pub(crate) fn large_udp(datagrams: usize, bytes: usize) -> Frame {
+    use weft_wire::{Protocol, checksum, ethernet::EtherType, ipv4, udp};
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let mut frame = Frame::egress();
+    frame.append(vec![7u8; datagrams * bytes].into());
+    let length = (udp::LEN + frame.len()) as u16;
+    let sum = checksum::pseudo_v4(src, dst, Protocol::UDP.0, u32::from(length)).fold();
+    udp::Header { src_port: 1, dst_port: 2, length, checksum: sum }.emit(frame.push(udp::LEN));
+    let total_len = ipv4::HEADER_LEN as u16 + length;
+    ipv4::Header { total_len, protocol: Protocol::UDP, src, dst, ..ipv4::Header::default() }.emit(frame.push(ipv4::HEADER_LEN));
+    let network_at = frame.position();
+    let meta = frame.meta_mut();
+    meta.network_at = network_at;
+    meta.transport_at = network_at + ipv4::HEADER_LEN as u16;
+    meta.ether_type = EtherType::IPV4;
+    meta.protocol = Protocol::UDP;
+    meta.checksum = Checksum::Partial { offset: udp::CHECKSUM_OFFSET as u16 };
+    meta.gso = Some(Gso { segment_bytes: bytes as u16, kind: GsoKind::Udp });
+    frame
+}

@@ -1,0 +1,3 @@
+//! Transports without streams.
+
+pub mod udp;

@@ -1,0 +1,268 @@
+//! UDP: header and checksum on and off.
+//!
+//! Received datagrams come in through `lower`, are checked and go up as payload with ports in the metadata. Payload to send comes in
+//! through `upper` and leaves for IPv4 or IPv6 by the family of its destination, its checksum left partial: whoever puts the frame on a
+//! wire completes it, so payload is not read here. Large frames (`meta.gso`) go down whole; one that comes back over the loopback is cut
+//! into its datagrams here. Errors about datagrams that this node sent come in through `error` and go up with ports in the metadata.
+//!
+//! It refuses datagrams whose length field lies (truncated, bad-total-length), whose checksum is wrong, that have no checksum over IPv6
+//! (RFC 8200 §8.1), and payloads that no IP packet could carry. It knows no sockets: those that have none are answered by `sockets`.
+//!
+//! Standards: RFC 768; RFC 1122 §4.1; RFC 8200 §8.1.
+
+use std::any::Any;
+use std::net::IpAddr;
+use weft_core::*;
+use weft_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use weft_wire::udp::{CHECKSUM_OFFSET, Header, LEN};
+use weft_wire::{Error, Protocol, ipv4};
+
+const IN_LOWER: InPort = InPort(0);
+const IN_UPPER: InPort = InPort(1);
+const OUT_IP4: OutPort = OutPort(0);
+const OUT_IP6: OutPort = OutPort(1);
+const OUT_UPPER: OutPort = OutPort(2);
+const OUT_ERROR: OutPort = OutPort(3);
+
+/// Largest UDP datagram with header, bytes: over IPv4 it must leave room for the IP header.
+const DATAGRAM_BYTES_MAX_V4: usize = 65_535 - ipv4::HEADER_LEN;
+const DATAGRAM_BYTES_MAX_V6: usize = 65_535;
+
+/// What this kind declares.
+pub static KIND: Kind = Kind {
+    name: "udp",
+    summary: "UDP header and checksum on and off",
+    doc: "Checks received datagrams and passes their payload up with ports in the metadata; gives payload to send a header with a partial \
+          checksum. Large frames go down whole, and are cut into datagrams when they come in over the loopback. Passes errors about this \
+          node's datagrams on to sockets.\n\
+          Standards: RFC 768, RFC 1122 4.1, RFC 8200 8.1.\n\
+          Example: bind udp:ip4 ip4:upper",
+    inputs: &[
+        Port::required("lower", Carries::Transport, "received datagrams"),
+        Port::optional("upper", Carries::Datagram, "payload to send, with addresses and ports"),
+        Port::optional("error", Carries::Error, "datagrams of this node that an error is about"),
+    ],
+    outputs: &[
+        Port::required("ip4", Carries::Transport, "datagrams to IPv4 destinations"),
+        Port::optional("ip6", Carries::Transport, "datagrams to IPv6 destinations"),
+        Port::optional("upper", Carries::Datagram, "received payload"),
+        Port::optional("error", Carries::Error, "datagrams that an error is about, with ports"),
+    ],
+    counters: &[
+        Counter { name: "InDatagrams", text: "datagrams passed up" },
+        Counter { name: "NoPorts", text: "datagrams without a block above to take them; sockets counts those without a socket" },
+        Counter { name: "InErrors", text: "datagrams dropped for their length or checksum" },
+        Counter { name: "OutDatagrams", text: "datagrams sent; each of a large frame counts" },
+        Counter { name: "InCsumErrors", text: "datagrams with a wrong checksum, or without one over IPv6" },
+        Counter { name: "OutErrors", text: "payloads that could not be sent" },
+        Counter { name: "InIcmpErrors", text: "errors about sent datagrams passed up" },
+    ],
+    ..Kind::EMPTY
+};
+
+const IN_DATAGRAMS: usize = 0;
+const NO_PORTS: usize = 1;
+const IN_ERRORS: usize = 2;
+const OUT_DATAGRAMS: usize = 3;
+const IN_CSUM_ERRORS: usize = 4;
+const OUT_ERRORS: usize = 5;
+const IN_ICMP_ERRORS: usize = 6;
+
+/// How to make one.
+pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |_| Ok(Box::new(Udp::default())) };
+
+/// The block.
+#[derive(Debug, Default)]
+pub struct Udp {
+    bound: [bool; 4],
+    counters: [u64; 7],
+}
+
+impl Udp {
+    fn receive(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
+        let _ = frame.pull_up(frame.len().min(LEN));
+        let Ok((header, header_len)) = Header::parse(frame.head()) else {
+            self.counters[IN_ERRORS] += 1;
+            return Verdict::Drop(Reason::Truncated);
+        };
+        let payload_len = match header.payload_len(frame.len()) {
+            Ok(payload_len) => payload_len,
+            Err(_) => {
+                self.counters[IN_ERRORS] += 1;
+                return Verdict::Drop(if usize::from(header.length) < LEN { Reason::BadTotalLength } else { Reason::Truncated });
+            }
+        };
+        // The IP packet may be longer than the datagram (Linux udp_rcv: pskb_trim_rcsum); the checksum covers the datagram.
+        frame.truncate(LEN + payload_len);
+        if !self.checksum_holds(frame, &header) {
+            self.counters[IN_ERRORS] += 1;
+            self.counters[IN_CSUM_ERRORS] += 1;
+            return Verdict::Drop(Reason::BadChecksum);
+        }
+        if !self.is_bound(OUT_UPPER) {
+            self.counters[NO_PORTS] += 1;
+            return Verdict::Drop(Reason::NoPort);
+        }
+        if frame.pull(header_len).is_err() {
+            return Verdict::Drop(Reason::Truncated);
+        }
+        let meta = frame.meta_mut();
+        meta.src_port = header.src_port;
+        meta.dst_port = header.dst_port;
+        meta.protocol = Protocol::UDP;
+        if let Some(gso) = meta.gso.take() {
+            self.cut(frame, usize::from(gso.segment_bytes).max(1), cx);
+        }
+        self.counters[IN_DATAGRAMS] += 1;
+        Verdict::Forward(OUT_UPPER)
+    }
+
+    fn checksum_holds(&self, frame: &Frame, header: &Header) -> bool {
+        match (frame.meta().checksum, header.checksum, frame.meta().src) {
+            (Checksum::Valid | Checksum::Partial { .. }, _, _) => true,
+            // RFC 768: "An all zero transmitted checksum value means that the transmitter generated no checksum".
+            (Checksum::Unknown, 0, IpAddr::V4(_)) => true,
+            // RFC 8200 §8.1: "the default behavior … IPv6 receivers must discard UDP packets containing a zero checksum".
+            (Checksum::Unknown, 0, IpAddr::V6(_)) => false,
+            (Checksum::Unknown, _, _) => match pseudo_header(frame.meta(), frame.len() as u32) {
+                Some(sum) => frame.chunks().fold(sum, Sum::add_bytes).fold() == 0xffff,
+                None => false,
+            },
+        }
+    }
+
+    /// A large frame that was never cut, because it stayed in the node: all datagrams but the last are emitted, the last remains.
+    fn cut(&mut self, frame: &mut Frame, segment_bytes: usize, cx: &mut Context<'_>) {
+        let total = frame.len();
+        if total <= segment_bytes {
+            return;
+        }
+        let last_at = (total - 1) / segment_bytes * segment_bytes;
+        for offset in (0..last_at).step_by(segment_bytes) {
+            let mut part = Frame::ingress(&[]);
+            for slice in frame.slices(offset, segment_bytes) {
+                part.append(slice);
+            }
+            *part.meta_mut() = Meta { completion: None, network_at: 0, transport_at: 0, ..frame.meta().clone() };
+            self.counters[IN_DATAGRAMS] += 1;
+            cx.emit(OUT_UPPER, part);
+        }
+        // The last stays behind the headers of the whole, so that it can be quoted.
+        let rest = frame.slices(last_at, total - last_at);
+        frame.truncate(0);
+        for slice in rest {
+            frame.append(slice);
+        }
+    }
+
+    fn send(&mut self, frame: &mut Frame) -> Verdict {
+        let (port, largest) = match frame.meta().dst {
+            IpAddr::V4(_) => (OUT_IP4, DATAGRAM_BYTES_MAX_V4),
+            IpAddr::V6(_) => (OUT_IP6, DATAGRAM_BYTES_MAX_V6),
+        };
+        let (payload, length) = (frame.len(), LEN + frame.len());
+        if length > largest {
+            self.counters[OUT_ERRORS] += 1;
+            return Verdict::Drop(Reason::TooBig);
+        }
+        // An unspecified source counts as zero; IP adds the one that it chooses.
+        if frame.meta().src.is_unspecified() {
+            frame.meta_mut().src = match port {
+                OUT_IP4 => std::net::Ipv4Addr::UNSPECIFIED.into(),
+                _ => std::net::Ipv6Addr::UNSPECIFIED.into(),
+            };
+        }
+        let Some(sum) = pseudo_header(frame.meta(), length as u32) else {
+            self.counters[OUT_ERRORS] += 1;
+            return Verdict::Drop(Reason::BadPacket);
+        };
+        let meta = frame.meta_mut();
+        meta.direction = Direction::Egress;
+        meta.protocol = Protocol::UDP;
+        meta.checksum = Checksum::Partial { offset: CHECKSUM_OFFSET as u16 };
+        let datagrams = match &mut meta.gso {
+            Some(gso) if payload > usize::from(gso.segment_bytes) => payload.div_ceil(usize::from(gso.segment_bytes).max(1)),
+            gso => {
+                *gso = None;
+                1
+            }
+        };
+        let header = Header { src_port: meta.src_port, dst_port: meta.dst_port, length: length as u16, checksum: sum.fold() };
+        header.emit(frame.push(LEN));
+        frame.meta_mut().transport_at = frame.position();
+        self.counters[OUT_DATAGRAMS] += datagrams as u64;
+        Verdict::Forward(port)
+    }
+
+    /// An error about a datagram that this node sent: the frame begins with its IP header.
+    fn pass_error(&mut self, frame: &mut Frame) -> Verdict {
+        let _ = frame.pull_up(frame.len().min(ipv4::HEADER_LEN_MAX + LEN));
+        let (header, header_len) = match ipv4::Header::parse(frame.head()) {
+            Ok(parsed) => parsed,
+            Err(Error::BadVersion) => return Verdict::Drop(Reason::BadVersion),
+            Err(_) => return Verdict::Drop(Reason::BadPacket),
+        };
+        let Some(Ok((udp, _))) = frame.head().get(header_len..).map(Header::parse) else { return Verdict::Drop(Reason::Truncated) };
+        let network_at = frame.position();
+        let meta = frame.meta_mut();
+        meta.network_at = network_at;
+        meta.transport_at = network_at + header_len as u16;
+        meta.src = header.src.into();
+        meta.dst = header.dst.into();
+        meta.protocol = Protocol::UDP;
+        meta.src_port = udp.src_port;
+        meta.dst_port = udp.dst_port;
+        self.counters[IN_ICMP_ERRORS] += 1;
+        if self.is_bound(OUT_ERROR) { Verdict::Forward(OUT_ERROR) } else { Verdict::Consumed }
+    }
+
+    fn is_bound(&self, port: OutPort) -> bool {
+        self.bound[usize::from(port.0)]
+    }
+}
+
+fn pseudo_header(meta: &Meta, length: u32) -> Option<Sum> {
+    match (meta.src, meta.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Some(pseudo_v4(src, dst, Protocol::UDP.0, length)),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(pseudo_v6(src, dst, Protocol::UDP.0, length)),
+        _ => None,
+    }
+}
+
+impl Block for Udp {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
+        match port {
+            // Datagrams that are cut out are emitted, and emitted frames precede forwarded ones: to keep the order, emit all.
+            IN_LOWER if vector.iter().any(|(_, frame)| frame.meta().gso.is_some()) => {
+                for mut frame in vector.drain() {
+                    match self.receive(&mut frame, cx) {
+                        Verdict::Forward(port) => cx.emit(port, frame),
+                        Verdict::Drop(reason) => cx.drop(frame, reason),
+                        Verdict::Consumed => {}
+                    }
+                }
+            }
+            IN_LOWER => vector.each(|frame| self.receive(frame, cx)),
+            IN_UPPER => vector.each(|frame| self.send(frame)),
+            _ => vector.each(|frame| self.pass_error(frame)),
+        }
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        for (port, bound) in self.bound.iter_mut().enumerate() {
+            *bound = cx.is_bound(OutPort(port as u8));
+        }
+    }
+
+    fn counters(&self) -> &[u64] {
+        &self.counters
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

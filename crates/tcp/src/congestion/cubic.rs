@@ -1,0 +1,408 @@
+//! CUBIC (RFC 9438), with Linux's choices where the RFC leaves one.
+//!
+//! After a reduction the window follows `W(t) = C*(t-K)^3 + W_max`: fast towards the window of the last loss, flat around it, and fast
+//! again beyond. Where a Reno flow would be faster (short round trips, small windows), its estimate is followed.
+//!
+//! # Arithmetic
+//! Integers only, so that every machine computes the same. Windows are bytes; time is microseconds. `K` is the integer cube root of an
+//! exact u128, so at most 1 µs below the true value; `W(t)` is exact to the byte for that `K`. (Linux: packets and 1/1024 s; its `K` is off
+//! by up to 0.2 %.) `beta` is 7/10 (Linux: 717/1024), `C` 4/10 (Linux: 410/1024), `alpha` 9/17.
+//!
+//! # Growth in steps
+//! In congestion avoidance the window grows by whole segments, as in Linux, so that the sender never has a fraction of one to spend.
+
+use super::episode::Episode;
+use super::hystart::{self, HyStart};
+use super::{AckSample, CWND_BYTES_MAX, CongestionControl, CongestionEvent, SEGMENT_BYTES_MAX, Window, initial_window_bytes};
+use weft_core::{Duration, Instant};
+
+/// RFC 9438 §4.6: "The parameter beta_cubic SHOULD be set to 0.7".
+const BETA: (u64, u64) = (7, 10);
+/// RFC 9438 §5: "C SHOULD be set to 0.4", in segments per second cubed.
+const C: (u128, u128) = (4, 10);
+/// RFC 9438 §4.3: "alpha_cubic = 3 * (1 - beta_cubic) / (1 + beta_cubic)", 9/17 for 0.7.
+const ALPHA: (u64, u64) = (9, 17);
+/// Cubed microseconds in a cubed second.
+const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
+/// Distances from the plateau are cut to this (9 hours), so that the cube times segment size fits; the window is at its bounds long before.
+const DISTANCE_US_MAX: u64 = 1 << 35;
+/// The cubic function is evaluated anew after this time at the earliest; Linux: a jiffy.
+const RECOMPUTE_AFTER: Duration = Duration::from_millis(1);
+/// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
+/// a timeout.
+const UNKNOWN_PLATEAU_DIVISOR: u32 = 20;
+
+/// A stretch of congestion avoidance: RFC 9438's `t_epoch` and what is fixed with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Epoch {
+    /// Start, moved forward by the time in which the program did not use the window.
+    start: Instant,
+    /// Time from the start to the plateau, in microseconds.
+    k_us: u64,
+    /// Window of the plateau: `W_max`, or the window at the start when that is larger.
+    origin_bytes: u32,
+    /// The window of a Reno flow: `W_est`.
+    reno_bytes: u64,
+    /// Numerator of what `reno_bytes` has not yet grown by, over 17 * cwnd.
+    reno_rest: u64,
+    /// Acknowledged bytes per segment of growth, from the last evaluation.
+    bytes_per_step: u64,
+    /// When that was.
+    evaluated_at: Instant,
+    /// The window that the last ACK left. A smaller one later means that it was cut elsewhere (idle, unused), and that this stage is over.
+    cwnd_bytes: u32,
+}
+
+/// What is put back when a reduction was spurious. RFC 9438 §4.9.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Before {
+    epoch: Option<Epoch>,
+    w_max_bytes: u32,
+    prior_bytes: u32,
+}
+
+/// CUBIC of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Cubic {
+    episode: Episode,
+    hystart: HyStart,
+    epoch: Option<Epoch>,
+    /// RFC 9438's `W_max`; 0: unknown.
+    w_max_bytes: u32,
+    /// RFC 9438's `cwnd_prior`: the window at the last reduction, without fast convergence.
+    prior_bytes: u32,
+    /// Bytes acknowledged since the last step of growth.
+    acked_bytes: u64,
+    /// Smallest round-trip time since the start or the last timeout; zero: none.
+    delay_min: Duration,
+    /// The last ACK or pause, to leave out time in which the window was not used.
+    last_at: Instant,
+    before: Before,
+    /// Exported ages (of the epoch and of its evaluation) that wait for a clock.
+    imported_ages: Option<(Duration, Duration)>,
+}
+
+impl Cubic {
+    /// A fresh instance.
+    pub fn new() -> Cubic {
+        Cubic::default()
+    }
+
+    /// The plateau and the time to it, with `cwnd` at the start of congestion avoidance.
+    ///
+    /// RFC 9438 §4.2: "K = cubic_root((W_max - cwnd_epoch) / C)"; §4.2 and §4.8 have K = 0 and W_max = cwnd when there is no larger
+    /// `W_max`.
+    fn begin_epoch(&mut self, now: Instant, w: &Window) -> Epoch {
+        let origin_bytes = self.w_max_bytes.max(w.cwnd_bytes);
+        self.acked_bytes = 0;
+        Epoch {
+            start: now,
+            k_us: plateau_us(origin_bytes - w.cwnd_bytes, w.segment_bytes()),
+            origin_bytes,
+            // RFC 9438 §4.3: "W_est is set equal to cwnd_epoch at the start of the congestion avoidance stage."
+            reno_bytes: w.cwnd_bytes.into(),
+            reno_rest: 0,
+            bytes_per_step: u64::MAX,
+            evaluated_at: Instant::ZERO,
+            cwnd_bytes: w.cwnd_bytes,
+        }
+    }
+
+    fn avoid_congestion(&mut self, ack: &AckSample, acked_bytes: u32, w: &mut Window) {
+        let (mut epoch, fresh) = match self.epoch {
+            Some(epoch) if w.cwnd_bytes >= epoch.cwnd_bytes => (epoch, false),
+            _ => (self.begin_epoch(ack.now, w), true),
+        };
+        if fresh || ack.now.since(epoch.evaluated_at) >= RECOMPUTE_AFTER {
+            epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w);
+            epoch.evaluated_at = ack.now;
+        }
+        let mss = u64::from(w.segment_bytes());
+        let cwnd = u64::from(w.cwnd_bytes);
+        // RFC 9438 §4.2: "target = 1.5 * cwnd if W_cubic(t + RTT) > 1.5 * cwnd": never more than a segment per two acknowledged.
+        let step_bytes = epoch.bytes_per_step.max(2 * mss);
+        // What was counted towards a longer step is worth one at most (as Linux).
+        self.acked_bytes = self.acked_bytes.min(step_bytes).saturating_add(acked_bytes.into());
+        let steps = self.acked_bytes / step_bytes;
+        self.acked_bytes %= step_bytes;
+        let cubic_bytes = cwnd.saturating_add(steps.saturating_mul(mss));
+
+        self.advance_reno(&mut epoch, acked_bytes, cwnd, mss);
+        // RFC 9438 §4.3: "cwnd SHOULD be set to W_est at each reception of a new ACK" in the Reno-friendly region; by whole segments here.
+        let reno_steps = epoch.reno_bytes.saturating_sub(cwnd) / mss;
+        w.set_cwnd(cubic_bytes.max(cwnd + reno_steps * mss));
+        epoch.cwnd_bytes = w.cwnd_bytes;
+        self.epoch = Some(epoch);
+    }
+
+    /// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in bytes: a segment's share for each.
+    ///
+    /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender
+    /// SHOULD set alpha_cubic to 1 to ensure that it can achieve the same congestion window increment rate as Reno". Linux keeps 0.53.
+    fn advance_reno(&self, epoch: &mut Epoch, acked_bytes: u32, cwnd: u64, mss: u64) {
+        let alpha = if self.prior_bytes > 0 && epoch.reno_bytes >= u64::from(self.prior_bytes) { (1, 1) } else { ALPHA };
+        // Kept over the common denominator of both alphas.
+        let gained = u64::from(acked_bytes).saturating_mul(mss).saturating_mul(alpha.0 * (ALPHA.1 / alpha.1));
+        let numerator = epoch.reno_rest.saturating_add(gained);
+        let denominator = cwnd.max(1) * ALPHA.1;
+        epoch.reno_bytes = epoch.reno_bytes.saturating_add(numerator / denominator).min(CWND_BYTES_MAX.into());
+        epoch.reno_rest = numerator % denominator;
+    }
+
+    /// How many bytes have to be acknowledged for a segment of growth, so that the window is at `W(t + RTT)` one round trip from now.
+    ///
+    /// RFC 9438 §4.4 and §4.5: "cwnd MUST be incremented by (target - cwnd) / cwnd for each received new ACK".
+    fn bytes_per_step(&self, epoch: &Epoch, now: Instant, w: &Window) -> u64 {
+        let mss = u64::from(w.segment_bytes());
+        let cwnd = u64::from(w.cwnd_bytes);
+        // The smallest RTT rather than the smoothed one, as Linux: the queue's share would make the flow more aggressive the longer it is.
+        let t = now.since(epoch.start).saturating_add(self.delay_min);
+        let t_us = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);
+        let target = cubic_bytes(t_us, epoch.k_us, epoch.origin_bytes, w.segment_bytes());
+        let per_step = match target.saturating_sub(cwnd) {
+            // RFC 9438 §4.2: "target = cwnd if W_cubic(t + RTT) < cwnd"; Linux still creeps, by a segment in a hundred round trips.
+            0 => cwnd.saturating_mul(100),
+            ahead => cwnd.saturating_mul(mss) / ahead,
+        };
+        if self.w_max_bytes == 0 { per_step.min(mss.saturating_mul(UNKNOWN_PLATEAU_DIVISOR.into())) } else { per_step }
+    }
+
+    /// RFC 9438 §4.6: "ssthresh = flight_size * beta_cubic", with `cwnd` in place of the flight, as Linux and as §4.6 allows, since the
+    /// window does not grow beyond what is used.
+    fn reduce(&mut self, w: &mut Window) {
+        self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes, prior_bytes: self.prior_bytes };
+        self.prior_bytes = w.cwnd_bytes;
+        // RFC 9438 §4.7: W_max becomes "cwnd * (1 + beta_cubic) / 2 if cwnd < W_max and fast convergence enabled, further reduce W_max".
+        self.w_max_bytes = if w.cwnd_bytes < self.w_max_bytes {
+            (u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1)) as u32
+        } else {
+            w.cwnd_bytes
+        };
+        self.acked_bytes = 0;
+        self.hystart.congestion();
+        // "ssthresh = max(ssthresh, 2)": in set_ssthresh.
+        w.set_ssthresh(u64::from(w.cwnd_bytes) * BETA.0 / BETA.1);
+    }
+
+    fn timeout(&mut self, w: &mut Window) {
+        if self.episode.timeout(w) {
+            self.reduce(w);
+        }
+        self.hystart.congestion();
+        // RFC 9438 §4.8: "During the first congestion avoidance stage after a timeout, CUBIC increases its congestion window size using
+        // Figure 1, where t is the elapsed time since the beginning of the current congestion avoidance stage, K is set to 0, and W_max is
+        // set to the congestion window size at the beginning of the current congestion avoidance stage."
+        self.epoch = None;
+        self.w_max_bytes = 0;
+        self.acked_bytes = 0;
+        self.delay_min = Duration::ZERO;
+        w.set_cwnd(w.segment_bytes().into());
+    }
+
+    fn undo(&mut self, now: Instant, w: &mut Window) {
+        if self.episode.undo(w) {
+            let Before { epoch, w_max_bytes, prior_bytes } = self.before;
+            (self.epoch, self.w_max_bytes, self.prior_bytes) = (epoch, w_max_bytes, prior_bytes);
+            self.acked_bytes = 0;
+        }
+        self.last_at = now;
+    }
+
+    /// RFC 9438 §4.2: "The elapsed time t in Figure 1 MUST NOT include periods during which cwnd has not been updated due to
+    /// application-limited behavior".
+    fn leave_out(&mut self, pause: Duration, now: Instant) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = (epoch.start + pause).min(now);
+        }
+    }
+
+    fn take_imported_ages(&mut self, now: Instant) {
+        let Some((epoch_age, evaluated_age)) = self.imported_ages.take() else { return };
+        self.last_at = now;
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = now - epoch_age;
+            epoch.evaluated_at = now - evaluated_age;
+        }
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+
+    fn init(&mut self, w: &mut Window, now: Instant) {
+        *self = Cubic { last_at: now, ..Cubic::new() };
+        w.ssthresh_bytes = u32::MAX;
+        w.set_cwnd(u64::from(initial_window_bytes(w.mss, 0)));
+    }
+
+    fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
+        self.take_imported_ages(ack.now);
+        self.episode.on_ack(ack);
+        let passed = ack.now.since(self.last_at);
+        self.last_at = ack.now;
+        if let Some(rtt) = ack.rtt {
+            self.delay_min = if self.delay_min.is_zero() { rtt } else { self.delay_min.min(rtt) };
+        }
+        if ack.in_recovery || ack.newly_acked_bytes == 0 {
+            return;
+        }
+        if !ack.cwnd_limited {
+            // RFC 9438 §5.8: "CUBIC does not increase its congestion window if a flow is application limited."
+            self.leave_out(passed, ack.now);
+            return;
+        }
+        let mut acked_bytes = ack.newly_delivered_bytes();
+        if w.in_slow_start() {
+            // RFC 9406 §4.3: "An implementation SHOULD use HyStart++ only for the initial slow start (when the ssthresh is at its initial
+            // value of arbitrarily high per [RFC5681]) and fall back to using standard slow start for the remainder of the connection
+            // lifetime."
+            if w.ssthresh_bytes == u32::MAX {
+                acked_bytes = self.hystart.on_ack(ack);
+                if self.hystart.phase() == hystart::Phase::Done {
+                    w.slow_start(acked_bytes);
+                    w.set_ssthresh(w.cwnd_bytes.into());
+                    // RFC 9438 §4.10: "In this special case, CUBIC sets cwnd_prior = cwnd and switches to congestion avoidance."
+                    self.prior_bytes = w.cwnd_bytes;
+                    return;
+                }
+            }
+            acked_bytes = w.slow_start(acked_bytes);
+        }
+        if acked_bytes > 0 && !w.in_slow_start() {
+            self.avoid_congestion(ack, acked_bytes, w);
+        }
+    }
+
+    fn on_event(&mut self, now: Instant, event: CongestionEvent, _in_flight_bytes: u32, w: &mut Window) {
+        self.take_imported_ages(now);
+        match event {
+            CongestionEvent::Loss => {
+                self.episode.loss(w);
+                self.reduce(w);
+                w.set_cwnd(w.ssthresh_bytes.into());
+            }
+            // RFC 9438 §4.6: ECN-Echo is a congestion event like a loss; the same factor is used.
+            CongestionEvent::Ecn => {
+                self.episode.ecn();
+                self.reduce(w);
+                w.set_cwnd(w.ssthresh_bytes.into());
+            }
+            CongestionEvent::Timeout => self.timeout(w),
+            CongestionEvent::Idle(idle) => {
+                self.leave_out(now.since(self.last_at).min(idle), now);
+                self.last_at = now;
+                self.episode.idle(idle, w);
+            }
+            CongestionEvent::Undo => self.undo(now, w),
+            CongestionEvent::RecoveryDone => self.episode.done(w),
+        }
+    }
+
+    fn pacing_rate_bytes_per_s(&self, _w: &Window, _srtt: Duration) -> Option<u64> {
+        None
+    }
+
+    fn info(&self) -> Vec<(&'static str, u64)> {
+        let mut rows = vec![
+            ("w_max_bytes", self.w_max_bytes.into()),
+            ("cwnd_prior_bytes", self.prior_bytes.into()),
+            ("delay_min_us", u64::try_from(self.delay_min.as_micros()).unwrap_or(u64::MAX)),
+            ("hystart_phase", self.hystart.phase() as u64),
+        ];
+        if let Some(epoch) = &self.epoch {
+            rows.extend([("k_us", epoch.k_us), ("origin_bytes", epoch.origin_bytes.into()), ("reno_bytes", epoch.reno_bytes)]);
+        }
+        rows
+    }
+
+    fn export(&self) -> Vec<u64> {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let mut state = vec![
+            self.w_max_bytes.into(),
+            self.prior_bytes.into(),
+            self.acked_bytes,
+            nanos(self.delay_min),
+            (self.hystart.phase() != hystart::Phase::Done).into(),
+            self.epoch.is_some().into(),
+        ];
+        let (epoch_age, evaluated_age) = match (self.imported_ages, &self.epoch) {
+            (Some(ages), _) => ages,
+            (None, Some(epoch)) => (self.last_at.since(epoch.start), self.last_at.since(epoch.evaluated_at)),
+            (None, None) => (Duration::ZERO, Duration::ZERO),
+        };
+        let [k_us, origin, reno, rest, step, cwnd] = self
+            .epoch
+            .map_or([0; 6], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_rest, e.bytes_per_step, e.cwnd_bytes.into()]);
+        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, rest, step, cwnd]);
+        state.extend(self.episode.export());
+        state
+    }
+
+    fn import(&mut self, state: &[u64]) {
+        let Some((head, rest)) = state.split_first_chunk::<14>() else { return };
+        let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
+        let &[w_max, prior, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_rest, step, cwnd] =
+            head;
+        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
+        let mut hystart = HyStart::new();
+        if slow_start == 0 {
+            hystart.congestion();
+        }
+        let epoch = Epoch {
+            start: Instant::ZERO,
+            k_us,
+            origin_bytes: narrow(origin),
+            reno_bytes: narrow(reno).into(),
+            reno_rest,
+            bytes_per_step: step,
+            evaluated_at: Instant::ZERO,
+            cwnd_bytes: narrow(cwnd),
+        };
+        *self = Cubic {
+            episode: Episode::import(episode),
+            hystart,
+            epoch: (has_epoch != 0).then_some(epoch),
+            w_max_bytes: narrow(w_max),
+            prior_bytes: narrow(prior),
+            acked_bytes: acked,
+            delay_min: Duration::from_nanos(delay_ns),
+            last_at: Instant::ZERO,
+            before: Before::default(),
+            imported_ages: Some((Duration::from_nanos(epoch_age), Duration::from_nanos(evaluated_age))),
+        };
+    }
+}
+
+/// RFC 9438 §4.2: "K = cubic_root((W_max - cwnd_epoch) / C)", in microseconds, for a distance in bytes. Rounded down.
+fn plateau_us(distance_bytes: u32, mss: u32) -> u64 {
+    let cubed = u128::from(distance_bytes) * C.1 * US3_PER_S3 / (C.0 * u128::from(mss.clamp(1, SEGMENT_BYTES_MAX)));
+    cube_root(cubed)
+}
+
+/// RFC 9438 §4.2: "W_cubic(t) = C * (t - K)^3 + W_max", in bytes, between 0 and [`CWND_BYTES_MAX`].
+fn cubic_bytes(t_us: u64, k_us: u64, origin_bytes: u32, mss: u32) -> u64 {
+    let distance = u128::from(t_us.abs_diff(k_us).min(DISTANCE_US_MAX));
+    // At most 2^105 * 4 * 2^20.
+    let cube = distance * distance * distance * C.0 * u128::from(mss.min(SEGMENT_BYTES_MAX));
+    let delta = u64::try_from(cube / (C.1 * US3_PER_S3)).unwrap_or(u64::MAX);
+    let origin = u64::from(origin_bytes);
+    let value = if t_us < k_us { origin.saturating_sub(delta) } else { origin.saturating_add(delta) };
+    value.min(CWND_BYTES_MAX.into())
+}
+
+/// The largest number whose cube is at most `value`, bit by bit from the top: 43 bits suffice for 128.
+fn cube_root(value: u128) -> u64 {
+    let mut root: u128 = 0;
+    for bit in (0..43).rev() {
+        let candidate = root | (1 << bit);
+        if candidate.checked_pow(3).is_some_and(|cube| cube <= value) {
+            root = candidate;
+        }
+    }
+    root as u64
+}
+
+#[cfg(test)]
+mod tests;

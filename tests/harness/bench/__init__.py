@@ -1,0 +1,1 @@
+"""`make bench`: what the benchmarks share, and the ones that are not Rust."""

@@ -1,0 +1,67 @@
+"""`make bench`: measures the machine, throughput over TAP, and calls the benchmarks in Rust; prints one table.
+
+A benchmark in Rust prints its rows as a JSON list on standard output, with needs as for the reference machine: they
+are scaled here, in one place. WEFT_MACHINE_SPEED tells it the speed, should its own text want it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from .. import paths
+from ..environment import run_main
+from . import machine, report, throughput
+
+# name of the result, cargo arguments
+RUST = (
+    ("memory", ("-p", "weft-node", "--example", "bench-memory")),
+    ("graph", ("-p", "weft-core", "--example", "bench-graph")),
+)
+
+
+def rust(arguments: tuple[str, ...], speed: float) -> list[report.Row]:
+    """The rows that a benchmark in Rust prints. Raises when it fails: a benchmark that is not there is no result."""
+    run = subprocess.run(
+        ["cargo", "run", "--quiet", "--release", *arguments], cwd=paths.ROOT, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, text=True, timeout=1800, env={**os.environ, "WEFT_MACHINE_SPEED": f"{speed:.4f}"},
+    )
+    if run.returncode != 0:
+        raise RuntimeError(f"cargo run {' '.join(arguments)} ended with status {run.returncode}")
+    return parse(run.stdout)
+
+
+def parse(output: str) -> list[report.Row]:
+    """The JSON list in `output`; lines of text before it are passed over."""
+    start = output.find("[\n") if "[\n" in output else output.find("[{")
+    if start < 0:
+        raise RuntimeError(f"a benchmark printed no rows:\n{output[-500:]}")
+    return [report.Row(**row) for row in json.loads(output[start:])]
+
+
+def main() -> int:
+    native = os.environ.get("MODE") == "native"
+    measured = machine.measure()
+    rows = measured.rows()
+    print(report.table(rows), flush=True)
+    failed = False
+    sources = [("tap", lambda: throughput.measure(native))]
+    if not native:
+        sources += [(name, lambda arguments=arguments: rust(arguments, measured.speed)) for name, arguments in RUST]
+    for name, source in sources:
+        try:
+            found = [machine.scale(row, measured.speed) for row in source()]
+        except Exception as error:  # one benchmark that fails must not take the others' results with it
+            print(f"failed: {name}: {error}", flush=True)
+            failed = True
+            continue
+        report.write(name, [*measured.rows(), *found])
+        rows += found
+    print("\n" + report.table(rows), flush=True)
+    return 1 if failed or any(row.met is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

@@ -1,0 +1,69 @@
+"""`make test-crates`: cargo test of the whole workspace, one row per test binary's test."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+from . import paths, results
+
+_RUNNING = re.compile(r"^\s*(?:Running (?:unittests )?(\S+) \(\S*/([^/)]+)\)|Doc-tests (\S+))")
+_TEST = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
+
+
+def parse(lines: list[str]) -> list[results.Row]:
+    """Rows of the output of `cargo test`. Doc tests that are `ignore` by design are no skips: they are not tests."""
+    rows: list[results.Row] = []
+    binary = "?"
+    for line in lines:
+        if header := _RUNNING.match(line):
+            binary = re.sub(r"-[0-9a-f]{16}$", "", header[2]) if header[2] else f"doc {header[3]}"
+        elif test := _TEST.match(line):
+            name = f"{binary}::{test[1]}"
+            if test[2] == "ok":
+                rows.append(results.Row(name, results.PASSED))
+            elif test[2] == "FAILED":
+                rows.append(results.Row(name, results.FAILED))
+            elif not binary.startswith("doc "):
+                rows.append(results.Row(name, results.SKIPPED, reason=test[3] or "#[ignore] without a reason"))
+    return rows
+
+
+def main() -> int:
+    # FULL also runs the tests that are #[ignore]d because they take long; never doc tests, whose `ignore` says that
+    # they are no tests, and never `write_…`, which renew files of the repository and are run by hand.
+    ignored = ["--", "--include-ignored", "--skip", "write_"] if os.environ.get("FULL") else []
+    recorder = results.Recorder(quiet=True)
+    for selection in (["--lib", "--bins", "--tests", *ignored], ["--doc"]):
+        status, lines, seconds = _cargo_test(selection)
+        rows = parse(lines)
+        for row in rows:
+            recorder.add(row)
+        if status != 0 and not any(row.outcome == results.FAILED for row in rows):
+            name = "cargo test " + " ".join(selection)
+            recorder.add(results.Row(name, results.FAILED, seconds, f"exit status {status}"))
+    return recorder.finish()
+
+
+def _cargo_test(selection: list[str]) -> tuple[int, list[str], float]:
+    """Exit status, output and seconds of `cargo test`; what is not a passing test is shown as it comes."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        ["cargo", "test", "--workspace", "--no-fail-fast", *selection],
+        cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace",
+    )
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if not line.startswith(("test ", "\n", "running ")) or "FAILED" in line:
+            print(line, end="", flush=True)
+    return process.wait(), lines, time.monotonic() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Runs every lint and prints one row per lint."""
+
+from __future__ import annotations
+
+import sys
+import time
+import tomllib
+from typing import Callable
+
+from .. import paths, results
+from . import cargo, dependencies, hygiene, unsafe_code
+
+
+def main() -> int:
+    recorder = results.Recorder()
+
+    def row(name: str, check: Callable[[], list[str]]) -> None:
+        started = time.monotonic()
+        findings = [finding.replace(f"{paths.ROOT}/", "") for finding in check()]
+        outcome = results.FAILED if findings else results.PASSED
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, "\n".join(findings)))
+
+    def sizes() -> list[str]:
+        failures, warnings = hygiene.check_sizes(files)
+        for warning in warnings:
+            print(f"  warning: {warning.replace(f'{paths.ROOT}/', '')}", flush=True)
+        return failures
+
+    files = hygiene.tracked_files()
+    metadata = paths.cargo_metadata()
+    manifest = tomllib.loads((paths.ROOT / "Cargo.toml").read_text())
+    row("fmt", cargo.check_format)
+    row("dependency direction", lambda: dependencies.check(metadata))
+    row("unsafe code", lambda: unsafe_code.check(metadata) + unsafe_code.check_workspace(manifest))
+    row("file sizes", sizes)
+    row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
+    row("links", lambda: hygiene.check_links(files))
+    row("clippy", cargo.check_clippy)
+    row("forbidden calls", lambda: cargo.check_forbidden_calls(cargo.pure_packages(metadata)))
+    return recorder.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

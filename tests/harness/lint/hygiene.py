@@ -1,0 +1,65 @@
+"""Rules for every tracked text file: size, no path of one machine, nothing left to do later, links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from .. import paths
+
+LINES_WARNED = 800
+LINES_MAX = 1000
+SOURCE_SUFFIXES = {".rs", ".py", ".c", ".h", ".go", ".sh"}
+
+# Written in parts, so that this file does not find itself.
+_LATER = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+_MACHINE = re.compile(r"(?<![\w.{}$)/-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/[a-z])[\w-]*/")
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def tracked_files(root: Path = paths.ROOT) -> list[Path]:
+    run = subprocess.run([*paths.GIT, "ls-files", "-z"], cwd=root, capture_output=True, timeout=60, check=True)
+    return [root / name for name in run.stdout.decode().split("\0") if name and (root / name).is_file()]
+
+
+def read_text(path: Path) -> str | None:
+    """The file's text, None when it is binary."""
+    data = path.read_bytes()
+    return None if b"\0" in data else data.decode(errors="replace")
+
+
+def check_sizes(files: list[Path]) -> tuple[list[str], list[str]]:
+    """(failures, warnings) about source files that have outgrown a reader."""
+    failures, warnings = [], []
+    for path in files:
+        if path.suffix not in SOURCE_SUFFIXES:
+            continue
+        lines = len((read_text(path) or "").splitlines())
+        if lines > LINES_MAX:
+            failures.append(f"{path}: {lines} lines, more than {LINES_MAX}: make it a folder of named parts")
+        elif lines > LINES_WARNED:
+            warnings.append(f"{path}: {lines} lines, more than {LINES_WARNED}")
+    return failures, warnings
+
+
+def check_text(files: list[Path]) -> list[str]:
+    """Paths of one machine and notes to do something later."""
+    findings = []
+    for path in files:
+        for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+            if _LATER.search(line):
+                findings.append(f"{path}:{number}: left for later: {line.strip()[:80]}")
+            if _MACHINE.search(line):
+                findings.append(f"{path}:{number}: a path of one machine: {line.strip()[:80]}")
+    return findings
+
+
+def check_links(files: list[Path]) -> list[str]:
+    """Relative links of Markdown pages that lead nowhere."""
+    return [
+        f"{path}: link to {target} leads nowhere"
+        for path in files if path.suffix == ".md"
+        for target in _LINK.findall(read_text(path) or "")
+        if not (path.parent / target).exists()
+    ]

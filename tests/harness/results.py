@@ -1,0 +1,75 @@
+"""Rows of results, from a target to the runner.
+
+A target is a process of its own; it reports each row it ran as one JSON line in the file that WEFT_RESULTS names.
+Without that variable (somebody runs `make test-programs` by hand) the rows are only printed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Iterable
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One checked thing. `name` is unique inside its target; `reason` says why it failed or was skipped."""
+
+    name: str
+    outcome: str
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class Recorder:
+    """Collects rows, prints each as it comes, appends it to the runner's file. Safe to use from several threads."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        path = os.environ.get("WEFT_RESULTS")
+        self._path = Path(path) if path else None
+        self._lock = threading.Lock()
+        self._quiet = quiet
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        with self._lock:
+            self.rows.append(row)
+            if self._path is not None:
+                with self._path.open("a") as file:
+                    file.write(json.dumps(dataclasses.asdict(row)) + "\n")
+            if not self._quiet or row.outcome == FAILED:
+                print(_line(row), flush=True)
+
+    def count(self, outcome: str) -> int:
+        return sum(row.outcome == outcome for row in self.rows)
+
+    def finish(self) -> int:
+        """Prints the sum and returns the exit status of the target."""
+        print(summary(self.rows), flush=True)
+        return 1 if self.count(FAILED) or not self.rows else 0
+
+
+def _line(row: Row) -> str:
+    text = f"  {row.outcome:<7} {row.seconds:6.1f} s  {row.name}"
+    if row.reason:
+        indented = row.reason.replace("\n", "\n" + " " * 10)
+        text += ("\n" + " " * 10 if row.outcome == FAILED else ": ") + indented
+    return text
+
+
+def summary(rows: Iterable[Row]) -> str:
+    rows = list(rows)
+    counts = {outcome: sum(row.outcome == outcome for row in rows) for outcome in (PASSED, FAILED, SKIPPED)}
+    return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
+
+
+def read(path: Path) -> list[Row]:
+    """The rows that a target reported; an empty list when it reported none."""
+    if not path.exists():
+        return []
+    return [Row(**json.loads(line)) for line in path.read_text().splitlines() if line]

@@ -1,0 +1,38 @@
+"""Benchmarks: needs are scaled the right way round, rows of Rust benchmarks are read, an unmet need is seen."""
+
+from __future__ import annotations
+
+import unittest
+
+from harness.bench import machine, report
+from harness.bench.__main__ import parse
+
+
+class Needs(unittest.TestCase):
+    def test_the_reference_machine_has_speed_one(self) -> None:
+        self.assertAlmostEqual(machine.Machine(90, 1600).speed, 1.0)
+        self.assertAlmostEqual(machine.Machine(180, 3200).speed, 0.5)
+
+    def test_a_slow_machine_needs_less_throughput_and_may_take_longer(self) -> None:
+        rate = machine.scale(report.Row("a", 3.0, "Gbit/s", needed=5.0), 0.5)
+        cost = machine.scale(report.Row("b", 1.5, "ns/packet", needed=1.0), 0.5)
+        self.assertEqual((rate.needed, rate.met, cost.needed, cost.met), (2.5, True, 2.0, True))
+
+    def test_an_unmet_need_is_seen(self) -> None:
+        self.assertIs(machine.scale(report.Row("a", 4.9, "Gbit/s", needed=5.0), 1.0).met, False)
+        self.assertIs(machine.scale(report.Row("b", 1.1, "ns", needed=1.0), 1.0).met, False)
+        self.assertIn("NO", report.table([machine.scale(report.Row("b", 1.1, "ns", needed=1.0), 1.0)]))
+
+    def test_words_and_nothing_are_left_alone(self) -> None:
+        row = report.Row("a", 1.0, "ns")
+        self.assertEqual(machine.scale(row, 0.5), row)
+
+    def test_rows_of_rust_are_read(self) -> None:
+        rows = parse('warming up\n[\n  {"name": "a", "value": 1.5, "unit": "ns", "needed": 1}\n]\n')
+        self.assertEqual((rows[0].name, rows[0].value, rows[0].needed), ("a", 1.5, 1))
+        with self.assertRaises(RuntimeError):
+            parse("nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,148 @@
+"""Every lint can fail: each test plants a violation and wants it found, beside the same thing without it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness.lint import cargo, dependencies, hygiene, unsafe_code
+
+
+def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
+    rows = [{"name": f"weft-{other}", "kind": kind} for other in below]
+    return {"name": f"weft-{name}", "dependencies": rows}
+
+
+class DependencyDirection(unittest.TestCase):
+    def test_edges_of_the_drawing_are_allowed(self) -> None:
+        metadata = {"packages": [package("wire"), package("core", ("wire",)), package("tcp", ("core", "wire")),
+                                 package("cli", ("host", "wire")), package("host", ("node",)), package("node", ("tcp",))]}
+        self.assertEqual(dependencies.check(metadata), [])
+
+    def test_an_edge_upwards_is_found(self) -> None:
+        metadata = {"packages": [package("tcp", ("node",)), package("node")]}
+        self.assertIn("crate tcp depends on node", dependencies.check(metadata)[0])
+
+    def test_an_edge_between_siblings_is_found(self) -> None:
+        metadata = {"packages": [package("socket", ("tcp",)), package("tcp")]}
+        self.assertIn("crate socket depends on tcp", dependencies.check(metadata)[0])
+
+    def test_a_dev_dependency_is_free(self) -> None:
+        metadata = {"packages": [package("tcp", ("node",), "dev"), package("node")]}
+        self.assertEqual(dependencies.check(metadata), [])
+
+    def test_an_unknown_crate_is_found(self) -> None:
+        self.assertIn("no place", dependencies.check({"packages": [package("surprise")]})[0])
+
+    def test_the_pure_crates_are_what_node_depends_on(self) -> None:
+        self.assertEqual(set(dependencies.PURE), dependencies.allowed_below("node") | {"node"})
+
+
+class InFolder(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="weft-lint-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+class UnsafeCode(InFolder):
+    def metadata(self, name: str, root: str, manifest: str = "[lints]\nworkspace = true\n") -> dict:
+        target = {"kind": ["lib"], "src_path": str(self.write("src/lib.rs", root))}
+        return {"packages": [{"name": f"weft-{name}", "targets": [target],
+                              "manifest_path": str(self.write("Cargo.toml", manifest))}]}
+
+    def test_forbidding_crates_pass(self) -> None:
+        self.assertEqual(unsafe_code.check(self.metadata("wire", "#![forbid(unsafe_code)]\n")), [])
+
+    def test_a_crate_that_does_not_forbid_is_found(self) -> None:
+        self.assertIn("lacks #![forbid(unsafe_code)]", unsafe_code.check(self.metadata("wire", "//! x\n"))[0])
+
+    def test_a_marked_crate_need_not_forbid(self) -> None:
+        self.assertEqual(unsafe_code.check(self.metadata("backend", "//! x\n")), [])
+
+    def test_a_crate_outside_the_workspace_lints_is_found(self) -> None:
+        self.assertIn("lints", unsafe_code.check(self.metadata("backend", "//! x\n", ""))[0])
+
+    def test_a_workspace_without_the_safety_lint_is_found(self) -> None:
+        good = {"workspace": {"lints": {"clippy": {"undocumented_unsafe_blocks": "deny"}}}}
+        self.assertEqual(unsafe_code.check_workspace(good), [])
+        self.assertEqual(len(unsafe_code.check_workspace({"workspace": {}})), 1)
+
+
+class Hygiene(InFolder):
+    def test_sizes(self) -> None:
+        files = [self.write("small.rs", "x\n" * 800), self.write("big.rs", "x\n" * 801),
+                 self.write("huge.rs", "x\n" * 1001), self.write("huge.txt", "x\n" * 1001)]
+        failures, warnings = hygiene.check_sizes(files)
+        self.assertEqual([Path(text.split(":")[0]).name for text in failures], ["huge.rs"])
+        self.assertEqual([Path(text.split(":")[0]).name for text in warnings], ["big.rs"])
+
+    def test_notes_for_later_are_found(self) -> None:
+        word = "TO" + "DO"
+        files = [self.write("a.rs", f"// {word}: later\n"), self.write("b.rs", "let todo_list = 1;\n")]
+        self.assertEqual(len(hygiene.check_text(files)), 1)
+
+    def test_paths_of_a_machine_are_found(self) -> None:
+        planted = [f'"/{first}/x"' for first in ("wo" + "rk", "ro" + "ot", "ho" + "me/someone")]
+        for text in planted:
+            self.assertEqual(len(hygiene.check_text([self.write("a.rs", text + "\n")])), 1, text)
+        harmless = "see https://x.org/work/y, $HOME/x, docs/work/z, /usr/share/work/\n"
+        self.assertEqual(hygiene.check_text([self.write("b.md", harmless)]), [])
+
+    def test_links_that_lead_nowhere_are_found(self) -> None:
+        self.write("there.md", "")
+        text = "[a](there.md) [b](https://example.org/x) [c](there.md#part) [d](nowhere.md)\n"
+        findings = hygiene.check_links([self.write("page.md", text)])
+        self.assertEqual(len(findings), 1)
+        self.assertIn("nowhere.md", findings[0])
+
+
+class ForbiddenCalls(InFolder):
+    """Runs clippy on a planted crate: one library without and then with each kind of forbidden call."""
+
+    VIOLATIONS = {
+        "clock": "pub fn f() { let _ = std::time::Instant::now(); }",
+        "hash order": "pub fn f() -> usize { std::collections::HashMap::<u8, u8>::new().len() }",
+        "thread": "pub fn f() { std::thread::yield_now(); }",
+        "environment": "pub fn f() -> bool { std::env::var(\"X\").is_ok() }",
+        "socket": "pub fn f(s: &std::net::UdpSocket) { let _ = s; }",
+        "descriptor": "pub fn f(s: std::os::fd::RawFd) -> i32 { s }",
+        "file": "pub fn f() -> bool { std::fs::read(\"x\").is_ok() }",
+        "output": "pub fn f() { println!(\"x\"); }",
+        "allowed by itself": "#[allow(clippy::disallowed_methods)] pub fn f() { std::thread::yield_now(); }",
+    }
+
+    def findings(self, source: str) -> list[str]:
+        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+        self.write("src/lib.rs", source)
+        return cargo.check_forbidden_calls(["planted"], self.folder, self.folder / "target")
+
+    def test_each_kind_is_found(self) -> None:
+        clean = "pub fn f(now: u64) -> u64 { now }\n#[cfg(test)] mod tests { use std::time::Instant; "
+        self.assertEqual(self.findings(clean + "#[test] fn t() { Instant::now(); } }"), [])
+        for name, source in self.VIOLATIONS.items():
+            with self.subTest(name):
+                self.assertRegex("\n".join(self.findings(source)), "use of a disallowed|incompatible with previous forbid", name)
+
+    def test_a_row_that_leads_nowhere_is_found(self) -> None:
+        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+        self.write("src/lib.rs", "pub fn f() {}")
+        self.write("conf/clippy.toml", 'disallowed-methods = ["std::time::Instant::nowhere"]\n')
+        findings = cargo.check_forbidden_calls(["planted"], self.folder, self.folder / "target", self.folder / "conf")
+        self.assertIn("nowhere", findings[0])
+
+    def test_no_pure_crate_is_a_finding(self) -> None:
+        self.assertEqual(len(cargo.check_forbidden_calls([])), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,146 @@
+"""The command line of `weft` as the tests use it: everything they know of it is in this file.
+
+    weft up [--set block.parameter=value]… --control PATH      in the namespace of the host side
+    weft run --control PATH -- PROGRAM…                        in any other namespace
+    weft show TABLE [--json] | get | set | bind | unbind --control PATH
+    weft down --control PATH
+    weft bridge --rate RATE [--loss P] [--delay T] [--seed N] packet:IF packet:IF
+
+`weft up` and `weft bridge` print a line with "ready" on standard output when they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from . import paths
+from .environment import Environment
+from .namespaces import Namespace
+from .processes import Failure, Process
+
+# The default stack: the TAP `weft0`, the stack's address on it and the host's.
+TAP = "weft0"
+STACK = "10.77.0.2"
+HOST = "10.77.0.1"
+PREFIX_LENGTH = 24
+
+# The edges whose cut takes the transport protocols off the network.
+TRANSPORT_EDGES = (("tcp:ip4", "ip4:upper"), ("udp:ip4", "ip4:upper"))
+
+
+class NoBinary(Failure):
+    """There is no `weft` to test."""
+
+
+def binary() -> str:
+    """The path of `weft`."""
+    path = paths.weft_binary()
+    if path is None:
+        raise NoBinary(f"no weft at {paths.target_dir() / 'release' / 'weft'}: run make build, or set WEFT_BIN")
+    return str(path)
+
+
+class Daemon:
+    """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs)."""
+
+    def __init__(self, env: Environment, namespace: Namespace | None, settings: dict[str, str] | None = None,
+                 name: str = "weft", extra: tuple[str, ...] = ()) -> None:
+        self._env = env
+        self._weft = binary()
+        self.control = env.folder / f"{name}.sock"
+        options = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
+        self.namespace = namespace
+        self.process = env.start(f"{name}-up", [self._weft, "up", "--control", str(self.control), *options, *extra],
+                                 namespace)
+        self.process.wait_for_line("ready control=")
+
+    @property
+    def host_side(self) -> list[str]:
+        """Words before a command that runs it on the host's side of the stack's interface.
+
+        Where no TAP can be opened, weft moves into a user and network namespace of its own, whose kernel is then the
+        peer. The process that did so is the daemon or a child of it.
+        """
+        for pid in [self.process.pid, *_descendants(self.process.pid)]:
+            if _has_address(pid, HOST):
+                own = self.namespace.path if self.namespace else Path("/proc/self/ns/net")
+                if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
+                    return enter(pid)
+                return self.namespace.prefix if self.namespace else []
+        raise Failure(f"no namespace of the daemon has the host's address {HOST}")
+
+    def run_words(self, *options: str) -> list[str]:
+        """Words before a program that put it on this stack."""
+        return [self._weft, "run", "--control", str(self.control), *options, "--"]
+
+    def command(self, *words: str, timeout_s: float = 10) -> str:
+        """Runs a control command (`show counters`, `unbind …`) and returns what it prints."""
+        verb, *rest = words
+        return self._env.run(f"weft-{verb}", [self._weft, verb, *rest, "--control", str(self.control)],
+                             self.namespace, timeout_s)
+
+    def show(self, table: str) -> object:
+        """A table of `weft show` as data."""
+        return json.loads(self.command("show", table, "--json"))
+
+    def unbind(self, edges: tuple[tuple[str, str], ...]) -> None:
+        for upper, lower in edges:
+            self.command("unbind", upper, lower)
+
+    def bind(self, edges: tuple[tuple[str, str], ...]) -> None:
+        for upper, lower in edges:
+            self.command("bind", upper, lower)
+
+    def down(self) -> None:
+        """`weft down`: the daemon ends by itself, with status 0."""
+        self.command("down")
+        if status := self.process.wait(10):
+            raise Failure(f"the daemon ended with status {status} after weft down")
+
+    def listening(self, port: int, protocol: str) -> bool:
+        """Whether the stack has a listening (TCP) or bound (UDP) socket on `port`."""
+        # The stack is asked without Environment.run: many answers of a wait would fill the failure's text.
+        run = subprocess.run([self._weft, "show", "sockets", "--control", str(self.control)],
+                             capture_output=True, text=True, timeout=10, env=self._env.variables())
+        wanted = re.compile(rf"\b{protocol}\b.*:{port}\b.*" + ("listen" if protocol == "tcp" else ""), re.IGNORECASE)
+        return any(wanted.search(line) for line in run.stdout.splitlines())
+
+    def wait_listening(self, server: Process, port: int, protocol: str = "tcp", timeout_s: float = 15) -> None:
+        server.wait_for(lambda: self.listening(port, protocol), f"listening on {protocol} {port}", timeout_s)
+
+
+def bridge(env: Environment, namespace: Namespace, interfaces: tuple[str, str], rate: str,
+           impairment: dict[str, str], seed: int = 1) -> Process:
+    """A `weft bridge` between two interfaces of `namespace`."""
+    options = [word for key, value in impairment.items() for word in (f"--{key}", value)]
+    process = env.start("bridge", [
+        binary(), "bridge", "--rate", rate, *options, "--seed", str(seed), *(f"packet:{name}" for name in interfaces),
+    ], namespace)
+    process.wait_for_line("ready")
+    return process
+
+
+def enter(pid: int) -> list[str]:
+    """Words that run a command in the user and network namespace of `pid`."""
+    return [paths.tool("nsenter"), f"--target={pid}", "--user", "--net", "--preserve-credentials", "--"]
+
+
+def _has_address(pid: int, address: str) -> bool:
+    """Whether the kernel of `pid`'s network namespace has `address` as its own."""
+    try:
+        trie = Path(f"/proc/{pid}/net/fib_trie").read_text()
+    except OSError:
+        return False
+    return re.search(rf"-- {re.escape(address)}\n\s+/32 host LOCAL", trie) is not None
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [found for child in children for found in (int(child), *_descendants(int(child)))]

@@ -1,0 +1,3 @@
+module weft.test/programs
+
+go 1.19
