@@ -199,7 +199,7 @@ impl Block for Below {
                 match op {
                     StreamCall::Connect { local, remote, .. } => self.connect(flow, local, remote, cx),
                     StreamCall::Listen { local, backlog, .. } => {
-                        self.listeners.insert(flow, Listening { local, room: backlog });
+                        self.listeners.insert(flow, Listening { local, room: backlog + 1 });
                     }
                     StreamCall::Took { connections } => {
                         if let Some(listening) = self.listeners.get_mut(&flow) {

@@ -46,7 +46,10 @@ impl Model {
         let call = |block: &mut dyn weft_core::Block, cx: &mut Context<'_>| {
             f(block.as_any_mut().downcast_mut::<Sockets>().expect("a sockets block"), cx)
         };
-        self.engine.with(self.now, self.block, call).expect("the block is there")
+        let result = self.engine.with(self.now, self.block, call).expect("the block is there");
+        // What is due at this instant happens within the call, as in a kernel's loopback.
+        self.engine.run(self.now);
+        result
     }
 
     /// Lets time pass.
