@@ -7,6 +7,8 @@
 mod below;
 #[path = "twins/bodies/mod.rs"]
 mod bodies;
+#[path = "twins/graph.rs"]
+mod graph;
 #[path = "twins/kernel.rs"]
 mod kernel;
 #[path = "twins/language.rs"]
@@ -29,7 +31,9 @@ fn twins(topic: &str) {
             };
             scope.spawn(run).join().expect("the kernel's run")
         });
-        let on_model = language::run(&mut model::Model::on_small_loopback(&[]), body, BASE_PORT);
+        let small = std::env::var_os("TWIN_SMALL").is_some();
+        let mut host = if small { model::Model::on_small_loopback(&[]) } else { graph::model() };
+        let on_model = language::run(&mut host, body, BASE_PORT);
         let mut lines = String::new();
         for (kernel, model) in on_kernel.lines().zip(on_model.lines()) {
             if kernel != model {
