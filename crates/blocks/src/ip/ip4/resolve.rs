@@ -11,10 +11,11 @@ const PACKET_BYTES_MAX: u32 = 65_535;
 const MTU_DEFAULT: u32 = 1500;
 
 impl Ip4 {
-    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH).
+    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH, and EINVAL for addresses that cannot be sent from or to).
     pub(super) fn resolve(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
-        // "if (ipv4_is_multicast(fl4->saddr) || ipv4_is_lbcast(fl4->saddr)) return -EINVAL"
-        if source.is_some_and(|source| source.is_multicast() || source.is_broadcast()) {
+        // RFC 1122 §3.2.1.3: "When a host sends any datagram, the IP source address MUST be one of its own IP addresses (but not a broadcast
+        // or multicast address)." Linux: "if (!__ip_dev_find(net, fl4->saddr, false)) goto out".
+        if source.is_some_and(|source| self.addresses.owners(source).is_empty()) {
             return None;
         }
         // "if (!fl4->daddr) { fl4->daddr = fl4->saddr; if (!fl4->daddr) fl4->daddr = fl4->saddr = htonl(INADDR_LOOPBACK); }"
@@ -22,6 +23,12 @@ impl Ip4 {
             true => source.unwrap_or(Ipv4Addr::LOCALHOST),
             false => destination,
         };
+        // RFC 1122 §3.2.1.3 (g): "Addresses of this form MUST NOT appear outside a host." Linux __mkroute_output.
+        let stays = |answer: &RouteAnswer| answer.interface == InterfaceIndex::LOOPBACK || !answer.source.is_loopback();
+        self.way(destination, source, bound).filter(stays)
+    }
+
+    fn way(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
         let fits = |owners: &[InterfaceIndex]| match bound {
             None | Some(InterfaceIndex::LOOPBACK) => owners.first().copied(),
             Some(bound) => owners.iter().copied().find(|owner| *owner == bound),
