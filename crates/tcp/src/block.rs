@@ -1,0 +1,355 @@
+//! The tcp block: a node's connections, listeners, half-open connections and TIME-WAITs, behind the ports of `docs/architecture.md`.
+//!
+//! A segment is looked up by its addresses and ports in one map; a listener by its port, the most specific address first. Connections
+//! keep their own deadlines; the engine has one timer a connection, which is only ever moved earlier: when it fires too early it is set
+//! again, so that the common move of the retransmission timer to a later time costs nothing.
+
+mod error;
+mod ingress;
+mod initial;
+mod listen;
+mod parameters;
+mod tables;
+mod time_wait;
+mod upper;
+
+use crate::config::Config as Settings;
+use crate::connection::{Connection, Finished, Path};
+use crate::counters;
+use crate::outbox::{Env, Outbox, RateLimit};
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use tables::{Kind as Token, Slab, Tuple, token, untoken};
+use weft_core::control::{ControlError, Value};
+use weft_core::map::{KeyedHasher, Map};
+use weft_core::table::{Family, RouteKind};
+use weft_core::{
+    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query, Reason,
+    StreamError, StreamEvent, StreamMessage, Table, Vector,
+};
+
+const LOWER: InPort = InPort(0);
+const ERROR: InPort = InPort(1);
+const IP4: OutPort = OutPort(0);
+const IP6: OutPort = OutPort(1);
+const UPPER: OutPort = OutPort(2);
+
+/// The kind `tcp`.
+pub static KIND: Kind = Kind {
+    name: "tcp",
+    summary: "TCP: connections, listeners, TIME-WAIT",
+    doc: "RFC 9293 with 7323 (scaling, timestamps, PAWS), 6298, 2018, 2883, 6675, 8985 (RACK-TLP), 5681, 6582, 6928, 6937 (PRR), 9438 (CUBIC), \
+9406 (HyStart++), 5682 (F-RTO), 3168 (ECN), 5961, 6093, 6528, 6191 as Linux has them.\n\
+`lower` takes segments with their addresses in the metadata, `error` quoted packets that an ICMP error is about. `upper` speaks \
+stream messages with the sockets. Checksums leave as partial ones, large frames leave whole (gso) where the route allows; both are the \
+edge's to complete.\n\
+It refuses: fragments (the IP block's), IP options, SYN cookies, Fast Open. It owns the table of flows.\n\
+Example: [block.tcp] congestion = \"reno\", mss = 536",
+    inputs: &[
+        Port::required("lower", Carries::Transport, "segments from IP"),
+        Port::optional("error", Carries::Error, "packets of ours that an ICMP error quotes"),
+        Port::required("upper", Carries::Stream, "calls, data and credit from the sockets"),
+    ],
+    outputs: &[
+        Port::optional("ip4", Carries::Transport, "segments to IPv4"),
+        Port::optional("ip6", Carries::Transport, "segments to IPv6"),
+        Port::required("upper", Carries::Stream, "replies, data, credit and events to the sockets"),
+    ],
+    parameters: parameters::ROWS,
+    procedures: &[Named { name: "control", doc: "{flow}: name and internal values of a connection's congestion control" }],
+    alerts: &[Named { name: "reset-flood", doc: "{dropped}: segments to nowhere whose reset the rate limit held back, in this second" }],
+    counters: counters::ROWS,
+    owns: &[Table::Flows],
+    state_version: 1,
+};
+
+/// The row for block tables.
+pub static ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(TcpBlock::new(config)?)) };
+
+/// Where a segment of a four-tuple goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Connection(u64),
+    Request(u64),
+    TimeWait(u64),
+}
+
+/// What a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlowOwner {
+    Connection(u64),
+    Listener(u64),
+    TimeWait(u64),
+}
+
+#[derive(Debug)]
+struct Slot {
+    connection: Connection,
+    /// What the engine's timer is set to.
+    timer: Instant,
+}
+
+/// The block.
+#[derive(Debug)]
+pub struct TcpBlock {
+    name: String,
+    settings: Settings,
+    out: Outbox,
+    secrets: initial::Secrets,
+    tuples: Map<Tuple, Owner>,
+    flows: Map<FlowId, FlowOwner>,
+    connections: Slab<Box<Slot>>,
+    requests: Slab<listen::Request>,
+    listeners: Slab<listen::Listener>,
+    listening: BTreeMap<u16, Vec<u64>>,
+    time_waits: Slab<time_wait::Record>,
+    /// TIME-WAITs in the order in which they end; a record that was prolonged goes to the end again.
+    ending: VecDeque<(Instant, u64)>,
+    resets: RateLimit,
+    resets_held: u64,
+    next_flow: u64,
+    /// Counts changes of the tables that paths come from.
+    epoch: u64,
+}
+
+impl TcpBlock {
+    /// A block with these parameters.
+    ///
+    /// # Errors
+    /// [`ControlError::BadValue`] when settings contradict each other.
+    pub fn new(config: &mut Config) -> Result<TcpBlock, ControlError> {
+        let mut settings = Settings::default();
+        for row in parameters::ROWS {
+            parameters::write(&mut settings, row.name, &config.value(row.name));
+        }
+        parameters::check(&settings, "mss", &settings.mss.into())?;
+        let hasher = KeyedHasher::new(&mut config.rng);
+        Ok(TcpBlock {
+            name: config.name.clone(),
+            settings,
+            out: Outbox::default(),
+            secrets: initial::Secrets::new(&mut config.rng),
+            tuples: Map::with_hasher(hasher),
+            flows: Map::with_hasher(hasher),
+            connections: Slab::default(),
+            requests: Slab::default(),
+            listeners: Slab::default(),
+            listening: BTreeMap::new(),
+            time_waits: Slab::default(),
+            ending: VecDeque::new(),
+            resets: RateLimit::default(),
+            resets_held: 0,
+            next_flow: 0,
+            epoch: 1,
+        })
+    }
+
+    /// Its name in the graph.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The settings as they stand.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How many connections there are, half-open ones and those in TIME-WAIT.
+    pub fn population(&self) -> (usize, usize, usize) {
+        (self.connections.len(), self.requests.len(), self.time_waits.len())
+    }
+
+    /// Calls into a connection, then carries on what it gave out, and looks whether anything is left of it.
+    fn with_connection<R>(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Env<'_>) -> R) -> Option<R> {
+        let slot = self.connections.get_mut(key)?;
+        let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
+        env.out.block = cx.me();
+        if slot.connection.path().epoch != self.epoch {
+            let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
+            let old = *slot.connection.path();
+            let path = ask_path(&tuple, old.interface, self.epoch, cx).unwrap_or(Path { epoch: self.epoch, ..old });
+            slot.connection.set_path(&mut env, path);
+        }
+        let result = f(&mut slot.connection, &mut env);
+        self.settle(key, cx);
+        Some(result)
+    }
+
+    /// Carries on what a connection gave out.
+    fn settle(&mut self, key: u64, cx: &mut Context<'_>) {
+        self.flush(cx);
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        match *slot.connection.finished() {
+            Finished::No => {
+                let next = slot.connection.next_deadline();
+                if next < slot.timer {
+                    slot.timer = next;
+                    cx.set_timer(token(Token::Connection, key), next);
+                }
+            }
+            Finished::Closed => self.release(key, cx),
+            Finished::TimeWait(record) => self.begin_time_wait(key, record, cx),
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        for frame in self.out.frames.drain(..) {
+            let port = if frame.meta().dst.is_ipv4() { IP4 } else { IP6 };
+            cx.emit(port, frame);
+        }
+        for message in self.out.messages.drain(..) {
+            cx.send(UPPER, message);
+        }
+        for reason in self.out.drops.drain(..) {
+            cx.count_drop(reason);
+        }
+    }
+
+    /// Removes a connection of which nothing is left. `Released` is the last message of its flow.
+    fn release(&mut self, key: u64, cx: &mut Context<'_>) {
+        let Some(slot) = self.connections.remove(key) else { return };
+        let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
+        if self.tuples.get(&tuple) == Some(&Owner::Connection(key)) {
+            self.tuples.swap_remove(&tuple);
+        }
+        self.flows.swap_remove(&slot.connection.flow());
+        if slot.timer != Instant::FAR_FUTURE {
+            cx.cancel_timer(token(Token::Connection, key));
+        }
+        cx.send(UPPER, StreamMessage::Event { flow: slot.connection.flow(), event: StreamEvent::Released });
+    }
+
+    fn on_connection_timer(&mut self, key: u64, cx: &mut Context<'_>) {
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        slot.timer = Instant::FAR_FUTURE;
+        self.with_connection(key, cx, Connection::on_timer);
+    }
+}
+
+/// The way to the peer.
+fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
+    let destination = tuple.remote.ip();
+    let bound = (interface != InterfaceIndex::NONE).then_some(interface);
+    let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
+    let answer = cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
+    match answer.kind {
+        RouteKind::Blackhole => return Err(StreamError::Invalid),
+        RouteKind::Unreachable => return Err(StreamError::HostUnreachable),
+        RouteKind::Prohibit => return Err(StreamError::Prohibited),
+        // RFC 9293 §3.9.2.3: "A TCP implementation MUST reject as an error a local OPEN call for an invalid remote IP address".
+        RouteKind::Broadcast | RouteKind::Multicast => return Err(StreamError::NetUnreachable),
+        RouteKind::Unicast | RouteKind::Local => {}
+    }
+    Ok(Path { mtu: answer.mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
+}
+
+/// An IPv4-mapped address as the IPv4 address that goes on the wire.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(address, |ip| SocketAddr::new(ip.into(), address.port())),
+        IpAddr::V4(_) => address,
+    }
+}
+
+impl Block for TcpBlock {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
+        for index in 0..vector.len() {
+            let Some(frame) = vector.take(index) else { continue };
+            match port {
+                LOWER => self.segment_in(frame, cx),
+                ERROR => self.error_in(frame, cx),
+                _ => cx.drop(frame, Reason::Refused),
+            }
+        }
+    }
+
+    fn stream(&mut self, _port: InPort, message: StreamMessage, cx: &mut Context<'_>) {
+        self.message_in(message, cx);
+    }
+
+    fn timer(&mut self, timer: u64, cx: &mut Context<'_>) {
+        match untoken(timer) {
+            (Token::Connection, key) => self.on_connection_timer(key, cx),
+            (Token::Request, key) => self.on_request_timer(key, cx),
+            (Token::TimeWaits, _) => self.on_time_wait_timer(cx),
+        }
+    }
+
+    fn completed(&mut self, token: u64, bytes: u32, cx: &mut Context<'_>) {
+        self.with_connection(token, cx, |connection, env| connection.on_completed(env, bytes));
+    }
+
+    fn table_changed(&mut self, table: Table, _cx: &mut Context<'_>) {
+        if matches!(table, Table::Interfaces | Table::Addresses(_) | Table::Routes(_)) {
+            self.epoch += 1;
+        }
+    }
+
+    fn query(&self, query: &Query, now: Instant) -> Answer {
+        match query {
+            Query::FlowInfo(flow) => match self.flows.get(flow) {
+                Some(FlowOwner::Connection(key)) => {
+                    self.connections.get(*key).map_or(Answer::None, |slot| Answer::FlowInfo(Box::new(slot.connection.info(now))))
+                }
+                Some(FlowOwner::Listener(key)) => self.listener_info(*key),
+                Some(FlowOwner::TimeWait(_)) | None => Answer::None,
+            },
+            Query::CongestionControls => {
+                let default = &self.settings.congestion;
+                let others = crate::congestion::NAMES.iter().filter(|name| **name != default).map(|name| (*name).to_owned());
+                Answer::CongestionControls(std::iter::once(default.clone()).chain(others).collect())
+            }
+            Query::List(Table::Flows) => Answer::List(self.rows(now)),
+            _ => Answer::None,
+        }
+    }
+
+    fn get(&self, name: &str, _now: Instant) -> Option<Value> {
+        parameters::read(&self.settings, name)
+    }
+
+    fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
+        parameters::check(&self.settings, name, value)
+    }
+
+    fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
+        parameters::write(&mut self.settings, name, &value);
+        self.out.block = cx.me();
+        for slot in self.connections.values_mut() {
+            let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
+            slot.connection.on_config(&mut env);
+        }
+        self.flush(cx);
+    }
+
+    fn exec(&mut self, procedure: &str, arguments: &Value, _cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        if procedure != "control" {
+            return Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() });
+        }
+        let flow = arguments.get("flow").and_then(Value::as_u64).map(FlowId);
+        let found = flow.and_then(|flow| self.flows.get(&flow)).and_then(|owner| match owner {
+            FlowOwner::Connection(key) => self.connections.get(*key),
+            _ => None,
+        });
+        Ok(found.map_or(Value::Null, |slot| slot.connection.control_info()))
+    }
+
+    fn counters(&self) -> &[u64] {
+        &self.out.counters.0
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Gives out a frame that no connection made.
+fn emit(out: &mut Outbox, frame: Frame) {
+    out.counters.add(crate::counters::Counter::OutSegs, 1);
+    out.frames.push(frame);
+}

@@ -1,0 +1,52 @@
+//! ICMP errors about segments of ours: the quoted packet says which.
+
+use super::tables::Tuple;
+use super::{Owner, TcpBlock};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use weft_core::{Context, Frame, IcmpErrorKind, Reason};
+use weft_wire::tcp::Seq;
+use weft_wire::{Protocol, ipv4};
+
+/// Bytes of TCP header that every error quotes (RFC 792): ports and sequence number.
+const QUOTED_BYTES: usize = 8;
+
+/// Addresses of the quoted packet, and where its transport header begins.
+fn quoted_addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
+    match bytes.first()? >> 4 {
+        4 => {
+            let (header, length) = ipv4::Header::parse(bytes).ok()?;
+            (header.protocol == Protocol::TCP && header.fragment_offset == 0).then_some((header.src.into(), header.dst.into(), length))
+        }
+        6 => {
+            let at = |from: usize| bytes.get(from..from + 16).and_then(|part| <[u8; 16]>::try_from(part).ok()).map(Ipv6Addr::from);
+            // RFC 8200 §3: next header at 6, source at 8, destination at 24; extension headers are not looked through.
+            (*bytes.get(6)? == Protocol::TCP.0).then_some((at(8)?.into(), at(24)?.into(), 40))
+        }
+        _ => None,
+    }
+}
+
+impl TcpBlock {
+    pub(super) fn error_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
+        let Some(kind) = frame.meta().error.map(|error| error.kind) else { return cx.drop(frame, Reason::BadPacket) };
+        let wanted = frame.len().min(60 + QUOTED_BYTES);
+        // Cannot fail: not more than there is.
+        let _ = frame.pull_up(wanted);
+        let head = frame.head();
+        let quoted = quoted_addresses(head).and_then(|(src, dst, at)| Some((src, dst, *head.get(at..)?.first_chunk::<QUOTED_BYTES>()?)));
+        let Some((src, dst, [a, b, c, d, seq @ ..])) = quoted else { return cx.drop(frame, Reason::Truncated) };
+        let tuple = Tuple {
+            local: SocketAddr::new(src, u16::from_be_bytes([a, b])),
+            remote: SocketAddr::new(dst, u16::from_be_bytes([c, d])),
+        };
+        let seq = Seq(u32::from_be_bytes(seq));
+        match self.tuples.get(&tuple).copied() {
+            Some(Owner::Connection(key)) => {
+                self.with_connection(key, cx, |connection, env| connection.on_icmp(env, kind, seq));
+            }
+            Some(Owner::Request(key)) if !matches!(kind, IcmpErrorKind::TooBig { .. } | IcmpErrorKind::TtlExceeded) => self.on_request_error(key, seq, cx),
+            Some(_) => {}
+            None => cx.drop(frame, Reason::NoConnection),
+        }
+    }
+}

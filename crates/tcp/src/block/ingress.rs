@@ -1,0 +1,135 @@
+//! A segment from below: checksum, header, and whose it is.
+
+use super::tables::Tuple;
+use super::{Owner, TcpBlock, emit};
+use crate::connection::{Headers, write_header};
+use crate::counters::Counter;
+use std::net::{IpAddr, SocketAddr};
+use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, Value};
+use weft_wire::tcp::{Flags, HEADER_LEN, HEADER_LEN_MAX, Segment, Seq};
+use weft_wire::{Protocol, checksum};
+
+/// RFC 9293 §3.1: "The checksum field is the 16-bit ones' complement … of all 16-bit words in the header and text", with a pseudo-header.
+fn checksum_matches(frame: &Frame) -> bool {
+    let meta = frame.meta();
+    let length = frame.len() as u32;
+    let sum = match (meta.src, meta.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => checksum::pseudo_v4(src, dst, Protocol::TCP.0, length),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => checksum::pseudo_v6(src, dst, Protocol::TCP.0, length),
+        _ => return false,
+    };
+    frame.chunks().fold(sum, |sum, chunk| sum.add_bytes(chunk)).fold() == 0xffff
+}
+
+/// Can nobody be a peer by this address?
+fn is_no_peer(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(ip) if ip.is_broadcast());
+    address.is_multicast() || address.is_unspecified() || broadcast
+}
+
+impl TcpBlock {
+    pub(super) fn segment_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
+        let counters = &mut self.out.counters;
+        let each = frame.meta().gso.map_or(u32::MAX, |gso| u32::from(gso.segment_bytes).max(1));
+        counters.add(Counter::InSegs, u64::from((frame.len() as u32).div_ceil(each).max(1)));
+        if frame.meta().checksum == Checksum::Unknown && !checksum_matches(&frame) {
+            counters.add(Counter::InErrs, 1);
+            counters.add(Counter::InCsumErrors, 1);
+            return cx.drop(frame, Reason::BadChecksum);
+        }
+        if frame.head().len() < HEADER_LEN_MAX && frame.len() > frame.head().len() {
+            // Cannot fail: not more than there is.
+            let _ = frame.pull_up(HEADER_LEN_MAX.min(frame.len()));
+        }
+        let (segment, header_bytes) = match Segment::parse(frame.head()) {
+            Ok(parsed) => parsed,
+            Err(_) => {
+                counters.add(Counter::InErrs, 1);
+                let reason = if frame.len() < HEADER_LEN { Reason::Truncated } else { Reason::BadHeaderLength };
+                return cx.drop(frame, reason);
+            }
+        };
+        // Cannot fail: the header was there.
+        let _ = frame.pull(header_bytes);
+        let (local, remote) = (SocketAddr::new(frame.meta().dst, segment.dst_port), SocketAddr::new(frame.meta().src, segment.src_port));
+        // RFC 9293 §3.9.2.3: "A TCP implementation MUST silently discard an incoming SYN segment that is addressed to a broadcast or multicast
+        // address", and §3.10.7.2's "invalid source address".
+        if is_no_peer(remote.ip()) || is_no_peer(local.ip()) {
+            return cx.drop(frame, Reason::MartianSource);
+        }
+        self.dispatch(Tuple { local, remote }, &segment, frame, cx);
+    }
+
+    pub(super) fn dispatch(&mut self, tuple: Tuple, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
+        match self.tuples.get(&tuple).copied() {
+            Some(Owner::Connection(key)) => {
+                self.with_connection(key, cx, |connection, env| connection.on_segment(env, segment, frame));
+            }
+            Some(Owner::Request(key)) => self.on_request_segment(key, segment, frame, cx),
+            Some(Owner::TimeWait(key)) => self.on_time_wait_segment(key, segment, frame, cx),
+            None => match self.find_listener(&tuple, frame.meta().interface) {
+                Some(listener) => self.on_listener_segment(listener, &tuple, segment, frame, None, cx),
+                None => {
+                    self.reset_in_answer(&tuple, segment, frame.len() as u32, cx);
+                    cx.drop(frame, Reason::NoPort);
+                }
+            },
+        }
+    }
+
+    /// RFC 9293 §3.10.7.1: "If the state is CLOSED … An incoming segment not containing a RST causes a RST to be sent in response."
+    pub(super) fn reset_in_answer(&mut self, tuple: &Tuple, segment: &Segment, length: u32, cx: &mut Context<'_>) {
+        if segment.flags.contains(Flags::RST) {
+            return;
+        }
+        if !self.resets.take(cx.now, self.settings.reset_limit) {
+            self.resets_held += 1;
+            cx.count_drop(Reason::RateLimited);
+            if self.resets_held == 1 {
+                cx.alert("reset-flood", serde_json::json!({"dropped": self.resets_held}));
+            }
+            return;
+        }
+        self.resets_held = 0;
+        let mut reset = Segment { src_port: tuple.local.port(), dst_port: tuple.remote.port(), flags: Flags::RST, ..Segment::default() };
+        if segment.flags.contains(Flags::ACK) {
+            // "<SEQ=SEG.ACK><CTL=RST>"
+            reset.seq = segment.ack;
+        } else {
+            // "<SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>"
+            reset.seq = Seq(0);
+            reset.ack = segment.seq + segment.sequence_len(length);
+            reset.flags |= Flags::ACK;
+        }
+        self.out.counters.add(Counter::OutRsts, 1);
+        self.emit_bare(tuple, &reset, 0, 0, 0, InterfaceIndex::NONE);
+        self.flush(cx);
+    }
+
+    /// A segment without payload that belongs to no connection.
+    pub(super) fn emit_bare(&mut self, tuple: &Tuple, segment: &Segment, tos: u8, ttl: u8, mark: u32, interface: InterfaceIndex) {
+        let mut frame = Frame::egress();
+        let to = Headers { local: tuple.local, remote: tuple.remote, tos, ttl, mark, interface, dont_fragment: true };
+        write_header(&mut frame, segment, &to);
+        emit(&mut self.out, frame);
+    }
+
+    /// Rows of the table of flows.
+    pub(super) fn rows(&self, now: weft_core::Instant) -> Vec<Value> {
+        let listening = self.listeners.iter().map(|(_, listener)| listener.row());
+        let connections = self.connections.iter().map(|(_, slot)| {
+            let connection = &slot.connection;
+            let mut row = serde_json::to_value(connection.info(now)).unwrap_or(Value::Null);
+            if let Some(fields) = row.as_object_mut() {
+                fields.insert("flow".to_owned(), connection.flow().0.into());
+                fields.insert("local".to_owned(), connection.local().to_string().into());
+                fields.insert("remote".to_owned(), connection.remote().to_string().into());
+                fields.insert("state".to_owned(), connection.state().name().into());
+            }
+            row
+        });
+        let half_open = self.requests.iter().map(|(_, request)| request.row());
+        let waiting = self.time_waits.iter().map(|(_, record)| record.row(now));
+        listening.chain(connections).chain(half_open).chain(waiting).collect()
+    }
+}

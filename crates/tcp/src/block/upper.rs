@@ -1,0 +1,181 @@
+//! What the sockets ask, and what they are told.
+
+use super::listen::Listener;
+use super::tables::Tuple;
+use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical};
+use crate::congestion;
+use crate::connection::{Connection, Setup};
+use crate::extension::Plain;
+use crate::outbox::Env;
+use std::net::SocketAddr;
+use weft_core::{
+    CallId, Context, FlowId, Instant, InterfaceIndex, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption, StreamOptions,
+};
+
+impl TcpBlock {
+    pub(super) fn message_in(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
+        match message {
+            StreamMessage::Data { flow, bytes, flags } => {
+                if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
+                    self.with_connection(key, cx, |connection, env| connection.send(env, bytes, flags, 0));
+                }
+            }
+            StreamMessage::Credit { flow, bytes } => {
+                if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
+                    self.with_connection(key, cx, |connection, env| connection.on_credit(env, bytes));
+                }
+            }
+            StreamMessage::Call { id, flow, op } => self.call(id, flow, op, cx),
+            // The sockets do not send these.
+            StreamMessage::Reply { .. } | StreamMessage::Event { .. } => {}
+        }
+    }
+
+    fn call(&mut self, id: CallId, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) {
+        match op {
+            StreamCall::Connect { local, remote, options } => self.open(id, flow, canonical(local), canonical(remote), *options, cx),
+            StreamCall::Listen { local, dual_stack, backlog, options } => {
+                let listener = Listener {
+                    flow,
+                    local: canonical(local),
+                    dual_stack,
+                    backlog,
+                    options: *options,
+                    waiting: 0,
+                    half_open: 0,
+                    extension: Box::new(Plain),
+                };
+                self.listen(id, listener, cx);
+            }
+            op => match self.flows.get(&flow).copied() {
+                Some(FlowOwner::Connection(key)) => self.call_connection(id, flow, key, op, cx),
+                Some(FlowOwner::Listener(key)) => self.call_listener(id, flow, key, op, cx),
+                // Nothing but TIME-WAIT is left, or nothing at all: closing is done already, anything else is too late.
+                Some(FlowOwner::TimeWait(_)) | None => {
+                    let result = match op {
+                        StreamCall::Close { .. } | StreamCall::Abort | StreamCall::Took { .. } => Ok(()),
+                        _ => Err(StreamError::NotConnected),
+                    };
+                    self.reply(id, flow, result, cx);
+                }
+            },
+        }
+    }
+
+    fn reply(&mut self, id: CallId, flow: FlowId, result: Result<(), StreamError>, cx: &mut Context<'_>) {
+        cx.send(UPPER, StreamMessage::Reply { id, flow, result });
+    }
+
+    /// Refuses a flow that was to be opened: nothing of it remains.
+    fn refuse(&mut self, id: CallId, flow: FlowId, error: StreamError, cx: &mut Context<'_>) {
+        self.reply(id, flow, Err(error), cx);
+        cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Released });
+    }
+
+    fn open(&mut self, id: CallId, flow: FlowId, local: SocketAddr, remote: SocketAddr, options: StreamOptions, cx: &mut Context<'_>) {
+        let tuple = Tuple { local, remote };
+        if self.flows.contains_key(&flow) || local.is_ipv4() != remote.is_ipv4() {
+            return self.reply(id, flow, Err(StreamError::Invalid), cx);
+        }
+        let above = match self.tuples.get(&tuple).copied() {
+            None => None,
+            Some(Owner::TimeWait(key)) => match self.reuse_time_wait(key, cx) {
+                Some(initial) => Some(initial),
+                None => return self.refuse(id, flow, StreamError::AddressInUse, cx),
+            },
+            Some(_) => return self.refuse(id, flow, StreamError::AddressInUse, cx),
+        };
+        if options.congestion.as_deref().is_some_and(|name| congestion::by_name(name).is_none()) {
+            return self.refuse(id, flow, StreamError::NoEntry, cx);
+        }
+        if self.connections.len() >= self.settings.connections_max as usize {
+            return self.refuse(id, flow, StreamError::NoBuffers, cx);
+        }
+        let path = match ask_path(&tuple, InterfaceIndex(options.interface), self.epoch, cx) {
+            Ok(path) => path,
+            Err(error) => return self.refuse(id, flow, error, cx),
+        };
+        let key = self.connections.next_key();
+        let setup = Setup {
+            flow,
+            token: key,
+            local,
+            remote,
+            options,
+            path,
+            initial: above.unwrap_or_else(|| self.secrets.sequence(&tuple, cx.now)),
+            timestamp_offset: self.secrets.timestamp_offset(&tuple),
+            extension: Box::new(Plain),
+        };
+        self.reply(id, flow, Ok(()), cx);
+        let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
+        env.out.block = cx.me();
+        let connection = Connection::connect(&mut env, setup);
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
+        self.tuples.insert(tuple, Owner::Connection(key));
+        self.flows.insert(flow, FlowOwner::Connection(key));
+        self.settle(key, cx);
+    }
+
+    fn listen(&mut self, id: CallId, listener: Listener, cx: &mut Context<'_>) {
+        let (flow, port) = (listener.flow, listener.local.port());
+        if let Some(FlowOwner::Listener(key)) = self.flows.get(&flow).copied() {
+            // listen(2) again: only the backlog changes.
+            if let Some(known) = self.listeners.get_mut(key) {
+                known.backlog = listener.backlog;
+            }
+            return self.reply(id, flow, Ok(()), cx);
+        }
+        if self.flows.contains_key(&flow) || port == 0 {
+            return self.reply(id, flow, Err(StreamError::Invalid), cx);
+        }
+        let key = self.listeners.insert(listener);
+        self.flows.insert(flow, FlowOwner::Listener(key));
+        self.listening.entry(port).or_default().push(key);
+        self.reply(id, flow, Ok(()), cx);
+    }
+
+    fn call_listener(&mut self, id: CallId, flow: FlowId, key: u64, op: StreamCall, cx: &mut Context<'_>) {
+        let Some(listener) = self.listeners.get_mut(key) else { return };
+        let result = match op {
+            StreamCall::Took { connections } => {
+                listener.waiting = listener.waiting.saturating_sub(connections);
+                Ok(())
+            }
+            StreamCall::Set(option) => match &option {
+                StreamOption::Congestion(Some(name)) if congestion::by_name(name).is_none() => Err(StreamError::NoEntry),
+                _ => {
+                    listener.options.apply(option);
+                    Ok(())
+                }
+            },
+            StreamCall::Close { .. } | StreamCall::Abort => {
+                self.reply(id, flow, Ok(()), cx);
+                return self.close_listener(key, cx);
+            }
+            _ => Err(StreamError::NotConnected),
+        };
+        self.reply(id, flow, result, cx);
+    }
+
+    fn call_connection(&mut self, id: CallId, flow: FlowId, key: u64, op: StreamCall, cx: &mut Context<'_>) {
+        // The reply precedes what the call leads to: `Released` must stay last.
+        let result = match &op {
+            StreamCall::Set(StreamOption::Congestion(Some(name))) if congestion::by_name(name).is_none() => Err(StreamError::NoEntry),
+            _ => Ok(()),
+        };
+        self.reply(id, flow, result, cx);
+        if result.is_err() {
+            return;
+        }
+        self.with_connection(key, cx, |connection, env| match op {
+            StreamCall::ShutdownWrite => connection.shutdown_write(env),
+            StreamCall::ShutdownRead => connection.shutdown_read(),
+            StreamCall::Close { unread, linger } => connection.close(env, unread, linger),
+            StreamCall::Abort => connection.abort(env),
+            // Checked above: it cannot fail.
+            StreamCall::Set(option) => drop(connection.set_option(env, option)),
+            StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::Listen { .. } => {}
+        });
+    }
+}

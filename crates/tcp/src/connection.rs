@@ -1,0 +1,367 @@
+//! One connection, without input and output.
+//!
+//! Calls come from the block: a segment that was found to belong here ([`Connection::on_segment`]), a timer ([`Connection::on_timer`]),
+//! something from the upper side ([`Connection::send`], [`Connection::close`] …), frames that left ([`Connection::on_completed`]). Each
+//! takes an [`Env`]. Afterwards [`Connection::next_deadline`] says when to call `on_timer`, and [`Connection::finished`] whether
+//! anything is left of it.
+//!
+//! It refuses to know listeners, half-open connections and TIME-WAIT: those are the block's, in less memory.
+
+mod acknowledge;
+mod close;
+mod delivery;
+mod ecn;
+mod handshake;
+mod info;
+mod options;
+mod outstanding;
+mod rack;
+mod ranges;
+mod receive;
+mod reassembly;
+mod recovery;
+mod segment;
+mod send_queue;
+mod timers;
+mod transmit;
+mod undo;
+mod urgent;
+mod window;
+
+pub use close::{Finished, TimeWait};
+pub use handshake::{Handshake, Setup};
+pub(crate) use handshake::{Offer, announced_mss as announced, initial_receive_window as first_window, syn_options, window_shift as shift};
+pub(crate) use transmit::{Headers, write_header};
+
+use crate::congestion::usage::CwndUsage;
+use crate::congestion::{CongestionControl, Window};
+use crate::extension::Extension;
+use crate::outbox::Env;
+use crate::pacing::Pacer;
+use crate::position::Space;
+use crate::prr::Prr;
+use crate::rtt::RttEstimator;
+use outstanding::Outstanding;
+use receive::Receive;
+use send_queue::SendQueue;
+use std::net::SocketAddr;
+use weft_core::{Bytes, DataFlags, Duration, FlowId, Instant, InterfaceIndex, StreamEvent, StreamMessage, StreamOptions};
+
+/// States of RFC 9293 §3.3.2, numbered as in Linux (include/net/tcp_states.h).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum State {
+    /// Data flows both ways.
+    Established = 1,
+    /// SYN sent.
+    SynSent = 2,
+    /// SYN received and sent.
+    SynReceived = 3,
+    /// FIN sent.
+    FinWait1 = 4,
+    /// FIN acknowledged.
+    FinWait2 = 5,
+    /// Both FINs acknowledged; old segments may still be around.
+    TimeWait = 6,
+    /// Nothing.
+    Closed = 7,
+    /// FIN received.
+    CloseWait = 8,
+    /// FIN received, then sent.
+    LastAck = 9,
+    /// Waiting for SYN.
+    Listen = 10,
+    /// Both sent FIN at once.
+    Closing = 11,
+}
+
+impl State {
+    /// Name as `ss` prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Established => "ESTAB",
+            State::SynSent => "SYN-SENT",
+            State::SynReceived => "SYN-RECV",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::TimeWait => "TIME-WAIT",
+            State::Closed => "UNCONN",
+            State::CloseWait => "CLOSE-WAIT",
+            State::LastAck => "LAST-ACK",
+            State::Listen => "LISTEN",
+            State::Closing => "CLOSING",
+        }
+    }
+    /// The peer's FIN has been taken.
+    pub const fn peer_closed(self) -> bool {
+        matches!(self, State::CloseWait | State::LastAck | State::Closing | State::TimeWait | State::Closed)
+    }
+    /// Data may still be sent for the first time.
+    pub const fn can_send(self) -> bool {
+        matches!(self, State::Established | State::CloseWait)
+    }
+    /// SYNs have been exchanged.
+    pub const fn is_synchronised(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed | State::Listen)
+    }
+}
+
+/// What is known of the way to the peer: the answer of the routes, kept until the tables change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Largest payload of a frame that may be handed down whole, bytes; 0: one segment each.
+    pub gso_max_bytes: u32,
+    /// Interface that the socket is bound to; [`InterfaceIndex::NONE`]: routed by destination.
+    pub interface: InterfaceIndex,
+    /// The block's count of changes to the tables when this was asked for.
+    pub epoch: u64,
+}
+
+/// Linux's tcp_ca_state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Phase {
+    /// Nothing special.
+    #[default]
+    Open = 0,
+    /// Duplicates or SACKs were seen.
+    Disorder = 1,
+    /// The window is being reduced because of ECN.
+    Cwr = 2,
+    /// Fast recovery.
+    Recovery = 3,
+    /// After a retransmission timeout.
+    Loss = 4,
+}
+
+/// Sender's variables of RFC 9293 §3.3.1 and what belongs to them.
+#[derive(Debug)]
+struct Send {
+    space: Space,
+    /// SND.UNA
+    una: u64,
+    /// SND.NXT
+    next: u64,
+    /// SND.WND, bytes, scaled.
+    window: u32,
+    /// Largest window the peer ever announced (RFC 9293 §3.8.6.2.1, Max(SND.WND)).
+    window_max: u32,
+    /// SND.WL1, position.
+    window_seq: u64,
+    /// Shift of the peer's window.
+    scale: u8,
+    /// MSS that the peer announced.
+    peer_mss: u32,
+    /// SND.UP: position after the urgent byte.
+    urgent: u64,
+    /// Position after the last partial segment (Minshall's variant of Nagle).
+    small: u64,
+    /// FIN is to follow the queue.
+    fin_wanted: bool,
+    /// FIN has a number.
+    fin_sent: bool,
+    /// Bytes that the sockets may still hand down.
+    credit: u64,
+    /// Send buffer, bytes.
+    buffer: u32,
+    /// The last write said that more follows.
+    more: bool,
+    /// Last transmission of data.
+    last_data: Instant,
+    /// Bytes below that did not leave yet.
+    below: u64,
+    /// Waits for them.
+    below_blocked: bool,
+}
+
+/// What the handshake agreed on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Agreed {
+    sack: bool,
+    timestamps: bool,
+    scaling: bool,
+    ecn: bool,
+}
+
+/// Loss recovery.
+#[derive(Debug, Default)]
+struct Recovery {
+    phase: Phase,
+    /// Recovery ends when this is acknowledged.
+    high: u64,
+    /// Duplicate acknowledgments without SACK, as bytes that left (Linux's "reno sacks").
+    duplicate_acks: u32,
+    /// Undo is possible down to this position.
+    undo_marker: Option<u64>,
+    /// Retransmissions that no DSACK has explained yet; `None` before the first.
+    undo_retransmissions: Option<u32>,
+    /// Timestamp clock at the first retransmission of this episode.
+    retransmit_stamp: Option<Instant>,
+    /// F-RTO is watching.
+    frto: bool,
+    /// Tail loss probe: ends when this is acknowledged.
+    tlp_high: Option<u64>,
+    /// The probe was a retransmission.
+    tlp_retransmitted: bool,
+    /// Bytes that PRR allows.
+    prr_allowed: u32,
+    /// RACK.
+    rack: rack::Rack,
+    /// Segments by which order may differ.
+    reordering: u32,
+    /// Reordering was seen so many times.
+    reordering_seen: u32,
+    /// Consecutive retransmission timeouts.
+    timeouts: u32,
+    /// When the first of them would have been answered.
+    timeouts_since: Option<Instant>,
+}
+
+/// Totals for TCP_INFO.
+#[derive(Debug, Default, Clone, Copy)]
+struct Totals {
+    bytes_acked: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
+    bytes_retransmitted: u64,
+    segments_in: u32,
+    segments_out: u32,
+    data_segments_in: u32,
+    data_segments_out: u32,
+    retransmitted: u32,
+    dsack_duplicates: u32,
+    out_of_order: u32,
+    timeouts: u32,
+    timeout_recoveries: u32,
+    delivered_ce: u32,
+    last_ack_in: Instant,
+    last_data_in: Instant,
+    busy_since: Option<Instant>,
+    busy: Duration,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    flow: FlowId,
+    token: u64,
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: State,
+    options: StreamOptions,
+    extension: Box<dyn Extension>,
+    path: Path,
+    /// Path MTU learned from routers, bytes.
+    path_mtu: Option<u32>,
+    agreed: Agreed,
+    timestamp_offset: u32,
+    send: Send,
+    queue: SendQueue,
+    outstanding: Outstanding,
+    receive: Receive,
+    /// Payload bytes of a full segment without SACK blocks.
+    mss: u32,
+    /// The MSS we announced.
+    announced_mss: u32,
+    rtt: RttEstimator,
+    window: Window,
+    control: Box<dyn CongestionControl>,
+    usage: CwndUsage,
+    prr: Prr,
+    pacer: Pacer,
+    recovery: Recovery,
+    delivery: delivery::Delivery,
+    ecn: ecn::Ecn,
+    timers: timers::Deadlines,
+    keepalive_unanswered: u32,
+    probes_unanswered: u32,
+    probing_since: Option<Instant>,
+    /// Last answer to an unacceptable segment.
+    last_unacceptable: Option<Instant>,
+    /// The program has let go.
+    orphan: bool,
+    /// The program will not read.
+    read_closed: bool,
+    /// The sockets have been told how it ended.
+    failed: bool,
+    soft_error: Option<weft_core::StreamError>,
+    syn_sent_at: Instant,
+    syn_retransmitted: u32,
+    finished: Finished,
+    totals: Totals,
+}
+
+impl Connection {
+    /// The flow between sockets and this connection.
+    pub fn flow(&self) -> FlowId {
+        self.flow
+    }
+    /// Own address and port.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+    /// The peer's.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+    /// State of RFC 9293.
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// What is left of it.
+    pub fn finished(&self) -> &Finished {
+        &self.finished
+    }
+    /// Options as they stand.
+    pub fn options(&self) -> &StreamOptions {
+        &self.options
+    }
+    /// Its path, as last set.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
+    pub fn free_cwnd(&self) -> u32 {
+        self.send_room().min(self.window_room())
+    }
+
+    fn event(&self, env: &mut Env<'_>, event: StreamEvent) {
+        env.out.messages.push(StreamMessage::Event { flow: self.flow, event });
+    }
+
+    /// Bytes from the upper side, within its credit. `mapping` is the extension's; plain TCP has 0.
+    pub fn send(&mut self, env: &mut Env<'_>, bytes: Bytes, flags: DataFlags, mapping: u64) {
+        let length = bytes.len() as u64;
+        if length == 0 || self.send.fin_wanted || self.state.peer_closed() && !self.state.can_send() {
+            return;
+        }
+        debug_assert!(length <= self.send.credit, "sent {length} with a credit of {}", self.send.credit);
+        self.send.credit = self.send.credit.saturating_sub(length);
+        let behind = self.queue.end() > self.send.next;
+        self.queue.push(bytes, mapping, behind);
+        self.send.more = flags.more;
+        if flags.urgent {
+            // RFC 6093 §4: "the urgent pointer … points to the octet following the urgent data".
+            self.send.urgent = self.queue.end();
+        }
+        if self.state.can_send() {
+            self.transmit(env);
+        }
+    }
+
+    /// Frames with `bytes` have left the node, or were dropped in it.
+    pub fn on_completed(&mut self, env: &mut Env<'_>, bytes: u32) {
+        self.send.below = self.send.below.saturating_sub(u64::from(bytes));
+        if self.send.below_blocked && self.send.below < self.below_limit(env) {
+            self.send.below_blocked = false;
+            self.transmit(env);
+        }
+    }
+
+    /// A new answer about the way to the peer.
+    pub fn set_path(&mut self, env: &mut Env<'_>, path: Path) {
+        self.path = path;
+        self.update_mss(env);
+    }
+}

@@ -1,0 +1,364 @@
+//! Taking an acknowledgment (Linux's tcp_ack, in its order): acceptability, window, SACK, what leaves the retransmission queue, RTT, loss
+//! detection, congestion control, timers.
+
+use super::delivery::RateSample;
+use super::handshake::SCALE_MAX;
+use super::outstanding::Sent;
+use super::timers::Timer;
+use super::{Connection, Phase};
+use crate::congestion::AckSample;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use weft_core::{Duration, Instant, Reason};
+use weft_wire::tcp::{Flags, Segment};
+
+/// What one acknowledgment brought.
+#[derive(Debug, Default)]
+pub(super) struct Ack {
+    /// SND.UNA before it.
+    pub prior_una: u64,
+    /// Pipe before it, bytes.
+    pub prior_in_flight: u32,
+    pub advanced: bool,
+    /// Numbers that SND.UNA moved over and no SACK had reported, and newly sacked ones.
+    pub acked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    /// Segments delivered.
+    pub segments: u32,
+    /// It carries data, or moves the window: no duplicate (RFC 5681 §2).
+    pub has_data: bool,
+    pub window_moved: bool,
+    /// Data that was never retransmitted was acknowledged or sacked.
+    pub original: bool,
+    /// … sacked, below SND.HIGH of F-RTO.
+    pub original_sacked: bool,
+    /// Retransmitted data was acknowledged.
+    pub retransmitted: bool,
+    /// DSACK: RFC 2883 §4.
+    pub duplicate: bool,
+    pub ece: bool,
+    /// Lowest never-retransmitted segment that was delivered below the highest sacked: reordering.
+    pub reordered_from: Option<u64>,
+    first_sent: Option<Instant>,
+    last_sent: Option<Instant>,
+    first_sacked: Option<Instant>,
+    last_sacked: Option<Instant>,
+    rate: RateSample,
+}
+
+impl Ack {
+    /// RFC 5681 §2: neither data nor progress nor a window update.
+    pub(super) fn is_duplicate(&self) -> bool {
+        !self.has_data && !self.window_moved && !self.advanced
+    }
+}
+
+impl Connection {
+    /// Takes the acknowledgment of a segment. False: the segment must be dropped.
+    pub(super) fn acknowledge(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> bool {
+        let prior_una = self.send.una;
+        let ack_at = self.send.space.position(prior_una, segment.ack);
+        // RFC 9293 §3.10.7.4: "If the ACK acks something not yet sent (SEG.ACK > SND.NXT), then send an ACK, drop the segment, and return."
+        if ack_at > self.send.next {
+            env.refuse(Reason::TcpOldAck);
+            self.challenge(env);
+            return false;
+        }
+        // RFC 5961 §5.2: "(SND.UNA - MAX.SND.WND) <= SEG.ACK <= SND.NXT … All incoming segments whose ACK value doesn't satisfy the above
+        // condition MUST be discarded and an ACK sent back."
+        if ack_at < prior_una && ack_at + u64::from(self.send.window_max) < prior_una {
+            env.refuse(Reason::TcpOldAck);
+            self.challenge(env);
+            return false;
+        }
+        let mut ack = Ack {
+            prior_una,
+            prior_in_flight: self.outstanding.in_flight(),
+            advanced: ack_at > prior_una,
+            has_data: length > 0,
+            ece: self.agreed.ecn && segment.flags.contains(Flags::ECE),
+            ..Ack::default()
+        };
+        self.totals.last_ack_in = env.now;
+        self.keepalive_unanswered = 0;
+        self.receive.last_echo_seen = segment.options.timestamps.map_or(0, |stamp| stamp.echo);
+        self.measure_receiver_rtt(env.now, segment.options.timestamps.map(|stamp| stamp.echo), length);
+        if ack_at >= prior_una {
+            ack.window_moved = self.take_window(env, segment, start, ack_at);
+            self.probes_unanswered = 0;
+            self.probing_since = None;
+        }
+        if length == 0 {
+            env.count(Counter::TCPPureAcks);
+        }
+        if ack_at == prior_una && self.outstanding.is_empty() {
+            self.after_empty_ack(env, ack.window_moved);
+            return true;
+        }
+        self.recovery.rack.advanced = false;
+        self.take_sacks(env, segment, ack_at, &mut ack);
+        if ack.advanced {
+            self.release_acknowledged(env, ack_at, &mut ack);
+        } else if ack_at < prior_una && ack.sacked == 0 {
+            // Old and without news.
+            return true;
+        }
+        self.after_ack(env, segment, &mut ack);
+        true
+    }
+
+    /// RFC 9293 §3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND".
+    fn take_window(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, ack_at: u64) -> bool {
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale.min(SCALE_MAX) };
+        let window = u32::from(segment.window) << scale;
+        let newer = ack_at > self.send.una || start > self.send.window_seq || (start == self.send.window_seq && (window > self.send.window || window == 0));
+        if !newer {
+            return false;
+        }
+        self.send.window_seq = start;
+        let moved = window != self.send.window;
+        if moved {
+            self.send.window = window;
+            if window > self.send.window_max {
+                self.send.window_max = window;
+                self.update_mss(env);
+            }
+        }
+        moved
+    }
+
+    /// Nothing is outstanding: the acknowledgment is a window update, an answer to a probe, or noise.
+    fn after_empty_ack(&mut self, env: &mut Env<'_>, window_moved: bool) {
+        if window_moved || self.timers.is_set(Timer::Persist) {
+            if self.next_fits() {
+                self.timers.cancel(Timer::Persist);
+                self.rtt.reset_backoff();
+            } else {
+                self.arm_persist(env);
+            }
+        }
+    }
+
+    /// RFC 2018, RFC 2883: the SACK blocks.
+    fn take_sacks(&mut self, env: &mut Env<'_>, segment: &Segment, ack_at: u64, ack: &mut Ack) {
+        if !self.agreed.sack || segment.options.sack.is_empty() {
+            return;
+        }
+        let space = self.send.space;
+        let (una, next) = (self.send.una, self.send.next);
+        let blocks = segment.options.sack.iter().map(|(start, end)| (space.position(una, *start), space.position(una, *end)));
+        let highest_before = self.outstanding.highest_sacked().unwrap_or(una);
+        let mut first: Option<(u64, u64)> = None;
+        for (index, (start, end)) in blocks.enumerate() {
+            if start >= end || end > next {
+                continue;
+            }
+            if index == 0 {
+                first = Some((start, end));
+                // RFC 2883 §4: below the cumulative acknowledgment it is a DSACK.
+                if start < ack_at {
+                    self.take_duplicate(env, start, end, false, ack);
+                    continue;
+                }
+            }
+            // Within the second block, too.
+            if let (1, Some((from, to))) = (index, first)
+                && from >= start
+                && to <= end
+                && from >= ack_at
+            {
+                self.take_duplicate(env, from, to, true, ack);
+            }
+            if end <= ack_at {
+                continue;
+            }
+            self.take_block(env.now, start.max(ack_at), end, highest_before, ack);
+        }
+    }
+
+    fn take_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, out_of_order: bool, ack: &mut Ack) {
+        // tcp_is_sackblock_valid: only of data that we did send twice, not longer ago than the largest window.
+        if start + u64::from(self.send.window_max) < self.send.una {
+            return;
+        }
+        env.count(if out_of_order { Counter::TCPDSACKOfoRecv } else { Counter::TCPDSACKRecv });
+        ack.duplicate = true;
+        let segments = ((end - start) as u32).div_ceil(self.mss.max(1)).max(1);
+        self.totals.dsack_duplicates = self.totals.dsack_duplicates.wrapping_add(segments);
+        self.recovery.rack.duplicate = true;
+        if let Some(marker) = self.recovery.undo_marker
+            && end > marker
+        {
+            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.map(|left| left.saturating_sub(segments));
+        }
+    }
+
+    fn take_block(&mut self, now: Instant, start: u64, end: u64, highest: u64, ack: &mut Ack) {
+        let min_rtt = self.rtt.min_rtt();
+        let (rack, high) = (&mut self.recovery.rack, self.recovery.high);
+        self.outstanding.sack(start, end, |sent: &Sent| {
+            ack.sacked = ack.sacked.saturating_add(sent.len);
+            ack.segments += 1;
+            ack.rate.note(sent);
+            rack.update(now, sent, min_rtt);
+            if sent.ever_retransmitted {
+                return;
+            }
+            if sent.start < highest {
+                ack.reordered_from = Some(ack.reordered_from.map_or(sent.start, |from| from.min(sent.start)));
+            }
+            if sent.end() <= high {
+                ack.original_sacked = true;
+            }
+            ack.original = true;
+            ack.first_sacked = ack.first_sacked.or(Some(sent.sent_at));
+            ack.last_sacked = Some(sent.sent_at);
+        });
+    }
+
+    /// SND.UNA moves on: segments leave the retransmission queue, bytes the send queue.
+    fn release_acknowledged(&mut self, env: &mut Env<'_>, ack_at: u64, ack: &mut Ack) {
+        let now = env.now;
+        let min_rtt = self.rtt.min_rtt();
+        let highest = self.outstanding.highest_sacked().unwrap_or(0);
+        let high = self.recovery.high;
+        let before = self.outstanding.bytes - self.outstanding.sacked_bytes;
+        let rack = &mut self.recovery.rack;
+        self.outstanding.acknowledge(ack_at, |sent| {
+            if sent.ever_retransmitted {
+                ack.retransmitted = true;
+            } else {
+                if !sent.sacked {
+                    ack.original = true;
+                    if sent.start < highest {
+                        ack.reordered_from = Some(ack.reordered_from.map_or(sent.start, |from| from.min(sent.start)));
+                    }
+                    if sent.end() <= high {
+                        ack.original_sacked = true;
+                    }
+                }
+                ack.first_sent = ack.first_sent.or(Some(sent.sent_at));
+                ack.last_sent = Some(sent.sent_at);
+            }
+            if !sent.sacked {
+                ack.segments += 1;
+                ack.rate.note(sent);
+                rack.update(now, sent, min_rtt);
+            }
+        });
+        let after = self.outstanding.bytes - self.outstanding.sacked_bytes;
+        ack.acked = (before - after) as u32;
+        self.send.una = ack_at;
+        let released = self.queue.release(ack_at);
+        self.totals.bytes_acked += u64::from(released);
+        if self.outstanding.is_empty()
+            && let Some(since) = self.totals.busy_since.take()
+        {
+            self.totals.busy += now - since;
+        }
+        self.send.urgent = self.send.urgent.max(ack_at);
+        self.return_credit(env, released);
+    }
+
+    /// Everything that follows from what was delivered.
+    fn after_ack(&mut self, env: &mut Env<'_>, segment: &Segment, ack: &mut Ack) {
+        let rtt = self.sample_rtt(env.now, segment, ack);
+        if ack.advanced {
+            self.recovery.timeouts = 0;
+            self.recovery.timeouts_since = None;
+            self.soft_error = None;
+            // Karn: without a sample the timeout stays backed off; but when the peer reports a duplicate, only its acknowledgment was lost.
+            if ack.duplicate {
+                self.rtt.reset_backoff();
+            }
+        }
+        self.check_reordering(env, ack);
+        self.take_tail_probe_ack(env, ack);
+        let delivered = u64::from(ack.acked) + u64::from(ack.sacked);
+        env.out.counters.add(Counter::TCPDelivered, u64::from(ack.segments));
+        self.delivery.segments = self.delivery.segments.wrapping_add(ack.segments);
+        if ack.ece {
+            self.totals.delivered_ce = self.totals.delivered_ce.wrapping_add(ack.segments);
+            env.out.counters.add(Counter::TCPDeliveredCE, u64::from(ack.segments));
+        }
+        self.recovery.rack.adapt(ack.rate.prior_delivered, self.delivery.bytes);
+        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        let (rate, round_start) = self.delivery.on_ack(env.now, delivered, min_rtt, &ack.rate);
+        if self.recovery.phase != Phase::Open || ack.is_duplicate() || ack.ece || !self.outstanding.is_empty() && (self.outstanding.sacked > 0 || self.outstanding.lost > 0) {
+            self.on_dubious_ack(env, ack);
+        } else {
+            self.recovery.retransmit_stamp = None;
+            self.timers.cancel(Timer::Reorder);
+        }
+        self.control_congestion(env, ack, rtt, rate, round_start);
+        if ack.advanced || ack.sacked > 0 || ack.lost > 0 {
+            self.arm_retransmission(env, ack.advanced);
+        }
+    }
+
+    /// RFC 6298 §3: "RTT samples MUST NOT be made using segments that were retransmitted", but by timestamps (RFC 7323 §4.1).
+    fn sample_rtt(&mut self, now: Instant, segment: &Segment, ack: &Ack) -> Option<Duration> {
+        let floor = Duration::from_micros(1);
+        let acked = ack.first_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
+        let last = ack.last_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
+        let sacked = ack.first_sacked.map(|at| (now - at).max(floor));
+        let stamped = || {
+            // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
+            // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
+            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
+            let millis = self.timestamp(now).wrapping_sub(stamp.echo);
+            (stamp.echo != 0 && millis < 1 << 30).then(|| Duration::from_millis(u64::from(millis.max(1))))
+        };
+        let sample = acked.or(sacked).or_else(stamped)?;
+        let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        let delayed = ack.segments <= 1 && ack.sacked == 0;
+        self.rtt.on_sample(now, sample, una, next, delayed);
+        last.or(ack.last_sacked.map(|at| (now - at).max(floor))).or(Some(sample))
+    }
+
+    /// tcp_check_sack_reordering: something arrived that was sent before what arrived earlier.
+    fn check_reordering(&mut self, env: &mut Env<'_>, ack: &Ack) {
+        let (Some(from), Some(highest)) = (ack.reordered_from, self.outstanding.highest_sacked().or(Some(self.send.una))) else { return };
+        if highest <= from {
+            return;
+        }
+        let segments = ((highest - from) as u32).div_ceil(self.mss.max(1));
+        self.recovery.reordering = self.recovery.reordering.max(segments.min(300));
+        self.recovery.reordering_seen += 1;
+        env.count(Counter::TCPSACKReorder);
+    }
+
+    fn control_congestion(&mut self, env: &mut Env<'_>, ack: &Ack, rtt: Option<Duration>, rate: u64, round_start: bool) {
+        let reducing = self.prr.is_active();
+        if reducing {
+            let delivered = ack.acked.saturating_add(ack.sacked);
+            if delivered > 0 || ack.lost > 0 {
+                self.recovery.prr_allowed = self.prr.on_ack(delivered, ack.lost, self.outstanding.in_flight(), ack.advanced);
+            }
+        }
+        if ack.acked == 0 && ack.sacked == 0 && ack.lost == 0 {
+            return;
+        }
+        let sample = AckSample {
+            now: env.now,
+            newly_acked_bytes: ack.acked,
+            newly_sacked_bytes: ack.sacked,
+            newly_lost_bytes: ack.lost,
+            rtt,
+            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
+            srtt: self.rtt.srtt().unwrap_or_default(),
+            in_flight_bytes: ack.prior_in_flight,
+            cwnd_limited: self.usage.is_cwnd_limited(&self.window),
+            delivered_bytes: self.delivery.bytes,
+            delivery_rate_bytes_per_s: rate,
+            app_limited: self.delivery.app_limited > 0,
+            ece: ack.ece,
+            round_start,
+            snd_una: self.send.space.seq(self.send.una),
+            snd_nxt: self.send.space.seq(self.send.next),
+            in_recovery: reducing,
+        };
+        self.control.on_ack(&sample, &mut self.window);
+    }
+}

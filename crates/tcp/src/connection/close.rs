@@ -1,0 +1,227 @@
+//! Ending: FIN, reset, linger, TIME-WAIT, ICMP errors.
+
+use super::timers::Timer;
+use super::{Connection, State};
+use crate::counters::Counter;
+use crate::extension::Outgoing;
+use crate::outbox::Env;
+use weft_core::{Duration, Frame, IcmpErrorKind, Instant, StreamError, StreamEvent};
+use weft_wire::tcp::{Flags, Segment, Seq};
+
+/// What is left of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finished {
+    /// It lives.
+    No,
+    /// Nothing is left.
+    Closed,
+    /// TIME-WAIT: the block keeps a record.
+    TimeWait(TimeWait),
+}
+
+/// What TIME-WAIT has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeWait {
+    /// SND.NXT
+    pub send_next: Seq,
+    /// RCV.NXT
+    pub receive_next: Seq,
+    /// Window announced last, as on the wire.
+    pub window: u16,
+    /// The same in bytes.
+    pub window_bytes: u32,
+    /// TS.Recent, when timestamps are in use.
+    pub timestamp: Option<u32>,
+    /// When it was heard.
+    pub timestamp_at: Instant,
+    /// Offset of our timestamps.
+    pub timestamp_offset: u32,
+    /// DSCP of answers.
+    pub tos: u8,
+    /// TTL of answers.
+    pub ttl: u8,
+    /// SO_MARK.
+    pub mark: u32,
+}
+
+impl Connection {
+    /// shutdown(SHUT_WR): FIN follows what is queued.
+    pub fn shutdown_write(&mut self, env: &mut Env<'_>) {
+        if self.send.fin_wanted {
+            return;
+        }
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            // FIN goes out when the handshake is done.
+            State::SynReceived => {}
+            _ => return,
+        }
+        self.send.fin_wanted = true;
+        self.transmit(env);
+    }
+
+    /// shutdown(SHUT_RD): what comes is acknowledged and thrown away.
+    pub fn shutdown_read(&mut self) {
+        self.read_closed = true;
+        self.receive.taken = self.receive.delivered;
+    }
+
+    /// The program has let go of the socket.
+    pub fn close(&mut self, env: &mut Env<'_>, unread: bool, linger: Option<Duration>) {
+        self.orphan = true;
+        match self.state {
+            State::SynSent => return self.finish(env, Finished::Closed),
+            State::Closed | State::TimeWait => return,
+            _ => {}
+        }
+        let unread = unread || self.receive.taken < self.receive.delivered && !self.read_closed;
+        if unread {
+            // RFC 2525 §2.17: "TCP should send a RST … to indicate that data was lost".
+            env.count(Counter::TCPAbortOnClose);
+            return self.reset(env, StreamError::Reset);
+        }
+        match linger {
+            Some(time) if time.is_zero() => return self.reset(env, StreamError::Reset),
+            Some(time) => self.timers.set(Timer::Linger, env.now + time),
+            None => {}
+        }
+        if self.state == State::FinWait2 {
+            let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
+            self.timers.set(Timer::FinWait2, env.now + timeout);
+        }
+        self.shutdown_write(env);
+    }
+
+    /// Resets now.
+    pub fn abort(&mut self, env: &mut Env<'_>) {
+        self.orphan = true;
+        if matches!(self.state, State::SynSent | State::Closed | State::TimeWait) {
+            return self.finish(env, Finished::Closed);
+        }
+        self.reset(env, StreamError::Reset);
+    }
+
+    /// Sends RST and ends; the sockets hear of `error`, if they still listen.
+    pub(super) fn reset(&mut self, env: &mut Env<'_>, error: StreamError) {
+        if self.finished != Finished::No {
+            return;
+        }
+        env.count(Counter::OutRsts);
+        // RFC 9293 §3.10.5: "<SEQ=SND.NXT><CTL=RST>"; Linux adds ACK.
+        let mut segment = Segment { flags: Flags::RST | Flags::ACK, ..self.header() };
+        segment.seq = self.send.space.seq(self.send.next);
+        segment.ack = self.receive.space.seq(self.receive.next);
+        self.extension.write_options(Outgoing::Reset, &mut segment.options);
+        self.emit(env, &segment, Frame::egress(), 0);
+        self.extension.on_reset(false);
+        self.fail(env, error);
+    }
+
+    /// It is over, without a word to the peer.
+    pub(super) fn fail(&mut self, env: &mut Env<'_>, error: StreamError) {
+        if self.finished != Finished::No {
+            return;
+        }
+        if matches!(self.state, State::Established | State::CloseWait) {
+            env.count(Counter::EstabResets);
+        }
+        if !self.orphan && !self.failed {
+            self.failed = true;
+            self.event(env, StreamEvent::Failed(error));
+        }
+        self.finish(env, Finished::Closed);
+    }
+
+    pub(super) fn finish(&mut self, env: &mut Env<'_>, how: Finished) {
+        if self.finished == Finished::No {
+            if self.state.is_synchronised() {
+                env.out.counters.subtract(Counter::CurrEstab, 1);
+            }
+            self.finished = how;
+            self.state = if how == Finished::Closed { State::Closed } else { State::TimeWait };
+            self.queue.clear();
+            self.timers.cancel_all();
+        }
+    }
+
+    /// RFC 9293 §3.6.1: both FINs are acknowledged.
+    pub(super) fn enter_time_wait(&mut self, env: &mut Env<'_>) {
+        let record = TimeWait {
+            send_next: self.send.space.seq(self.send.next),
+            receive_next: self.receive.space.seq(self.receive.next),
+            window: (self.receive.window >> self.receive.scale).min(u32::from(u16::MAX)) as u16,
+            window_bytes: self.receive.window,
+            timestamp: self.agreed.timestamps.then_some(self.receive.timestamp),
+            timestamp_at: self.receive.timestamp_at,
+            timestamp_offset: self.timestamp_offset,
+            tos: self.options.tos & !3,
+            ttl: self.options.ttl,
+            mark: self.options.mark,
+        };
+        self.finish(env, Finished::TimeWait(record));
+    }
+
+    /// tcp_fin_timeout: the peer never closed its side.
+    pub(super) fn on_fin_wait_2_timer(&mut self, env: &mut Env<'_>) {
+        if self.state == State::FinWait2 && self.orphan {
+            self.finish(env, Finished::Closed);
+        }
+    }
+
+    /// An ICMP error about a segment of this connection whose sequence number was `seq` (RFC 5927 §4: it must be of data in flight).
+    pub fn on_icmp(&mut self, env: &mut Env<'_>, kind: IcmpErrorKind, seq: Seq) {
+        let at = self.send.space.position(self.send.una, seq);
+        if at < self.send.una || at >= self.send.next.max(self.send.una + 1) {
+            return;
+        }
+        if let IcmpErrorKind::TooBig { mtu } = kind {
+            return self.on_too_big(env, mtu);
+        }
+        let Some(error) = stream_error(kind) else { return };
+        // RFC 9293 §3.9.2.2: "Destination Unreachable -- codes 0, 1, 5 … MUST NOT abort the connection"; codes 2 to 4 "SHOULD abort". Linux
+        // aborts only before the connection is established, as RFC 5461 §4.1 reports of most stacks.
+        if matches!(self.state, State::SynSent | State::SynReceived) && is_hard(kind, self.state) {
+            env.count(Counter::AttemptFails);
+            return self.fail(env, error);
+        }
+        self.soft_error = Some(error);
+        self.event(env, StreamEvent::Soft(error));
+    }
+
+    /// RFC 1191, RFC 8201.
+    fn on_too_big(&mut self, env: &mut Env<'_>, mtu: u32) {
+        let least = if self.remote.is_ipv4() { 552 } else { 1280 };
+        if self.options.mtu_discover == 0 {
+            return;
+        }
+        let mtu = mtu.max(least);
+        let known = self.path_mtu.unwrap_or(self.path.mtu).min(self.path.mtu);
+        if mtu >= known {
+            return;
+        }
+        env.count(Counter::TCPMTUReduced);
+        self.path_mtu = Some(mtu);
+        self.update_mss(env);
+        if self.state.is_synchronised() {
+            self.retransmit_narrower(env);
+        }
+    }
+}
+
+/// Linux's icmp_err_convert: which errors end a connection that is being opened.
+fn is_hard(kind: IcmpErrorKind, _state: State) -> bool {
+    !matches!(kind, IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout | IcmpErrorKind::TooBig { .. })
+}
+
+fn stream_error(kind: IcmpErrorKind) -> Option<StreamError> {
+    Some(match kind {
+        IcmpErrorKind::NetUnreachable => StreamError::NetUnreachable,
+        IcmpErrorKind::HostUnreachable | IcmpErrorKind::TtlExceeded => StreamError::HostUnreachable,
+        IcmpErrorKind::ProtocolUnreachable => StreamError::ProtocolUnreachable,
+        IcmpErrorKind::PortUnreachable => StreamError::Refused,
+        IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::Prohibited => StreamError::HostUnreachable,
+        IcmpErrorKind::ParameterProblem { .. } => StreamError::Invalid,
+        IcmpErrorKind::TooBig { .. } | IcmpErrorKind::ReassemblyTimeout => return None,
+    })
+}

@@ -1,0 +1,422 @@
+//! Opening: SYN, SYN|ACK, both at once, and what they agree on.
+
+use super::{Agreed, Connection, Finished, Path, Recovery, Send, State, Totals, delivery, ecn, timers};
+use crate::Config;
+use crate::congestion::usage::CwndUsage;
+use crate::congestion::{self, Window, initial_window_bytes};
+use crate::connection::outstanding::Outstanding;
+use crate::connection::receive::Receive;
+use crate::connection::send_queue::SendQueue;
+use crate::counters::Counter;
+use crate::extension::{Extension, Outgoing};
+use crate::outbox::Env;
+use crate::pacing::Pacer;
+use crate::position::{START, Space};
+use crate::prr::Prr;
+use crate::rtt::{RtoBounds, RttEstimator};
+use std::net::SocketAddr;
+use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent, StreamMessage, StreamOptions};
+use weft_wire::tcp::{Flags, Options, Segment, Seq, Timestamps};
+
+/// RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default send MSS of 536".
+pub(crate) const MSS_DEFAULT_V4: u32 = 536;
+/// The same for IPv6: 1280 - 40 - 20.
+pub(crate) const MSS_DEFAULT_V6: u32 = 1220;
+/// RFC 7323 §2.3: "the shift count … MUST be limited to 14".
+pub(crate) const SCALE_MAX: u8 = 14;
+
+/// What every connection begins with.
+#[derive(Debug)]
+pub struct Setup {
+    /// Its flow.
+    pub flow: FlowId,
+    /// What completions and timers name it by.
+    pub token: u64,
+    /// Own address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Socket options.
+    pub options: StreamOptions,
+    /// The way there.
+    pub path: Path,
+    /// Initial sequence number (RFC 6528).
+    pub initial: Seq,
+    /// Added to the clock in timestamps, so that they tell nothing about the node (RFC 7323 §7.1).
+    pub timestamp_offset: u32,
+    /// Who uses the connection.
+    pub extension: Box<dyn Extension>,
+}
+
+/// What a listener agreed on before the connection existed.
+#[derive(Debug, Clone, Copy)]
+pub struct Handshake {
+    /// The peer's initial sequence number.
+    pub peer_initial: Seq,
+    /// MSS from its SYN; 0: none.
+    pub peer_mss: u16,
+    /// Its window shift, when both scale.
+    pub peer_scale: Option<u8>,
+    /// Ours.
+    pub scale: u8,
+    /// The window our SYN|ACK announced, bytes.
+    pub window: u32,
+    /// Both do SACK.
+    pub sack: bool,
+    /// Both do timestamps; the last one of the peer.
+    pub timestamp: Option<u32>,
+    /// Both do ECN.
+    pub ecn: bool,
+    /// The MSS we announced.
+    pub announced_mss: u32,
+    /// When the SYN|ACK was sent.
+    pub sent_at: Instant,
+    /// How often it was sent again.
+    pub retransmits: u32,
+}
+
+/// What a SYN or SYN|ACK offers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    pub mss: u32,
+    pub sack: bool,
+    pub timestamps: Option<Timestamps>,
+    pub scale: Option<u8>,
+}
+
+/// The options of a SYN or SYN|ACK.
+pub(crate) fn syn_options(offer: &Offer) -> Options {
+    Options {
+        // RFC 9293 §3.7.1: "TCP implementations SHOULD send an MSS Option in every SYN segment when its receive MSS differs from the default".
+        mss: Some(offer.mss.min(u32::from(u16::MAX)) as u16),
+        window_scale: offer.scale,
+        sack_permitted: offer.sack,
+        timestamps: offer.timestamps,
+        ..Options::default()
+    }
+}
+
+/// The shift that lets a window of the largest buffer be announced (tcp_select_initial_window).
+pub(crate) fn window_shift(config: &Config, options: &StreamOptions) -> u8 {
+    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
+    let space = options.receive_buffer.unwrap_or(0).max(config.receive_buffer[2]).min(clamp);
+    (space.max(1).ilog2() as u8).saturating_sub(15).min(SCALE_MAX)
+}
+
+/// The window of a SYN: half of the buffer, in whole segments, at most what fits the field unscaled (tcp_select_initial_window).
+pub(crate) fn initial_receive_window(config: &Config, options: &StreamOptions, mss: u32) -> u32 {
+    let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]);
+    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
+    let space = (buffer / 2).min(clamp);
+    let whole = if space > mss { space - space % mss.max(1) } else { space };
+    whole.min(u32::from(u16::MAX))
+}
+
+/// RFC 9293 §3.7.1 and RFC 6691: the MSS announced counts neither IP nor TCP options.
+pub(crate) fn announced_mss(config: &Config, options: &StreamOptions, path: &Path, remote: SocketAddr) -> u32 {
+    let mut mss = path.mtu.saturating_sub(header_bytes(remote)).max(config.mss_min);
+    for limit in [config.mss, options.mss_max] {
+        if limit > 0 {
+            mss = mss.min(limit.max(config.mss_min));
+        }
+    }
+    mss.min(u32::from(u16::MAX))
+}
+
+/// IP and TCP header without options.
+pub(crate) fn header_bytes(remote: SocketAddr) -> u32 {
+    if remote.is_ipv4() { 40 } else { 60 }
+}
+
+impl Connection {
+    fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
+        let config = env.config;
+        let announced = announced_mss(config, &setup.options, &setup.path, setup.remote);
+        let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
+        let control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
+        let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
+        let bounds = RtoBounds { min: config.rto_min, max: config.rto_max, initial: config.rto_initial };
+        Connection {
+            flow: setup.flow,
+            token: setup.token,
+            local: setup.local,
+            remote: setup.remote,
+            state,
+            receive: Receive::new(config, &setup.options, announced),
+            extension: setup.extension,
+            path: setup.path,
+            path_mtu: None,
+            agreed: Agreed::default(),
+            timestamp_offset: setup.timestamp_offset,
+            send: Send {
+                space: Space { initial: setup.initial },
+                una: START,
+                next: START + 1,
+                window: 0,
+                window_max: 0,
+                window_seq: START,
+                scale: 0,
+                peer_mss: 0,
+                urgent: START,
+                small: START,
+                fin_wanted: false,
+                fin_sent: false,
+                credit: 0,
+                buffer,
+                more: false,
+                last_data: env.now,
+                below: 0,
+                below_blocked: false,
+            },
+            queue: SendQueue::new(START + 1),
+            outstanding: Outstanding::default(),
+            mss: announced,
+            announced_mss: announced,
+            rtt: RttEstimator::new(bounds),
+            window: Window::new(announced),
+            control,
+            usage: CwndUsage::new(env.now),
+            prr: Prr::new(),
+            pacer: Pacer::new(),
+            recovery: Recovery { high: START, reordering: config.reordering, ..Recovery::default() },
+            delivery: delivery::Delivery::default(),
+            ecn: ecn::Ecn::default(),
+            timers: timers::Deadlines::default(),
+            keepalive_unanswered: 0,
+            probes_unanswered: 0,
+            probing_since: None,
+            last_unacceptable: None,
+            orphan: false,
+            read_closed: false,
+            failed: false,
+            soft_error: None,
+            syn_sent_at: env.now,
+            syn_retransmitted: 0,
+            finished: Finished::No,
+            totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
+            options: setup.options,
+        }
+    }
+
+    /// Opens actively: sends a SYN.
+    pub fn connect(env: &mut Env<'_>, setup: Setup) -> Connection {
+        let mut connection = Connection::new(env, setup, State::SynSent);
+        connection.ecn.asked = env.config.ecn == 1;
+        env.count(Counter::ActiveOpens);
+        connection.send_syn(env);
+        let rto = connection.rtt.rto();
+        connection.timers.set(timers::Timer::Retransmit, env.now + rto);
+        connection
+    }
+
+    /// A connection that a listener's handshake has made: the final ACK of the peer is still to be given to [`Connection::on_segment`].
+    pub fn accept(env: &mut Env<'_>, setup: Setup, handshake: Handshake) -> Connection {
+        let mut connection = Connection::new(env, setup, State::SynReceived);
+        connection.announced_mss = handshake.announced_mss;
+        connection.syn_sent_at = handshake.sent_at;
+        connection.syn_retransmitted = handshake.retransmits;
+        connection.agreed = Agreed {
+            sack: handshake.sack,
+            timestamps: handshake.timestamp.is_some(),
+            scaling: handshake.peer_scale.is_some(),
+            ecn: handshake.ecn,
+        };
+        connection.send.scale = handshake.peer_scale.unwrap_or(0);
+        connection.send.peer_mss = u32::from(handshake.peer_mss);
+        connection.send.window_seq = START;
+        connection.receive.begin(handshake.peer_initial, handshake.window, handshake.scale, handshake.timestamp, env.now);
+        connection
+    }
+
+    /// Sends the SYN (or, in SYN-RECEIVED, the SYN|ACK) for the first time or again.
+    pub(super) fn send_syn(&mut self, env: &mut Env<'_>) {
+        let config = env.config;
+        let answering = self.state == State::SynReceived;
+        self.announced_mss = announced_mss(config, &self.options, &self.path, self.remote);
+        if !answering {
+            self.receive.prepare_syn(config, &self.options, self.announced_mss);
+        }
+        let timestamps = if answering { self.agreed.timestamps } else { config.timestamps };
+        let offer = Offer {
+            mss: self.announced_mss,
+            sack: if answering { self.agreed.sack } else { config.sack },
+            timestamps: timestamps.then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
+            scale: (if answering { self.agreed.scaling } else { config.window_scaling }).then_some(self.receive.scale),
+        };
+        let mut flags = Flags::SYN;
+        if answering {
+            flags |= Flags::ACK;
+            if self.agreed.ecn {
+                flags |= Flags::ECE;
+            }
+        } else if self.ecn.asked && self.syn_retransmitted == 0 {
+            // RFC 3168 §6.1.1.1: a SYN with both flags; again without them, should the network refuse it (tcp_ecn_fallback).
+            flags |= Flags::ECE | Flags::CWR;
+        }
+        let mut options = syn_options(&offer);
+        let kind = if answering { Outgoing::SynAck } else { Outgoing::Syn };
+        self.extension.write_options(kind, &mut options);
+        let window = self.receive.window.min(u32::from(u16::MAX)) as u16;
+        let ack = if answering { self.receive.space.seq(self.receive.next) } else { Seq(0) };
+        let segment = Segment { seq: self.send.space.initial, ack, flags, window, options, ..self.header() };
+        self.emit(env, &segment, Frame::egress(), 0);
+    }
+
+    /// RFC 9293 §3.10.7.3: SYN-SENT.
+    pub(super) fn on_segment_syn_sent(&mut self, env: &mut Env<'_>, segment: &Segment, frame: Frame) {
+        let ack = self.send.space.position(self.send.una, segment.ack);
+        if segment.flags.contains(Flags::ACK) {
+            // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set …) and discard the segment."
+            if ack <= self.send.una || ack > self.send.next {
+                env.refuse(Reason::TcpOldAck);
+                if !segment.flags.contains(Flags::RST) {
+                    self.send_reset_for(env, segment.ack);
+                }
+                return;
+            }
+            // RFC 7323 §3.2: an echo that we cannot have sent is not of this connection.
+            if let (Some(stamp), true) = (segment.options.timestamps, env.config.timestamps)
+                && stamp.echo != 0
+                && !self.echo_is_plausible(env.now, stamp.echo)
+            {
+                env.count(Counter::PAWSActive);
+                env.refuse(Reason::TcpPaws);
+                self.send_reset_for(env, segment.ack);
+                return;
+            }
+        }
+        if segment.flags.contains(Flags::RST) {
+            // "If the ACK was acceptable then signal to the user 'error: connection reset'".
+            if segment.flags.contains(Flags::ACK) {
+                env.count(Counter::AttemptFails);
+                self.fail(env, StreamError::Refused);
+            }
+            return;
+        }
+        if !segment.flags.contains(Flags::SYN) {
+            env.refuse(Reason::TcpInvalidState);
+            return;
+        }
+        self.take_syn(env, segment);
+        if segment.flags.contains(Flags::ACK) {
+            self.receive.acknowledged();
+            self.send.una = self.send.next;
+            self.open(env, segment, true);
+            let (options, established) = (self.options.clone(), self.state == State::Established);
+            // Data or FIN on the SYN|ACK go the usual way.
+            if established && (!frame.is_empty() || segment.flags.contains(Flags::FIN)) {
+                let start = self.receive.next;
+                self.take_text(env, segment, start, frame);
+            }
+            // RFC 9293 §3.10.7.3: "<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>". It may ride on data.
+            let defer = !options.defer_accept.is_zero() || options.quickack == Some(false);
+            if defer {
+                self.receive.ack.wanted = true;
+                self.timers.set_earlier(timers::Timer::DelayedAck, env.now + env.config.delayed_ack_max);
+            } else {
+                self.send_ack(env);
+            }
+            self.transmit(env);
+        } else {
+            // Simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK> and send it."
+            self.state = State::SynReceived;
+            self.agreed.ecn = false;
+            self.send_syn(env);
+            let rto = self.rtt.rto();
+            self.timers.set(timers::Timer::Retransmit, env.now + rto);
+        }
+    }
+
+    fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
+        let first = self.timestamp(self.syn_sent_at);
+        let last = self.timestamp(now);
+        echo.wrapping_sub(first) <= last.wrapping_sub(first)
+    }
+
+    /// Takes over what a SYN says.
+    fn take_syn(&mut self, env: &mut Env<'_>, segment: &Segment) {
+        let config = env.config;
+        let options = &segment.options;
+        let scaling = config.window_scaling && options.window_scale.is_some();
+        self.agreed = Agreed {
+            sack: config.sack && options.sack_permitted,
+            timestamps: config.timestamps && options.timestamps.is_some(),
+            scaling,
+            // RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR.
+            ecn: self.ecn.asked && segment.flags & (Flags::ECE | Flags::CWR) == Flags::ECE,
+        };
+        self.send.scale = options.window_scale.filter(|_| scaling).unwrap_or(0).min(SCALE_MAX);
+        if !scaling {
+            self.receive.scale = 0;
+            self.receive.clamp = self.receive.clamp.min(u32::from(u16::MAX));
+        }
+        self.send.peer_mss = options.mss.map_or(0, u32::from);
+        let stamp = options.timestamps.filter(|_| self.agreed.timestamps).map(|stamp| stamp.value);
+        let (window, scale) = (self.receive.window, self.receive.scale);
+        self.receive.begin(segment.seq, window, scale, stamp, env.now);
+        // RFC 7323 §2.2: "The window field in a segment where the SYN bit is set … MUST NOT be scaled."
+        self.send.window = u32::from(segment.window);
+        self.send.window_max = self.send.window;
+        self.send.window_seq = self.receive.next;
+    }
+
+    /// The connection is established; `active`: this side's SYN was answered.
+    pub(super) fn open(&mut self, env: &mut Env<'_>, segment: &Segment, active: bool) {
+        self.state = State::Established;
+        env.count(Counter::CurrEstab);
+        if self.agreed.ecn {
+            env.count(Counter::TCPECNEstab);
+        }
+        self.outstanding = Outstanding::default();
+        self.recovery.timeouts = 0;
+        self.recovery.timeouts_since = None;
+        self.timers.cancel(timers::Timer::Retransmit);
+        self.send.una = START + 1;
+        self.update_mss(env);
+        self.first_sample(env, segment);
+        self.control.init(&mut self.window, env.now);
+        let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
+        self.window.cwnd_bytes = if own_default {
+            self.mss.saturating_mul(env.config.initial_window)
+        } else {
+            initial_window_bytes(self.mss, self.syn_retransmitted)
+        };
+        self.usage = CwndUsage::new(env.now);
+        self.delivery.begin(env.now);
+        self.send.last_data = env.now;
+        self.receive.start_tuning(env.now, self.announced_mss);
+        self.receive.enter_quick_ack(env.config);
+        self.grow_send_buffer(env, true);
+        if active {
+            self.event(env, StreamEvent::Established { local: self.local, remote: self.remote });
+        }
+        self.grant_credit(env);
+        self.arm_keepalive(env);
+    }
+
+    /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
+    fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
+        let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        if self.syn_retransmitted == 0 {
+            self.rtt.on_sample(env.now, (env.now - self.syn_sent_at).max(Duration::from_micros(1)), una, next, false);
+            return;
+        }
+        match segment.options.timestamps.filter(|_| self.agreed.timestamps) {
+            Some(stamp) if stamp.echo != 0 => {
+                let millis = self.timestamp(env.now).wrapping_sub(stamp.echo).max(1);
+                self.rtt.on_sample(env.now, Duration::from_millis(u64::from(millis)), una, next, false);
+            }
+            _ => self.rtt.handshake_without_sample(),
+        }
+    }
+
+    /// How much the sockets may hand down, told when it changed.
+    pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
+        let used = self.queue.len() + self.send.credit;
+        let free = u64::from(self.send.buffer).saturating_sub(used);
+        if free > 0 && !self.orphan && !self.send.fin_wanted {
+            self.send.credit += free;
+            env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: free as u32 });
+        }
+    }
+}

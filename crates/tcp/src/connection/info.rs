@@ -1,0 +1,114 @@
+//! TCP_INFO (tcp_get_info).
+
+use super::handshake::header_bytes;
+use super::{Connection, State};
+use weft_core::{Duration, Instant, StreamInfo};
+
+/// TCPI_OPT_*
+const OPTION_TIMESTAMPS: u8 = 1;
+const OPTION_SACK: u8 = 2;
+const OPTION_SCALING: u8 = 4;
+const OPTION_ECN: u8 = 8;
+
+fn micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}
+fn millis(span: Duration) -> u32 {
+    u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
+}
+
+impl Connection {
+    /// What TCP_INFO and `ss -i` report.
+    pub fn info(&self, now: Instant) -> StreamInfo {
+        let segments = |bytes: u32| bytes / self.mss.max(1);
+        let totals = &self.totals;
+        let mut options = 0;
+        for (on, bit) in [
+            (self.agreed.timestamps, OPTION_TIMESTAMPS),
+            (self.agreed.sack, OPTION_SACK),
+            (self.agreed.scaling, OPTION_SCALING),
+            (self.agreed.ecn, OPTION_ECN),
+        ] {
+            options |= if on { bit } else { 0 };
+        }
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        let default_rate =
+            crate::pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, self.options.pacing_rate_max);
+        let opened = self.state != State::SynSent;
+        StreamInfo {
+            state: self.state as u8,
+            ca_state: self.recovery.phase as u8,
+            retransmits: if opened { self.recovery.timeouts } else { self.syn_retransmitted }.min(255) as u8,
+            probes: self.probes_unanswered.max(self.keepalive_unanswered).min(255) as u8,
+            backoff: self.rtt.backoffs().min(255) as u8,
+            options,
+            snd_wscale: self.send.scale,
+            rcv_wscale: self.receive.scale,
+            delivery_rate_app_limited: self.delivery.rate_app_limited,
+            rto_us: micros(self.rtt.rto()),
+            ato_us: micros(self.receive.ack.timeout),
+            snd_mss: self.mss,
+            rcv_mss: self.receive.mss,
+            unacked: self.outstanding.len() as u32,
+            sacked: self.outstanding.sacked,
+            lost: self.outstanding.lost,
+            retrans: self.outstanding.retransmitted,
+            last_data_sent_ms: millis(now - self.send.last_data),
+            last_data_recv_ms: millis(now - totals.last_data_in),
+            last_ack_recv_ms: millis(now - totals.last_ack_in),
+            pmtu: self.path_mtu.map_or(self.path.mtu, |learned| learned.min(self.path.mtu)),
+            rcv_ssthresh: self.receive.slow_start,
+            rtt_us: micros(srtt),
+            rttvar_us: micros(self.rtt.mean_deviation()),
+            // Linux's TCP_INFINITE_SSTHRESH.
+            snd_ssthresh: if self.window.ssthresh_bytes == u32::MAX { 0x7fff_ffff } else { segments(self.window.ssthresh_bytes) },
+            snd_cwnd: if self.state.is_synchronised() { segments(self.window.cwnd_bytes) } else { 1 },
+            advmss: self.announced_mss.saturating_sub(if self.agreed.timestamps { 12 } else { 0 }),
+            reordering: self.recovery.reordering,
+            rcv_rtt_us: micros(self.receive.rtt.unwrap_or_default()),
+            rcv_space: self.receive.tuning_space,
+            total_retrans: totals.retransmitted,
+            pacing_rate: self.control.pacing_rate_bytes_per_s(&self.window, srtt).unwrap_or(default_rate),
+            max_pacing_rate: self.options.pacing_rate_max,
+            bytes_acked: totals.bytes_acked,
+            bytes_received: totals.bytes_received,
+            segs_out: totals.segments_out,
+            segs_in: totals.segments_in,
+            notsent_bytes: self.queue.end().saturating_sub(self.send.next).min(u64::from(u32::MAX)) as u32,
+            min_rtt_us: self.rtt.min_rtt().map_or(u32::MAX, micros),
+            data_segs_in: totals.data_segments_in,
+            data_segs_out: totals.data_segments_out,
+            delivery_rate: self.delivery.rate,
+            busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
+            rwnd_limited_us: 0,
+            sndbuf_limited_us: 0,
+            delivered: self.delivery.segments,
+            delivered_ce: totals.delivered_ce,
+            bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
+            bytes_retrans: totals.bytes_retransmitted,
+            dsack_dups: totals.dsack_duplicates,
+            reord_seen: self.recovery.reordering_seen,
+            rcv_ooopack: totals.out_of_order,
+            snd_wnd: self.send.window,
+            rcv_wnd: self.receive.window_left(),
+            total_rto: totals.timeouts,
+            total_rto_recoveries: totals.timeout_recoveries,
+            total_rto_time_ms: self.recovery.timeouts_since.map_or(0, |since| millis(now - since)),
+            receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX)) as u32,
+            send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
+            congestion: self.control.name().to_owned(),
+            user_mss: self.send.peer_mss,
+        }
+    }
+
+    /// Name and internal values of the congestion control.
+    pub fn control_info(&self) -> serde_json::Value {
+        let values: serde_json::Map<_, _> = self.control.info().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        serde_json::json!({"name": self.control.name(), "cwnd_bytes": self.window.cwnd_bytes, "values": values})
+    }
+
+    /// Bytes of IP and TCP header without options, for its family.
+    pub fn header_bytes(&self) -> u32 {
+        header_bytes(self.remote)
+    }
+}

@@ -1,0 +1,96 @@
+//! Socket options that change while the connection lives, segment size, and the timestamp clock.
+
+use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, header_bytes};
+use super::timers::Timer;
+use super::{Connection, State};
+use crate::congestion;
+use crate::outbox::Env;
+use weft_core::{Instant, StreamError, StreamOption};
+
+/// Bytes of the timestamps option with its padding.
+pub(super) const TIMESTAMPS_BYTES: u32 = 12;
+
+impl Connection {
+    /// Changes one option.
+    ///
+    /// # Errors
+    /// [`StreamError::NoEntry`]: no such congestion control.
+    pub fn set_option(&mut self, env: &mut Env<'_>, option: StreamOption) -> Result<(), StreamError> {
+        if let StreamOption::Congestion(Some(name)) = &option {
+            let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
+            if self.state.is_synchronised() && control.name() != self.control.name() {
+                // The window goes on; only what is learned about it starts afresh.
+                let before = self.window;
+                control.init(&mut self.window, env.now);
+                self.window = before;
+            }
+            self.control = control;
+        }
+        self.options.apply(option.clone());
+        match option {
+            // Both let go what was held back.
+            StreamOption::Nodelay(true) | StreamOption::Cork(false) => {
+                self.send.more = false;
+                self.transmit(env);
+            }
+            StreamOption::Quickack(Some(true)) => {
+                self.receive.ack.interactive = false;
+                if self.receive.ack.wanted {
+                    self.send_ack(env);
+                }
+            }
+            StreamOption::Quickack(_) => self.receive.ack.interactive = true,
+            StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
+            StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
+            StreamOption::UnsentLowWater(_) => self.return_credit(env, 0),
+            StreamOption::MssMax(_) => self.update_mss(env),
+            StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// RFC 9293 §3.7.1, Eff.snd.MSS: "min(SendMSS + 20, MMS_S) - TCPhdrsize - IPoptionsize", with the node's and the socket's limits, and
+    /// with the options that every segment carries taken off.
+    pub(super) fn update_mss(&mut self, env: &mut Env<'_>) {
+        let config = env.config;
+        let default = if self.remote.is_ipv4() { MSS_DEFAULT_V4 } else { MSS_DEFAULT_V6 };
+        let peer = if self.send.peer_mss == 0 { default } else { self.send.peer_mss };
+        let mtu = self.path_mtu.map_or(self.path.mtu, |learned| learned.min(self.path.mtu));
+        let mut mss = peer.min(mtu.saturating_sub(header_bytes(self.remote)));
+        for limit in [config.mss, self.options.mss_max] {
+            if limit > 0 {
+                mss = mss.min(limit);
+            }
+        }
+        mss = mss.max(config.mss_min);
+        if self.agreed.timestamps {
+            mss -= TIMESTAMPS_BYTES;
+        }
+        mss = mss.saturating_sub(self.extension.option_bytes()).max(8);
+        // RFC 1122's remark on tiny windows: segments of at most half of the largest window the peer ever had (tcp_bound_to_half_wnd).
+        let largest = self.send.window_max;
+        let bound = if largest > 536 { largest / 2 } else { largest };
+        if largest > 0 && mss > bound {
+            mss = bound.max(68 - 40);
+        }
+        if mss == self.mss {
+            return;
+        }
+        self.mss = mss;
+        self.window.mss = mss;
+    }
+
+    /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.
+    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// The node's settings have changed.
+    pub fn on_config(&mut self, env: &mut Env<'_>) {
+        if self.state != State::Closed {
+            self.update_mss(env);
+            self.rtt.set_bounds(crate::rtt::RtoBounds { min: env.config.rto_min, max: env.config.rto_max, initial: env.config.rto_initial });
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! RACK (RFC 8985): a segment is lost when one sent sufficiently later was delivered.
+
+use super::outstanding::Sent;
+use super::timers::Timer;
+use super::{Connection, Phase};
+use crate::counters::Counter;
+use crate::outbox::Env;
+use weft_core::{Duration, Instant};
+
+/// RFC 8985 §6.2 step 4: "RACK.reo_wnd_persist … 16".
+const REORDER_PERSIST: u8 = 16;
+
+/// RACK's per-connection variables (RFC 8985 §5.3).
+#[derive(Debug)]
+pub(super) struct Rack {
+    /// Of the segment sent last among those delivered: RACK.xmit_ts and RACK.end_seq.
+    pub newest: (Instant, u64),
+    /// RACK.rtt
+    pub rtt: Duration,
+    /// Something newer was delivered by the acknowledgment being processed.
+    pub advanced: bool,
+    /// RACK.reo_wnd_mult
+    window_steps: u32,
+    /// RACK.reo_wnd_persist
+    persist: u8,
+    /// A DSACK was seen in this round.
+    pub duplicate: bool,
+    /// Delivered bytes as the window was last widened.
+    last_delivered: u64,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack { newest: (Instant::ZERO, 0), rtt: Duration::ZERO, advanced: false, window_steps: 1, persist: 0, duplicate: false, last_delivered: 0 }
+    }
+}
+
+impl Rack {
+    /// RFC 8985 §6.2 step 2: RACK_update().
+    pub(super) fn update(&mut self, now: Instant, sent: &Sent, min_rtt: Option<Duration>) {
+        let rtt = now - sent.sent_at;
+        // "If the RTT is less than RACK.min_RTT, ignore: the ACK is of the first transmission."
+        if sent.ever_retransmitted && min_rtt.is_some_and(|min| rtt < min) {
+            return;
+        }
+        self.rtt = rtt;
+        self.advanced = true;
+        self.newest = self.newest.max((sent.sent_at, sent.end()));
+    }
+
+    /// RFC 8985 §6.2 step 4, DSACK: "RACK.reo_wnd_mult + 1" once a round trip.
+    pub(super) fn adapt(&mut self, prior_delivered: u64, delivered: u64) {
+        if prior_delivered < self.last_delivered {
+            self.duplicate = false;
+        }
+        if self.duplicate {
+            self.duplicate = false;
+            self.window_steps = (self.window_steps + 1).min(255);
+            self.last_delivered = delivered;
+            self.persist = REORDER_PERSIST;
+        } else if self.persist == 0 {
+            self.window_steps = 1;
+        }
+    }
+
+    /// A recovery has ended.
+    pub(super) fn recovery_ended(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+}
+
+impl Connection {
+    /// RFC 8985 §6.2 step 4: RACK_update_reo_wnd().
+    fn reorder_window(&self) -> Duration {
+        if self.recovery.reordering_seen == 0 {
+            // "If no reordering has been observed … RACK.reo_wnd is zero in loss recovery or when DupThresh segments were sacked": this is where
+            // RFC 6675's rule lives on.
+            if self.recovery.phase >= Phase::Recovery || self.outstanding.sacked >= self.recovery.reordering {
+                return Duration::ZERO;
+            }
+        }
+        let quarter = self.rtt.min_rtt().unwrap_or_default() / 4 * self.recovery.rack.window_steps;
+        quarter.min(self.rtt.srtt().unwrap_or(quarter))
+    }
+
+    /// RFC 8985 §6.2 step 5: RACK_detect_loss(). Returns the bytes that became lost.
+    pub(super) fn detect_loss(&mut self, env: &mut Env<'_>) -> u32 {
+        let grace = self.recovery.rack.rtt + self.reorder_window();
+        let (now, newest) = (env.now, self.recovery.rack.newest);
+        let counters = &mut env.out.counters;
+        let overdue = |sent: &Sent| Some(sent.sent_at + grace).filter(|at| *at > now);
+        let (lost, next) = self.outstanding.detect_lost(newest, overdue, |sent| {
+            if sent.retransmitted {
+                counters.add(Counter::TCPLostRetransmit, 1);
+            }
+        });
+        match next {
+            Some(at) => self.timers.set(Timer::Reorder, at),
+            None => self.timers.cancel(Timer::Reorder),
+        }
+        lost
+    }
+
+    /// The reordering timer: what did not come by now is lost.
+    pub(super) fn on_reorder_timer(&mut self, env: &mut Env<'_>) {
+        let in_flight = self.outstanding.in_flight();
+        let lost = self.detect_loss(env);
+        if self.outstanding.in_flight() != in_flight {
+            if self.recovery.phase < Phase::Recovery {
+                self.enter_recovery(env, in_flight, false);
+            }
+            if self.recovery.phase == Phase::Recovery {
+                self.recovery.prr_allowed = self.prr.on_ack(0, lost, self.outstanding.in_flight(), false);
+            }
+            self.transmit(env);
+        }
+        self.arm_retransmission(env, true);
+    }
+}

@@ -1,0 +1,102 @@
+//! Data that arrived ahead of a gap.
+
+use super::ranges::Ranges;
+use std::collections::BTreeMap;
+use weft_core::{Bytes, Frame};
+use weft_core::frame::Tail;
+
+/// What an entry costs beside its bytes: keeps a peer that sends single bytes from making us keep a thousand times as much.
+const ENTRY_BYTES: u64 = 320;
+
+/// The reassembly queue: disjoint pieces by their position.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    pieces: BTreeMap<u64, (Bytes, u64)>,
+    pub(crate) ranges: Ranges,
+    bytes: u64,
+    /// Position of the FIN, if it has come.
+    pub(crate) fin: Option<u64>,
+}
+
+impl Reassembly {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.fin.is_none()
+    }
+    /// Payload bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Memory held, by estimate.
+    pub(crate) fn cost(&self) -> u64 {
+        self.bytes + self.pieces.len() as u64 * ENTRY_BYTES
+    }
+    /// Keeps what of a frame is not there yet. Returns the range that it belongs to now, and whether all of it was there before.
+    pub(crate) fn insert(&mut self, start: u64, frame: &Frame) -> ((u64, u64), bool) {
+        let end = start + frame.len() as u64;
+        let mut at = start;
+        let mut fresh = false;
+        while let Some((from, to)) = self.ranges.gap(at, end) {
+            let mut position = from;
+            for slice in frame.slices((from - start) as usize, (to - from) as usize) {
+                let next = position + slice.len() as u64;
+                self.bytes += slice.len() as u64;
+                self.pieces.insert(position, (slice, next));
+                position = next;
+            }
+            fresh = true;
+            at = to;
+        }
+        (self.ranges.add(start, end), !fresh)
+    }
+    /// Takes out everything that follows `next` without a gap. Pieces that lie before it are cut or thrown away.
+    pub(crate) fn take(&mut self, next: &mut u64) -> Tail {
+        let mut out = Tail::new();
+        while let Some(entry) = self.pieces.first_entry() {
+            if *entry.key() > *next {
+                break;
+            }
+            let start = *entry.key();
+            let (mut bytes, end) = entry.remove();
+            self.bytes -= bytes.len() as u64;
+            if end <= *next {
+                continue;
+            }
+            let known = (*next - start) as usize;
+            out.push(bytes.split_off(known));
+            *next = end;
+        }
+        self.ranges.remove_until(*next);
+        out
+    }
+    /// Throws the last range away: memory is needed for what comes first (tcp_prune_ofo_queue).
+    pub(crate) fn clear(&mut self) {
+        *self = Reassembly::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_order_of_overlapping_pieces_gives_the_stream() {
+        let stream: Vec<u8> = (0..5000u32).map(|at| (at % 251) as u8).collect();
+        for seed in 0..20 {
+            let mut rng = weft_core::Rng::for_name(seed, "reassembly");
+            let mut queue = Reassembly::default();
+            let (mut next, mut out) = (0u64, Vec::new());
+            while out.len() < stream.len() {
+                let start = (rng.below(stream.len() as u64)) as usize;
+                let end = (start + 1 + rng.below(400) as usize).min(stream.len());
+                let start = (start as u64).max(next) as usize;
+                if start < end {
+                    queue.insert(start as u64, &Frame::ingress(&stream[start..end]));
+                }
+                out.extend(queue.take(&mut next).concat());
+                assert_eq!(next as usize, out.len());
+            }
+            assert_eq!(out, stream);
+            assert_eq!((queue.bytes(), queue.ranges.is_empty()), (0, true));
+        }
+    }
+}

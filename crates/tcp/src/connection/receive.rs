@@ -1,0 +1,364 @@
+//! Receiving data: what is in the window, what is delivered, what is kept, and when it is acknowledged.
+
+use super::ranges::Ranges;
+use super::reassembly::Reassembly;
+use super::segment::segments_of;
+use super::timers::Timer;
+use super::{Connection, State};
+use crate::Config;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use crate::position::{START, Space};
+use weft_core::{DataFlags, Duration, Frame, Instant, Reason, StreamMessage, StreamOptions};
+use weft_wire::tcp::Seq;
+
+/// SACK blocks remembered, newest first. A header holds three beside timestamps, four without.
+const SACK_RECENT_MAX: usize = 4;
+/// Acknowledgments that are not delayed after the start and after trouble, segments (TCP_MAX_QUICKACKS).
+const QUICK_ACKS_MAX: u32 = 16;
+
+/// Delayed acknowledgments.
+#[derive(Debug, Default)]
+pub(super) struct Acks {
+    /// Something is to be acknowledged.
+    pub wanted: bool,
+    /// At once.
+    pub now: bool,
+    /// Segments that are still to be acknowledged at once.
+    pub quick: u32,
+    /// The program answers quickly: acknowledgments ride on its data.
+    pub interactive: bool,
+    /// Delay, learned from the distance of arrivals (icsk_ack.ato).
+    pub timeout: Duration,
+    /// Last arrival of data.
+    pub last_data: Option<Instant>,
+}
+
+/// Receiver's variables of RFC 9293 §3.3.1 and what belongs to them.
+#[derive(Debug)]
+pub(super) struct Receive {
+    pub space: Space,
+    /// RCV.NXT
+    pub next: u64,
+    /// RCV.NXT as the last window was announced.
+    pub window_base: u64,
+    /// The window announced then, bytes.
+    pub window: u32,
+    /// Our shift.
+    pub scale: u8,
+    /// Receive buffer, bytes; half of it is window (tcp_win_from_space with the default ratio).
+    pub buffer: u32,
+    /// The program has fixed it.
+    pub buffer_fixed: bool,
+    /// Largest window to announce.
+    pub clamp: u32,
+    /// The window opens up to here, and opens further as data comes (rcv_ssthresh).
+    pub slow_start: u32,
+    /// Delivered to the sockets, and taken by the program, bytes.
+    pub delivered: u64,
+    pub taken: u64,
+    pub queue: Reassembly,
+    /// Starts of the ranges that changed last.
+    recent: Vec<u64>,
+    /// RFC 2883: the duplicate to report.
+    pub duplicate: Option<(u64, u64)>,
+    pub fin_taken: bool,
+    /// Largest segment of the peer (rcv_mss).
+    pub mss: u32,
+    pub ack: Acks,
+    /// TS.Recent and when it was set; Last.ACK.sent.
+    pub timestamp: u32,
+    pub timestamp_at: Instant,
+    pub last_ack_sent: u64,
+    /// TSecr of the last segment.
+    pub last_echo_seen: u32,
+    /// Urgent byte of the peer.
+    pub urgent: Option<u64>,
+    /// Dynamic right-sizing: round trip as the receiver sees it, and bytes taken in the present one.
+    pub rtt: Option<Duration>,
+    pub rtt_mark: Option<(u64, Instant)>,
+    pub last_echo: u32,
+    pub tuning_since: Instant,
+    pub tuning_from: u64,
+    pub tuning_space: u32,
+}
+
+impl Receive {
+    pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {
+        let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]).max(config.receive_buffer[0]);
+        let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
+        Receive {
+            space: Space::default(),
+            next: START,
+            window_base: START,
+            window: 0,
+            scale: 0,
+            buffer,
+            buffer_fixed: options.receive_buffer.is_some(),
+            clamp: (buffer / 2).min(clamp),
+            slow_start: 0,
+            delivered: 0,
+            taken: 0,
+            queue: Reassembly::default(),
+            recent: Vec::new(),
+            duplicate: None,
+            fin_taken: false,
+            mss: mss.clamp(1, 536),
+            ack: Acks { timeout: config.delayed_ack_min, ..Acks::default() },
+            timestamp: 0,
+            timestamp_at: Instant::ZERO,
+            last_ack_sent: START,
+            last_echo_seen: 0,
+            urgent: None,
+            rtt: None,
+            rtt_mark: None,
+            last_echo: 0,
+            tuning_since: Instant::ZERO,
+            tuning_from: 0,
+            tuning_space: 0,
+        }
+    }
+
+    /// What our SYN announces.
+    pub(super) fn prepare_syn(&mut self, config: &Config, options: &StreamOptions, mss: u32) {
+        self.scale = if config.window_scaling { super::handshake::window_shift(config, options) } else { 0 };
+        self.window = super::handshake::initial_receive_window(config, options, mss);
+    }
+
+    /// The peer's SYN is known.
+    pub(super) fn begin(&mut self, initial: Seq, window: u32, scale: u8, timestamp: Option<u32>, now: Instant) {
+        self.space = Space { initial };
+        self.next = START + 1;
+        self.window_base = self.next;
+        self.last_ack_sent = self.next;
+        self.window = window;
+        self.slow_start = window;
+        self.scale = scale;
+        self.timestamp = timestamp.unwrap_or(0);
+        self.timestamp_at = now;
+    }
+
+    pub(super) fn acknowledged(&mut self) {
+        self.ack.wanted = false;
+    }
+
+    /// Bytes of the announced window that are still free.
+    pub(super) fn window_left(&self) -> u32 {
+        (self.window_base + u64::from(self.window)).saturating_sub(self.next) as u32
+    }
+
+    /// RFC 9293 §3.10.7.4, the four cases of acceptability in Linux's form (tcp_sequence): it ends behind what our last acknowledgment said,
+    /// and begins within the window. What of it is old or beyond is cut off later.
+    pub(super) fn accepts(&self, start: u64, end: u64) -> bool {
+        end >= self.window_base && start <= self.window_base + u64::from(self.window)
+    }
+
+    pub(super) fn highest_out_of_order(&self) -> Option<u64> {
+        self.queue.ranges.last_end()
+    }
+
+    /// Remembers which range to report first (RFC 2018 §4: "the first SACK block … MUST specify the contiguous block of data containing the
+    /// segment which triggered this ACK").
+    pub(super) fn remember_range(&mut self, range: (u64, u64)) {
+        self.recent.retain(|start| !(range.0..range.1).contains(start));
+        self.recent.insert(0, range.0);
+        self.recent.truncate(SACK_RECENT_MAX);
+    }
+
+    /// The SACK blocks to report, newest first, at most `room`, after the duplicate if there is one.
+    pub(super) fn sack_blocks(&mut self, room: usize, mut with: impl FnMut(Seq, Seq)) {
+        let mut left = room;
+        if let Some((start, end)) = self.duplicate.take().filter(|_| left > 0) {
+            with(self.space.seq(start), self.space.seq(end));
+            left -= 1;
+        }
+        let ranges: &Ranges = &self.queue.ranges;
+        self.recent.retain(|start| ranges.covering(*start).is_some());
+        for (start, end) in self.recent.iter().filter_map(|start| ranges.covering(*start)).take(left) {
+            with(self.space.seq(start), self.space.seq(end));
+        }
+    }
+
+    pub(super) fn has_sack_blocks(&self) -> bool {
+        self.duplicate.is_some() || !self.queue.ranges.is_empty()
+    }
+
+    /// The next acknowledgments are not delayed (tcp_enter_quickack_mode).
+    pub(super) fn enter_quick_ack(&mut self, config: &Config) {
+        let segments = self.window / (2 * self.mss.max(1));
+        self.ack.quick = self.ack.quick.max(segments.clamp(2, QUICK_ACKS_MAX));
+        self.ack.interactive = false;
+        self.ack.timeout = config.delayed_ack_min;
+    }
+}
+
+impl Connection {
+    /// Text that begins at `start`, with FIN behind it or not. In order it is delivered, ahead of a gap it is kept.
+    pub(super) fn receive_text(&mut self, env: &mut Env<'_>, start: u64, mut frame: Frame, fin: bool) {
+        let end = start + frame.len() as u64;
+        let next = self.receive.next;
+        if end < next || (end == next && !fin && start < next) {
+            // All of it is known: RFC 2883 §4.1.
+            self.note_duplicate(env, start, end, Counter::TCPDSACKOldSent);
+            env.refuse(Reason::TcpOldAck);
+            return;
+        }
+        let edge = self.receive.window_base + u64::from(self.receive.window);
+        if start < next {
+            self.note_duplicate(env, start, next, Counter::TCPDSACKOldSent);
+            // Cannot fail: end >= next.
+            let _ = frame.pull((next - start) as usize);
+        }
+        let start = start.max(next);
+        let (mut end, mut fin) = (end, fin);
+        if end > edge {
+            // RFC 9293 §3.10.7.4: "Segments with higher beginning sequence numbers SHOULD be held for later processing", the rest is cut:
+            // "trimming off any portions that lie outside the window".
+            frame.truncate(edge.saturating_sub(start) as usize);
+            end = edge.max(start);
+            fin = false;
+            self.receive.ack.now = true;
+            if frame.is_empty() {
+                env.count(Counter::TCPZeroWindowDrop);
+                env.refuse(Reason::TcpUnacceptable);
+                return;
+            }
+        }
+        if start > next {
+            return self.keep_out_of_order(env, start, end, &frame, fin);
+        }
+        self.measure(env.now, &frame);
+        self.deliver(env, frame, end);
+        let more = self.receive.queue.take(&mut self.receive.next);
+        for bytes in more {
+            env.count(Counter::TCPRcvCoalesce);
+            self.receive.ack.now = true;
+            self.hand_up(env, bytes);
+        }
+        if fin || self.receive.queue.fin == Some(self.receive.next) {
+            self.receive.queue.clear();
+            // FIN counts one.
+            self.receive.next += 1;
+            self.receive.fin_taken = true;
+        }
+        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap".
+        self.receive.ack.now |= !self.receive.queue.is_empty();
+    }
+
+    fn deliver(&mut self, env: &mut Env<'_>, frame: Frame, end: u64) {
+        self.receive.next = end;
+        for bytes in frame.into_payload() {
+            self.hand_up(env, bytes);
+        }
+    }
+
+    fn hand_up(&mut self, env: &mut Env<'_>, bytes: weft_core::Bytes) {
+        let length = bytes.len() as u64;
+        self.totals.bytes_received += length;
+        self.totals.last_data_in = env.now;
+        self.receive.delivered += length;
+        if self.read_closed || self.orphan {
+            // Acknowledged and thrown away.
+            self.receive.taken += length;
+            return;
+        }
+        env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags: DataFlags::default() });
+    }
+
+    fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
+        // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives."
+        self.receive.ack.now = true;
+        if self.receive.queue.cost() + frame.len() as u64 > u64::from(self.receive.buffer) {
+            env.count(Counter::TCPOFODrop);
+            env.refuse(Reason::TcpOutOfOrderFull);
+            return;
+        }
+        self.totals.out_of_order = self.totals.out_of_order.wrapping_add(1);
+        if fin {
+            self.receive.queue.fin = Some(end);
+        }
+        if start == end {
+            return;
+        }
+        env.count(Counter::TCPOFOQueue);
+        let (range, known) = self.receive.queue.insert(start, frame);
+        if known {
+            self.note_duplicate(env, start, end, Counter::TCPDSACKOfoSent);
+        }
+        self.receive.remember_range(range);
+    }
+
+    /// RFC 2883 §4: "a D-SACK block is only used to report a duplicate contiguous sequence of data received by the receiver in the most recent packet".
+    pub(super) fn note_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
+        self.receive.ack.now = true;
+        self.receive.enter_quick_ack(env.config);
+        if self.agreed.sack && env.config.dsack && start < end {
+            env.count(counter);
+            self.receive.duplicate = Some((start, end));
+        }
+    }
+
+    /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
+    fn measure(&mut self, now: Instant, frame: &Frame) {
+        let length = frame.len() as u32;
+        if length == 0 {
+            return;
+        }
+        let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.announced_mss.max(1));
+        if segment >= self.receive.mss {
+            self.receive.mss = segment;
+        }
+        let acks = &mut self.receive.ack;
+        acks.wanted = true;
+        let (min, half) = (Duration::from_millis(40), Duration::from_millis(20));
+        match acks.last_data {
+            None => acks.timeout = min,
+            Some(last) => {
+                let distance = now - last;
+                if distance <= half {
+                    acks.timeout = acks.timeout / 2 + half;
+                } else if distance < acks.timeout {
+                    acks.timeout = (acks.timeout / 2 + distance).min(Duration::from_millis(200));
+                } else if distance > self.rtt.rto() {
+                    // A pause: the sender may have restarted its window.
+                    acks.quick = acks.quick.max(2);
+                }
+            }
+        }
+        acks.last_data = Some(now);
+        self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
+    }
+
+    /// RFC 9293 §3.8.6.3: "an ACK SHOULD be generated for at least every second full-sized segment … and MUST be generated within 0.5 seconds".
+    pub(super) fn acknowledge_if_due(&mut self, env: &mut Env<'_>) {
+        if !self.receive.ack.wanted && !self.receive.ack.now {
+            return;
+        }
+        let unacknowledged = self.receive.next - self.receive.last_ack_sent;
+        let quick = self.receive.ack.quick > 0 && !self.receive.ack.interactive || self.options.quickack == Some(true);
+        let two_segments = unacknowledged > u64::from(self.receive.mss);
+        if self.receive.ack.now || quick || two_segments || self.state == State::Closed {
+            return self.send_ack(env);
+        }
+        let acks = &self.receive.ack;
+        let delay = acks.timeout.clamp(env.config.delayed_ack_min, env.config.delayed_ack_max);
+        self.timers.set_earlier(Timer::DelayedAck, env.now + delay);
+    }
+
+    /// The delayed-ACK timer.
+    pub(super) fn on_delayed_ack(&mut self, env: &mut Env<'_>) {
+        if !self.receive.ack.wanted && !self.receive.ack.now {
+            return;
+        }
+        let acks = &mut self.receive.ack;
+        if acks.interactive {
+            // The answer did not come: not interactive after all.
+            acks.interactive = false;
+            acks.timeout = env.config.delayed_ack_min;
+        } else {
+            acks.timeout = (acks.timeout * 2).min(self.rtt.rto());
+        }
+        env.count(Counter::DelayedACKs);
+        self.send_ack(env);
+    }
+}

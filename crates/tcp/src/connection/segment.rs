@@ -1,0 +1,315 @@
+//! What happens to a segment, in the order of RFC 9293 §3.10.7.4: sequence number, RST, SYN, ACK, URG, text, FIN; PAWS in front.
+
+use super::timers::Timer;
+use super::{Connection, Finished, State};
+use crate::counters::Counter;
+use crate::extension::Verdict;
+use crate::outbox::Env;
+use crate::position::START;
+use weft_core::{Frame, Instant, Reason, StreamError, StreamEvent};
+use weft_wire::ipv4::Ecn;
+use weft_wire::tcp::{Flags, Segment, Seq};
+
+/// RFC 7323 §5.5: timestamps older than this say nothing.
+const PAWS_STALE: weft_core::Duration = weft_core::Duration::from_secs(24 * 24 * 3600);
+
+impl Connection {
+    /// A segment of this connection. `frame` begins with the payload; its checksum was verified.
+    pub fn on_segment(&mut self, env: &mut Env<'_>, segment: &Segment, frame: Frame) {
+        let segments = segments_of(&frame, self.receive.mss);
+        self.totals.segments_in = self.totals.segments_in.wrapping_add(segments);
+        if self.state == State::SynSent {
+            return self.on_segment_syn_sent(env, segment, frame);
+        }
+        if self.state == State::Closed {
+            return env.refuse(Reason::TcpInvalidState);
+        }
+        self.ecn_received(env, segment, Ecn::from_bits(frame.meta().tos), frame.is_empty());
+        let start = self.receive.space.position(self.receive.next, segment.seq);
+        let taken = self.fast_path(env, segment, start, &frame)
+            || self.validate(env, segment, start, &frame) && self.take_ack(env, segment, start, &frame);
+        if taken {
+            self.finish_segment(env, frame, start, segment);
+        }
+    }
+
+    /// Header prediction: the next data in order, or an acknowledgment, and nothing special about it.
+    fn fast_path(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
+        let plain = segment.flags & !Flags::PSH == Flags::ACK;
+        if !plain || self.state != State::Established || start != self.receive.next || !segment.options.sack.is_empty() || segment.options.has_others() {
+            return false;
+        }
+        match (segment.options.timestamps, self.agreed.timestamps) {
+            (Some(stamp), true) if stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 => {}
+            (None, false) => {}
+            _ => return false,
+        }
+        let length = frame.len() as u64;
+        if length > u64::from(self.receive.window_left()) || self.extension_verdict(env, segment, start, length as u32) != Verdict::Continue {
+            return false;
+        }
+        self.note_timestamp(env.now, segment, start, length);
+        env.count(if length == 0 { Counter::TCPHPAcks } else { Counter::TCPHPHits });
+        self.acknowledge(env, segment, start, length as u32)
+    }
+
+    fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
+        let verdict = self.extension.on_segment(segment, start.wrapping_sub(START + 1), length);
+        if verdict == Verdict::Reset {
+            self.reset(env, StreamError::Reset);
+        }
+        verdict
+    }
+
+    /// PAWS, sequence number, RST and SYN. False: the segment has been dealt with.
+    fn validate(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
+        let length = segment.sequence_len(frame.len() as u32);
+        let end = start + u64::from(length);
+        let is_reset = segment.flags.contains(Flags::RST);
+        // RFC 7323 §5.3 R1: "If … SEG.TSval < TS.Recent … and if the RST bit is not set, then treat the arriving segment as not acceptable:
+        // Send an acknowledgment in reply".
+        if self.is_old_by_timestamp(env.now, segment) && !is_reset {
+            env.count(Counter::PAWSEstab);
+            env.refuse(Reason::TcpPaws);
+            self.answer_unacceptable(env, start, end, frame.is_empty(), Counter::TCPACKSkippedPAWS);
+            return false;
+        }
+        if !self.receive.accepts(start, end) {
+            env.refuse(Reason::TcpUnacceptable);
+            // RFC 9293 §3.10.7.4: "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is
+            // set …)". RFC 5961 §4.2: a SYN gets a challenge ACK wherever it lies.
+            if is_reset {
+            } else if segment.flags.contains(Flags::SYN) && !self.is_simultaneous_answer(segment, start) {
+                env.count(Counter::TCPSYNChallenge);
+                self.challenge(env);
+            } else {
+                self.answer_unacceptable(env, start, end, frame.is_empty() && !segment.flags.contains(Flags::FIN), Counter::TCPACKSkippedSeq);
+            }
+            return false;
+        }
+        if is_reset {
+            self.on_reset(env, start);
+            return false;
+        }
+        if segment.flags.contains(Flags::SYN) && !self.is_simultaneous_answer(segment, start) {
+            // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK (also referred to as challenge
+            // ACK) to the remote peer".
+            env.count(Counter::TCPSYNChallenge);
+            env.refuse(Reason::TcpInvalidState);
+            self.challenge(env);
+            return false;
+        }
+        match self.extension_verdict(env, segment, start, frame.len() as u32) {
+            Verdict::Continue => {}
+            _ => return false,
+        }
+        self.note_timestamp(env.now, segment, start, u64::from(length));
+        true
+    }
+
+    /// The SYN|ACK of the other side of a simultaneous open.
+    fn is_simultaneous_answer(&self, segment: &Segment, start: u64) -> bool {
+        self.state == State::SynReceived && segment.flags.contains(Flags::ACK) && start + 1 == self.receive.next
+    }
+
+    /// RFC 5961 §3.2.
+    fn on_reset(&mut self, env: &mut Env<'_>, start: u64) {
+        // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP MUST reset the
+        // connection." Linux also takes one at the right edge of what was sacked: the peer's idea of RCV.NXT.
+        let beyond_sack = self.receive.highest_out_of_order().is_some_and(|end| end == start);
+        if start == self.receive.next || beyond_sack {
+            return self.peer_reset(env);
+        }
+        // "If the RST bit is set and the sequence number does not exactly match the next expected sequence value, yet is within the current
+        // receive window, TCP MUST send an acknowledgment (challenge ACK)."
+        env.refuse(Reason::TcpUnacceptable);
+        self.challenge(env);
+    }
+
+    fn peer_reset(&mut self, env: &mut Env<'_>) {
+        self.extension.on_reset(true);
+        let error = match self.state {
+            State::SynReceived => StreamError::Refused,
+            State::CloseWait => StreamError::BrokenPipe,
+            _ => StreamError::Reset,
+        };
+        if self.state == State::SynReceived {
+            env.count(Counter::AttemptFails);
+        }
+        self.fail(env, error);
+    }
+
+    /// RFC 9293 §3.10.7.4, fifth: the ACK field. False: the segment has been dealt with.
+    fn take_ack(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
+        if !segment.flags.contains(Flags::ACK) {
+            env.refuse(Reason::TcpInvalidState);
+            return false;
+        }
+        if self.state == State::SynReceived && !self.complete_handshake(env, segment) {
+            return false;
+        }
+        if !self.acknowledge(env, segment, start, frame.len() as u32) {
+            return false;
+        }
+        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck) {
+            self.fin_acknowledged(env);
+        }
+        self.finished == Finished::No
+    }
+
+    /// SYN-RECEIVED: is it the ACK of our SYN?
+    fn complete_handshake(&mut self, env: &mut Env<'_>, segment: &Segment) -> bool {
+        let ack = self.send.space.position(self.send.una, segment.ack);
+        // "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state"; else "form a reset segment <SEQ=SEG.ACK><CTL=RST>".
+        if ack <= self.send.una || ack > self.send.next {
+            env.refuse(Reason::TcpOldAck);
+            self.send_reset_for(env, segment.ack);
+            return false;
+        }
+        let active = self.flow.0 & weft_core::FlowId::ACCEPTED == 0;
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale };
+        self.send.window = u32::from(segment.window) << scale;
+        self.send.window_max = self.send.window_max.max(self.send.window);
+        self.open(env, segment, active);
+        if self.send.fin_wanted {
+            self.state = State::FinWait1;
+        }
+        true
+    }
+
+    /// Text, URG, FIN, and then what the segment allows to be sent.
+    fn finish_segment(&mut self, env: &mut Env<'_>, frame: Frame, start: u64, segment: &Segment) {
+        self.take_urgent(env, segment, start);
+        if !frame.is_empty() || segment.flags.contains(Flags::FIN) {
+            let start = if segment.flags.contains(Flags::SYN) { start + 1 } else { start };
+            self.take_text(env, segment, start, frame);
+        }
+        if self.finished != Finished::No {
+            return;
+        }
+        self.transmit(env);
+        self.acknowledge_if_due(env);
+    }
+
+    /// RFC 9293 §3.10.7.4, seventh and eighth: the segment text and FIN.
+    pub(super) fn take_text(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: Frame) {
+        let length = frame.len() as u64;
+        let fin = segment.flags.contains(Flags::FIN);
+        if self.state.peer_closed() {
+            // "This should not occur since a FIN has been received from the remote side. Ignore the segment text." Linux acknowledges.
+            if start + length > self.receive.next || start < self.receive.next {
+                self.receive.ack.now = true;
+            }
+            return;
+        }
+        if length > 0 {
+            self.totals.data_segments_in = self.totals.data_segments_in.wrapping_add(segments_of(&frame, self.receive.mss));
+            if self.orphan && start + length > self.receive.next {
+                // RFC 9293 §3.6.1: "if … data is received … after CLOSE is called, its TCP … SHOULD send a RST to show that data was lost."
+                env.count(Counter::TCPAbortOnData);
+                self.reset(env, StreamError::Reset);
+                return;
+            }
+        }
+        self.receive_text(env, start, frame, fin);
+        if self.receive.fin_taken {
+            self.on_fin(env);
+        }
+    }
+
+    /// The peer's FIN is next in order and was taken.
+    fn on_fin(&mut self, env: &mut Env<'_>) {
+        self.receive.ack.now = true;
+        match self.state {
+            State::SynReceived | State::Established => {
+                self.state = State::CloseWait;
+                self.event(env, StreamEvent::HalfClosed);
+            }
+            // Simultaneous close: our FIN is not acknowledged yet.
+            State::FinWait1 => {
+                self.state = State::Closing;
+                self.event(env, StreamEvent::HalfClosed);
+            }
+            State::FinWait2 => {
+                self.event(env, StreamEvent::HalfClosed);
+                self.send_ack(env);
+                self.enter_time_wait(env);
+            }
+            _ => {}
+        }
+    }
+
+    /// RFC 7323 §5.2.
+    fn is_old_by_timestamp(&self, now: Instant, segment: &Segment) -> bool {
+        let (Some(stamp), true) = (segment.options.timestamps, self.agreed.timestamps) else { return false };
+        (stamp.value.wrapping_sub(self.receive.timestamp) as i32) < 0 && now - self.receive.timestamp_at < PAWS_STALE
+    }
+
+    /// RFC 7323 §4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then SEG.TSval is copied to TS.Recent".
+    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: u64, _length: u64) {
+        let Some(stamp) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else { return };
+        let newer = stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 || now - self.receive.timestamp_at >= PAWS_STALE;
+        if newer && start <= self.receive.last_ack_sent {
+            self.receive.timestamp = stamp.value;
+            self.receive.timestamp_at = now;
+        }
+    }
+
+    /// An acknowledgment in answer to an unacceptable segment, with DSACK where it repeats data, within the rate limit.
+    fn answer_unacceptable(&mut self, env: &mut Env<'_>, start: u64, end: u64, pure: bool, skipped: Counter) {
+        if start < self.receive.next && end <= self.receive.next && !pure {
+            self.note_duplicate(env, start, end, Counter::TCPDSACKOldSent);
+        }
+        // tcp_oow_rate_limited: only segments without data are limited.
+        let limited = pure && self.last_unacceptable.is_some_and(|at| env.now - at < env.config.invalid_ratelimit);
+        if limited {
+            return env.count(skipped);
+        }
+        if pure {
+            self.last_unacceptable = Some(env.now);
+        }
+        self.send_ack(env);
+    }
+
+    /// RFC 5961 §7: challenge ACKs are limited, per connection and for the node.
+    pub(super) fn challenge(&mut self, env: &mut Env<'_>) {
+        let soon = self.last_unacceptable.is_some_and(|at| env.now - at < env.config.invalid_ratelimit);
+        if soon || !env.out.challenge.take(env.now, env.config.challenge_ack_limit) {
+            return env.count(Counter::TCPACKSkippedChallenge);
+        }
+        self.last_unacceptable = Some(env.now);
+        env.count(Counter::TCPChallengeACK);
+        self.send_ack(env);
+    }
+
+    /// `<SEQ=SEG.ACK><CTL=RST>`, without a change of this connection.
+    pub(super) fn send_reset_for(&mut self, env: &mut Env<'_>, seq: Seq) {
+        env.count(Counter::OutRsts);
+        let segment = Segment { seq, flags: Flags::RST, ..self.header() };
+        self.emit(env, &segment, Frame::egress(), 0);
+    }
+
+    /// Everything we sent is acknowledged, the FIN too.
+    fn fin_acknowledged(&mut self, env: &mut Env<'_>) {
+        self.event(env, StreamEvent::SendQueueEmpty);
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.orphan {
+                    let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
+                    self.timers.set(Timer::FinWait2, env.now + timeout);
+                }
+            }
+            State::Closing => self.enter_time_wait(env),
+            State::LastAck => self.finish(env, Finished::Closed),
+            _ => {}
+        }
+    }
+}
+
+/// How many segments a (large) frame stands for.
+pub(super) fn segments_of(frame: &Frame, mss: u32) -> u32 {
+    let length = frame.len() as u32;
+    let each = frame.meta().gso.map_or(mss.max(536), |gso| u32::from(gso.segment_bytes)).max(1);
+    length.div_ceil(each).max(1)
+}

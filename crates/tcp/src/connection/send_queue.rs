@@ -1,0 +1,161 @@
+//! Bytes handed down and not yet acknowledged, as the slices they came in. Frames share them; nothing is copied, but for small writes
+//! behind unsent data, which are joined (once) so that a frame does not consist of a thousand slices.
+
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use weft_core::Frame;
+
+/// Writes below this many bytes are joined when other data waits in front of them.
+const JOIN_BYTES: usize = 512;
+/// Size of the buffer they are joined in.
+const JOIN_BUFFER_BYTES: usize = 8192;
+
+#[derive(Debug, Clone)]
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+    mapping: u64,
+}
+
+/// The send queue. Positions are those of the sequence space.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    chunks: VecDeque<Chunk>,
+    /// Small writes being joined: what follows the last chunk.
+    open: BytesMut,
+    open_mapping: u64,
+    start: u64,
+    end: u64,
+}
+
+impl SendQueue {
+    /// An empty queue whose first byte will be at `start`.
+    pub(crate) fn new(start: u64) -> SendQueue {
+        SendQueue { chunks: VecDeque::new(), open: BytesMut::new(), open_mapping: 0, start, end: start }
+    }
+    /// Position after the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+    /// Bytes held.
+    pub(crate) fn len(&self) -> u64 {
+        self.end - self.start
+    }
+    /// Adds bytes at the end. `behind` says that unsent data waits in front of them.
+    pub(crate) fn push(&mut self, bytes: Bytes, mapping: u64, behind: bool) {
+        let length = bytes.len();
+        if length == 0 {
+            return;
+        }
+        let joins = behind && length < JOIN_BYTES && (self.open.is_empty() || self.open_mapping == mapping);
+        if joins && self.open.len() + length <= JOIN_BUFFER_BYTES {
+            if self.open.capacity() - self.open.len() < length {
+                self.flush();
+                self.open.reserve(JOIN_BUFFER_BYTES);
+            }
+            self.open_mapping = mapping;
+            self.open.extend_from_slice(&bytes);
+        } else {
+            self.flush();
+            self.chunks.push_back(Chunk { start: self.end, bytes, mapping });
+        }
+        self.end += length as u64;
+    }
+    /// Closes the join buffer: its bytes become a chunk (without a copy).
+    fn flush(&mut self) {
+        if !self.open.is_empty() {
+            let bytes = self.open.split().freeze();
+            self.chunks.push_back(Chunk { start: self.end - bytes.len() as u64, bytes, mapping: self.open_mapping });
+        }
+    }
+    fn index(&self, position: u64) -> usize {
+        self.chunks.partition_point(|chunk| chunk.start <= position).saturating_sub(1)
+    }
+    /// How many of the `length` bytes from `position` share one mapping, and that mapping.
+    pub(crate) fn mapped(&mut self, position: u64, length: u32) -> (u32, u64) {
+        let until = position + u64::from(length);
+        if until > self.end - self.open.len() as u64 {
+            self.flush();
+        }
+        let first = self.index(position);
+        let Some(mapping) = self.chunks.get(first).map(|chunk| chunk.mapping) else { return (length, 0) };
+        let other = self.chunks.iter().skip(first).take_while(|chunk| chunk.start < until).find(|chunk| chunk.mapping != mapping);
+        (other.map_or(length, |chunk| (chunk.start - position) as u32), mapping)
+    }
+    /// Appends the bytes from `position` on to a frame.
+    pub(crate) fn append_to(&mut self, frame: &mut Frame, position: u64, length: u32) {
+        let until = position + u64::from(length);
+        if until > self.end - self.open.len() as u64 {
+            self.flush();
+        }
+        let mut at = position;
+        for index in self.index(position)..self.chunks.len() {
+            let chunk = &self.chunks[index];
+            if at >= until {
+                break;
+            }
+            let from = at.saturating_sub(chunk.start) as usize;
+            let to = chunk.bytes.len().min((until - chunk.start) as usize);
+            if from < to {
+                frame.append(chunk.bytes.slice(from..to));
+                at = chunk.start + to as u64;
+            }
+        }
+    }
+    /// Lets go of everything in front of `until`. Returns how many bytes that were.
+    pub(crate) fn release(&mut self, until: u64) -> u32 {
+        let until = until.min(self.end);
+        if until > self.end - self.open.len() as u64 {
+            self.flush();
+        }
+        while self.chunks.front().is_some_and(|chunk| chunk.start + chunk.bytes.len() as u64 <= until) {
+            self.chunks.pop_front();
+        }
+        let released = until.saturating_sub(self.start);
+        self.start = self.start.max(until);
+        released as u32
+    }
+    /// Throws everything away.
+    pub(crate) fn clear(&mut self) {
+        self.chunks.clear();
+        self.open.clear();
+        self.start = self.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_pieces_leave_as_the_memory_they_came_in_and_small_ones_are_joined() {
+        let big = Bytes::from(vec![1u8; 3000]);
+        let address = big.as_ptr();
+        let mut queue = SendQueue::new(10);
+        queue.push(big, 0, false);
+        for _ in 0..100 {
+            queue.push(Bytes::from_static(b"ab"), 0, true);
+        }
+        let mut frame = Frame::egress();
+        queue.append_to(&mut frame, 1010, 2100);
+        assert_eq!(frame.tail().len(), 2);
+        assert_eq!(frame.tail()[0].as_ptr(), address.wrapping_add(1000));
+        assert_eq!(frame.to_vec(), [vec![1u8; 2000], b"ab".repeat(50)].concat());
+        assert_eq!(queue.release(3010), 3000);
+        assert_eq!(queue.len(), 200);
+        let mut frame = Frame::egress();
+        queue.append_to(&mut frame, 3011, 3);
+        assert_eq!(frame.to_vec(), b"bab");
+        assert_eq!(queue.release(9999), 200);
+    }
+
+    #[test]
+    fn a_segment_does_not_cross_from_one_mapping_into_the_next() {
+        let mut queue = SendQueue::new(0);
+        queue.push(Bytes::from_static(&[0; 10]), 7, false);
+        queue.push(Bytes::from_static(&[0; 10]), 7, false);
+        queue.push(Bytes::from_static(&[0; 10]), 8, true);
+        assert_eq!(queue.mapped(5, 25), (15, 7));
+        assert_eq!(queue.mapped(20, 5), (5, 8));
+    }
+}

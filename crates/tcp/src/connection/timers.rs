@@ -1,0 +1,407 @@
+//! Deadlines, and what happens at them: retransmission (RFC 6298), tail loss probe (RFC 8985 §7), persist, delayed ACK, keepalive.
+
+use super::acknowledge::Ack;
+use super::close::Finished;
+use super::{Connection, Phase, State};
+use crate::congestion::CongestionEvent;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use weft_core::{Duration, Instant, StreamError};
+
+/// What a deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(super) enum Timer {
+    /// RTO, and that of SYN and SYN|ACK.
+    Retransmit,
+    /// Tail loss probe.
+    Probe,
+    /// RACK's reordering window.
+    Reorder,
+    /// Zero window.
+    Persist,
+    DelayedAck,
+    Keepalive,
+    /// FIN-WAIT-2 without a program.
+    FinWait2,
+    Pacing,
+    Cork,
+    /// SO_LINGER.
+    Linger,
+}
+
+const TIMERS: usize = 10;
+const ALL: [Timer; TIMERS] = [
+    Timer::Retransmit,
+    Timer::Probe,
+    Timer::Reorder,
+    Timer::Persist,
+    Timer::DelayedAck,
+    Timer::Keepalive,
+    Timer::FinWait2,
+    Timer::Pacing,
+    Timer::Cork,
+    Timer::Linger,
+];
+
+/// When each is due.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    at: [Instant; TIMERS],
+    /// The cork timer has fired and what it held back is still there.
+    cork_fired: bool,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines { at: [Instant::FAR_FUTURE; TIMERS], cork_fired: false }
+    }
+}
+
+impl Deadlines {
+    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+        self.at[timer as usize] = at;
+    }
+    pub(super) fn set_earlier(&mut self, timer: Timer, at: Instant) {
+        self.at[timer as usize] = self.at[timer as usize].min(at);
+    }
+    pub(super) fn set_if_unset(&mut self, timer: Timer, at: Instant) {
+        if !self.is_set(timer) {
+            self.set(timer, at);
+        }
+    }
+    pub(super) fn cancel(&mut self, timer: Timer) {
+        self.at[timer as usize] = Instant::FAR_FUTURE;
+        if timer == Timer::Cork {
+            self.cork_fired = false;
+        }
+    }
+    pub(super) fn cancel_if(&mut self, timer: Timer, condition: bool) {
+        if condition {
+            self.cancel(timer);
+        }
+    }
+    pub(super) fn cancel_all(&mut self) {
+        *self = Deadlines::default();
+    }
+    pub(super) fn is_set(&self, timer: Timer) -> bool {
+        self.at[timer as usize] != Instant::FAR_FUTURE
+    }
+    pub(super) fn at(&self, timer: Timer) -> Instant {
+        self.at[timer as usize]
+    }
+    pub(super) fn has_fired(&self, _cork: Timer) -> bool {
+        self.cork_fired
+    }
+    fn next(&self) -> Instant {
+        self.at.iter().copied().min().unwrap_or(Instant::FAR_FUTURE)
+    }
+}
+
+impl Connection {
+    /// When [`Connection::on_timer`] is to be called next; [`Instant::FAR_FUTURE`]: never.
+    pub fn next_deadline(&self) -> Instant {
+        self.timers.next()
+    }
+
+    /// Does whatever is due.
+    pub fn on_timer(&mut self, env: &mut Env<'_>) {
+        for timer in ALL {
+            if self.timers.at(timer) > env.now || self.finished != Finished::No {
+                continue;
+            }
+            self.timers.cancel(timer);
+            match timer {
+                Timer::Retransmit => self.on_retransmit_timer(env),
+                Timer::Probe => self.on_probe_timer(env),
+                Timer::Reorder => self.on_reorder_timer(env),
+                Timer::Persist => self.on_persist_timer(env),
+                Timer::DelayedAck => self.on_delayed_ack(env),
+                Timer::Keepalive => self.on_keepalive_timer(env),
+                Timer::FinWait2 => self.on_fin_wait_2_timer(env),
+                Timer::Pacing => self.transmit(env),
+                Timer::Cork => {
+                    self.timers.cork_fired = true;
+                    self.transmit(env);
+                }
+                Timer::Linger => {
+                    env.count(Counter::TCPAbortOnLinger);
+                    self.reset(env, StreamError::TimedOut);
+                }
+            }
+        }
+    }
+
+    /// RFC 6298 §5.1 to §5.3, and RFC 8985 §7.2: the probe timer instead, where it is due first.
+    pub(super) fn arm_retransmission(&mut self, env: &mut Env<'_>, progress: bool) {
+        // §5.2: "When all outstanding data has been acknowledged, turn off the retransmission timer."
+        if self.outstanding.is_empty() {
+            self.timers.cancel(Timer::Retransmit);
+            self.timers.cancel(Timer::Probe);
+            self.timers.cancel(Timer::Reorder);
+            return;
+        }
+        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        // §5.3: "When an ACK is received that acknowledges new data, restart the retransmission timer so that it will expire after RTO seconds".
+        if progress {
+            self.timers.set(Timer::Retransmit, env.now + rto);
+        } else {
+            // §5.1: "Every time a packet containing data is sent …, if the timer is not running, start it running".
+            self.timers.set_if_unset(Timer::Retransmit, env.now + rto);
+        }
+        self.arm_tail_probe(env);
+    }
+
+    /// RFC 8985 §7.2: TLP_schedule_loss_probe().
+    fn arm_tail_probe(&mut self, env: &mut Env<'_>) {
+        let wanted = env.config.tail_loss_probe
+            && self.agreed.sack
+            && matches!(self.recovery.phase, Phase::Open | Phase::Cwr)
+            && self.outstanding.sacked == 0
+            && self.recovery.tlp_high.is_none();
+        if !wanted {
+            return self.timers.cancel(Timer::Probe);
+        }
+        // "If SRTT is available: PTO = 2*SRTT; if FlightSize is one segment: PTO += TLP.max_ack_delay; else PTO = 1 s". Linux: + 2 ms.
+        let timeout = match self.rtt.srtt() {
+            Some(srtt) if self.outstanding.len() == 1 => srtt * 2 + env.config.rto_min,
+            Some(srtt) => srtt * 2 + Duration::from_millis(2),
+            None => env.config.rto_initial,
+        };
+        let at = env.now + timeout;
+        // "If Now() + PTO > TCP_RTO_expiration(): PTO = TCP_RTO_expiration() - Now()": the timeout does the work then.
+        if at < self.timers.at(Timer::Retransmit) { self.timers.set(Timer::Probe, at) } else { self.timers.cancel(Timer::Probe) }
+    }
+
+    /// RFC 8985 §7.3: TLP_send_probe().
+    fn on_probe_timer(&mut self, env: &mut Env<'_>) {
+        if self.outstanding.is_empty() || self.recovery.tlp_high.is_some() {
+            return;
+        }
+        let high = self.send.next;
+        // "If unsent data exists in the send buffer and the receive window allows": the window of congestion does not count.
+        let unsent = self.queue.end().saturating_sub(self.send.next);
+        if unsent > 0 && self.next_fits() {
+            let length = unsent.min(u64::from(self.mss)) as u32;
+            let (length, mapping) = self.queue.mapped(self.send.next, length);
+            self.recovery.tlp_retransmitted = false;
+            self.recovery.tlp_high = Some(self.send.next + u64::from(length));
+            self.send_new(env, length, false, mapping);
+        } else if let Some(last) = self.outstanding.back().copied() {
+            // "else: Retransmit the highest-sequence segment sent so far".
+            self.recovery.tlp_retransmitted = true;
+            self.recovery.tlp_high = Some(high);
+            self.retransmit(env, &last);
+        }
+        env.count(Counter::TCPLossProbes);
+        let rto = self.rtt.rto();
+        self.timers.set(Timer::Retransmit, env.now + rto);
+        self.timers.cancel(Timer::Probe);
+    }
+
+    /// RFC 8985 §7.4: detecting losses that the probe repaired.
+    pub(super) fn take_tail_probe_ack(&mut self, env: &mut Env<'_>, ack: &Ack) {
+        let Some(high) = self.recovery.tlp_high else { return };
+        if self.send.una < high {
+            return;
+        }
+        if !self.recovery.tlp_retransmitted || ack.duplicate {
+            self.recovery.tlp_high = None;
+        } else if self.send.una > high {
+            // At exactly the probe's end it cannot be told which transmission was acknowledged. Beyond it: "the original was lost and the probe has repaired it: congestion control must hear of it".
+            self.recovery.tlp_high = None;
+            env.count(Counter::TCPLossProbeRecovery);
+            if self.recovery.phase < Phase::Cwr {
+                let now = env.now;
+                self.control.on_event(now, CongestionEvent::Loss, ack.prior_in_flight, &mut self.window);
+                self.control.on_event(now, CongestionEvent::RecoveryDone, self.outstanding.in_flight(), &mut self.window);
+            }
+        } else if ack.is_duplicate() && ack.sacked == 0 {
+            self.recovery.tlp_high = None;
+        }
+    }
+
+    fn clamp_to_user_timeout(&self, env: &Env<'_>, rto: Duration) -> Duration {
+        match (self.options.user_timeout.filter(|timeout| !timeout.is_zero()), self.recovery.timeouts_since) {
+            (Some(timeout), Some(since)) => {
+                let left = timeout.saturating_sub(env.now - since);
+                rto.min(left.max(Duration::from_millis(1)))
+            }
+            _ => rto,
+        }
+    }
+
+    /// RFC 6298 §5.4 to §5.7.
+    fn on_retransmit_timer(&mut self, env: &mut Env<'_>) {
+        match self.state {
+            State::SynSent | State::SynReceived => return self.on_syn_timer(env),
+            State::Closed | State::TimeWait => return,
+            _ => {}
+        }
+        let Some(first) = self.outstanding.front().copied() else { return };
+        self.recovery.timeouts_since = self.recovery.timeouts_since.or(Some(first.sent_at));
+        if self.has_timed_out(env) {
+            env.count(Counter::TCPAbortOnTimeout);
+            let error = self.soft_error.unwrap_or(StreamError::TimedOut);
+            self.extension.on_reset(false);
+            return self.fail(env, error);
+        }
+        env.count(Counter::TCPTimeouts);
+        self.totals.timeouts = self.totals.timeouts.wrapping_add(1);
+        self.enter_loss(env);
+        self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
+        // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
+        if let Some(first) = self.outstanding.front().copied() {
+            env.count(Counter::TCPSlowStartRetrans);
+            self.retransmit(env, &first);
+        }
+        // §5.5: "The host MUST set RTO <- RTO * 2 ("back off the timer")."
+        self.rtt.back_off();
+        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        self.timers.set(Timer::Retransmit, env.now + rto);
+    }
+
+    /// RFC 9293 §3.8.3 R2, as the time that so many retransmissions would take (tcp_write_timeout, tcp_model_timeout).
+    fn has_timed_out(&self, env: &Env<'_>) -> bool {
+        let Some(since) = self.recovery.timeouts_since else { return false };
+        let elapsed = env.now - since;
+        if let Some(timeout) = self.options.user_timeout.filter(|timeout| !timeout.is_zero()) {
+            return elapsed >= timeout;
+        }
+        let retries = match (self.orphan, env.config.orphan_retries) {
+            (false, _) => env.config.retries2,
+            (true, 0) => 8,
+            (true, retries) => retries,
+        };
+        self.recovery.timeouts > 0 && elapsed >= model_timeout(retries, env.config.rto_min, env.config.rto_max)
+    }
+
+    /// SYN or SYN|ACK was not answered.
+    fn on_syn_timer(&mut self, env: &mut Env<'_>) {
+        let config = env.config;
+        let (retries, linear) = match self.state {
+            State::SynSent => (self.options.syn_retries.unwrap_or(config.syn_retries), config.syn_linear_timeouts),
+            _ => (config.synack_retries, 0),
+        };
+        let timed_out = self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
+        if self.syn_retransmitted >= retries + linear || timed_out {
+            env.count(Counter::TCPAbortOnTimeout);
+            env.count(Counter::AttemptFails);
+            let error = self.soft_error.unwrap_or(StreamError::TimedOut);
+            return self.fail(env, error);
+        }
+        self.syn_retransmitted += 1;
+        env.count(Counter::TCPSynRetrans);
+        env.count(Counter::RetransSegs);
+        env.count(Counter::TCPTimeouts);
+        self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
+        self.send_syn(env);
+        if self.syn_retransmitted > linear {
+            self.rtt.back_off();
+        }
+        self.timers.set(Timer::Retransmit, env.now + self.rtt.rto());
+    }
+
+    /// The window is closed, or too small for what waits: probes, with the retransmission timer's intervals.
+    pub(super) fn arm_persist(&mut self, env: &mut Env<'_>) {
+        self.probing_since = self.probing_since.or(Some(env.now));
+        let rto = self.rtt.rto().max(env.config.rto_min);
+        self.timers.set_if_unset(Timer::Persist, env.now + rto);
+    }
+
+    /// RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if available), or retransmit to the
+    /// receiving TCP peer even if the send window is zero".
+    fn on_persist_timer(&mut self, env: &mut Env<'_>) {
+        let unsent = self.queue.end().saturating_sub(self.send.next);
+        if !self.outstanding.is_empty() || (unsent == 0 && !self.fin_due()) || !self.state.is_synchronised() {
+            return;
+        }
+        let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
+        let since = self.probing_since.unwrap_or(env.now);
+        let silent = user.is_some_and(|timeout| env.now - since >= timeout && self.probes_unanswered > 0);
+        let retries = if self.orphan && env.config.orphan_retries == 0 { 8 } else { env.config.retries2 };
+        // "A TCP implementation MUST … keep the connection open as long as the receiving peer sends acknowledgments in response to the probes":
+        // answers set `probes_unanswered` back.
+        if silent || self.probes_unanswered >= retries {
+            env.count(Counter::TCPAbortOnTimeout);
+            let error = self.soft_error.unwrap_or(StreamError::TimedOut);
+            return self.fail(env, error);
+        }
+        env.count(Counter::TCPWinProbe);
+        self.probes_unanswered += 1;
+        let room = self.window_room();
+        if room > 0 && unsent > 0 {
+            // The override timeout of RFC 9293 §3.8.6.2.1: what fits goes.
+            let length = unsent.min(u64::from(room.min(self.mss))) as u32;
+            let (length, mapping) = self.queue.mapped(self.send.next, length);
+            self.send_new(env, length, false, mapping);
+            return;
+        }
+        self.send_reminder(env);
+        self.rtt.back_off();
+        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(env.config.rto_max));
+    }
+
+    /// SO_KEEPALIVE is on: when to look next.
+    pub(super) fn arm_keepalive(&mut self, env: &mut Env<'_>) {
+        if !self.options.keepalive || !self.state.is_synchronised() || self.finished != Finished::No {
+            return self.timers.cancel(Timer::Keepalive);
+        }
+        let idle = self.options.keepalive_idle.unwrap_or(env.config.keepalive_time);
+        let last = self.totals.last_ack_in.max(self.totals.last_data_in);
+        self.timers.set(Timer::Keepalive, (last + idle).max(env.now));
+    }
+
+    /// RFC 9293 §3.8.4: "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or acknowledgment packets have been
+    /// received for the connection within an interval".
+    fn on_keepalive_timer(&mut self, env: &mut Env<'_>) {
+        if !self.options.keepalive || !self.state.is_synchronised() {
+            return;
+        }
+        let idle = self.options.keepalive_idle.unwrap_or(env.config.keepalive_time);
+        let interval = self.options.keepalive_interval.unwrap_or(env.config.keepalive_interval);
+        let probes = self.options.keepalive_probes.unwrap_or(env.config.keepalive_probes);
+        let waits = !self.outstanding.is_empty() || self.queue.end() > self.send.next;
+        let last = self.totals.last_ack_in.max(self.totals.last_data_in);
+        let silence = env.now - last;
+        if waits || silence < idle {
+            let from = if waits { env.now } else { last };
+            return self.timers.set(Timer::Keepalive, from + idle);
+        }
+        let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
+        let dead = match user {
+            Some(timeout) => silence >= timeout && self.keepalive_unanswered > 0,
+            None => self.keepalive_unanswered >= probes,
+        };
+        if dead {
+            env.count(Counter::TCPAbortOnTimeout);
+            return self.reset(env, StreamError::TimedOut);
+        }
+        env.count(Counter::TCPKeepAlive);
+        self.keepalive_unanswered += 1;
+        self.send_reminder(env);
+        self.timers.set(Timer::Keepalive, env.now + interval);
+    }
+}
+
+/// tcp_model_timeout: the time until the retransmission after `retries` is due, with doubling up to `max`.
+fn model_timeout(retries: u32, first: Duration, max: Duration) -> Duration {
+    let doublings = (max.as_nanos() / first.as_nanos().max(1)).max(1).ilog2();
+    if retries <= doublings {
+        first * ((2u32 << retries) - 1)
+    } else {
+        first * ((2u32 << doublings) - 1) + max * (retries - doublings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fifteen_retries_take_as_long_as_in_linux() {
+        // Documentation/networking/ip-sysctl.rst, tcp_retries2: "924.6 seconds".
+        let time = model_timeout(15, Duration::from_millis(200), Duration::from_secs(120));
+        assert_eq!(time, Duration::from_millis(924_600));
+    }
+}

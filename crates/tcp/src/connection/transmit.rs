@@ -1,0 +1,453 @@
+//! Sending: what may go out now (congestion window, PRR, peer's window, pacing, bytes below), in what pieces (segmentation, Nagle, cork,
+//! silly windows, large frames), and the frames themselves.
+
+use super::close::Finished;
+use super::outstanding::Sent;
+use super::timers::Timer;
+use super::{Connection, Phase, State};
+use crate::congestion::CongestionEvent;
+use crate::congestion::usage::Flight;
+use crate::counters::Counter;
+use crate::extension::Outgoing;
+use crate::outbox::Env;
+use crate::pacing;
+use crate::position::START;
+use std::net::{IpAddr, SocketAddr};
+use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, InterfaceIndex};
+use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
+use weft_wire::{Protocol, checksum};
+
+/// Largest payload of one frame, bytes: IP's total length less the largest headers.
+const FRAME_PAYLOAD_MAX: u32 = 65_535 - 60 - 60;
+/// How long a partial segment is held back by cork, at most (tcp(7)).
+const CORK_TIME: Duration = Duration::from_millis(200);
+
+/// Where a segment goes, beside its TCP header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Headers {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub tos: u8,
+    pub ttl: u8,
+    pub mark: u32,
+    pub interface: InterfaceIndex,
+    pub dont_fragment: bool,
+}
+
+/// Puts the TCP header in front of a frame that holds the payload, and fills in what IP is to know. The checksum is left to the edge.
+pub(crate) fn write_header(frame: &mut Frame, segment: &Segment, to: &Headers) {
+    let header_bytes = segment.header_len();
+    let length = (header_bytes + frame.len()) as u32;
+    let header = frame.push(header_bytes);
+    segment.emit(header);
+    let sum = match (to.local.ip(), to.remote.ip()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => checksum::pseudo_v4(src, dst, Protocol::TCP.0, length),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => checksum::pseudo_v6(src, dst, Protocol::TCP.0, length),
+        // Mixed families cannot be a connection.
+        _ => checksum::Sum::new(),
+    };
+    header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.fold().to_be_bytes());
+    let position = frame.position();
+    let meta = frame.meta_mut();
+    meta.checksum = Checksum::Partial { offset: CHECKSUM_OFFSET as u16 };
+    meta.src = to.local.ip();
+    meta.dst = to.remote.ip();
+    meta.src_port = to.local.port();
+    meta.dst_port = to.remote.port();
+    meta.protocol = Protocol::TCP;
+    meta.tos = to.tos;
+    meta.ttl = to.ttl;
+    meta.mark = to.mark;
+    meta.interface = to.interface;
+    meta.dont_fragment = to.dont_fragment;
+    meta.transport_at = position;
+}
+
+impl Connection {
+    /// Ports, and nothing else.
+    pub(super) fn header(&self) -> Segment {
+        Segment { src_port: self.local.port(), dst_port: self.remote.port(), ..Segment::default() }
+    }
+
+    /// Gives out a segment whose payload is in `frame` already.
+    pub(super) fn emit(&mut self, env: &mut Env<'_>, segment: &Segment, mut frame: Frame, ecn: u8) {
+        let to = Headers {
+            local: self.local,
+            remote: self.remote,
+            tos: (self.options.tos & !3) | ecn,
+            ttl: self.options.ttl,
+            mark: self.options.mark,
+            interface: self.path.interface,
+            dont_fragment: self.options.mtu_discover != 0,
+        };
+        let payload = frame.len() as u32;
+        let segments = frame.meta().gso.map_or(1, |gso| payload.div_ceil(u32::from(gso.segment_bytes).max(1)));
+        write_header(&mut frame, segment, &to);
+        if payload > 0 {
+            let bytes = frame.len() as u32;
+            frame.meta_mut().completion = Some(Completion { block: env.out.block, token: self.token, bytes });
+            self.send.below += u64::from(bytes);
+        }
+        env.out.counters.add(Counter::OutSegs, u64::from(segments));
+        self.totals.segments_out = self.totals.segments_out.wrapping_add(segments);
+        env.out.frames.push(frame);
+    }
+
+    /// A header with everything that an established connection's segments carry. An acknowledgment is always a part of it.
+    fn full_header(&mut self, env: &mut Env<'_>, position: u64, kind: Outgoing) -> Segment {
+        let mut segment = self.header();
+        segment.seq = self.send.space.seq(position);
+        segment.ack = self.receive.space.seq(self.receive.next);
+        segment.flags = Flags::ACK;
+        if self.agreed.timestamps {
+            segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
+        }
+        if self.agreed.sack && self.receive.has_sack_blocks() {
+            let taken = u32::from(self.agreed.timestamps) * 12 + self.extension.option_bytes();
+            let room = (40u32.saturating_sub(taken + 4) / 8) as usize;
+            let blocks = &mut segment.options.sack;
+            self.receive.sack_blocks(room.min(SACK_BLOCKS_MAX), |start, end| {
+                let _ = blocks.try_push((start, end));
+            });
+        }
+        self.extension.write_options(kind, &mut segment.options);
+        segment.window = self.announce_window(env);
+        self.acknowledgment_sent();
+        segment
+    }
+
+    /// Whatever was to be acknowledged now is.
+    fn acknowledgment_sent(&mut self) {
+        self.receive.last_ack_sent = self.receive.next;
+        let acks = &mut self.receive.ack;
+        acks.wanted = false;
+        acks.now = false;
+        acks.quick = acks.quick.saturating_sub(1);
+        self.timers.cancel(Timer::DelayedAck);
+    }
+
+    /// An acknowledgment alone.
+    pub(super) fn send_ack(&mut self, env: &mut Env<'_>) {
+        let mut segment = self.full_header(env, self.send.next, Outgoing::Ack);
+        let (flags, ecn) = self.ecn_flags(false);
+        segment.flags |= flags;
+        self.emit(env, &segment, Frame::egress(), ecn);
+    }
+
+    /// A segment below SND.NXT that makes the peer answer: keepalive (RFC 9293 §3.8.4) and window probe.
+    pub(super) fn send_reminder(&mut self, env: &mut Env<'_>) {
+        let mut segment = self.full_header(env, self.send.una.saturating_sub(1), Outgoing::Ack);
+        if let Some(pointer) = self.urgent_pointer(self.send.una) {
+            segment.flags |= Flags::URG;
+            segment.urgent = pointer;
+        }
+        self.emit(env, &segment, Frame::egress(), 0);
+    }
+
+    /// Bytes that congestion control lets out now.
+    pub(super) fn send_room(&self) -> u32 {
+        if self.prr.is_active() {
+            return self.recovery.prr_allowed;
+        }
+        self.window.cwnd_bytes.saturating_sub(self.outstanding.in_flight())
+    }
+
+    /// Bytes that the peer's window still takes.
+    pub(super) fn window_room(&self) -> u32 {
+        (self.send.una + u64::from(self.send.window)).saturating_sub(self.send.next) as u32
+    }
+
+    /// Does the next unsent segment fit the peer's window?
+    pub(super) fn next_fits(&self) -> bool {
+        let unsent = self.queue.end().saturating_sub(self.send.next).min(u64::from(self.mss)) as u32;
+        self.window_room() >= unsent.max(u32::from(self.send.fin_wanted && !self.send.fin_sent && unsent == 0))
+    }
+
+    fn unsent(&self) -> u64 {
+        self.queue.end().saturating_sub(self.send.next)
+    }
+
+    /// The rate that paces this connection and sizes its frames, bytes per second.
+    fn rate(&self) -> (u64, bool) {
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        let most = self.options.pacing_rate_max;
+        match self.control.pacing_rate_bytes_per_s(&self.window, srtt) {
+            Some(rate) => (rate.min(most), true),
+            None => (pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, most), most != u64::MAX),
+        }
+    }
+
+    fn gso_bytes(&self) -> u32 {
+        self.path.gso_max_bytes.min(FRAME_PAYLOAD_MAX)
+    }
+
+    /// Bytes of one frame.
+    fn burst_bytes(&self, rate: u64) -> u32 {
+        pacing::frame_bytes(rate, self.mss, self.gso_bytes(), self.rtt.min_rtt().unwrap_or_default()).max(self.mss)
+    }
+
+    /// Bytes that may wait below (TSQ).
+    pub(super) fn below_limit(&self, env: &Env<'_>) -> u64 {
+        let (rate, _) = self.rate();
+        u64::from(pacing::queued_below_bytes(rate, self.burst_bytes(rate), env.config.tsq_bytes))
+    }
+
+    /// Sends what may be sent: lost segments, then new data, then FIN.
+    pub(super) fn transmit(&mut self, env: &mut Env<'_>) {
+        if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
+            return;
+        }
+        if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
+            return;
+        }
+        self.restart_after_idle(env);
+        let (rate, wanted) = self.rate();
+        let paced = wanted || env.config.pacing;
+        let burst = self.burst_bytes(rate);
+        let below_max = u64::from(pacing::queued_below_bytes(rate, burst, env.config.tsq_bytes));
+        let mut stopped_by_cwnd = false;
+        loop {
+            if paced && !self.pacer.ready(env.now) {
+                self.timers.set_earlier(Timer::Pacing, self.pacer.next_send_at());
+                break;
+            }
+            if self.send.below >= below_max {
+                // Never with nothing below: a completion has to come.
+                self.send.below_blocked = true;
+                env.count(Counter::TCPTSQBlocked);
+                break;
+            }
+            let sent = match self.retransmit_next(env, burst) {
+                Some(sent) => sent,
+                None => match self.send_next(env, burst, &mut stopped_by_cwnd) {
+                    Some(sent) => sent,
+                    None => break,
+                },
+            };
+            let segments = sent.div_ceil(self.mss.max(1)).max(1);
+            self.pacer.sent(env.now, sent, segments, if paced { rate } else { pacing::RATE_UNLIMITED });
+        }
+        self.after_transmit(env, stopped_by_cwnd);
+    }
+
+    /// RFC 5681 §4.1, RFC 9438 §5.7: a pause makes the window stale.
+    fn restart_after_idle(&mut self, env: &mut Env<'_>) {
+        if !self.outstanding.is_empty() || self.unsent() == 0 {
+            return;
+        }
+        let idle = env.now - self.send.last_data;
+        if env.config.slow_start_after_idle && self.delivery.bytes > 0 && idle > self.rtt.rto() {
+            self.control.on_event(env.now, CongestionEvent::Idle(idle), 0, &mut self.window);
+        }
+    }
+
+    fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool) {
+        let in_flight = self.outstanding.in_flight();
+        let flight = Flight {
+            in_flight_bytes: in_flight,
+            snd_una: self.send.space.seq(self.send.una),
+            snd_nxt: self.send.space.seq(self.send.next),
+            stopped_by_cwnd,
+        };
+        let decays = env.config.slow_start_after_idle && self.recovery.phase == Phase::Open;
+        let decay_after = decays.then(|| self.rtt.rto());
+        self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after);
+        if self.unsent() == 0 && !stopped_by_cwnd && self.outstanding.lost == self.outstanding.retransmitted.min(self.outstanding.lost) {
+            self.delivery.app_limited = (self.delivery.bytes + u64::from(in_flight)).max(1);
+        }
+        if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
+            if self.next_fits() {
+                if self.send.more || self.options.cork {
+                    self.timers.set_if_unset(Timer::Cork, env.now + CORK_TIME);
+                }
+            } else {
+                self.arm_persist(env);
+            }
+        }
+    }
+
+    /// FIN is wanted and not sent.
+    pub(super) fn fin_due(&self) -> bool {
+        self.send.fin_wanted && !self.send.fin_sent
+    }
+
+    /// Retransmits one lost segment, if there is one and there is room.
+    fn retransmit_next(&mut self, env: &mut Env<'_>, _burst: u32) -> Option<u32> {
+        // F-RTO tries new data first.
+        if self.recovery.phase == Phase::Loss && self.recovery.frto {
+            return None;
+        }
+        let sent = *self.outstanding.next_lost()?;
+        let room = self.send_room();
+        // RFC 6937 §3 / RFC 9937: the first retransmission of a recovery is never held back.
+        if room < sent.len.min(self.mss) {
+            return None;
+        }
+        let counter = if self.recovery.phase == Phase::Recovery { Counter::TCPFastRetrans } else { Counter::TCPSlowStartRetrans };
+        env.count(counter);
+        self.retransmit(env, &sent);
+        Some(sent.len)
+    }
+
+    /// Sends a segment of the retransmission queue again.
+    pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
+        self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, true);
+        let (now, delivery) = (env.now, &self.delivery);
+        let (bytes, at, first) = (delivery.bytes, delivery.at, delivery.first_sent_at);
+        self.outstanding.retransmit(sent.start, |entry| {
+            entry.sent_at = now;
+            entry.delivered = bytes;
+            entry.delivered_at = at;
+            entry.first_sent_at = first;
+        });
+        self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.or(Some(now));
+        self.recovery.undo_retransmissions = Some(self.recovery.undo_retransmissions.unwrap_or(0) + 1);
+        self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(sent.len);
+        self.prr.sent(sent.len);
+        self.totals.bytes_retransmitted += u64::from(sent.payload());
+        self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
+        env.count(Counter::RetransSegs);
+        self.timers.set_if_unset(Timer::Retransmit, env.now + self.rtt.rto());
+    }
+
+    /// Sends the next piece of new data, as large as everything allows.
+    fn send_next(&mut self, env: &mut Env<'_>, burst: u32, stopped_by_cwnd: &mut bool) -> Option<u32> {
+        let unsent = self.unsent();
+        if unsent == 0 {
+            return self.send_fin_alone(env);
+        }
+        let mss = self.mss;
+        let window = self.window_room();
+        let first = unsent.min(u64::from(mss)) as u32;
+        // RFC 9293 §3.8.6.2.1: a piece of a segment because the window is small is not sent until the override timeout.
+        if window < first {
+            return None;
+        }
+        let room = self.send_room();
+        if room < first {
+            *stopped_by_cwnd = true;
+            return None;
+        }
+        let mut length = unsent.min(u64::from(room.min(window).min(burst.max(mss)))) as u32;
+        let (mapped, mapping) = self.queue.mapped(self.send.next, length);
+        let bounded_by_mapping = mapped < length;
+        length = mapped;
+        if length > mss && !length.is_multiple_of(mss) {
+            // The rest goes as a segment of its own, if it may.
+            length -= length % mss;
+        }
+        let last = u64::from(length) == unsent;
+        if length < mss && !bounded_by_mapping && last && self.holds_back(length) {
+            return None;
+        }
+        let fin = last && self.fin_due() && self.window_room() > length && length <= mss;
+        self.send_new(env, length, fin, mapping);
+        Some(length)
+    }
+
+    /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
+    fn holds_back(&self, _length: u32) -> bool {
+        if self.fin_due() || self.send.urgent > self.send.next {
+            return false;
+        }
+        if self.options.cork || self.send.more {
+            return !self.timers.has_fired(Timer::Cork);
+        }
+        // "If there is unacknowledged data (i.e., SND.NXT > SND.UNA), then the sending TCP endpoint buffers all user data … until the
+        // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
+        !self.options.nodelay && !self.outstanding.is_empty() && self.send.small > self.send.una
+    }
+
+    fn send_fin_alone(&mut self, env: &mut Env<'_>) -> Option<u32> {
+        // FIN needs no room in the congestion window (tcp_cwnd_test), but in the peer's (SND.WND counts it).
+        if !self.fin_due() || (self.window_room() == 0 && !self.outstanding.is_empty()) || (self.window_room() == 0 && self.send.window == 0) {
+            return None;
+        }
+        self.send_new(env, 0, true, 0);
+        Some(1)
+    }
+
+    /// Sends new numbers and puts them into the retransmission queue, one entry a segment.
+    pub(super) fn send_new(&mut self, env: &mut Env<'_>, length: u32, fin: bool, mapping: u64) {
+        let start = self.send.next;
+        self.send_segment(env, start, length, fin, mapping, false);
+        if self.outstanding.is_empty() {
+            self.delivery.first_sent_at = env.now;
+            self.delivery.at = env.now;
+            self.totals.busy_since = Some(env.now);
+        }
+        let mut left = length + u32::from(fin);
+        let mut at = start;
+        while left > 0 {
+            // FIN makes the last one longer than a segment by one.
+            let len = if fin && left == self.mss + 1 { left } else { left.min(self.mss) };
+            left -= len;
+            self.outstanding.push(Sent {
+                start: at,
+                len,
+                sacked: false,
+                lost: false,
+                retransmitted: false,
+                ever_retransmitted: false,
+                fin: fin && left == 0,
+                sent_at: env.now,
+                mapping,
+                delivered: self.delivery.bytes,
+                delivered_at: self.delivery.at,
+                first_sent_at: self.delivery.first_sent_at,
+                app_limited: self.delivery.app_limited > 0,
+            });
+            at += u64::from(len);
+            env.count(Counter::TCPOrigDataSent);
+        }
+        self.send.next = at;
+        self.send.fin_sent |= fin;
+        self.send.last_data = env.now;
+        self.totals.bytes_sent += u64::from(length);
+        if length < self.mss && length > 0 {
+            self.send.small = self.send.next;
+        }
+        let total = length + u32::from(fin);
+        self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(total);
+        self.prr.sent(total);
+        // An answer to data that came lately: the connection is interactive (tcp_event_data_sent).
+        if self.receive.ack.last_data.is_some_and(|at| env.now - at < self.receive.ack.timeout) {
+            self.receive.ack.interactive = true;
+        }
+        self.timers.cancel(Timer::Persist);
+        self.timers.cancel(Timer::Cork);
+        self.arm_retransmission(env, false);
+    }
+
+    /// The frame of a data segment, new or again.
+    fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: bool) {
+        let mut frame = Frame::egress();
+        self.queue.append_to(&mut frame, start, length);
+        let mut segment = self.full_header(env, start, Outgoing::Data { mapping, offset: start - (START + 1), bytes: length });
+        let (flags, ecn) = self.ecn_flags(!again && length > 0);
+        segment.flags |= flags;
+        // RFC 9293 §3.9.1: PSH where the queue ends; Linux also when half of the largest window was sent since the last.
+        if length > 0 && start + u64::from(length) >= self.queue.end() {
+            segment.flags |= Flags::PSH;
+        }
+        if fin {
+            segment.flags |= Flags::FIN;
+        }
+        if let Some(pointer) = self.urgent_pointer(start) {
+            segment.flags |= Flags::URG;
+            segment.urgent = pointer;
+        }
+        // SACK blocks take room that a full segment does not have: then it is cut, too.
+        let options = segment.options.wire_len() as u32;
+        let usual = u32::from(self.agreed.timestamps) * 12 + self.extension.option_bytes();
+        let each = self.mss.saturating_sub(options.saturating_sub(usual)).max(1);
+        if length > each {
+            frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
+        }
+        if length > 0 {
+            let segments = length.div_ceil(each);
+            self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(segments);
+        }
+        self.emit(env, &segment, frame, ecn);
+    }
+}

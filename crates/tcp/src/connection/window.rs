@@ -1,0 +1,226 @@
+//! The receive window: what to announce (RFC 9293 §3.8.6.2.2), and how the buffer follows the program (dynamic right-sizing, as Linux).
+
+use super::Connection;
+use super::receive::Receive;
+use super::timers::Timer;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use weft_core::{Duration, Instant, StreamMessage};
+
+impl Receive {
+    /// Window that the buffer gives when nothing waits in it.
+    fn full_space(&self) -> u32 {
+        (self.buffer / 2).min(self.clamp)
+    }
+    /// What is free of it.
+    fn free_space(&self) -> u32 {
+        let held = (self.delivered - self.taken) + self.queue.bytes();
+        u64::from(self.full_space()).saturating_sub(held) as u32
+    }
+
+    /// The window to announce (__tcp_select_window).
+    pub(super) fn select_window(&self) -> u32 {
+        let (full, mut free) = (self.full_space(), self.free_space());
+        let mss = self.mss.min(full).max(1);
+        // RFC 9293 §3.8.6.2.2: "The suggested SWS avoidance algorithm for the receiver is to keep RCV.NXT+RCV.WND fixed until the reduction
+        // satisfies: RCV.BUFF - RCV.USER - RCV.WND >= min( Fr * RCV.BUFF, Eff.snd.MSS )".
+        if free < full / 2 && (free < full / 16 || free < mss) {
+            return 0;
+        }
+        free = free.min(self.slow_start.max(mss));
+        let left = self.window_left();
+        if self.scale > 0 {
+            // Rounded up to what the field can say.
+            let unit = 1u32 << self.scale;
+            return free.saturating_add(unit - 1) & !(unit - 1);
+        }
+        if left <= free.saturating_sub(mss) || left > free { free - free % mss } else { left }
+    }
+
+    /// Sets up dynamic right-sizing as the connection opens.
+    pub(super) fn start_tuning(&mut self, now: Instant, mss: u32) {
+        self.tuning_since = now;
+        self.tuning_from = self.taken;
+        self.tuning_space = self.window.min(10 * mss.max(1));
+        self.rtt_mark = Some((self.next + u64::from(self.window), now));
+    }
+}
+
+impl Connection {
+    /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
+    pub(super) fn announce_window(&mut self, env: &mut Env<'_>) -> u16 {
+        let old = self.receive.window;
+        let promised = self.receive.window_left();
+        let mut new = self.extension.receive_window(self.receive.select_window());
+        if new < promised {
+            if new == 0 {
+                env.count(Counter::TCPWantZeroWindowAdv);
+            }
+            let unit = (1u32 << self.receive.scale) - 1;
+            new = promised.saturating_add(unit) & !unit;
+        }
+        let limit = if self.agreed.scaling { u32::from(u16::MAX) << self.receive.scale } else { u32::from(u16::MAX) };
+        new = new.min(limit);
+        self.receive.window = new;
+        self.receive.window_base = self.receive.next;
+        match (old, new) {
+            (1.., 0) => env.count(Counter::TCPToZeroWindowAdv),
+            (0, 1..) => env.count(Counter::TCPFromZeroWindowAdv),
+            _ => {}
+        }
+        (new >> self.receive.scale) as u16
+    }
+
+    /// The sockets' program has taken `bytes`.
+    pub fn on_credit(&mut self, env: &mut Env<'_>, bytes: u32) {
+        let receive = &mut self.receive;
+        receive.taken = (receive.taken + u64::from(bytes)).min(receive.delivered);
+        self.tune_receive_buffer(env);
+        if self.state.peer_closed() || !self.state.is_synchronised() || self.read_closed {
+            return;
+        }
+        // tcp_cleanup_rbuf: tell the peer when the window has become much larger than it knows.
+        let left = self.receive.window_left();
+        if u64::from(left) * 2 <= u64::from(self.receive.clamp) {
+            let new = self.extension.receive_window(self.receive.select_window());
+            if new > 0 && u64::from(new) >= 2 * u64::from(left) {
+                self.send_ack(env);
+            }
+        }
+    }
+
+    /// The window opens with the data that comes, so that a peer cannot fill the buffer with tiny segments (tcp_grow_window).
+    pub(super) fn grow_window(&mut self, arrived: u32) {
+        let receive = &mut self.receive;
+        let room = receive.clamp.saturating_sub(receive.slow_start);
+        if room > 0 && arrived >= receive.mss / 2 {
+            receive.slow_start += room.min(2 * self.announced_mss).min(arrived.max(self.announced_mss) * 2);
+        }
+    }
+
+    /// The round trip as the receiver sees it: by timestamps (tcp_rcv_rtt_measure_ts), else a window's worth of data takes one.
+    pub(super) fn measure_receiver_rtt(&mut self, now: Instant, echo: Option<u32>, length: u32) {
+        if length < self.receive.mss {
+            return;
+        }
+        match echo.filter(|_| self.agreed.timestamps) {
+            Some(echo) => {
+                if echo == 0 || echo == self.receive.last_echo {
+                    return;
+                }
+                self.receive.last_echo = echo;
+                let millis = u64::from(self.timestamp(now).wrapping_sub(echo));
+                if millis < 600_000 {
+                    self.note_receiver_rtt(Duration::from_millis(millis.max(1)), false);
+                }
+            }
+            None => match self.receive.rtt_mark {
+                Some((until, _)) if self.receive.next < until => {}
+                mark => {
+                    if let Some((_, since)) = mark {
+                        self.note_receiver_rtt(now - since, true);
+                    }
+                    self.receive.rtt_mark = Some((self.receive.next + u64::from(self.receive.window), now));
+                }
+            },
+        }
+    }
+
+    fn note_receiver_rtt(&mut self, sample: Duration, only_lower: bool) {
+        let old = self.receive.rtt;
+        self.receive.rtt = Some(match old {
+            None => sample,
+            Some(old) if only_lower => old.min(sample),
+            Some(old) => (old * 7 + sample) / 8,
+        });
+    }
+
+    /// tcp_rcv_space_adjust: once a round trip, the buffer becomes twice what the program took in it.
+    fn tune_receive_buffer(&mut self, env: &mut Env<'_>) {
+        let most = env.config.receive_buffer[2];
+        let mss = u64::from(self.announced_mss);
+        let receive = &mut self.receive;
+        let Some(rtt) = receive.rtt else { return };
+        if env.now - receive.tuning_since < rtt {
+            return;
+        }
+        let taken = receive.taken - receive.tuning_from;
+        let space = u64::from(receive.tuning_space);
+        receive.tuning_since = env.now;
+        receive.tuning_from = receive.taken;
+        if taken <= space {
+            return;
+        }
+        receive.tuning_space = taken.min(u64::from(u32::MAX)) as u32;
+        if !env.config.moderate_receive_buffer || receive.buffer_fixed {
+            return;
+        }
+        let mut window = 2 * taken + 16 * mss;
+        window += 2 * (window * (taken - space) / space.max(1));
+        let buffer = (2 * window).min(u64::from(most)) as u32;
+        if buffer > receive.buffer {
+            receive.buffer = buffer;
+            let clamp = if self.options.window_clamp > 0 { self.options.window_clamp } else { u32::MAX };
+            receive.clamp = (buffer / 2).min(clamp);
+            if !self.agreed.scaling {
+                receive.clamp = receive.clamp.min(u32::from(u16::MAX));
+            }
+            env.count(Counter::TCPAutoTuned);
+        }
+    }
+
+    /// tcp_sndbuf_expand: room for twice the congestion window, so that the program can fill it while the last one is acknowledged.
+    pub(super) fn grow_send_buffer(&mut self, env: &mut Env<'_>, opening: bool) {
+        if self.options.send_buffer.is_some() {
+            return;
+        }
+        let segments = u64::from(self.window.cwnd_bytes / self.mss.max(1)).max(10).max(u64::from(self.recovery.reordering) + 1);
+        // Linux counts a segment with its overhead (SKB_TRUESIZE of MSS and headers).
+        let each = u64::from(self.mss) + 832;
+        let wanted = (2 * segments * each).min(u64::from(env.config.send_buffer[2])) as u32;
+        if wanted > self.send.buffer {
+            self.send.buffer = wanted;
+            if !opening {
+                self.grant_credit(env);
+            }
+        }
+    }
+
+    /// TCP_NODELAY and the others, while the connection lives.
+    pub(super) fn apply_buffers(&mut self, env: &mut Env<'_>) {
+        if let Some(buffer) = self.options.send_buffer {
+            self.send.buffer = buffer.max(env.config.send_buffer[0]);
+            self.grant_credit(env);
+        }
+        if let Some(buffer) = self.options.receive_buffer {
+            self.receive.buffer = buffer.max(env.config.receive_buffer[0]);
+            self.receive.buffer_fixed = true;
+        }
+        let clamp = if self.options.window_clamp > 0 { self.options.window_clamp } else { u32::MAX };
+        let field = if self.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) };
+        self.receive.clamp = (self.receive.buffer / 2).min(clamp).min(field);
+        self.receive.slow_start = self.receive.slow_start.min(self.receive.clamp).max(self.receive.mss);
+    }
+
+    /// Acknowledged bytes are credit again.
+    pub(super) fn return_credit(&mut self, env: &mut Env<'_>, bytes: u32) {
+        if self.orphan || self.send.fin_wanted {
+            return;
+        }
+        self.grow_send_buffer(env, true);
+        let used = self.queue.len() + self.send.credit;
+        let free = u64::from(self.send.buffer).saturating_sub(used);
+        // TCP_NOTSENT_LOWAT: no more while so much is unsent.
+        let unsent = self.queue.end() - self.send.next.min(self.queue.end());
+        let _ = bytes;
+        let allowed = u64::from(self.options.unsent_low_water).saturating_sub(unsent + self.send.credit);
+        let grant = free.min(allowed);
+        // A third of the buffer at a time, as sk_stream_write_space does: no message for every acknowledgment.
+        let worth = grant * 3 >= u64::from(self.send.buffer) || self.send.credit == 0;
+        if grant > 0 && worth {
+            self.send.credit += grant;
+            env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: grant as u32 });
+        }
+        self.timers.cancel_if(Timer::Linger, self.queue.len() == 0 && self.outstanding.is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! The counters of the block, with the names of Linux's /proc/net/snmp and /proc/net/netstat.
+
+/// Declares the counters once: name in Rust and in tables, and text.
+macro_rules! counters {
+    ($($name:ident $text:literal),+ $(,)?) => {
+        /// A counter.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $text] $name),+ }
+        /// The rows for the block's kind.
+        pub const ROWS: &[weft_core::Counter] = &[$(weft_core::Counter { name: stringify!($name), text: $text }),+];
+    };
+}
+
+counters! {
+    ActiveOpens "connections opened by this node",
+    PassiveOpens "connections accepted from a listener",
+    AttemptFails "connections that failed before they were established",
+    EstabResets "established connections that were reset",
+    CurrEstab "connections that are established or half closed now",
+    InSegs "segments received, large frames counted by their segments",
+    OutSegs "segments sent, without retransmissions alone",
+    RetransSegs "segments sent again",
+    InErrs "segments with a bad checksum or header",
+    OutRsts "resets sent",
+    InCsumErrors "segments with a bad checksum",
+    ListenOverflows "handshakes that found the accept queue full",
+    ListenDrops "SYNs and handshakes that a listener dropped",
+    TCPReqQFullDrop "SYNs dropped because too many connections were half open",
+    TCPTimeouts "retransmission timeouts",
+    TCPLossProbes "tail loss probes sent",
+    TCPLossProbeRecovery "losses repaired by a tail loss probe",
+    TCPFastRetrans "segments retransmitted in fast recovery",
+    TCPSlowStartRetrans "segments retransmitted after a timeout",
+    TCPLostRetransmit "retransmissions that were lost again",
+    TCPSackRecovery "fast recoveries with SACK",
+    TCPRenoRecovery "fast recoveries without SACK",
+    TCPSackFailures "timeouts in fast recovery",
+    TCPLossFailures "timeouts in recovery after a timeout",
+    TCPSACKReneging "peers that discarded data they had sacked",
+    TCPSACKReorder "reorderings seen by SACK",
+    TCPSpuriousRTOs "timeouts that F-RTO found to be spurious",
+    TCPFullUndo "recoveries undone as spurious",
+    TCPPartialUndo "recoveries undone in part",
+    TCPDSACKUndo "recoveries undone by DSACK",
+    TCPLossUndo "timeouts undone as spurious",
+    TCPDSACKRecv "duplicates that the peer reported",
+    TCPDSACKOfoRecv "out-of-order duplicates that the peer reported",
+    TCPDSACKOldSent "duplicates of delivered data that we reported",
+    TCPDSACKOfoSent "duplicates of out-of-order data that we reported",
+    TCPOFOQueue "segments kept out of order",
+    TCPOFODrop "out-of-order segments dropped for want of room",
+    TCPOFOMerge "out-of-order segments that overlapped others",
+    TCPRcvCoalesce "out-of-order segments delivered when the gap closed",
+    TCPHPHits "data segments taken by header prediction",
+    TCPHPAcks "acknowledgments taken by header prediction",
+    TCPPureAcks "acknowledgments without data",
+    DelayedACKs "acknowledgments sent by the delayed-ACK timer",
+    PAWSEstab "segments refused by PAWS",
+    PAWSActive "handshake segments refused by PAWS",
+    TCPChallengeACK "challenge ACKs sent",
+    TCPSYNChallenge "challenge ACKs in answer to a SYN",
+    TCPACKSkippedSeq "answers to segments outside the window that the rate limit held back",
+    TCPACKSkippedPAWS "answers to PAWS failures that the rate limit held back",
+    TCPACKSkippedChallenge "challenge ACKs that the rate limit held back",
+    TCPZeroWindowDrop "data that came while the window was closed",
+    TCPFromZeroWindowAdv "windows opened from zero",
+    TCPToZeroWindowAdv "windows closed",
+    TCPWantZeroWindowAdv "windows that would have closed if shrinking were allowed",
+    TCPWinProbe "window probes sent",
+    TCPKeepAlive "keepalive probes sent",
+    TCPAbortOnData "connections reset because data came after close",
+    TCPAbortOnClose "connections reset because data was unread at close",
+    TCPAbortOnTimeout "connections ended because the peer did not answer",
+    TCPAbortOnLinger "connections reset because the linger time ran out",
+    TCPAbortOnMemory "connections ended for want of room",
+    TCPTimeWaitOverflow "TIME-WAITs that the table had no room for",
+    TW "connections that entered TIME-WAIT",
+    TWRecycled "TIME-WAITs ended by a new SYN",
+    TCPTimeWaitNow "connections in TIME-WAIT now",
+    TCPDeferAcceptDrop "final ACKs ignored by TCP_DEFER_ACCEPT",
+    TCPECNEstab "connections that negotiated ECN",
+    TCPDeliveredCE "segments whose congestion mark the peer reported",
+    InCEPkts "segments received with a congestion mark",
+    TCPTSQBlocked "times a connection waited for frames below to leave",
+    TCPMTUReduced "path MTUs that a router reduced",
+    TCPSynRetrans "SYNs and SYN|ACKs sent again",
+    TCPOrigDataSent "data segments sent for the first time",
+    TCPDelivered "data segments delivered to peers",
+    TCPAutoTuned "receive buffers grown",
+    TCPUrgentReceived "urgent pointers received",
+}
+
+/// The values.
+#[derive(Clone, Debug)]
+pub struct Counters(pub [u64; ROWS.len()]);
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters([0; ROWS.len()])
+    }
+}
+
+impl Counters {
+    /// Adds.
+    #[inline]
+    pub fn add(&mut self, counter: Counter, count: u64) {
+        self.0[counter as usize] += count;
+    }
+    /// Takes away from a gauge.
+    #[inline]
+    pub fn subtract(&mut self, counter: Counter, count: u64) {
+        self.0[counter as usize] = self.0[counter as usize].saturating_sub(count);
+    }
+    /// Reads.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+}
