@@ -109,6 +109,17 @@ fn every_form_of_a_destination_that_is_ours_is_accepted() {
 }
 
 #[test]
+fn a_packet_for_the_address_of_another_interface_is_taken() {
+    // RFC 1122 §3.3.4.2's weak end system model, as Linux's.
+    let mut node = Node::with_peer();
+    node.exec("interfaces", "add", json!({"name": "eth1", "mac": "02:00:00:00:00:03"})).unwrap();
+    node.exec("ip4", "address_add", json!({"interface": "eth1", "address": "198.51.100.5/30"})).unwrap();
+    node.receive(&datagram_from(PEER_IP, ip(198, 51, 100, 5)));
+    let seen = node.seen("sockets");
+    assert_eq!((seen.len(), seen[0].meta().interface), (1, ETH0), "the application is told where it came in");
+}
+
+#[test]
 fn packets_that_arrive_with_their_last_hop_are_received() {
     let mut node = Node::with_peer();
     for ttl in [0, 1, 2, 255] {
