@@ -195,7 +195,7 @@ fn an_address_is_used_without_a_probe_and_announced_when_told_so() {
     node.set("arp", "announcements", 2.into());
     let own = Ipv4Addr::new(10, 0, 0, 77);
     let announcement = arp_request(Mac::BROADCAST, (OUR_MAC, own), own);
-    assert_eq!(add(&mut node), [announcement.clone()]);
+    assert_eq!(add(&mut node), std::slice::from_ref(&announcement));
     assert!(node.advance(Duration::from_millis(1999)).is_empty());
     assert_eq!(node.advance(Duration::from_millis(1)), [announcement]);
     assert!(node.advance(Duration::from_secs(20)).is_empty());
