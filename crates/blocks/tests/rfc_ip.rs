@@ -282,6 +282,15 @@ fn hosts_of_this_network_can_be_sent_to_as_in_linux_but_not_heard() {
 }
 
 #[test]
+fn reserved_addresses_are_ordinary_ones_as_in_linux() {
+    let mut node = Node::new();
+    let reserved = ip(240, 0, 0, 1);
+    node.receive(&datagram_from(reserved, OUR_IP));
+    assert_eq!(node.seen("sockets")[0].meta().src, reserved);
+    assert_eq!(asked_for(&mut node, reserved), Some(GATEWAY_IP));
+}
+
+#[test]
 fn the_network_is_reached_directly_and_everything_else_through_the_gateway() {
     let mut node = Node::new();
     assert_eq!(asked_for(&mut node, PEER_IP), Some(PEER_IP));

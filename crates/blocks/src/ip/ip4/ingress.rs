@@ -70,7 +70,8 @@ impl Ip4 {
         meta.ttl = header.ttl;
         meta.tos = header.tos;
         meta.dont_fragment = header.dont_fragment;
-        // Addresses first, as in Linux ip_rcv_finish_core: what is dropped "silently" may have malformed options too.
+        // Addresses first: what RFC 1122 §3.2.1.3 has discarded "silently" may have malformed options too. Linux looks at the source first,
+        // but answers malformed options in packets for others (docs/linux-notes/ip.md).
         if let Err(verdict) = self.accept(frame.meta().interface, header.src, header.dst) {
             return verdict;
         }
