@@ -205,8 +205,10 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
-        if !no_port {
-            self.take_port(s, address, cx)?;
+        if !no_port && let Err(error) = self.take_port(s, address, cx) {
+            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;"
+            self.get_mut(s)?.local.set_ip(UNSPECIFIED.ip());
+            return Err(error);
         }
         let socket = self.get_mut(s)?;
         socket.local.set_ip(address.ip());

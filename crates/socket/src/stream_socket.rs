@@ -132,7 +132,7 @@ impl Sockets {
         result
     }
 
-    fn shutdown_flow(&mut self, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
+    pub(crate) fn shutdown_flow(&mut self, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
         let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let Some(flow) = stream.flow else { return };
         // tcp_close_state: a FIN goes out only from ESTABLISHED and CLOSE_WAIT.
