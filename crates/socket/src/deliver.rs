@@ -6,8 +6,8 @@ use crate::ports::How;
 use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::table::AddressKind;
-use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
+use weft_core::table::{AddressKind, Family};
+use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
 use weft_wire::Protocol;
 
 /// Most entries of one socket's error queue.
@@ -213,16 +213,19 @@ impl Sockets {
                 .copied()
                 .filter(|s| self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface)))
                 .collect();
+            // fib_compute_spec_dst: the own address that would be used towards the sender.
+            let way = Query::Route { destination: from.ip(), source: None, interface: None };
+            let own = cx.route(&way, Family::of(from.ip())).map_or(to.ip(), |route| route.source);
             if wanting.is_empty() {
                 return cx.drop(frame, Reason::NoPort);
             }
             for s in wanting {
-                self.enqueue(s, frame.clone(), cx);
+                self.enqueue(s, frame.clone(), own, cx);
             }
             return;
         }
         match self.find(candidates, to, from, interface) {
-            Some(s) => self.enqueue(s, frame, cx),
+            Some(s) => self.enqueue(s, frame, to.ip(), cx),
             None => self.unwanted(frame, false, cx),
         }
     }
@@ -266,7 +269,7 @@ impl Sockets {
     }
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
-    fn enqueue(&mut self, s: SocketId, mut frame: Frame, cx: &mut Context<'_>) {
+    fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
@@ -287,6 +290,7 @@ impl Sockets {
             truesize,
             from: SocketAddr::new(meta.src, meta.src_port),
             to: meta.dst,
+            own,
             to_port: meta.dst_port,
             interface: meta.interface.0,
             ttl: meta.ttl,

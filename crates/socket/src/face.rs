@@ -397,6 +397,11 @@ impl Sockets {
         self.store.get(s).and_then(|socket| socket.error)
     }
 
+    /// SO_RCVTIMEO and SO_SNDTIMEO, for adapters that park callers: none waits for ever, zero not at all.
+    pub fn timeouts(&self, s: SocketId) -> (Option<std::time::Duration>, Option<std::time::Duration>) {
+        self.store.get(s).map_or((None, None), |socket| (socket.options.receive_timeout, socket.options.send_timeout))
+    }
+
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
         match self.store.get(s).map(|socket| &socket.body) {

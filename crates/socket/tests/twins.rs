@@ -3,8 +3,6 @@
 //! The bodies are in `twins/bodies`, their language in `twins/language.rs`. The kernel needs `unshare(CLONE_NEWNET)`: run as root, or under
 //! `unshare -rn cargo test`. `cargo run --example socket-twins` prints the transcripts of whatever host it runs on.
 
-#[path = "twins/below.rs"]
-mod below;
 #[path = "twins/bodies/mod.rs"]
 mod bodies;
 #[path = "twins/graph.rs"]
@@ -42,7 +40,7 @@ fn compare(kernel: &str, model: &str) -> String {
     out
 }
 
-/// Runs the bodies of a topic on the kernel, on the node's graph and on the small loopback, and shows every line that differs.
+/// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
 /// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
     let (_, bodies) = bodies::TOPICS.iter().find(|(name, _)| *name == topic).expect("a topic");
@@ -50,12 +48,9 @@ fn twins(topic: &str) {
     let only = std::env::var("TWIN").ok();
     for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
         let kernel = on_kernel(body);
-        let models = [("graph", graph::model()), ("small loopback", model::Model::on_small_loopback(&[]))];
-        for (host, mut model) in models {
-            let lines = compare(&kernel, &language::run(&mut model, body, BASE_PORT));
-            if !lines.is_empty() {
-                differences += &format!("{topic}/{name} on the {host}:\n{lines}");
-            }
+        let lines = compare(&kernel, &language::run(&mut graph::model(), body, BASE_PORT));
+        if !lines.is_empty() {
+            differences += &format!("{topic}/{name}:\n{lines}");
         }
     }
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
