@@ -356,12 +356,9 @@ impl Sockets {
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.
     pub fn take_changed(&mut self) -> Vec<SocketId> {
-        let changed = std::mem::take(&mut self.changed);
-        for id in &changed {
-            if let Some(socket) = self.store.get_mut(*id) {
-                socket.changed = false;
-            }
-        }
+        let mut changed = std::mem::take(&mut self.changed);
+        let store = &mut self.store;
+        changed.retain(|id| store.get_mut(*id).map(|socket| socket.changed = false).is_some());
         changed
     }
 

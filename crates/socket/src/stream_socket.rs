@@ -99,8 +99,8 @@ impl Sockets {
     /// Forgets a socket whose flow has been dealt with.
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
+        // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
         if self.store.remove(s).is_some() {
-            self.changed.retain(|changed| *changed != s);
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }

@@ -349,4 +349,3 @@ pub fn model(parameters: &[(&str, u64)]) -> super::model::Model {
     ];
     super::model::Model::with(table, &ops)
 }
-

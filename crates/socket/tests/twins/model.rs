@@ -45,7 +45,8 @@ impl Model {
         self.engine.run(end);
     }
 
-    fn id(&self, s: usize) -> SocketId {
+    /// The id of a socket of a body.
+    pub fn id(&self, s: usize) -> SocketId {
         self.sockets[s]
     }
 }
