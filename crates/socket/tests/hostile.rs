@@ -8,6 +8,8 @@ mod language;
 #[path = "twins/model.rs"]
 #[allow(dead_code)]
 mod model;
+#[path = "twins/small.rs"]
+mod small;
 
 use bytes::Bytes;
 use language::Host;
@@ -120,7 +122,7 @@ proptest! {
 
     #[test]
     fn no_call_panics_and_closing_everything_leaves_nothing(calls in prop::collection::vec(call(), 1..80)) {
-        let mut model = below::model(&[("sockets_max", 12)]);
+        let mut model = small::model(&[("sockets_max", 12)]);
         let mut sockets: Vec<usize> = (0..6).map(|s| model.socket(2, 1 + s % 2, 0).expect("a socket")).collect();
         for call in calls {
             perform(&mut model, &mut sockets, call);
@@ -141,7 +143,7 @@ proptest! {
 
     #[test]
     fn no_frame_panics(bytes in prop::collection::vec(any::<u8>(), 0..120), port in 0u8..4, header in any::<bool>(), kind in 0u8..3) {
-        let mut model = below::model(&[]);
+        let mut model = small::model(&[]);
         let s = model.socket(2, 2, 0).expect("a socket");
         let bound = SocketAddr::from((Ipv4Addr::LOCALHOST, 4660));
         model.bind(s, &weft_socket::address::to_bytes(bound)).expect("bind");
@@ -165,7 +167,7 @@ proptest! {
 
     #[test]
     fn no_message_of_a_transport_panics(steps in prop::collection::vec((0u8..11, 0u64..4, any::<u32>()), 0..60)) {
-        let mut model = below::model(&[]);
+        let mut model = small::model(&[]);
         let sockets: Vec<usize> = (0..3).map(|_| model.socket(2, 1, 0).expect("a socket")).collect();
         let name = weft_socket::address::to_bytes(SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)));
         model.bind(sockets[0], &name).expect("bind");

@@ -8,6 +8,8 @@ mod language;
 #[path = "twins/model.rs"]
 #[allow(dead_code)]
 mod model;
+#[path = "twins/small.rs"]
+mod small;
 
 use bytes::Bytes;
 use language::Host;
@@ -44,7 +46,7 @@ fn pair(model: &mut Model) -> (usize, usize, usize) {
 
 #[test]
 fn there_are_no_more_sockets_than_allowed() {
-    let mut model = below::model(&[("sockets_max", 3)]);
+    let mut model = small::model(&[("sockets_max", 3)]);
     let sockets: Vec<usize> = (0..3).map(|_| model.socket(2, 2, 0).expect("a socket")).collect();
     assert_eq!(model.socket(2, 1, 0), Err(Errno::ENFILE));
     assert_eq!(counter(&mut model, "sockets_full"), 1);
@@ -54,7 +56,7 @@ fn there_are_no_more_sockets_than_allowed() {
 
 #[test]
 fn a_connection_for_which_there_is_no_socket_is_reset() {
-    let mut model = below::model(&[("sockets_max", 2)]);
+    let mut model = small::model(&[("sockets_max", 2)]);
     let listener = model.socket(2, 1, 0).expect("a socket");
     model.listen(listener, 5).expect("listen");
     let client = model.socket(2, 1, 0).expect("a socket");
@@ -67,7 +69,7 @@ fn a_connection_for_which_there_is_no_socket_is_reset() {
 
 #[test]
 fn the_backlog_is_bounded_by_the_parameter() {
-    let mut model = below::model(&[("backlog_max", 2)]);
+    let mut model = small::model(&[("backlog_max", 2)]);
     let listener = model.socket(2, 1, 0).expect("a socket");
     model.listen(listener, 1000).expect("listen");
     let name = model.local(listener).expect("a name");
@@ -83,7 +85,7 @@ fn the_backlog_is_bounded_by_the_parameter() {
 
 #[test]
 fn a_full_receive_buffer_drops_datagrams_and_counts_them() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let receiver = model.socket(2, 2, 0).expect("a socket");
     model.bind(receiver, &to("127.0.0.1:5000")).expect("bind");
     model.set(receiver, abi::SOL_SOCKET, abi::SO_RCVBUF, &5000i32.to_ne_bytes()).expect("SO_RCVBUF");
@@ -105,7 +107,7 @@ fn a_full_receive_buffer_drops_datagrams_and_counts_them() {
 
 #[test]
 fn the_error_queue_is_bounded() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let s = model.socket(2, 2, 0).expect("a socket");
     model.set(s, abi::SOL_IP, abi::IP_RECVERR, &1i32.to_ne_bytes()).expect("IP_RECVERR");
     for _ in 0..200 {
@@ -119,7 +121,7 @@ fn the_error_queue_is_bounded() {
 
 #[test]
 fn ephemeral_ports_run_out_and_come_back() {
-    let mut model = below::model(&[("ephemeral_first", 40000), ("ephemeral_last", 40003)]);
+    let mut model = small::model(&[("ephemeral_first", 40000), ("ephemeral_last", 40003)]);
     let sockets: Vec<usize> = (0..5).map(|_| model.socket(2, 2, 0).expect("a socket")).collect();
     for s in &sockets[..4] {
         model.bind(*s, &to("127.0.0.1:0")).expect("a port");
@@ -139,7 +141,7 @@ fn ephemeral_ports_run_out_and_come_back() {
 
 #[test]
 fn time_wait_holds_the_port_until_it_is_over() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let (listener, client, accepted) = pair(&mut model);
     model.close(accepted);
     model.close(client);
@@ -154,7 +156,7 @@ fn time_wait_holds_the_port_until_it_is_over() {
 
 #[test]
 fn nothing_is_left_when_all_is_closed() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     for round in 0..50 {
         let (listener, client, accepted) = pair(&mut model);
         model.send(client, b"data", 0, None, &[]).expect("send");
@@ -175,7 +177,7 @@ fn nothing_is_left_when_all_is_closed() {
 
 #[test]
 fn a_caller_that_waits_gets_its_low_water_mark_or_the_end() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let (_, client, accepted) = pair(&mut model);
     let id = model.id(accepted);
     let receive = |model: &mut Model, length: usize, flags: i32| {
@@ -197,7 +199,7 @@ fn a_caller_that_waits_gets_its_low_water_mark_or_the_end() {
 
 #[test]
 fn a_waiting_receiver_of_datagrams_sees_its_own_shutdown() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let s = model.socket(2, 2, 0).expect("a socket");
     model.bind(s, &to("127.0.0.1:5000")).expect("bind");
     assert_eq!(model.shutdown(s, abi::SHUT_RD), Err(Errno::ENOTCONN));
@@ -209,7 +211,7 @@ fn a_waiting_receiver_of_datagrams_sees_its_own_shutdown() {
 
 #[test]
 fn changes_name_each_socket_once_and_no_dead_one() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let (listener, client, accepted) = pair(&mut model);
     let [listener, client, accepted]: [SocketId; 3] = [listener, client, accepted].map(|s| model.id(s));
     model.face(|sockets, _| sockets.take_changed());
@@ -228,7 +230,7 @@ fn changes_name_each_socket_once_and_no_dead_one() {
 
 #[test]
 fn the_send_buffer_bounds_what_is_taken_and_room_comes_back() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let (_, client, accepted) = pair(&mut model);
     let id = model.id(client);
     let room = model.face(|sockets, _| sockets.send_room(id));
@@ -249,7 +251,7 @@ fn the_send_buffer_bounds_what_is_taken_and_room_comes_back() {
 
 #[test]
 fn rows_say_what_ss_says() {
-    let mut model = below::model(&[]);
+    let mut model = small::model(&[]);
     let (_, client, _) = pair(&mut model);
     model.send(client, b"four", 0, None, &[]).expect("send");
     model.set(client, abi::SOL_TCP, abi::TCP_NODELAY, &1i32.to_ne_bytes()).expect("TCP_NODELAY");

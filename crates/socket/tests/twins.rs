@@ -16,6 +16,8 @@ mod model;
 #[path = "twins/random.rs"]
 mod random;
 
+use weft_core::Mode;
+
 const BASE_PORT: u16 = 20000;
 
 /// The kernel's transcript of a body, in a network namespace of its own.
@@ -48,9 +50,11 @@ fn twins(topic: &str) {
     let only = std::env::var("TWIN").ok();
     for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
         let kernel = on_kernel(body);
-        let lines = compare(&kernel, &language::run(&mut graph::model(), body, BASE_PORT));
-        if !lines.is_empty() {
-            differences += &format!("{topic}/{name}:\n{lines}");
+        for mode in [Mode::Inline, Mode::Queued] {
+            let lines = compare(&kernel, &language::run(&mut graph::model(mode), body, BASE_PORT));
+            if !lines.is_empty() {
+                differences += &format!("{topic}/{name} ({mode:?}):\n{lines}");
+            }
         }
     }
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
@@ -108,7 +112,7 @@ fn random_programs() {
     for seed in seeds.unwrap_or(0..60u64) {
         let body = random::program(seed);
         let kernel = on_kernel(&body);
-        let model = language::run(&mut graph::model(), &body, BASE_PORT);
+        let model = language::run(&mut graph::model(Mode::Inline), &body, BASE_PORT);
         if let Some(line) = kernel.lines().zip(model.lines()).position(|(kernel, model)| kernel != model) {
             let before: String =
                 kernel.lines().take(line).filter(|line| *line != "settle -> ok").map(|line| format!("      {line}\n")).collect();

@@ -15,8 +15,8 @@ pub struct Model {
 
 impl Model {
     /// A graph that these operations make; it has a block named `sockets`.
-    pub fn with(table: BlockTable, ops: &[Op]) -> Model {
-        let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(7, "twins"));
+    pub fn with(mode: Mode, table: BlockTable, ops: &[Op]) -> Model {
+        let mut engine = Engine::new(mode, table, Rng::for_name(7, "twins"));
         let plan = engine.prepare(ops).unwrap_or_else(|error| panic!("{error}"));
         engine.commit(plan);
         let block = engine.graph().find("sockets").expect("the graph has sockets");
