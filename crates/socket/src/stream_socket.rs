@@ -238,7 +238,7 @@ impl Sockets {
             TcpState::Listen => self.stop_listening(s, cx),
             TcpState::Close => {
                 // Nothing is left but, perhaps, TIME-WAIT, which has a hold of its own.
-                self.abandon_keeping_hold(s);
+                self.abandon_flow(s, false);
             }
             _ => {
                 if let Some(flow) = self.abandon_flow(s, true) {
@@ -247,12 +247,5 @@ impl Sockets {
             }
         }
         self.remove(s);
-    }
-
-    fn abandon_keeping_hold(&mut self, s: SocketId) {
-        let flow = self.store.get_mut(s).and_then(|socket| socket.stream_mut()?.flow.take());
-        if let Some(entry) = flow.and_then(|flow| self.flows.get_mut(&flow)) {
-            entry.owner = None;
-        }
     }
 }

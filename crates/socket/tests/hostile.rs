@@ -2,6 +2,8 @@
 
 #[path = "twins/below.rs"]
 mod below;
+#[path = "twins/graph.rs"]
+mod graph;
 #[path = "twins/language.rs"]
 #[allow(dead_code)]
 mod language;
@@ -117,28 +119,38 @@ fn left(model: &mut model::Model, name: &str) -> Option<u64> {
     model.engine.control(Instant::ZERO, &Message { serial: 1, op }).result.ok()?["sockets"].as_u64()
 }
 
+fn run(mut model: model::Model, calls: Vec<Call>) -> Result<(), TestCaseError> {
+    let mut sockets: Vec<usize> = (0..6).map(|s| model.socket(2, 1 + s % 2, 0).expect("a socket")).collect();
+    for call in calls {
+        perform(&mut model, &mut sockets, call);
+        for s in &sockets {
+            model.poll(*s);
+            let id = model.id(*s);
+            model.face(|sockets, _| sockets.state(id)).expect("it is open");
+        }
+    }
+    for s in sockets {
+        model.close(s);
+    }
+    // Longer than TIME-WAIT, and than any connection goes on without its program.
+    model.pass(std::time::Duration::from_secs(3600));
+    prop_assert_eq!(left(&mut model, "sockets"), Some(0));
+    prop_assert_eq!(left(&mut model, "flows"), Some(0));
+    prop_assert_eq!(left(&mut model, "ports"), Some(0));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_call_panics_and_closing_everything_leaves_nothing(calls in prop::collection::vec(call(), 1..80)) {
-        let mut model = small::model(&[("sockets_max", 12)]);
-        let mut sockets: Vec<usize> = (0..6).map(|s| model.socket(2, 1 + s % 2, 0).expect("a socket")).collect();
-        for call in calls {
-            perform(&mut model, &mut sockets, call);
-            for s in &sockets {
-                model.poll(*s);
-                let id = model.id(*s);
-                model.face(|sockets, _| sockets.state(id)).expect("it is open");
-            }
-        }
-        for s in sockets {
-            model.close(s);
-        }
-        model.pass(std::time::Duration::from_secs(61));
-        prop_assert_eq!(left(&mut model, "sockets"), Some(0));
-        prop_assert_eq!(left(&mut model, "flows"), Some(0));
-        prop_assert_eq!(left(&mut model, "ports"), Some(0));
+        run(small::model(&[("sockets_max", 12)]), calls)?;
+    }
+
+    #[test]
+    fn nor_on_the_graph_of_a_node(calls in prop::collection::vec(call(), 1..80)) {
+        run(graph::model(weft_core::Mode::Inline), calls)?;
     }
 
     #[test]
