@@ -112,6 +112,8 @@ impl Command {
             return Err(step("fork")(sys::last()));
         }
         if pid == 0 {
+            // The parent's ends: with them open here, the end of the parent's would not show.
+            drop((reports, goes));
             self.child(&filter, &arguments, &environment, child_reports.as_fd(), child_goes.as_fd());
         }
         drop((child_reports, child_goes));

@@ -216,8 +216,8 @@ fn bad_option_offset(options: &[u8]) -> usize {
             None | Some([] | [kind::END, ..]) => return at.min(options.len()),
             Some([kind::NOP, ..]) => at += 1,
             Some([_, len, ..]) if *len >= 2 && options.len() - at >= usize::from(*len) => at += usize::from(*len),
-            Some([_, _, ..]) => return at + 1,
-            Some([_]) => return at,
+            // Linux ip_options_compile points to the option, not to its length.
+            Some(_) => return at,
         }
     }
 }
