@@ -139,15 +139,18 @@ impl Sockets {
         }
         // sock_alloc_send_pskb: "err = sock_error(sk); if (err != 0) goto failure; err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) …
         //  if (sk_wmem_alloc_get(sk) < READ_ONCE(sk->sk_sndbuf)) break;"
+        // What is appended to a corked datagram needs no new buffer, so none of this is asked.
         let full = datagram.sending >= room;
-        if let Some(error) = socket.take_error() {
-            return Err(error);
-        }
-        if socket.shutdown.send {
-            return Err(Errno::EPIPE);
-        }
-        if full {
-            return Err(Errno::EAGAIN);
+        if already == 0 {
+            if let Some(error) = socket.take_error() {
+                return Err(error);
+            }
+            if socket.shutdown.send {
+                return Err(Errno::EPIPE);
+            }
+            if full {
+                return Err(Errno::EAGAIN);
+            }
         }
         let sent = data.len();
         let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };

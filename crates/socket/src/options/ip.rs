@@ -58,6 +58,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::Bytes(|_, _| Ok(Vec::new())),
     ),
     flag_row!(IP_RECVOPTS, receive_options),
+    flag_row!(IP_RETOPTS, return_options),
     flag_row!(IP_PKTINFO, packet_info),
     row(
         SOL_IP,
@@ -202,7 +203,10 @@ fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), E
 
 /// Membership of a group, as far as sockets go: which datagrams a socket gets is by address and port; IGMP is a matter of the IP block.
 fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Errno> {
-    // "if (optlen < sizeof(struct ip_mreq)) goto e_inval;"
+    // "err = -EPROTO; if (inet_test_bit(IS_ICSK, sk)) break; err = -EINVAL; if (optlen < sizeof(struct ip_mreq)) break;"
+    if a.stream().is_ok() {
+        return Err(Errno::EPROTO);
+    }
     let (group, address, index) = group_request(value).ok_or(Errno::EINVAL)?;
     // ip_mc_join_group: "if (!ipv4_is_multicast(addr)) return -EINVAL;"
     if !group.is_multicast() {
