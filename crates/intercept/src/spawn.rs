@@ -112,6 +112,8 @@ impl Command {
             return Err(step("fork")(sys::last()));
         }
         if pid == 0 {
+            // The child's copies of the parent's ends: while it holds one, that pipe does not end.
+            drop((reports, goes));
             self.child(&filter, &arguments, &environment, child_reports.as_fd(), child_goes.as_fd());
         }
         drop((child_reports, child_goes));

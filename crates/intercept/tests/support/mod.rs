@@ -1,7 +1,6 @@
 //! A host in small for tests: one node with the real sockets on a small loopback, one event loop, programs under the supervisor.
 #![allow(dead_code)] // not every test file uses all of it
 
-#[path = "../../../socket/tests/twins/below.rs"]
 mod below;
 
 use std::fs::File;
@@ -13,7 +12,7 @@ use weft_intercept::spawn::{Command, Program, exit_code};
 use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
 
 /// A test that takes longer than this has hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The node.
 pub struct Node {
@@ -108,7 +107,7 @@ impl Host {
     pub fn turn(&mut self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let now = self.node.now();
-        let wait = self.node.engine.next_timer().map_or(20, |next| (next.saturating_duration_since(now).as_millis() as i32 + 1).min(20));
+        let wait = self.node.engine.next_timer().map_or(20, |next| ((next.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000) as i32 + 1).min(20));
         // SAFETY: `events` has room for 64.
         let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 64, wait) };
         for event in events.iter().take(count.max(0) as usize) {
@@ -133,7 +132,8 @@ impl Host {
     /// Runs until a program has written this.
     pub fn until_output(&mut self, running: &mut Running, text: &str) {
         self.until(&format!("{:?} from {}", text, running.name), |_| running.output().contains(text) || running.ended());
-        assert!(running.output().contains(text), "{} ended: {}", running.name, running.output());
+        let output = running.output();
+        assert!(output.contains(text), "{} ended: {output}", running.name);
     }
 
     /// Runs until a program has ended.
