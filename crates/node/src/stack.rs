@@ -7,6 +7,7 @@
 //! name = "client"              # host name of the node; default "weft"
 //! engine = "inline"            # or "queued"
 //! graph = "default"            # or "empty": only the blocks and edges of this file
+//! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
 //!
 //! [[interface]]
 //! name = "weft0"
@@ -39,6 +40,7 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Range;
 use toml::Spanned;
 use weft_core::control::Value;
@@ -83,11 +85,13 @@ pub struct NodeSection {
     pub engine: Mode,
     /// The graph to start from.
     pub graph: Base,
+    /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
+    pub nameservers: Vec<IpAddr>,
 }
 
 impl Default for NodeSection {
     fn default() -> NodeSection {
-        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default }
+        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default, nameservers: Vec::new() }
     }
 }
 
@@ -224,6 +228,12 @@ impl Stack {
     /// `[[interface]]`, in order.
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> {
         self.raw.interface.iter().map(Spanned::get_ref)
+    }
+    /// Name servers for programs: those of the file, else the gateway of its default route.
+    pub fn nameservers(&self) -> impl Iterator<Item = IpAddr> {
+        let default = self.routes().filter(|route| self.raw.node.nameservers.is_empty() && route.destination == "default");
+        let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok());
+        self.raw.node.nameservers.iter().copied().chain(gateways)
     }
     /// To change what the file says about interfaces (`--tap`, the fall-back to a veth pair).
     pub fn interfaces_mut(&mut self) -> impl Iterator<Item = &mut InterfaceSection> {

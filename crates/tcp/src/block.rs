@@ -18,7 +18,7 @@ use crate::connection::{Connection, Finished, Path};
 use crate::counters;
 use crate::outbox::{Env, Outbox, RateLimit};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use tables::{Kind as Token, Slab, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
@@ -88,8 +88,6 @@ struct Slot {
     connection: Connection,
     /// What the engine's timer is set to.
     timer: Instant,
-    /// The listener that has not been told `Took` for it.
-    listener: Option<u64>,
 }
 
 /// The block.
@@ -113,8 +111,6 @@ pub struct TcpBlock {
     next_flow: u64,
     /// Counts changes of the tables that paths come from.
     epoch: u64,
-    /// Connections that lost their path while they sent.
-    stale: BTreeSet<u64>,
 }
 
 impl TcpBlock {
@@ -146,7 +142,6 @@ impl TcpBlock {
             resets_held: 0,
             next_flow: 0,
             epoch: 1,
-            stale: BTreeSet::new(),
         })
     }
 

@@ -274,6 +274,10 @@ impl TcpBlock {
         // A SYN that is the one we know: "the peer has not got our SYN|ACK".
         if flags & (Flags::SYN | Flags::ACK | Flags::RST) == Flags::SYN && segment.seq == request.handshake.peer_initial {
             let soon = request.answered.is_some_and(|at| cx.now - at < self.settings.invalid_ratelimit);
+            // RFC 7323 §4.3: at the window's left edge, so its timestamp is the recent one.
+            if let (Some(stamp), Some(recent)) = (segment.options.timestamps, &mut request.handshake.timestamp) {
+                *recent = stamp.value;
+            }
             if !soon {
                 request.answered = Some(cx.now);
                 request.handshake.retransmits += 1;
@@ -388,7 +392,7 @@ impl TcpBlock {
         self.out.counters.add(Counter::PassiveOpens, 1);
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
         let connection = Connection::accept(&mut env, setup, request.handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, listener: Some(request.listener) }));
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
         self.tuples.insert(request.tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: request.tuple.local, remote: request.tuple.remote };

@@ -107,9 +107,8 @@ impl TcpBlock {
         let newer_stamp = matches!((stamp, record.wait.timestamp), (Some(stamp), Some(recent)) if (recent.wrapping_sub(stamp.value) as i32) < 0);
         let is_syn = segment.flags.contains(Flags::SYN) && !is_reset && !is_ack;
         if is_syn && !old && (segment.seq.gt(record.wait.receive_next) || newer_stamp) {
-            let tuple = record.tuple;
             // Linux: tw_snd_nxt + 65535 + 2, so that the old connection's segments are below it.
-            let initial = record.wait.send_next + 65_537;
+            let (tuple, initial) = (record.tuple, record.wait.send_next + 65_537);
             if let Some(listener) = self.find_listener(&tuple, frame.meta().interface) {
                 self.out.counters.add(Counter::TWRecycled, 1);
                 self.end_time_wait(key, cx);
@@ -120,7 +119,7 @@ impl TcpBlock {
             self.out.counters.add(Counter::PAWSEstab, 1);
         }
         if !is_reset {
-            if old || is_ack {
+            if let Some(record) = self.time_waits.get_mut(key).filter(|_| old || is_ack) {
                 record.until = now + time_wait;
             }
             self.answer_time_wait(key, cx);

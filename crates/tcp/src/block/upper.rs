@@ -111,7 +111,7 @@ impl TcpBlock {
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
         env.out.block = cx.me();
         let connection = Connection::connect(&mut env, setup);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, listener: None }));
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
         self.tuples.insert(tuple, Owner::Connection(key));
         self.flows.insert(flow, FlowOwner::Connection(key));
         self.settle(key, cx);

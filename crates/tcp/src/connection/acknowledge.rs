@@ -19,8 +19,6 @@ pub(super) struct Ack {
     pub prior_una: u64,
     /// Pipe before it, bytes.
     pub prior_in_flight: u32,
-    /// Delivered bytes before it.
-    pub prior_delivered: u64,
     pub advanced: bool,
     /// Numbers that SND.UNA moved over and no SACK had reported, and newly sacked ones.
     pub acked: u32,
@@ -77,7 +75,6 @@ impl Connection {
         let mut ack = Ack {
             prior_una,
             prior_in_flight: self.outstanding.in_flight(),
-            prior_delivered: self.delivery.bytes,
             advanced: ack_at > prior_una,
             has_data: length > 0,
             ece: self.agreed.ecn && segment.flags.contains(Flags::ECE),
@@ -193,7 +190,7 @@ impl Connection {
         if let Some(marker) = self.recovery.undo_marker
             && end > marker
         {
-            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.saturating_sub(segments);
+            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.map(|left| left.saturating_sub(segments));
         }
     }
 
@@ -268,11 +265,13 @@ impl Connection {
     fn after_ack(&mut self, env: &mut Env<'_>, segment: &Segment, ack: &mut Ack) {
         let rtt = self.sample_rtt(env.now, segment, ack);
         if ack.advanced {
-            // tcp_rearm_rto follows; the backoff is over with progress (RFC 6298 §5.7's spirit, as Linux).
             self.recovery.timeouts = 0;
             self.recovery.timeouts_since = None;
             self.soft_error = None;
-            self.rtt.reset_backoff();
+            // Karn: without a sample the timeout stays backed off; but when the peer reports a duplicate, only its acknowledgment was lost.
+            if ack.duplicate {
+                self.rtt.reset_backoff();
+            }
         }
         self.check_reordering(env, ack);
         self.take_tail_probe_ack(env, ack);
@@ -305,7 +304,9 @@ impl Connection {
         let last = ack.last_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
         let sacked = ack.first_sacked.map(|at| (now - at).max(floor));
         let stamped = || {
-            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced)?;
+            // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
+            // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
+            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
             let millis = self.timestamp(now).wrapping_sub(stamp.echo);
             (stamp.echo != 0 && millis < 1 << 30).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };

@@ -65,6 +65,8 @@ pub(crate) struct Outstanding {
     pub sacked_bytes: u64,
     pub lost_bytes: u64,
     pub retransmitted_bytes: u64,
+    /// Without SACK: what duplicate acknowledgments say has arrived.
+    pub duplicate_bytes: u64,
     /// The same in segments.
     pub sacked: u32,
     pub lost: u32,
@@ -86,11 +88,7 @@ impl Outstanding {
     }
     /// RFC 6675 §4, "pipe": what is believed to be in the network, bytes.
     pub(crate) fn in_flight(&self) -> u32 {
-        (self.bytes + self.retransmitted_bytes).saturating_sub(self.sacked_bytes + self.lost_bytes) as u32
-    }
-    /// Segments in the network.
-    pub(crate) fn in_flight_segments(&self) -> u32 {
-        (self.segments.len() as u32 + self.retransmitted).saturating_sub(self.sacked + self.lost)
+        (self.bytes + self.retransmitted_bytes).saturating_sub(self.sacked_bytes + self.lost_bytes + self.duplicate_bytes) as u32
     }
     pub(crate) fn push(&mut self, sent: Sent) {
         self.bytes += u64::from(sent.len);

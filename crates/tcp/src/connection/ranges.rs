@@ -65,10 +65,6 @@ impl Ranges {
     pub(crate) fn last_end(&self) -> Option<u64> {
         self.0.last_key_value().map(|(_, end)| *end)
     }
-    /// Start of the first range.
-    pub(crate) fn first(&self) -> Option<(u64, u64)> {
-        self.0.first_key_value().map(|(start, end)| (*start, *end))
-    }
 }
 
 #[cfg(test)]

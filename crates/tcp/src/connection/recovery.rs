@@ -29,15 +29,15 @@ impl Connection {
     /// Without SACK every duplicate stands for a segment that arrived (tcp_add_reno_sack): it leaves the pipe, and counts as delivered once.
     fn count_duplicates(&mut self, ack: &mut Ack) {
         if ack.advanced {
-            ack.acked = ack.acked.saturating_sub(self.outstanding.sacked_bytes as u32).max(1);
+            ack.acked = ack.acked.saturating_sub(self.outstanding.duplicate_bytes as u32).max(1);
             self.recovery.duplicate_acks = 0;
-            self.outstanding.sacked_bytes = 0;
+            self.outstanding.duplicate_bytes = 0;
         } else if ack.is_duplicate() && !self.outstanding.is_empty() {
             self.recovery.duplicate_acks += 1;
             let most = self.outstanding.bytes.saturating_sub(u64::from(self.mss));
-            let now = (self.outstanding.sacked_bytes + u64::from(self.mss)).min(most.max(self.outstanding.sacked_bytes));
-            ack.sacked = (now - self.outstanding.sacked_bytes) as u32;
-            self.outstanding.sacked_bytes = now;
+            let now = (self.outstanding.duplicate_bytes + u64::from(self.mss)).min(most.max(self.outstanding.duplicate_bytes));
+            ack.sacked = (now - self.outstanding.duplicate_bytes) as u32;
+            self.outstanding.duplicate_bytes = now;
         }
     }
 
@@ -55,7 +55,7 @@ impl Connection {
             Phase::Recovery => {
                 if !self.agreed.sack {
                     self.recovery.duplicate_acks = 0;
-                    self.outstanding.sacked_bytes = 0;
+                    self.outstanding.duplicate_bytes = 0;
                 }
                 if self.undo_recovery(env) {
                     return true;
@@ -149,7 +149,7 @@ impl Connection {
         if self.outstanding.retransmitted == 0 {
             self.recovery.retransmit_stamp = None;
         }
-        let trouble = self.outstanding.sacked > 0 || self.outstanding.sacked_bytes > 0 || self.outstanding.retransmitted > 0 || self.recovery.undo_marker.is_some();
+        let trouble = self.outstanding.sacked > 0 || self.outstanding.duplicate_bytes > 0 || self.outstanding.retransmitted > 0 || self.recovery.undo_marker.is_some();
         let phase = if trouble { Phase::Disorder } else { Phase::Open };
         if self.recovery.phase != phase {
             self.recovery.high = self.send.next;
@@ -224,7 +224,7 @@ impl Connection {
         }
         self.recovery.duplicate_acks = 0;
         if !self.agreed.sack {
-            self.outstanding.sacked_bytes = 0;
+            self.outstanding.duplicate_bytes = 0;
         }
         self.outstanding.mark_all_lost();
         // RFC 5681 §3.1: "when a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been resent

@@ -26,9 +26,9 @@ impl Connection {
         }
         self.ecn_received(env, segment, Ecn::from_bits(frame.meta().tos), frame.is_empty());
         let start = self.receive.space.position(self.receive.next, segment.seq);
-        if self.fast_path(env, segment, start, &frame) {
-            self.finish_segment(env, frame, start, segment);
-        } else if self.validate(env, segment, start, &frame) && self.take_ack(env, segment, start, &frame) {
+        let taken = self.fast_path(env, segment, start, &frame)
+            || self.validate(env, segment, start, &frame) && self.take_ack(env, segment, start, &frame);
+        if taken {
             self.finish_segment(env, frame, start, segment);
         }
     }
@@ -36,7 +36,7 @@ impl Connection {
     /// Header prediction: the next data in order, or an acknowledgment, and nothing special about it.
     fn fast_path(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
         let plain = segment.flags & !Flags::PSH == Flags::ACK;
-        if !plain || self.state != State::Established || start != self.receive.next || segment.options.sack.len() > 0 || segment.options.has_others() {
+        if !plain || self.state != State::Established || start != self.receive.next || !segment.options.sack.is_empty() || segment.options.has_others() {
             return false;
         }
         match (segment.options.timestamps, self.agreed.timestamps) {
@@ -151,7 +151,7 @@ impl Connection {
         if !self.acknowledge(env, segment, start, frame.len() as u32) {
             return false;
         }
-        if self.send.fin_sent && self.send.una == self.send.next {
+        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck) {
             self.fin_acknowledged(env);
         }
         self.finished == Finished::No

@@ -6,6 +6,7 @@ use super::outstanding::Sent;
 use super::timers::Timer;
 use super::{Connection, Phase, State};
 use crate::congestion::CongestionEvent;
+use crate::congestion::usage::Flight;
 use crate::counters::Counter;
 use crate::extension::Outgoing;
 use crate::outbox::Env;
@@ -196,7 +197,7 @@ impl Connection {
         if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
-        if self.outstanding.len() == 0 && self.unsent() == 0 && !self.fin_due() {
+        if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
             return;
         }
         self.restart_after_idle(env);
@@ -235,28 +236,22 @@ impl Connection {
             return;
         }
         let idle = env.now - self.send.last_data;
-        if env.config.slow_start_after_idle && self.delivery.bytes > 0 {
+        if env.config.slow_start_after_idle && self.delivery.bytes > 0 && idle > self.rtt.rto() {
             self.control.on_event(env.now, CongestionEvent::Idle(idle), 0, &mut self.window);
-            if idle >= self.rtt.rto() {
-                // tcp_cwnd_restart: halved for each timeout that passed, down to the initial window.
-                let initial = self.mss.saturating_mul(env.config.initial_window);
-                let rto = self.rtt.rto();
-                let (mut left, mut cwnd) = (idle, self.window.cwnd_bytes);
-                while left >= rto && cwnd > initial {
-                    left -= rto;
-                    cwnd /= 2;
-                }
-                self.window.cwnd_bytes = self.window.cwnd_bytes.min(cwnd.max(initial.min(self.window.cwnd_bytes)));
-            }
         }
     }
 
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool) {
-        let una = self.send.space.seq(self.send.una);
-        let next = self.send.space.seq(self.send.next);
         let in_flight = self.outstanding.in_flight();
-        let rto = self.rtt.rto();
-        self.usage.on_transmit(env.now, &mut self.window, in_flight, una, next, stopped_by_cwnd, rto, false);
+        let flight = Flight {
+            in_flight_bytes: in_flight,
+            snd_una: self.send.space.seq(self.send.una),
+            snd_nxt: self.send.space.seq(self.send.next),
+            stopped_by_cwnd,
+        };
+        let decays = env.config.slow_start_after_idle && self.recovery.phase == Phase::Open;
+        let decay_after = decays.then(|| self.rtt.rto());
+        self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after);
         if self.unsent() == 0 && !stopped_by_cwnd && self.outstanding.lost == self.outstanding.retransmitted.min(self.outstanding.lost) {
             self.delivery.app_limited = (self.delivery.bytes + u64::from(in_flight)).max(1);
         }

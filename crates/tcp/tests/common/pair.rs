@@ -1,0 +1,161 @@
+//! Two nodes joined by a wire with rate, delay, loss, reordering and duplication, in virtual time.
+
+use super::{App, Node, OnWire, cut};
+use std::collections::BTreeMap;
+use weft_core::*;
+
+/// What the wire does in one direction.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    pub delay: Duration,
+    /// Bits per second; 0: infinitely fast.
+    pub rate: u64,
+    /// Bytes that the queue in front of it holds.
+    pub queue: u64,
+    pub loss: f64,
+    pub duplicate: f64,
+    /// This share of segments takes `late` longer.
+    pub reorder: f64,
+    pub late: Duration,
+    /// Mark ECN-capable segments when the queue is longer than this, bytes.
+    pub mark_above: u64,
+    pub free_at: Instant,
+    pub lost: u64,
+    pub carried: u64,
+}
+
+impl Default for Wire {
+    fn default() -> Wire {
+        Wire {
+            delay: Duration::from_millis(10),
+            rate: 0,
+            queue: 1 << 40,
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            late: Duration::ZERO,
+            mark_above: u64::MAX,
+            free_at: Instant::ZERO,
+            lost: 0,
+            carried: 0,
+        }
+    }
+}
+
+/// Says of a segment whether it is carried.
+pub type Filter = Box<dyn FnMut(usize, &OnWire) -> bool>;
+
+pub struct Pair {
+    pub nodes: [Node; 2],
+    pub wires: [Wire; 2],
+    pub now: Instant,
+    rng: Rng,
+    /// Arrivals: time, order, direction.
+    flying: BTreeMap<(Instant, u64), (usize, OnWire)>,
+    sent: u64,
+    /// Everything that entered a wire, when recording.
+    pub log: Option<Vec<(Instant, usize, OnWire)>>,
+    /// Decides about each segment beside chance: false loses it.
+    pub filter: Option<Filter>,
+}
+
+impl Pair {
+    pub fn new(seed: u64, wire: Wire, parameters: &[(&str, Value)]) -> Pair {
+        let nodes = [Node::new("client", parameters), Node::new("server", parameters)];
+        let now = nodes[0].now;
+        let rng = Rng::for_name(seed, "wire");
+        Pair { nodes, wires: [wire.clone(), wire], now, rng, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
+    }
+    pub fn app<R>(&mut self, node: usize, f: impl FnOnce(&mut App, &mut Context<'_>) -> R) -> R {
+        self.nodes[node].app(f)
+    }
+    fn collect(&mut self) {
+        for from in 0..2 {
+            for frame in self.nodes[from].take_frames() {
+                for on_wire in cut(&frame) {
+                    self.transmit(from, on_wire);
+                }
+            }
+        }
+    }
+    fn transmit(&mut self, from: usize, mut on_wire: OnWire) {
+        if let Some(log) = &mut self.log {
+            log.push((self.now, from, on_wire.clone()));
+        }
+        let kept = self.filter.as_mut().is_none_or(|filter| filter(from, &on_wire));
+        let wire = &mut self.wires[from];
+        wire.carried += 1;
+        if !kept || self.rng.chance(wire.loss) {
+            wire.lost += 1;
+            return;
+        }
+        let size = on_wire.bytes.len() as u64 + 34;
+        let start = wire.free_at.max(self.now);
+        if wire.rate > 0 {
+            let waiting = (start - self.now).as_nanos() as u64 * wire.rate / 8 / 1_000_000_000;
+            if waiting + size > wire.queue {
+                wire.lost += 1;
+                return;
+            }
+            if waiting > wire.mark_above && on_wire.tos & 3 != 0 {
+                on_wire.tos |= 3;
+            }
+            wire.free_at = start + Duration::from_nanos(size * 8 * 1_000_000_000 / wire.rate);
+        }
+        let mut at = if wire.rate > 0 { wire.free_at } else { self.now } + wire.delay;
+        if self.rng.chance(wire.reorder) {
+            at += wire.late;
+        }
+        let copies = 1 + usize::from(self.rng.chance(wire.duplicate));
+        for _ in 0..copies {
+            self.sent += 1;
+            self.flying.insert((at, self.sent), (1 - from, on_wire.clone()));
+        }
+    }
+    /// Runs until nothing happens any more, `until` is reached, or `done` says so. Returns whether it did.
+    pub fn run(&mut self, until: Instant, mut done: impl FnMut(&mut Pair) -> bool) -> bool {
+        loop {
+            self.collect();
+            if done(self) {
+                return true;
+            }
+            let arrival = self.flying.first_key_value().map(|(key, _)| key.0);
+            let timers = self.nodes.iter().filter_map(|node| node.engine.next_timer());
+            let Some(next) = timers.chain(arrival).min() else { return false };
+            if next > until {
+                self.set_now(until);
+                return false;
+            }
+            self.set_now(next.max(self.now));
+            for node in &mut self.nodes {
+                node.advance(self.now);
+            }
+            while let Some(entry) = self.flying.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let (to, on_wire) = entry.remove();
+                self.nodes[to].inject(&on_wire);
+            }
+        }
+    }
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        for node in &mut self.nodes {
+            node.now = now;
+        }
+    }
+    pub fn run_for(&mut self, span: Duration) {
+        let until = self.now + span;
+        self.run(until, |_| false);
+        self.set_now(until);
+    }
+    /// Client connects to port 80 of the server.
+    pub fn connect(&mut self, options: StreamOptions) {
+        self.nodes[1].listen(1, "10.0.0.2:80", 16, options.clone());
+        self.nodes[0].connect(1, "10.0.0.1:1234", "10.0.0.2:80", options);
+    }
+    pub fn accepted(&mut self) -> Option<FlowId> {
+        self.nodes[1].app(|app, _| app.accepted.first().copied())
+    }
+}
