@@ -31,7 +31,8 @@ pub mod usage;
 pub use cubic::Cubic;
 pub use reno::Reno;
 
-/// Largest congestion window, in bytes: what a window field with the largest scale can announce (RFC 7323 §2.3), so nothing larger is ever usable.
+/// Largest congestion window, in bytes: what a window field with the largest scale can announce (RFC 7323 §2.3), so nothing larger is ever
+/// usable.
 pub const CWND_BYTES_MAX: u32 = 65_535 << 14;
 
 /// Larger segments than this are counted as if they had this size, so that no arithmetic overflows. TCP has none above 64 KiB.
@@ -75,7 +76,8 @@ pub struct AckSample {
     pub snd_una: Seq,
     /// `snd_nxt` after this ACK.
     pub snd_nxt: Seq,
-    /// Fast recovery or an ECN reduction is under way, and PRR decides what is sent. False in recovery after a timeout, where slow start goes on.
+    /// Fast recovery or an ECN reduction is under way, and PRR decides what is sent. False in recovery after a timeout, where slow start
+    /// goes on.
     pub in_recovery: bool,
 }
 
@@ -109,8 +111,8 @@ impl Window {
     }
     /// The path takes smaller segments than was thought.
     ///
-    /// RFC 5681 §3.1: "Specifically, cwnd SHOULD be reduced by the ratio of the old segment size to the new segment size." A larger size leaves the
-    /// window as it is.
+    /// RFC 5681 §3.1: "Specifically, cwnd SHOULD be reduced by the ratio of the old segment size to the new segment size." A larger size
+    /// leaves the window as it is.
     pub fn set_mss(&mut self, mss: u32) {
         let old = self.segment_bytes();
         self.mss = mss;
@@ -120,7 +122,8 @@ impl Window {
         }
         self.set_cwnd(self.cwnd_bytes.into());
     }
-    /// RFC 5681 §3.1: "The slow start algorithm is used when cwnd < ssthresh, while the congestion avoidance algorithm is used when cwnd > ssthresh."
+    /// RFC 5681 §3.1: "The slow start algorithm is used when cwnd < ssthresh, while the congestion avoidance algorithm is used when cwnd >
+    /// ssthresh."
     pub fn in_slow_start(&self) -> bool {
         self.cwnd_bytes < self.ssthresh_bytes
     }
@@ -156,7 +159,9 @@ pub enum CongestionEvent {
     Timeout,
     /// ECN-Echo arrived. At most once per window of data (RFC 3168 §6.1.2).
     Ecn,
-    /// A segment is about to be sent after nothing was in flight for this long. Reported for a pause of any length.
+    /// A segment is about to be sent after nothing was in flight for this long. Reported for a pause of any length; the control does the restart of
+    /// RFC 5681 §4.1 itself (halving per RTO, as Linux), so the connection leaves the window alone. With `tcp_slow_start_after_idle` off the
+    /// connection reports no pause.
     Idle(Duration),
     /// The last reduction was spurious (Eifel, F-RTO, DSACK).
     Undo,
@@ -202,8 +207,8 @@ pub fn by_name(name: &str) -> Option<Box<dyn CongestionControl>> {
 ///
 /// RFC 6928 §2 has `min (10*MSS, max (2*MSS, 14600))`; Linux sends ten segments of any size, and so does this (equal up to an MSS of 1460).
 /// `handshake_retransmits`: how often SYN or SYN-ACK was sent again. RFC 5681 §3.1: "if the SYN or SYN/ACK is lost, the initial window used
-/// by a sender after a correctly transmitted SYN MUST be one segment consisting of at most SMSS bytes."; RFC 6928 §2: "it is
-/// RECOMMENDED that implementations refrain from resetting the initial window to 1 segment, unless there have been more than one SYN or SYN/ACK
+/// by a sender after a correctly transmitted SYN MUST be one segment consisting of at most SMSS bytes."; RFC 6928 §2: "it is RECOMMENDED
+/// that implementations refrain from resetting the initial window to 1 segment, unless there have been more than one SYN or SYN/ACK
 /// retransmissions". Linux does so.
 pub fn initial_window_bytes(mss: u32, handshake_retransmits: u32) -> u32 {
     let mss = mss.clamp(1, SEGMENT_BYTES_MAX);

@@ -1,11 +1,11 @@
 //! Pacing: spreading a window over a round-trip time, and sizing large frames by it.
 //!
-//! A [`Pacer`] keeps the earliest departure time of the next frame; it is not a token bucket that fills while the sender is silent, so a pause earns
-//! half a frame of credit at most. It arms no timer: the connection asks [`Pacer::next_send_at`].
+//! A [`Pacer`] keeps the earliest departure time of the next frame; it is not a token bucket that fills while the sender is silent, so a
+//! pause earns half a frame of credit at most. It arms no timer: the connection asks [`Pacer::next_send_at`].
 //!
-//! Pacing is useful when the control asks for a rate (BBR), when the program sets `SO_MAX_PACING_RATE`, and after idle with a large window. A
-//! window-based control on a path whose ACKs arrive smoothly is clocked by them; Linux does not pace it without the `fq` qdisc, and neither
-//! does this stack. The default rate is computed all the same: it sizes frames and bounds what waits below TCP.
+//! Pacing is useful when the control asks for a rate (BBR), when the program sets `SO_MAX_PACING_RATE`, and after idle with a large window.
+//! A window-based control on a path whose ACKs arrive smoothly is clocked by them; Linux does not pace it without the `fq` qdisc, and
+//! neither does this stack. The default rate is computed all the same: it sizes frames and bounds what waits below TCP.
 
 use serde::{Deserialize, Serialize};
 use weft_core::{Duration, Instant};
@@ -27,8 +27,8 @@ pub const FRAME_SEGMENTS_MIN: u32 = 2;
 /// So many segments after the start of a connection leave unpaced (Linux: the initial window).
 pub const UNPACED_SEGMENTS: u32 = crate::congestion::INITIAL_WINDOW_SEGMENTS;
 
-/// The rate in bytes per second that suits a window-based control: cwnd/srtt × 2 while `cwnd < ssthresh/2`, so that slow start may double, and × 1.2
-/// after, so that pacing never is the bottleneck; at most `max_bytes_per_s`. `in_flight_bytes` counts when it exceeds the window.
+/// The rate in bytes per second that suits a window-based control: cwnd/srtt × 2 while `cwnd < ssthresh/2`, so that slow start may double,
+/// and × 1.2 after, so that pacing never is the bottleneck; at most `max_bytes_per_s`. `in_flight_bytes` counts when it exceeds the window.
 /// Without an RTT ([`Duration::ZERO`]) the rate is the bound.
 pub fn default_rate_bytes_per_s(w: &Window, in_flight_bytes: u32, srtt: Duration, max_bytes_per_s: u64) -> u64 {
     let srtt_ns = srtt.as_nanos();
@@ -58,8 +58,8 @@ pub fn frame_bytes(rate_bytes_per_s: u64, mss: u32, gso_bytes_max: u32, min_rtt:
     segments.saturating_mul(mss)
 }
 
-/// Bytes of one connection that may wait below TCP (in the node's queue and the device): two frames, or a millisecond of the rate if that is more,
-/// at most `bytes_max`. Linux's small queues.
+/// Bytes of one connection that may wait below TCP (in the node's queue and the device): two frames, or a millisecond of the rate if that
+/// is more, at most `bytes_max`. Linux's small queues.
 pub fn queued_below_bytes(rate_bytes_per_s: u64, frame_bytes: u32, bytes_max: u32) -> u32 {
     let by_rate = u32::try_from(rate_bytes_per_s >> FRAME_RATE_SHIFT).unwrap_or(u32::MAX);
     by_rate.max(frame_bytes.saturating_mul(2)).min(bytes_max)
@@ -88,10 +88,11 @@ impl Pacer {
         self.next_send_at
     }
 
-    /// A frame of `bytes` payload bytes in `segments` segments was sent at `now`, while the rate was `rate_bytes_per_s` (0 or [`RATE_UNLIMITED`]: not paced).
+    /// A frame of `bytes` payload bytes in `segments` segments was sent at `now`, while the rate was `rate_bytes_per_s` (0 or
+    /// [`RATE_UNLIMITED`]: not paced).
     ///
-    /// The next one may leave a frame's serialisation time later. A sender that comes late (a timer is never exact) gets back as much time as it
-    /// was late, up to half of the frame's own.
+    /// The next one may leave a frame's serialisation time later. A sender that comes late (a timer is never exact) gets back as much time
+    /// as it was late, up to half of the frame's own.
     pub fn sent(&mut self, now: Instant, bytes: u32, segments: u32, rate_bytes_per_s: u64) {
         let due = self.next_send_at;
         self.next_send_at = due.max(now);

@@ -1,8 +1,8 @@
 //! Proportional Rate Reduction: how much may be sent on each ACK of a recovery (RFC 6937, and its successor RFC 9937).
 //!
 //! The window is reduced in proportion to what is delivered, so that the flight arrives at `ssthresh` when recovery ends, without the pause
-//! and the burst of halving at once. When losses bring the flight below `ssthresh`, the reduction bound decides: one byte per byte delivered
-//! (conservative), one segment more when the ACK is *safe* (slow start).
+//! and the burst of halving at once. When losses bring the flight below `ssthresh`, the reduction bound decides: one byte per byte
+//! delivered (conservative), one segment more when the ACK is *safe* (slow start).
 //!
 //! Use: [`Prr::enter`] when recovery begins, [`Prr::on_ack`] for each ACK of the recovery (the first one too), [`Prr::sent`] for each
 //! segment sent, new or again, [`Prr::exit`] when recovery ends. What `on_ack` returns is the allowance from now on, not in addition to an
@@ -44,8 +44,8 @@ impl Prr {
     /// Bytes that may be sent now, after an ACK that delivered `newly_delivered_bytes` (each byte once, by ACK or SACK) and on which loss
     /// detection marked `newly_lost_bytes`. `in_flight_bytes` is the flight after both (RFC 6675's pipe). Zero outside recovery.
     ///
-    /// RFC 6937 §3 offers the conservative bound or slow start; RFC 9937 §6.2, and Linux, choose by the ACK: "SafeACK = (SND.UNA advances and no
-    /// further loss indicated)".
+    /// RFC 6937 §3 offers the conservative bound or slow start; RFC 9937 §6.2, and Linux, choose by the ACK: "SafeACK = (SND.UNA advances
+    /// and no further loss indicated)".
     pub fn on_ack(&mut self, newly_delivered_bytes: u32, newly_lost_bytes: u32, in_flight_bytes: u32, snd_una_advanced: bool) -> u32 {
         if !self.active {
             return 0;
@@ -54,8 +54,8 @@ impl Prr {
         let (in_flight, goal, mss) = (u64::from(in_flight_bytes), u64::from(self.ssthresh_bytes), u64::from(self.mss));
         self.delivered_bytes = self.delivered_bytes.saturating_add(newly_delivered);
         let mut allowed = if in_flight > goal {
-            // RFC 6937 §3: "sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out", rounded up to whole segments, which are what can be sent
-            // (Linux counts in segments throughout).
+            // RFC 6937 §3: "sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out", rounded up to whole segments, which are what
+            // can be sent (Linux counts in segments throughout).
             let share = u128::from(self.delivered_bytes) * u128::from(goal);
             let share = u64::try_from(share.div_ceil(u128::from(self.recover_flight_bytes.max(1)))).unwrap_or(u64::MAX);
             share.div_ceil(mss.max(1)).saturating_mul(mss).saturating_sub(self.out_bytes)
@@ -81,8 +81,8 @@ impl Prr {
         }
     }
 
-    /// Recovery ends. The congestion control sets the window to `ssthresh` (RFC 9937 §6.4: "On the completion of a PRR episode, PRR executes the following: cwnd =
-    /// ssthresh").
+    /// Recovery ends. The congestion control sets the window to `ssthresh` (RFC 9937 §6.4: "On the completion of a PRR episode, PRR
+    /// executes the following: cwnd = ssthresh").
     pub fn exit(&mut self) {
         *self = Prr::default();
     }

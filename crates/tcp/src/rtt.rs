@@ -1,9 +1,9 @@
 //! Round-trip time and retransmission timeout (RFC 6298), with Linux's refinements.
 //!
-//! The estimator takes *valid* samples only. Karn's rule is the caller's: no sample from a segment that was retransmitted, unless timestamps
-//! tell the transmissions apart (RFC 7323 §4). With timestamps or SACK every ACK gives a sample; the gains of RFC 6298 are kept (as Linux,
-//! against RFC 7323 appendix G), but the deviation is taken per round trip: inside one it only rises, and after one without a large
-//! deviation it sinks by a quarter of the difference. One burst of equal samples can therefore not talk the timeout down.
+//! The estimator takes *valid* samples only. Karn's rule is the caller's: no sample from a segment that was retransmitted, unless
+//! timestamps tell the transmissions apart (RFC 7323 §4). With timestamps or SACK every ACK gives a sample; the gains of RFC 6298 are kept
+//! (as Linux, against RFC 7323 appendix G), but the deviation is taken per round trip: inside one it only rises, and after one without a
+//! large deviation it sinks by a quarter of the difference. One burst of equal samples can therefore not talk the timeout down.
 //!
 //! RFC 8961's requirements for a loss timer are met: conservative start (§4 (1)), continual samples (2), exponential backoff (3), and every
 //! expiry is a congestion event (4, the connection's).
@@ -22,8 +22,8 @@ pub const RTO_MIN: Duration = Duration::from_millis(200);
 pub const RTO_MAX: Duration = Duration::from_secs(120);
 /// RFC 6298 §2.1: "the sender SHOULD set RTO <- 1 second".
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
-/// RFC 6298 §5.7: "If the timer expires awaiting the ACK of a SYN segment and the TCP implementation is using an RTO less than 3 seconds, the
-/// RTO MUST be re-initialized to 3 seconds when data transmission begins".
+/// RFC 6298 §5.7: "If the timer expires awaiting the ACK of a SYN segment and the TCP implementation is using an RTO less than 3 seconds,
+/// the RTO MUST be re-initialized to 3 seconds when data transmission begins".
 pub const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// Window of the minimum filter; Linux's `tcp_min_rtt_wlen`.
 pub const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
@@ -95,8 +95,8 @@ impl RttEstimator {
 
     /// A valid sample: `rtt` measured at `now` by an ACK after which the connection stands at `snd_una` and `snd_nxt`. Ends any backoff.
     ///
-    /// `maybe_delayed`: the ACK may have waited for the peer's delayed-ACK timer (one segment acknowledged, no SACK); such a sample counts for
-    /// the timeout, but must not raise the minimum when an older one leaves the window.
+    /// `maybe_delayed`: the ACK may have waited for the peer's delayed-ACK timer (one segment acknowledged, no SACK); such a sample counts
+    /// for the timeout, but must not raise the minimum when an older one leaves the window.
     pub fn on_sample(&mut self, now: Instant, rtt: Duration, snd_una: Seq, snd_nxt: Seq, maybe_delayed: bool) {
         let sample_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).clamp(1, SAMPLE_NS_MAX);
         self.latest_ns = sample_ns;
@@ -208,8 +208,8 @@ impl RttEstimator {
         Duration::from_nanos(self.rttvar_x4_ns / 4)
     }
 
-    /// Smallest sample of the last [`MIN_RTT_WINDOW`]; `None` before the first. The window moves with samples only: a silent connection keeps
-    /// its minimum.
+    /// Smallest sample of the last [`MIN_RTT_WINDOW`]; `None` before the first. The window moves with samples only: a silent connection
+    /// keeps its minimum.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt.get().map(Duration::from_nanos)
     }
@@ -224,8 +224,8 @@ impl RttEstimator {
     }
 }
 
-/// The smallest value of the last [`MIN_RTT_WINDOW`] from three candidates (Nichols' estimator, as Linux): the best, the best after it, the best after
-/// that. Constant memory; the answer is exact while the minimum is younger than a window, and close when it is forgotten.
+/// The smallest value of the last [`MIN_RTT_WINDOW`] from three candidates (Nichols' estimator, as Linux): the best, the best after it, the
+/// best after that. Constant memory; the answer is exact while the minimum is younger than a window, and close when it is forgotten.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct MinFilter {
     candidates: Option<[Candidate; 3]>,

@@ -1,8 +1,8 @@
 //! The average window of a control on a path that loses exactly every `1/p`-th segment, against the response functions of the literature.
 //!
-//! The path has a fixed round-trip time and no queue. The sender always has data, every segment is acknowledged on its own, and a loss is repaired in the
-//! round trip in which it is found, during which the window does not grow. That is the deterministic model of RFC 9438 §5 and of Mathis et al.
-//! (1997); what is measured is what the control makes of it, event by event.
+//! The path has a fixed round-trip time and no queue. The sender always has data, every segment is acknowledged on its own, and a loss is
+//! repaired in the round trip in which it is found, during which the window does not grow. That is the deterministic model of RFC 9438 §5
+//! and of Mathis et al. (1997); what is measured is what the control makes of it, event by event.
 
 use std::collections::VecDeque;
 use weft_core::{Duration, Instant};
@@ -72,8 +72,8 @@ fn average_window(name: &str, rtt: Duration, loss_period: u64, segments: u64) ->
     window_seconds / seconds
 }
 
-/// Asserts that the average is within `tolerance` (a fraction) of the expected one, and a segment and a half: the formulas know neither whole segments
-/// nor the round trip of each recovery in which nothing grows, which is what counts in a window of a dozen.
+/// Asserts that the average is within `tolerance` (a fraction) of the expected one, and a segment and a half: the formulas know neither
+/// whole segments nor the round trip of each recovery in which nothing grows, which is what counts in a window of a dozen.
 fn check(name: &str, rtt_ms: u64, loss_period: u64, expected: f64, tolerance: f64) {
     let segments = (loss_period * 60).max(200_000);
     let average = average_window(name, Duration::from_millis(rtt_ms), loss_period, segments);

@@ -1,12 +1,12 @@
 //! CUBIC (RFC 9438), with Linux's choices where the RFC leaves one.
 //!
-//! After a reduction the window follows `W(t) = C*(t-K)^3 + W_max`: fast towards the window of the last loss, flat around it, and fast again beyond.
-//! Where a Reno flow would be faster (short round trips, small windows), its estimate is followed.
+//! After a reduction the window follows `W(t) = C*(t-K)^3 + W_max`: fast towards the window of the last loss, flat around it, and fast
+//! again beyond. Where a Reno flow would be faster (short round trips, small windows), its estimate is followed.
 //!
 //! # Arithmetic
-//! Integers only, so that every machine computes the same. Windows are bytes; time is microseconds. `K` is the integer cube root of an exact u128,
-//! so at most 1 µs below the true value; `W(t)` is exact to the byte for that `K`. (Linux: packets and 1/1024 s; its `K` is off by up to 0.2 %.)
-//! `beta` is 7/10 (Linux: 717/1024), `C` 4/10 (Linux: 410/1024), `alpha` 9/17.
+//! Integers only, so that every machine computes the same. Windows are bytes; time is microseconds. `K` is the integer cube root of an
+//! exact u128, so at most 1 µs below the true value; `W(t)` is exact to the byte for that `K`. (Linux: packets and 1/1024 s; its `K` is off
+//! by up to 0.2 %.) `beta` is 7/10 (Linux: 717/1024), `C` 4/10 (Linux: 410/1024), `alpha` 9/17.
 //!
 //! # Growth in steps
 //! In congestion avoidance the window grows by whole segments, as in Linux, so that the sender never has a fraction of one to spend.
@@ -28,7 +28,8 @@ const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 const DISTANCE_US_MAX: u64 = 1 << 35;
 /// The cubic function is evaluated anew after this time at the earliest; Linux: a jiffy.
 const RECOMPUTE_AFTER: Duration = Duration::from_millis(1);
-/// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after a timeout.
+/// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
+/// a timeout.
 const UNKNOWN_PLATEAU_DIVISOR: u32 = 20;
 
 /// A stretch of congestion avoidance: RFC 9438's `t_epoch` and what is fixed with it.
@@ -89,7 +90,8 @@ impl Cubic {
 
     /// The plateau and the time to it, with `cwnd` at the start of congestion avoidance.
     ///
-    /// RFC 9438 §4.2: "K = cubic_root((W_max - cwnd_epoch) / C)"; §4.2 and §4.8 have K = 0 and W_max = cwnd when there is no larger `W_max`.
+    /// RFC 9438 §4.2: "K = cubic_root((W_max - cwnd_epoch) / C)"; §4.2 and §4.8 have K = 0 and W_max = cwnd when there is no larger
+    /// `W_max`.
     fn begin_epoch(&mut self, now: Instant, w: &Window) -> Epoch {
         let origin_bytes = self.w_max_bytes.max(w.cwnd_bytes);
         self.acked_bytes = 0;
@@ -135,8 +137,8 @@ impl Cubic {
 
     /// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in bytes: a segment's share for each.
     ///
-    /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender SHOULD
-    /// set alpha_cubic to 1 to ensure that it can achieve the same congestion window increment rate as Reno". Linux keeps 0.53.
+    /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender
+    /// SHOULD set alpha_cubic to 1 to ensure that it can achieve the same congestion window increment rate as Reno". Linux keeps 0.53.
     fn advance_reno(&self, epoch: &mut Epoch, acked_bytes: u32, cwnd: u64, mss: u64) {
         let alpha = if self.prior_bytes > 0 && epoch.reno_bytes >= u64::from(self.prior_bytes) { (1, 1) } else { ALPHA };
         // Kept over the common denominator of both alphas.
@@ -165,8 +167,8 @@ impl Cubic {
         if self.w_max_bytes == 0 { per_step.min(mss.saturating_mul(UNKNOWN_PLATEAU_DIVISOR.into())) } else { per_step }
     }
 
-    /// RFC 9438 §4.6: "ssthresh = flight_size * beta_cubic", with `cwnd` in place of the flight, as Linux and as §4.6 allows, since the window does not
-    /// grow beyond what is used.
+    /// RFC 9438 §4.6: "ssthresh = flight_size * beta_cubic", with `cwnd` in place of the flight, as Linux and as §4.6 allows, since the
+    /// window does not grow beyond what is used.
     fn reduce(&mut self, w: &mut Window) {
         self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes, prior_bytes: self.prior_bytes };
         self.prior_bytes = w.cwnd_bytes;
@@ -187,9 +189,9 @@ impl Cubic {
             self.reduce(w);
         }
         self.hystart.congestion();
-        // RFC 9438 §4.8: "During the first congestion avoidance stage after a timeout, CUBIC increases its congestion window size using Figure 1, where
-        // t is the elapsed time since the beginning of the current congestion avoidance stage, K is set to 0, and W_max is set to the congestion
-        // window size at the beginning of the current congestion avoidance stage."
+        // RFC 9438 §4.8: "During the first congestion avoidance stage after a timeout, CUBIC increases its congestion window size using
+        // Figure 1, where t is the elapsed time since the beginning of the current congestion avoidance stage, K is set to 0, and W_max is
+        // set to the congestion window size at the beginning of the current congestion avoidance stage."
         self.epoch = None;
         self.w_max_bytes = 0;
         self.acked_bytes = 0;
@@ -206,7 +208,8 @@ impl Cubic {
         self.last_at = now;
     }
 
-    /// RFC 9438 §4.2: "The elapsed time t in Figure 1 MUST NOT include periods during which cwnd has not been updated due to application-limited behavior".
+    /// RFC 9438 §4.2: "The elapsed time t in Figure 1 MUST NOT include periods during which cwnd has not been updated due to
+    /// application-limited behavior".
     fn leave_out(&mut self, pause: Duration, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start = (epoch.start + pause).min(now);
@@ -252,8 +255,9 @@ impl CongestionControl for Cubic {
         }
         let mut acked_bytes = ack.newly_delivered_bytes();
         if w.in_slow_start() {
-            // RFC 9406 §4.3: "An implementation SHOULD use HyStart++ only for the initial slow start (when the ssthresh is at its initial value of
-            // arbitrarily high per [RFC5681]) and fall back to using standard slow start for the remainder of the connection lifetime."
+            // RFC 9406 §4.3: "An implementation SHOULD use HyStart++ only for the initial slow start (when the ssthresh is at its initial
+            // value of arbitrarily high per [RFC5681]) and fall back to using standard slow start for the remainder of the connection
+            // lifetime."
             if w.ssthresh_bytes == u32::MAX {
                 acked_bytes = self.hystart.on_ack(ack);
                 if self.hystart.phase() == hystart::Phase::Done {

@@ -2,6 +2,7 @@
 //! timeout may reduce again.
 
 use super::{AckSample, Window, initial_window_bytes};
+use crate::rtt::{RTO_INITIAL, RTO_MIN};
 use weft_core::Duration;
 
 /// How the present reduction began.
@@ -27,11 +28,6 @@ pub(crate) struct Episode {
     /// Last smoothed round-trip time seen.
     srtt: Duration,
 }
-
-/// Smallest distance of the retransmission timeout from the smoothed RTT, as in Linux (`crate::rtt`).
-const RTO_MIN: Duration = Duration::from_millis(200);
-/// Retransmission timeout without a sample (RFC 6298 §2.1).
-const RTO_INITIAL: Duration = Duration::from_secs(1);
 
 impl Episode {
     /// Takes note of an ACK.
@@ -83,8 +79,8 @@ impl Episode {
         self.timeouts_in_a_row = 0;
     }
 
-    /// The reduction was spurious: back to the larger of now and before, for both values. True when the window was still below its old size, so that
-    /// what goes with it is to be restored too.
+    /// The reduction was spurious: back to the larger of now and before, for both values. True when the window was still below its old
+    /// size, so that what goes with it is to be restored too.
     pub(crate) fn undo(&mut self, w: &mut Window) -> bool {
         self.phase = Phase::Open;
         self.timeouts_in_a_row = 0;

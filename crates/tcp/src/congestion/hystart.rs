@@ -1,7 +1,7 @@
 //! HyStart++ (RFC 9406): leaving the first slow start when the round-trip time rises, before the queue overflows.
 //!
-//! Linux's cubic uses the older HyStart (delay and ACK trains); the newer one replaces the abrupt end by *conservative slow start*, which goes back to slow
-//! start when the rise was an accident.
+//! Linux's cubic uses the older HyStart (delay and ACK trains); the newer one replaces the abrupt end by *conservative slow start*, which
+//! goes back to slow start when the rise was an accident.
 
 use weft_core::Duration;
 use weft_wire::tcp::Seq;
@@ -59,11 +59,12 @@ impl HyStart {
         self.phase
     }
 
-    /// An ACK in the first slow start. Returns by how many bytes the window may grow; afterwards [`HyStart::phase`] is `Done` when slow start
-    /// should end with this ACK (the caller then sets `ssthresh` to `cwnd`).
+    /// An ACK in the first slow start. Returns by how many bytes the window may grow; afterwards [`HyStart::phase`] is `Done` when slow
+    /// start should end with this ACK (the caller then sets `ssthresh` to `cwnd`).
     ///
-    /// RFC 9406 §4.2 bounds growth per ACK by `L * SMSS`, with L = infinity for paced senders and 8 otherwise. L is infinite here, as in Linux:
-    /// ACKs are stretched by the receiver's aggregation, and bursts are bounded where they arise (`crate::pacing::queued_below_bytes`).
+    /// RFC 9406 §4.2 bounds growth per ACK by `L * SMSS`, with L = infinity for paced senders and 8 otherwise. L is infinite here, as in
+    /// Linux: ACKs are stretched by the receiver's aggregation, and bursts are bounded where they arise
+    /// (`crate::pacing::queued_below_bytes`).
     pub fn on_ack(&mut self, ack: &AckSample) -> u32 {
         let acked_bytes = ack.newly_delivered_bytes();
         if self.phase == Phase::Done {
@@ -87,8 +88,9 @@ impl HyStart {
         growth_bytes
     }
 
-    /// A loss, a timeout or ECN ends slow start. RFC 9406 §4.2: "If loss or ECN-marking is observed at any time during standard slow start or CSS,
-    /// enter congestion avoidance by setting the ssthresh to the current cwnd." (What the window becomes is the control's reduction.)
+    /// A loss, a timeout or ECN ends slow start. RFC 9406 §4.2: "If loss or ECN-marking is observed at any time during standard slow start
+    /// or CSS, enter congestion avoidance by setting the ssthresh to the current cwnd." (What the window becomes is the control's
+    /// reduction.)
     pub fn congestion(&mut self) {
         self.phase = Phase::Done;
     }
@@ -107,7 +109,8 @@ impl HyStart {
                 let Some(last) = self.last_round_min else { return };
                 // RFC 9406 §4.2: "RttThresh = max(MIN_RTT_THRESH, min(lastRoundMinRTT / MIN_RTT_DIVISOR, MAX_RTT_THRESH))".
                 let threshold = (last / MIN_RTT_DIVISOR).min(MAX_RTT_THRESH).max(MIN_RTT_THRESH);
-                // "if (currentRoundMinRTT >= (lastRoundMinRTT + RttThresh)) cssBaselineMinRtt = currentRoundMinRTT; exit slow start and enter CSS".
+                // "if (currentRoundMinRTT >= (lastRoundMinRTT + RttThresh)) cssBaselineMinRtt = currentRoundMinRTT; exit slow start and
+                // enter CSS".
                 if current >= last.saturating_add(threshold) {
                     self.baseline_min = Some(current);
                     self.phase = Phase::Conservative;
@@ -115,7 +118,8 @@ impl HyStart {
                     self.css_rest_bytes = 0;
                 }
             }
-            // RFC 9406 §4.2: "if (currentRoundMinRTT < cssBaselineMinRtt) cssBaselineMinRtt = infinity; resume slow start including HyStart++".
+            // RFC 9406 §4.2: "if (currentRoundMinRTT < cssBaselineMinRtt) cssBaselineMinRtt = infinity; resume slow start including
+            // HyStart++".
             Phase::Conservative if self.baseline_min.is_some_and(|baseline| current < baseline) => {
                 self.baseline_min = None;
                 self.phase = Phase::SlowStart;
@@ -126,7 +130,8 @@ impl HyStart {
 
     /// RFC 9406 §4.2: "lastRoundMinRTT = currentRoundMinRTT; currentRoundMinRTT = infinity; rttSampleCount = 0".
     ///
-    /// "CSS lasts at most CSS_ROUNDS rounds. If the transition into CSS happens in the middle of a round, that partial round counts towards the limit."
+    /// "CSS lasts at most CSS_ROUNDS rounds. If the transition into CSS happens in the middle of a round, that partial round counts towards
+    /// the limit."
     fn end_round(&mut self, snd_nxt: Seq) {
         self.window_end = Some(snd_nxt);
         self.last_round_min = self.current_round_min.take();

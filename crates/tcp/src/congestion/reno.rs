@@ -1,5 +1,5 @@
-//! Reno: slow start, congestion avoidance and halving (RFC 5681), with NewReno's end of recovery (RFC 6582) and counting of bytes (RFC 3465)
-//! as Linux does it. What is retransmitted in recovery is the connection's business.
+//! Reno: slow start, congestion avoidance and halving (RFC 5681), with NewReno's end of recovery (RFC 6582) and counting of bytes (RFC
+//! 3465) as Linux does it. What is retransmitted in recovery is the connection's business.
 
 use super::episode::Episode;
 use super::{AckSample, CongestionControl, CongestionEvent, Window, initial_window_bytes};
@@ -84,8 +84,8 @@ impl CongestionControl for Reno {
                     self.halve(w);
                 }
                 self.acked_bytes = 0;
-                // RFC 5681 §3.1: "upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window, LW, which equals
-                // 1 full-sized segment (regardless of the value of IW)."
+                // RFC 5681 §3.1: "upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window, LW, which
+                // equals 1 full-sized segment (regardless of the value of IW)."
                 w.set_cwnd(u64::from(w.segment_bytes()));
             }
             CongestionEvent::Idle(idle) => self.episode.idle(idle, w),

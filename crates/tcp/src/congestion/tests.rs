@@ -189,6 +189,20 @@ fn idle_halves_the_window_per_timeout_down_to_the_restart_window() {
     }
 }
 
+/// Linux 6.18: 1254 segments of 1448 bytes, a pause of more than five and less than six RTOs of 312 ms: 39 segments, threshold 940.
+#[test]
+fn idle_gives_the_kernels_window() {
+    for name in NAMES {
+        let (mut control, mut w) = begun(name, 1_448);
+        w.ssthresh_bytes = 864 * 1_448;
+        w.set_cwnd(1_254 * 1_448);
+        let srtt = Duration::from_millis(112);
+        control.on_ack(&AckSample { cwnd_limited: false, srtt, ..ack(Instant::from_millis(1), 1_448) }, &mut w);
+        control.on_event(Instant::from_millis(1_701), CongestionEvent::Idle(Duration::from_millis(1_700)), 0, &mut w);
+        assert_eq!((w.cwnd_bytes / 1_448, w.ssthresh_bytes / 1_448), (39, 940), "{name}");
+    }
+}
+
 #[test]
 fn exported_state_goes_on_where_it_stopped_on_another_clock() {
     for name in NAMES {

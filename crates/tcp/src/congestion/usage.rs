@@ -45,16 +45,16 @@ impl CwndUsage {
 
     /// Whether the window may grow on the strength of what was sent lately.
     ///
-    /// RFC 7661 in Linux's form: in slow start it is enough that half of the window was in use, because pacing and large frames rarely let it fill up;
-    /// in congestion avoidance it has to have been the limit.
+    /// RFC 7661 in Linux's form: in slow start it is enough that half of the window was in use, because pacing and large frames rarely let
+    /// it fill up; in congestion avoidance it has to have been the limit.
     pub fn is_cwnd_limited(&self, w: &Window) -> bool {
         self.limited || (w.in_slow_start() && u64::from(w.cwnd_bytes) < 2 * u64::from(self.flight_bytes_max))
     }
 
     /// The connection has sent what it could at `now`.
     ///
-    /// `decay_after`: cut a window that was not used up for that long, one RTO. `None` where Linux does not: while the program waits for buffer space, in
-    /// recovery, and with `tcp_slow_start_after_idle` off.
+    /// `decay_after`: cut a window that was not used up for that long, one RTO. `None` where Linux does not: while the program waits for
+    /// buffer space, in recovery, and with `tcp_slow_start_after_idle` off.
     pub fn on_transmit(&mut self, now: Instant, w: &mut Window, flight: &Flight, decay_after: Option<Duration>) {
         let Flight { in_flight_bytes, snd_una, snd_nxt, stopped_by_cwnd } = *flight;
         let new_window = snd_una.ge(Seq(self.window_end));

@@ -22,7 +22,8 @@ fn the_rate_is_twice_the_window_per_rtt_in_slow_start_and_six_fifths_after() {
     assert_eq!(default_rate_bytes_per_s(&window(1, 1), 0, Duration::MAX, RATE_UNLIMITED), 1, "never zero, which means unpaced");
 }
 
-/// `tcpi_pacing_rate` of Linux 6.18 for (cwnd, ssthresh) in segments of 1448 bytes and an SRTT in µs: the same but for the digits of the SRTT that are not shown.
+/// `tcpi_pacing_rate` of Linux 6.18 for (cwnd, ssthresh) in segments of 1448 bytes and an SRTT in µs: the same but for the digits of the
+/// SRTT that are not shown.
 #[test]
 fn the_rate_is_the_kernels() {
     for (cwnd, ssthresh, srtt_us, kernel) in [

@@ -30,8 +30,8 @@ impl Recovery {
     }
 }
 
-/// RFC 6937 §3.1, first example: 20 segments, the first one lost, ssthresh 10 (a Reno-style halving). The ACKs of 2 to 20 arrive one by one; PRR
-/// sends on every other one, and ends with ten in flight.
+/// RFC 6937 §3.1, first example: 20 segments, the first one lost, ssthresh 10 (a Reno-style halving). The ACKs of 2 to 20 arrive one by
+/// one; PRR sends on every other one, and ends with ten in flight.
 #[test]
 fn one_loss_of_twenty_sends_on_every_second_ack() {
     let mut recovery = Recovery::enter(20, 10);
@@ -49,8 +49,8 @@ fn one_loss_of_twenty_sends_on_every_second_ack() {
     assert_eq!(recovery.in_flight, 10 * MSS);
 }
 
-/// RFC 6937 §3.1, second example: 20 segments, 1 to 15 lost. The flight falls below ssthresh at once; the reduction bound sends one segment per
-/// segment delivered (conservative) while losses are found, and one more (slow start) when the ACK is safe.
+/// RFC 6937 §3.1, second example: 20 segments, 1 to 15 lost. The flight falls below ssthresh at once; the reduction bound sends one segment
+/// per segment delivered (conservative) while losses are found, and one more (slow start) when the ACK is safe.
 #[test]
 fn heavy_loss_conserves_packets_and_then_slow_starts() {
     let mut recovery = Recovery::enter(20, 10);
@@ -118,8 +118,8 @@ fn outside_recovery_it_allows_nothing_and_counts_nothing() {
 }
 
 proptest! {
-    /// RFC 6937 §3: "the total amount of data sent during recovery" never exceeds the share while the flight is above ssthresh, and the bound never lets
-    /// the flight rise above ssthresh (but for the one forced segment).
+    /// RFC 6937 §3: "the total amount of data sent during recovery" never exceeds the share while the flight is above ssthresh, and the
+    /// bound never lets the flight rise above ssthresh (but for the one forced segment).
     #[test]
     fn the_flight_never_rises_above_the_goal(flight in 2u32..500, goal_percent in 1u32..100, acks in prop::collection::vec((1u32..4, 0u32..3, any::<bool>()), 1..300)) {
         let goal = (flight * goal_percent / 100).max(2).min(flight);

@@ -77,7 +77,8 @@ fn an_early_sample_hardly_raises_the_timeout() {
     assert!(estimator.mean_deviation() > 24 * MS && estimator.mean_deviation() < 26 * MS, "{:?}", estimator.mean_deviation());
 }
 
-/// Linux 6.18 (HZ 250) after one sample of 101.659 ms, then on a steady path: `tcpi_rto` 308 and 304 ms, which is ours rounded up to its jiffies of 4 ms.
+/// Linux 6.18 (HZ 250) after one sample of 101.659 ms, then on a steady path: `tcpi_rto` 308 and 304 ms, which is ours rounded up to its
+/// jiffies of 4 ms.
 #[test]
 fn the_timeout_is_the_kernels() {
     let jiffies = |rto: Duration| rto.as_micros().div_ceil(4_000) * 4_000;

@@ -110,7 +110,8 @@ fn the_window_follows_the_curve() {
     assert!(w.cwnd_bytes > 1_050 * MSS, "beyond the plateau after 15 s: {}", w.cwnd_bytes);
 }
 
-/// The window of Linux 6.18's cubic after one loss at 320 segments on a path of 100 ms (docs/linux-notes/congestion.md): seconds since the end of recovery, segments.
+/// The window of Linux 6.18's cubic after one loss at 320 segments on a path of 100 ms (docs/linux-notes/congestion.md): seconds since the
+/// end of recovery, segments.
 const LINUX_TRACE: [(f64, f64); 20] = [
     (0.73, 257.0),
     (1.47, 280.0),

@@ -12,7 +12,8 @@ impl Sender {
         Sender { hystart: HyStart::new(), una: 0, nxt: 10_000 }
     }
 
-    /// One round of `count` ACKs of 1000 bytes, all with this round-trip time; the last one ends it. Returns by how much the window may grow.
+    /// One round of `count` ACKs of 1000 bytes, all with this round-trip time; the last one ends it. Returns by how much the window may
+    /// grow.
     fn round(&mut self, count: u32, rtt_ms: u64) -> u32 {
         let end = self.nxt;
         let next = end + 10_000;
