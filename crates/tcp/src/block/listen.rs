@@ -157,6 +157,9 @@ impl TcpBlock {
         let options = &segment.options;
         let scaling = settings.window_scaling && options.window_scale.is_some();
         let announced_mss = crate::connection::announced(settings, &found.options, &path, tuple.remote);
+        let timestamp = options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value);
+        // Whole segments as they will come: with timestamps (tcp_openreq_init_rwin).
+        let each = announced_mss.saturating_sub(if timestamp.is_some() { 12 } else { 0 });
         // RFC 3168 §6.1.1: an ECN-setup SYN has both flags; it must not be marked itself.
         let asks_ecn = segment.flags.contains(Flags::ECE | Flags::CWR);
         let handshake = Handshake {
@@ -164,9 +167,9 @@ impl TcpBlock {
             peer_mss: options.mss.unwrap_or(0),
             peer_scale: options.window_scale.filter(|_| scaling).map(|shift| shift.min(14)),
             scale: if scaling { crate::connection::shift(settings, &found.options) } else { 0 },
-            window: crate::connection::first_window(settings, &found.options, announced_mss),
+            window: crate::connection::first_window(settings, &found.options, each),
             sack: settings.sack && options.sack_permitted,
-            timestamp: options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value),
+            timestamp,
             ecn: settings.ecn > 0 && asks_ecn,
             announced_mss,
             sent_at: cx.now,
