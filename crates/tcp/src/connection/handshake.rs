@@ -8,7 +8,7 @@ use crate::connection::outstanding::Outstanding;
 use crate::connection::receive::Receive;
 use crate::connection::send_queue::SendQueue;
 use crate::counters::Counter;
-use crate::extension::{Extension, Outgoing};
+use crate::extension::{Extension, Outgoing, Verdict};
 use crate::outbox::Env;
 use crate::pacing::Pacer;
 use crate::position::{START, Space};
@@ -299,6 +299,9 @@ impl Connection {
         }
         self.take_syn(env, segment);
         if segment.flags.contains(Flags::ACK) {
+            if self.extension_verdict(env, segment, START, frame.len() as u32) != Verdict::Continue {
+                return;
+            }
             self.receive.acknowledged();
             self.send.una = self.send.next;
             self.open(env, segment, true);

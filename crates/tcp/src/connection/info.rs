@@ -1,7 +1,7 @@
 //! TCP_INFO (tcp_get_info).
 
 use super::handshake::header_bytes;
-use super::{Connection, State};
+use super::{Connection, Limit, State};
 use weft_core::{Duration, Instant, StreamInfo};
 
 /// TCPI_OPT_*
@@ -80,8 +80,8 @@ impl Connection {
             data_segs_out: totals.data_segments_out,
             delivery_rate: self.delivery.rate,
             busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
-            rwnd_limited_us: 0,
-            sndbuf_limited_us: 0,
+            rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
+            sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
             delivered: self.delivery.segments,
             delivered_ce: totals.delivered_ce,
             bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
@@ -99,6 +99,10 @@ impl Connection {
             congestion: self.control.name().to_owned(),
             user_mss: self.send.peer_mss,
         }
+    }
+
+    fn limited_for(&self, limit: Limit, before: Duration, now: Instant) -> Duration {
+        before + self.totals.limited_by.filter(|(by, _)| *by == limit).map_or(Duration::ZERO, |(_, since)| now - since)
     }
 
     /// Name and internal values of the congestion control.

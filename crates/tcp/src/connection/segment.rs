@@ -3,7 +3,7 @@
 use super::timers::Timer;
 use super::{Connection, Finished, State};
 use crate::counters::Counter;
-use crate::extension::Verdict;
+use crate::extension::{Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
 use weft_core::{Frame, Instant, Reason, StreamError, StreamEvent};
@@ -59,10 +59,17 @@ impl Connection {
         self.acknowledge(env, segment, start, length)
     }
 
-    fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
-        let verdict = self.extension.on_segment(segment, start.wrapping_sub(START + 1), length);
-        if verdict == Verdict::Reset {
-            self.reset(env, StreamError::Reset);
+    pub(super) fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
+        let verdict = self.extension.on_segment(segment, start.saturating_sub(START + 1), length);
+        match verdict {
+            Verdict::Reset => self.reset(env, StreamError::Reset),
+            Verdict::FallBack => {
+                self.extension.on_fallback();
+                self.extension = Box::new(Plain);
+                self.update_mss(env);
+                return Verdict::Continue;
+            }
+            Verdict::Continue | Verdict::Discard => {}
         }
         verdict
     }

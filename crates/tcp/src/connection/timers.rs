@@ -90,7 +90,7 @@ impl Deadlines {
     pub(super) fn at(&self, timer: Timer) -> Instant {
         self.at[timer as usize]
     }
-    pub(super) fn has_fired(&self, _cork: Timer) -> bool {
+    pub(super) fn cork_has_fired(&self) -> bool {
         self.cork_fired
     }
     fn next(&self) -> Instant {
@@ -250,6 +250,10 @@ impl Connection {
         self.totals.timeouts = self.totals.timeouts.wrapping_add(1);
         self.enter_loss(env);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
+        // RFC 9293 §3.8.3 R1: "pass negative advice … to the IP layer": the way to the peer is asked for again.
+        if self.recovery.timeouts == env.config.retries1 {
+            self.path.epoch = 0;
+        }
         // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
         if let Some(first) = self.outstanding.front().copied() {
             env.count(Counter::TCPSlowStartRetrans);

@@ -4,7 +4,7 @@
 use super::close::Finished;
 use super::outstanding::Sent;
 use super::timers::Timer;
-use super::{Connection, Phase, State};
+use super::{Connection, Limit, Phase, State};
 use crate::congestion::CongestionEvent;
 use crate::congestion::usage::Flight;
 use crate::counters::Counter;
@@ -13,7 +13,7 @@ use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, InterfaceIndex};
+use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex};
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
 use weft_wire::{Protocol, checksum};
 
@@ -198,7 +198,7 @@ impl Connection {
             return;
         }
         if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
-            return;
+            return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
         let (rate, wanted) = self.rate();
@@ -217,7 +217,7 @@ impl Connection {
                 env.count(Counter::TCPTSQBlocked);
                 break;
             }
-            let sent = match self.retransmit_next(env, burst) {
+            let sent = match self.retransmit_next(env) {
                 Some(sent) => sent,
                 None => match self.send_next(env, burst, &mut stopped_by_cwnd) {
                     Some(sent) => sent,
@@ -241,7 +241,27 @@ impl Connection {
         }
     }
 
+    /// Accounts for what keeps the connection from sending (tcp_chrono).
+    fn note_limit(&mut self, now: Instant, stopped_by_cwnd: bool) {
+        let limit = match self.unsent() {
+            0 if self.send.credit == 0 && !self.outstanding.is_empty() => Some(Limit::Buffer),
+            0 => None,
+            _ if !stopped_by_cwnd && !self.next_fits() => Some(Limit::Window),
+            _ => None,
+        };
+        if self.totals.limited_by.map(|(by, _)| by) == limit {
+            return;
+        }
+        match self.totals.limited_by {
+            Some((Limit::Window, since)) => self.totals.window_limited += now - since,
+            Some((Limit::Buffer, since)) => self.totals.buffer_limited += now - since,
+            None => {}
+        }
+        self.totals.limited_by = limit.map(|limit| (limit, now));
+    }
+
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool) {
+        self.note_limit(env.now, stopped_by_cwnd);
         let in_flight = self.outstanding.in_flight();
         let flight = Flight {
             in_flight_bytes: in_flight,
@@ -272,7 +292,7 @@ impl Connection {
     }
 
     /// Retransmits one lost segment, if there is one and there is room.
-    fn retransmit_next(&mut self, env: &mut Env<'_>, _burst: u32) -> Option<u32> {
+    fn retransmit_next(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // F-RTO tries new data first.
         if self.recovery.phase == Phase::Loss && self.recovery.frto {
             return None;
@@ -337,7 +357,7 @@ impl Connection {
             length -= length % mss;
         }
         let last = u64::from(length) == unsent;
-        if length < mss && !bounded_by_mapping && last && self.holds_back(length) {
+        if length < mss && !bounded_by_mapping && last && self.holds_back() {
             return None;
         }
         let fin = last && self.fin_due() && self.window_room() > length && length <= mss;
@@ -346,12 +366,12 @@ impl Connection {
     }
 
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
-    fn holds_back(&self, _length: u32) -> bool {
+    fn holds_back(&self) -> bool {
         if self.fin_due() || self.send.urgent > self.send.next {
             return false;
         }
         if self.options.cork || self.send.more {
-            return !self.timers.has_fired(Timer::Cork);
+            return !self.timers.cork_has_fired();
         }
         // "If there is unacknowledged data (i.e., SND.NXT > SND.UNA), then the sending TCP endpoint buffers all user data … until the
         // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
