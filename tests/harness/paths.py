@@ -14,6 +14,9 @@ TESTS = ROOT / "tests"
 # Debian's interpreter first: one in somebody's home cannot be run by the unprivileged halves of the tests.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else (shutil.which("python3") or "python3")
 
+# CI may run as another user than the one who owns the checkout.
+GIT = ("git", "-c", "safe.directory=*")
+
 _EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin"
 
 
@@ -54,7 +57,7 @@ def weft_binary() -> Path | None:
 def commit() -> str:
     """The commit of the working tree, with `+` when tracked files differ from it."""
     def git(*arguments: str) -> str:
-        run = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30)
+        run = subprocess.run([*GIT, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30)
         return run.stdout.strip() if run.returncode == 0 else ""
 
     head = git("rev-parse", "--short=10", "HEAD") or "unknown"

@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 from . import paths, results, status, targets
 
 GROUP_SECONDS_MAX = 480
+GRACE_SECONDS = 15
 LINES_OF_A_FAILURE = 60
 
 
@@ -85,6 +87,15 @@ def _run_logged(target: targets.Target, environment: dict[str, str], log, timeou
         target.command, cwd=paths.ROOT, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if verbose else log, stderr=subprocess.STDOUT, start_new_session=True,
     )
+    hung = threading.Event()
+
+    def end() -> None:
+        """SIGTERM first: the target removes its namespaces on the way out."""
+        hung.set()
+        os.killpg(process.pid, signal.SIGTERM)
+
+    watchdog = threading.Timer(timeout_s, end)
+    watchdog.start()
     try:
         if verbose:
             assert process.stdout is not None
@@ -92,20 +103,28 @@ def _run_logged(target: targets.Target, environment: dict[str, str], log, timeou
                 log.write(line)
                 sys.stdout.buffer.write(b"    " + line)
                 sys.stdout.flush()
-        return process.wait(timeout=timeout_s)
+        status_code = process.wait(timeout_s + GRACE_SECONDS)
+        return None if hung.is_set() else status_code
     except subprocess.TimeoutExpired:
-        # SIGTERM first: the target removes its namespaces on the way out.
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         return None
-    except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-        raise
+    finally:
+        watchdog.cancel()
+        _end_group(process)
+
+
+def _end_group(process: subprocess.Popen) -> None:
+    """Nothing of a target outlives it: SIGTERM for an orderly end where it still runs, then SIGKILL for what is left."""
+    try:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(GRACE_SECONDS)
+    except (subprocess.TimeoutExpired, ProcessLookupError):
+        pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 def unknown_skips(outcomes: list[Outcome], known: list[targets.KnownSkip]) -> list[str]:

@@ -66,7 +66,10 @@ fn interfaces_that_are_down_or_unknown_drop() {
     assert!(node.receive_frame(stray).is_empty());
     assert_eq!(node.drops("interfaces", Reason::UnknownInterface), 1);
     let row = &node.list(Table::Interfaces)[1];
-    assert_eq!((&row["name"], &row["rx_packets"], &row["rx_dropped"], &row["tx_packets"]), (&"eth0".into(), &1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&row["name"], &row["rx_packets"], &row["rx_dropped"], &row["tx_packets"]),
+        (&"eth0".into(), &1.into(), &1.into(), &1.into())
+    );
 }
 
 #[test]

@@ -299,10 +299,14 @@ pub trait Block: Any + Send {
         }
     }
 
-    /// Takes over exported state. On error the block is as before.
+    /// Takes over exported state. On error the block is as before. Not called for the state of a block that keeps none.
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let _ = (state, now);
-        Ok(())
+        let _ = now;
+        match state.version {
+            0 => Ok(()),
+            // Silently losing what the old block knew is what `drop_state` is for.
+            _ => Err(StateError::WrongKind { found: state.kind.clone(), expected: self.kind().name.to_owned() }),
+        }
     }
 
     /// For typed access by the node that assembled the graph.

@@ -22,6 +22,20 @@ pub struct Outbox {
     pub(crate) changed: Vec<Table>,
 }
 
+impl Outbox {
+    /// Nothing was given out: the usual case of a block that only passes frames on.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+            && self.messages.is_empty()
+            && self.drops.is_empty()
+            && self.completions.is_empty()
+            && self.timers.is_empty()
+            && self.alerts.is_empty()
+            && self.changed.is_empty()
+    }
+}
+
 /// Time, randomness and the way out, lent to a block for one call.
 #[derive(Debug)]
 pub struct Context<'a> {

@@ -346,7 +346,7 @@ impl Engine {
             Item::Frames(_, vector) => vector.len(),
             _ => 0,
         };
-        let Some(queue) = self.queues.get_mut(index) else { return };
+        let Some(queue) = self.queues.get_mut(index) else { return self.drop_work(work, Reason::BlockGone) };
         if frames > 0 && self.queued_frames[index] + frames > QUEUE_FRAMES_MAX {
             self.drop_work(work, Reason::QueueFull);
             return;
@@ -415,37 +415,55 @@ impl Engine {
         }
     }
 
-    fn step_frames(&mut self, id: BlockId, depth: u16, port: InPort, mut vector: Vector) {
-        let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| {
-            slot.frames_in += vector.len() as u64;
-            slot.block.take()
-        }) else {
-            return self.drop_work(Work { block: id, depth, item: Item::Frames(port, vector) }, Reason::BlockGone);
-        };
-        let mut out = std::mem::take(&mut self.outbox);
-        vector.set_all(Verdict::Consumed);
-        {
-            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut out, slots: &self.slots };
+    fn step_frames(&mut self, mut id: BlockId, mut depth: u16, mut port: InPort, mut vector: Vector) {
+        loop {
+            let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| {
+                slot.frames_in += vector.len() as u64;
+                slot.block.take()
+            }) else {
+                self.drop_work(Work { block: id, depth, item: Item::Frames(port, vector) }, Reason::BlockGone);
+                return self.flush();
+            };
+            vector.set_all(Verdict::Consumed);
+            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots };
             block.process(port, &mut vector, &mut cx);
+            if let Some(slot) = self.slots.slot_mut(id) {
+                slot.block = Some(block);
+            }
+            // The usual case, without a detour over the stack: the whole vector goes on, and nothing else happened. What was fresh
+            // would be the next item anyway.
+            if self.mode == Mode::Inline
+                && depth < DEPTH_MAX
+                && self.outbox.is_empty()
+                && let Some(Verdict::Forward(out)) = vector.uniform()
+                && !vector.is_empty()
+                && let Some((next, input)) = self.slots.edge(id, out)
+            {
+                (id, port) = (next, input);
+                depth += 1;
+                continue;
+            }
+            self.collect_outbox(id, depth);
+            self.distribute(id, depth, vector);
+            return self.flush();
         }
-        if let Some(slot) = self.slots.slot_mut(id) {
-            slot.block = Some(block);
+    }
+
+    fn collect_outbox(&mut self, id: BlockId, depth: u16) {
+        if !self.outbox.is_empty() {
+            let mut out = std::mem::take(&mut self.outbox);
+            self.collect(id, depth, &mut out);
+            self.outbox = out;
         }
-        self.collect(id, depth, &mut out);
-        self.outbox = out;
-        self.distribute(id, depth, vector);
-        self.flush();
     }
 
     fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
         let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
-        let mut out = std::mem::take(&mut self.outbox);
-        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut out, slots: &self.slots });
+        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots });
         if let Some(slot) = self.slots.slot_mut(id) {
             slot.block = Some(block);
         }
-        self.collect(id, depth, &mut out);
-        self.outbox = out;
+        self.collect_outbox(id, depth);
         self.flush();
     }
 
@@ -557,13 +575,18 @@ impl Engine {
     fn flush(&mut self) {
         match self.mode {
             Mode::Inline => self.stack.extend(self.fresh.drain(..).rev()),
+            // What finds a queue full may have a completion to report, which is fresh again.
             Mode::Queued => {
-                let mut fresh = std::mem::take(&mut self.fresh);
-                for work in fresh.drain(..) {
-                    self.enqueue(work);
+                while !self.fresh.is_empty() {
+                    let mut fresh = std::mem::take(&mut self.fresh);
+                    for work in fresh.drain(..) {
+                        self.enqueue(work);
+                    }
+                    if self.fresh.is_empty() {
+                        self.fresh = fresh;
+                        return;
+                    }
                 }
-                fresh.append(&mut self.fresh);
-                self.fresh = fresh;
             }
         }
     }

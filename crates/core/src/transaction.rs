@@ -435,7 +435,9 @@ impl Planner<'_> {
         let mut block = self.make(name, kind, &parameters)?;
         if !drop_state {
             let state = old.export(self.now).map_err(|error| refused(error.to_string()))?;
-            block.import(&state, self.now).map_err(|error| refused(error.to_string()))?;
+            if state.version > 0 {
+                block.import(&state, self.now).map_err(|error| refused(error.to_string()))?;
+            }
         }
         self.move_edges(id, name, old_kind, block.kind())?;
         self.plan.shape.blocks.insert(id, (name.to_owned(), block.kind()));

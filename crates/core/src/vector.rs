@@ -93,19 +93,28 @@ impl Vector {
         self.frames.iter().enumerate().filter_map(|(index, slot)| slot.as_ref().map(|frame| (index, frame)))
     }
     /// Edits each frame and gives its verdict: the loop that most blocks consist of.
+    #[inline]
     pub fn each(&mut self, mut verdict_of: impl FnMut(&mut Frame) -> Verdict) {
-        let mut first = None;
-        for index in 0..self.frames.len() {
+        let Some(first) = self.frames.iter().position(Option::is_some) else { return };
+        let Some(frame) = &mut self.frames[first] else { return };
+        let verdict = verdict_of(frame);
+        self.set_all(verdict);
+        // As long as verdicts agree nothing is written down; the first that does not ends this loop.
+        let mut differs = None;
+        for (index, slot) in self.frames.iter_mut().enumerate().skip(first + 1) {
+            let Some(frame) = slot else { continue };
+            let other = verdict_of(frame);
+            if other != verdict {
+                differs = Some((index, other));
+                break;
+            }
+        }
+        let Some((index, other)) = differs else { return };
+        self.set(index, other);
+        for index in index + 1..self.frames.len() {
             let Some(frame) = &mut self.frames[index] else { continue };
             let verdict = verdict_of(frame);
-            match first {
-                None => {
-                    self.set_all(verdict);
-                    first = Some(verdict);
-                }
-                Some(first) if first == verdict && self.each.is_empty() => {}
-                Some(_) => self.set(index, verdict),
-            }
+            self.set(index, verdict);
         }
     }
     /// Takes one frame out; its verdict no longer matters.

@@ -135,9 +135,12 @@ impl Sockets {
         let socket = self.get_mut(s)?;
         socket.local = SocketAddr::new(address, socket.number);
         socket.remote = Some(to);
+        // tcp_connect_init: "WRITE_ONCE(sk->sk_err, 0); sock_reset_flag(sk, SOCK_DONE);"
+        socket.error = None;
         let local = socket.local;
         let Some(stream) = socket.stream_mut() else { return Err(Errno::EINVAL) };
         stream.state = TcpState::SynSent;
+        stream.done = false;
         stream.flow = Some(flow);
         (stream.credit, stream.capacity) = (0, 0);
         let options = stream.transport.clone();

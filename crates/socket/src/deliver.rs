@@ -109,6 +109,8 @@ impl Sockets {
         (stream.state, stream.phase, stream.flow, stream.parent) = (TcpState::Established, Phase::Connected, Some(child), Some(listener));
         let (domain, kind, protocol, options) = (parent.domain, parent.kind, parent.protocol, parent.options.clone());
         let address_locked = parent.address_locked;
+        // sk_clone: "newsk->sk_priority = 0;"
+        let options = crate::options::Options { priority: 0, ..options };
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
         (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"

@@ -20,6 +20,11 @@ impl SocketId {
     pub const fn number(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
+
+    /// The inverse of [`SocketId::number`]. A number that no socket has names none.
+    pub const fn from_number(number: u64) -> SocketId {
+        SocketId { slot: number as u32, generation: (number >> 32) as u32 }
+    }
 }
 
 /// `sk_shutdown`.

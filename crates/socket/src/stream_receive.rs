@@ -29,14 +29,16 @@ impl Sockets {
         let waits = flags & MSG_DONTWAIT == 0;
         let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
         let ends = stream.done || socket.error.is_some() || socket.shutdown.receive || stream.state == TcpState::Close;
-        if waits && !ends && length > 0 && readable_run(socket, stream) < target {
+        if waits && !ends && (length > 0 || stream.unread() == 0) && readable_run(socket, stream) < target.max(1) {
             return Err(Errno::EAGAIN);
         }
+        let empty = stream.unread() == 0;
         let taken = take(socket, length, flags);
         let counted = taken.counted;
         let flow = socket.stream().and_then(|stream| stream.flow);
         let after = socket.stream().map_or(0, |stream| stream.copied);
-        if counted == 0 && length > 0 {
+        // tcp_recvmsg_locked looks for data before it looks at the length: a read of nothing fails where nothing is there.
+        if counted == 0 && (length > 0 || empty) {
             self.credit_back(flow, after - before, cx);
             return self.nothing_to_read(s);
         }

@@ -38,8 +38,8 @@ impl Sockets {
         if flow == fresh {
             self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: false });
         }
-        // sk_acceptq_is_full: "READ_ONCE(sk->sk_ack_backlog) > READ_ONCE(sk->sk_max_ack_backlog)": one more than the program asked for.
-        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog: backlog.saturating_add(1), options }, cx);
+        // The transport lets one more wait, as sk_acceptq_is_full does.
+        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options }, cx);
         self.touch(s);
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Sockets {
         }
         stream.credit -= taken;
         let whole = taken == data.len();
-        let flags = DataFlags { more: flags & MSG_MORE != 0 || !whole, urgent: flags & MSG_OOB != 0 && whole };
+        let flags = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: flags & MSG_OOB != 0 && whole };
         cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags });
         Ok(taken)
     }

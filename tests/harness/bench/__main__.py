@@ -18,7 +18,7 @@ from . import machine, report, throughput
 # name of the result, cargo arguments
 RUST = (
     ("memory", ("-p", "weft-node", "--example", "bench-memory")),
-    ("graph", ("-p", "weft-core", "--example", "bench-graph")),
+    ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json")),
 )
 
 

@@ -16,14 +16,14 @@ def main() -> int:
 
     def row(name: str, check: Callable[[], list[str]]) -> None:
         started = time.monotonic()
-        findings = check()
+        findings = [finding.replace(f"{paths.ROOT}/", "") for finding in check()]
         outcome = results.FAILED if findings else results.PASSED
         recorder.add(results.Row(name, outcome, time.monotonic() - started, "\n".join(findings)))
 
     def sizes() -> list[str]:
         failures, warnings = hygiene.check_sizes(files)
         for warning in warnings:
-            print(f"  warning: {warning}", flush=True)
+            print(f"  warning: {warning.replace(f'{paths.ROOT}/', '')}", flush=True)
         return failures
 
     files = hygiene.tracked_files()

@@ -19,7 +19,7 @@ _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def tracked_files(root: Path = paths.ROOT) -> list[Path]:
-    run = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, timeout=60, check=True)
+    run = subprocess.run([*paths.GIT, "ls-files", "-z"], cwd=root, capture_output=True, timeout=60, check=True)
     return [root / name for name in run.stdout.decode().split("\0") if name and (root / name).is_file()]
 
 

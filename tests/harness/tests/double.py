@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def enter(pid: int) -> list[str]:
 
 
 def up(control: str, mss: str | None) -> None:
-    if os.geteuid() != 0:
+    if "WEFT_DOUBLE_INSIDE" not in os.environ and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        os.environ["WEFT_DOUBLE_INSIDE"] = "1"
         print("weft: no TAP here; in a namespace of its own instead", file=sys.stderr, flush=True)
         os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--net", sys.executable, __file__, *sys.argv[1:]])
     # cat holds the namespace and ends with this process, however that ends.
@@ -83,7 +85,12 @@ def serve(connection: socket.socket, inside: int) -> None:
         connection.sendall(b"0")
         stop()
     stdin, stdout, stderr = descriptors
-    program = subprocess.Popen([*enter(inside), *order["argv"]], stdin=stdin, stdout=stdout, stderr=stderr,
+    # A resolv.conf that works on this stack, as weft gives its programs one.
+    resolv = Path(tempfile.gettempdir(), "double-resolv.conf")
+    resolv.write_text("nameserver 10.77.0.1\n")
+    script = f'mount --bind {resolv} /etc/resolv.conf && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", *order["argv"]]
+    program = subprocess.Popen([*enter(inside), *words], stdin=stdin, stdout=stdout, stderr=stderr,
                                cwd=order["cwd"], env=order["environment"], start_new_session=True)
     groups.add(program.pid)
     for descriptor in descriptors:

@@ -133,6 +133,13 @@ class ForbiddenCalls(InFolder):
             with self.subTest(name):
                 self.assertRegex("\n".join(self.findings(source)), "use of a disallowed|incompatible with previous forbid", name)
 
+    def test_a_row_that_leads_nowhere_is_found(self) -> None:
+        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+        self.write("src/lib.rs", "pub fn f() {}")
+        self.write("conf/clippy.toml", 'disallowed-methods = ["std::time::Instant::nowhere"]\n')
+        findings = cargo.check_forbidden_calls(["planted"], self.folder, self.folder / "target", self.folder / "conf")
+        self.assertIn("nowhere", findings[0])
+
     def test_no_pure_crate_is_a_finding(self) -> None:
         self.assertEqual(len(cargo.check_forbidden_calls([])), 1)
 

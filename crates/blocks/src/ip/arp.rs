@@ -78,7 +78,13 @@ pub static KIND: Kind = Kind {
         number("pending_bytes_max", 1_500, 100_000_000, "212992", "bytes that wait for one neighbour (Linux unres_qlen_bytes)"),
         number("entries_max", 1, 1_000_000, "1024", "neighbours that are remembered (Linux gc_thresh3)"),
         number("collect_above", 0, 1_000_000, "128", "nothing is collected below this number of neighbours (Linux gc_thresh1)"),
-        number("announcements", 0, 10, "0", "gratuitous requests sent when an address is added (RFC 5227 2.3 says 2; Linux arp_notify says 0)"),
+        number(
+            "announcements",
+            0,
+            10,
+            "0",
+            "gratuitous requests sent when an address is added (RFC 5227 2.3 says 2; Linux arp_notify says 0)",
+        ),
     ],
     procedures: &[
         Named { name: "add", doc: "interface, address, mac: sets a permanent neighbour" },
@@ -102,7 +108,6 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Neighbours(Family::V4)],
     state_version: 1,
-    ..Kind::EMPTY
 };
 
 const IN_REQUESTS: usize = 0;
@@ -437,7 +442,8 @@ impl Arp {
             let interface = u32::try_from(row.get("interface")?.as_u64()?).ok()?;
             Some((InterfaceIndex(interface), row.get("address")?.as_str()?.parse().ok()?))
         };
-        let now: BTreeSet<_> = rows.iter().filter_map(address_of).filter(|(_, address)| !address.is_loopback()).take(ANNOUNCED_MAX).collect();
+        let now: BTreeSet<_> =
+            rows.iter().filter_map(address_of).filter(|(_, address)| !address.is_loopback()).take(ANNOUNCED_MAX).collect();
         let fresh: Vec<_> = now.difference(&self.announced).copied().collect();
         self.announced = now;
         if self.limits.announcements == 0 || fresh.is_empty() {
@@ -621,6 +627,9 @@ impl Block for Arp {
                 if !self.facts.refresh(cx) {
                     return;
                 }
+                for interface in self.cache.interfaces() {
+                    self.facts.get(interface, cx);
+                }
                 let facts = &self.facts;
                 let gone = self.cache.slots_where(|neighbour| facts.peek(neighbour.interface).is_none_or(|facts| !facts.up));
                 for slot in gone {
@@ -708,4 +717,3 @@ impl Block for Arp {
         self
     }
 }
-

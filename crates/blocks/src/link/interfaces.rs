@@ -201,7 +201,9 @@ impl Interfaces {
         // Linux dev_valid_name: not empty, below IFNAMSIZ, not "." or "..", no '/', ':' or white space.
         let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == "." || name == ".." || name.contains(wrong) {
-            return Err(arguments.fail(format!("EINVAL: '{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces")));
+            return Err(
+                arguments.fail(format!("EINVAL: '{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces"))
+            );
         }
         if self.by_name.contains_key(name) {
             return Err(arguments.fail(format!("EEXIST: an interface named '{name}' exists already")));
@@ -318,7 +320,7 @@ impl Interfaces {
     }
 
     fn rows(&self) -> Vec<Value> {
-        let row = |entry: &Box<Entry>| {
+        let row = |entry: &Entry| {
             let mut row = serde_json::to_value(&entry.interface).unwrap_or_default();
             row["mac"] = entry.interface.mac().to_string().into();
             if let (Value::Object(row), Ok(Value::Object(counts))) = (&mut row, serde_json::to_value(entry.counts)) {
@@ -326,7 +328,7 @@ impl Interfaces {
             }
             row
         };
-        self.entries.iter().flatten().map(row).collect()
+        self.entries.iter().flatten().map(|entry| row(entry)).collect()
     }
 }
 

@@ -149,8 +149,12 @@ impl Node {
         let mut rows = weft_blocks::table::rows();
         rows.push(BlockRow { kind: &SOCKETS, make: |_| Ok(Box::new(Sockets { listening: true, counters: [0] })) });
         rows.push(BlockRow { kind: &TCP, make: |_| Ok(Box::new(Tcp)) });
-        let mut node =
-            Node { engine: Engine::new(mode, BlockTable::new(rows), Rng::for_name(1, "node")), now: Instant::ZERO, serial: 0, left: Vec::new() };
+        let mut node = Node {
+            engine: Engine::new(mode, BlockTable::new(rows), Rng::for_name(1, "node")),
+            now: Instant::ZERO,
+            serial: 0,
+            left: Vec::new(),
+        };
         let add = |name: &&str| Op::Add { name: (*name).to_owned(), kind: (*name).to_owned(), parameters: Default::default() };
         let bind = |edge: &&str| {
             let (from, to) = edge.split_once(' ').unwrap();

@@ -135,7 +135,14 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag_row!(IP_MULTICAST_LOOP, multicast_loop),
     row(SOL_IP, IP_ADD_MEMBERSHIP, "IP_ADD_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
     row(SOL_IP, IP_DROP_MEMBERSHIP, "IP_DROP_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
-    flag_row!(IP_MULTICAST_ALL, multicast_all),
+    row(
+        SOL_IP,
+        IP_MULTICAST_ALL,
+        "IP_MULTICAST_ALL",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.options()?.multicast_all = within(v, 0, 1)? == 1)),
+        Get::IntOrByte(|a| flag(a.options()?.multicast_all)),
+    ),
     row(
         SOL_IP,
         IP_LOCAL_PORT_RANGE,
@@ -163,7 +170,8 @@ fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let source = Some(socket.local.ip()).filter(|ip| !ip.is_unspecified());
     let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
     let route = a.sockets.route(a.id, remote.ip(), source, a.cx).map_err(|_| Errno::ENOTCONN)?;
-    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX))
+    // dst_mtu() never exceeds IP_MAX_MTU, whatever the device says.
+    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(0xffff))
 }
 
 fn not_stream(a: &mut Access<'_, '_>) -> Result<(), Errno> {

@@ -81,6 +81,8 @@ pub(crate) struct Options {
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
     /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
     pub port_range: (u16, u16),
+    /// TCP_NOTSENT_LOWAT as set.
+    pub unsent_low_water: i32,
     pub tcp_inq: bool,
     pub udp_cork: bool,
     pub udp_gro: bool,
@@ -138,6 +140,7 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_groups: Vec::new(),
             port_range: (0, 0),
+            unsent_low_water: 0,
             tcp_inq: false,
             udp_cork: false,
             udp_gro: false,
@@ -311,7 +314,9 @@ pub(crate) fn get(
     cx: &mut Context<'_>,
 ) -> Result<Vec<u8>, Errno> {
     let streams = sockets.get(id)?.stream().is_some();
-    let row = find(streams, level, name).ok_or(Errno::ENOPROTOOPT)?;
+    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT.
+    let known = matches!((level, streams), (SOL_SOCKET | SOL_IP, _) | (SOL_TCP, true) | (SOL_UDP, false));
+    let row = find(streams, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {
         Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),

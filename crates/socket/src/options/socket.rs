@@ -13,6 +13,8 @@ const SEND_BUFFER_MIN: u32 = 4608;
 const RECEIVE_BUFFER_MIN: u32 = 2304;
 /// Timeouts are kept in ticks of 4 ms (CONFIG_HZ=250) and rounded up.
 const TICK_MICROS: u64 = 4000;
+/// MAX_SCHEDULE_TIMEOUT / HZ, seconds.
+const TIMEOUT_SECONDS_MAX: i64 = i64::MAX / 250;
 const IFNAMSIZ: usize = 16;
 
 const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
@@ -42,11 +44,8 @@ macro_rules! timeout_row {
             Any,
             Set::Bytes(|a, v| Ok(a.options()?.$field = timeval(v)?)),
             Get::Bytes(|a, _| {
-                let nanos = a.options()?.$field.as_nanos() as u64;
-                Ok([(nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000 / 1000) as i64]
-                    .iter()
-                    .flat_map(|part| part.to_ne_bytes())
-                    .collect())
+                let time = a.options()?.$field;
+                Ok([time.as_secs(), u64::from(time.subsec_micros())].iter().flat_map(|part| part.to_ne_bytes()).collect())
             }),
         )
     };
@@ -326,11 +325,9 @@ pub(super) const ROWS: &[OptionRow] = &[
         "SO_BINDTOIFINDEX",
         Any,
         Set::Int(|a, v| {
+            // The kernel takes any number; a route through it is then not found.
             let index = within(v, 0, i32::MAX)? as u32;
-            let name = match index {
-                0 => String::new(),
-                _ => interface(a, &Query::Interface(InterfaceIndex(index)))?.1,
-            };
+            let name = interface(a, &Query::Interface(InterfaceIndex(index))).map_or_else(|_| String::new(), |(_, name)| name);
             bind_interface(a, index, name)
         }),
         Get::Int(|a| Ok(a.options()?.interface as i32)),
@@ -372,8 +369,9 @@ fn set_linger(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     let time = i32::from_ne_bytes([t0, t1, t2, t3]);
     let options = a.options()?;
     if on {
-        options.linger_seconds = time;
-        options.linger = Some(super::seconds(time));
+        // A negative time is the longest there is, and l_linger shows the low half of it.
+        options.linger_seconds = if time < 0 { TIMEOUT_SECONDS_MAX as i32 } else { time };
+        options.linger = Some(if time < 0 { Duration::from_secs(TIMEOUT_SECONDS_MAX.unsigned_abs()) } else { super::seconds(time) });
     } else {
         options.linger = None;
     }
@@ -404,7 +402,11 @@ fn timeval(value: &[u8]) -> Result<Duration, Errno> {
     if seconds < 0 {
         return Ok(Duration::ZERO);
     }
-    let whole = Duration::from_secs(seconds.unsigned_abs().min(u64::from(u32::MAX)));
+    // "if (tv.tv_sec < (MAX_SCHEDULE_TIMEOUT / HZ - 1))", else no timeout at all.
+    if seconds >= TIMEOUT_SECONDS_MAX - 1 {
+        return Ok(Duration::ZERO);
+    }
+    let whole = Duration::from_secs(seconds.unsigned_abs());
     Ok(whole + Duration::from_micros((micros.unsigned_abs()).div_ceil(TICK_MICROS) * TICK_MICROS))
 }
 

@@ -203,14 +203,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         Stream,
         Set::Int(|a, v| {
             // 0: the node's default, which is "off".
+            a.options()?.unsent_low_water = v;
             a.transport(StreamOption::UnsentLowWater(if v == 0 { u32::MAX } else { v as u32 }))
         }),
-        Get::Int(|a| {
-            Ok(match a.stream()?.transport.unsent_low_water {
-                u32::MAX => 0,
-                bytes => bytes as i32,
-            })
-        }),
+        Get::Int(|a| Ok(a.options()?.unsent_low_water)),
     ),
     row(
         SOL_TCP,
@@ -287,7 +283,7 @@ fn set_window_clamp(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let clamp = match value {
         0 if !closed => return Err(Errno::EINVAL),
         0 => 0,
-        _ => (value as u32).max(1152),
+        _ => value.max(1152) as u32,
     };
     a.transport(StreamOption::WindowClamp(clamp))
 }

@@ -63,7 +63,9 @@ impl Host for Kernel {
     fn accept(&mut self, s: usize) -> Done<(usize, Vec<u8>)> {
         let (mut from, mut length) = (vec![0u8; 128], 128u32);
         // SAFETY: the kernel writes at most `length` bytes into the vector.
-        let fd = done(unsafe { libc::accept4(self.fd(s), from.as_mut_ptr().cast(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) })?;
+        let fd = done(unsafe {
+            libc::accept4(self.fd(s), from.as_mut_ptr().cast(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
+        })?;
         from.truncate(length as usize);
         Ok((self.add(fd), from))
     }

@@ -337,9 +337,14 @@ impl Run<'_> {
         if !got.data.is_empty() {
             let same = got.data.iter().all(|byte| *byte == got.data[0]);
             let text = String::from_utf8_lossy(&got.data).into_owned();
-            let _ = if same && got.data.len() > 40 { write!(out, " {:?}*{}", text[..1].to_owned(), text.len()) } else { write!(out, " {text:?}") };
+            let _ = if same && got.data.len() > 40 {
+                write!(out, " {:?}*{}", text[..1].to_owned(), text.len())
+            } else {
+                write!(out, " {text:?}")
+            };
         }
-        for (bit, label) in [(abi::MSG_TRUNC, "TRUNC"), (abi::MSG_OOB, "OOB"), (abi::MSG_CTRUNC, "CTRUNC"), (abi::MSG_ERRQUEUE, "ERRQUEUE")] {
+        for (bit, label) in [(abi::MSG_TRUNC, "TRUNC"), (abi::MSG_OOB, "OOB"), (abi::MSG_CTRUNC, "CTRUNC"), (abi::MSG_ERRQUEUE, "ERRQUEUE")]
+        {
             if got.flags & bit != 0 {
                 let _ = write!(out, " {label}");
             }

@@ -1,7 +1,7 @@
 //! The neighbour cache: entries in slots, found by interface and address; their states; collection of old ones.
 
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::{Duration, Frame, Instant, InterfaceIndex, KeyedHasher, Map, Value};
 use weft_wire::ethernet::Mac;
@@ -181,6 +181,10 @@ impl Cache {
     pub(super) fn slots_where(&self, fits: impl Fn(&Neighbour) -> bool) -> Vec<u32> {
         let entries = self.slots.iter().enumerate();
         entries.filter(|(_, entry)| entry.as_ref().is_some_and(&fits)).map(|(slot, _)| slot as u32).collect()
+    }
+    /// The interfaces that have neighbours.
+    pub(super) fn interfaces(&self) -> BTreeSet<InterfaceIndex> {
+        self.by_address.keys().map(|(interface, _)| *interface).collect()
     }
 
     /// Takes out unused entries older than `stale_time`; when the cache is full, at least the least recently used one. Permanent

@@ -91,7 +91,8 @@ impl Addresses {
         let Some((ip, bits)) = v4(&address) else { return };
         self.local.entry(ip).or_default().push(address.interface);
         // RFC 3021: a 31-bit prefix has no broadcast address. Since Linux 5.14 the lowest address is none either.
-        if bits < 31 && address.interface != InterfaceIndex::LOOPBACK {
+        // 127.255.255.255 is one on Linux as well: `ip route show table local` has it as "broadcast … dev lo".
+        if bits < 31 {
             let highest = Ipv4Addr::from_bits(ip.to_bits() | !mask(bits));
             self.broadcast.entry(highest).or_default().push(address.interface);
         }
@@ -102,7 +103,7 @@ impl Addresses {
         match self.local.get(&ip) {
             Some(owners) => owners,
             // RFC 1122 §3.2.1.3 (g): "{ 127, <any> } Internal host loopback address."
-            None if ip.is_loopback() => &[InterfaceIndex::LOOPBACK],
+            None if ip.is_loopback() && !self.broadcast.contains_key(&ip) => &[InterfaceIndex::LOOPBACK],
             None => &[],
         }
     }
@@ -163,6 +164,7 @@ mod tests {
         assert_eq!(kind([10, 0, 0, 0]), AddressKind::Other, "the network's own address is none of ours");
         assert_eq!(kind([10, 0, 1, 1]), AddressKind::Other, "a 31-bit prefix has no broadcast");
         assert_eq!(kind([127, 9, 9, 9]), AddressKind::Local(InterfaceIndex::LOOPBACK));
+        assert_eq!(kind([127, 255, 255, 255]), AddressKind::Broadcast);
         assert_eq!(kind([255; 4]), AddressKind::Broadcast);
         assert_eq!(kind([224, 0, 0, 1]), AddressKind::Multicast);
         assert_eq!(kind([0; 4]), AddressKind::Unspecified);

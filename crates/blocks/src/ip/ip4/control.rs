@@ -188,7 +188,8 @@ impl Ip4 {
         let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let gateway = arguments.address("gateway")?.map(IpAddr::V4);
-        let interface = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+        let interface =
+            arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
         let metric = arguments.number("metric", 0, u32::MAX)?;
         let kind = route_kind(&arguments)?;
         let fits = |route: &Route| {

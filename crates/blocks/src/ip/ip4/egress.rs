@@ -132,6 +132,10 @@ impl Ip4 {
         match answer.kind {
             RouteKind::Local if self.is_bound(OUT_LOOPBACK) => Verdict::Forward(OUT_LOOPBACK),
             RouteKind::Local => Verdict::Drop(Reason::NotBound),
+            // A broadcast on `lo` (127.255.255.255) is heard here and goes nowhere else.
+            RouteKind::Broadcast if answer.interface == InterfaceIndex::LOOPBACK && self.is_bound(OUT_LOOPBACK) => {
+                Verdict::Forward(OUT_LOOPBACK)
+            }
             RouteKind::Broadcast => {
                 // Subnet broadcasts need no resolution, and arp cannot know that they are broadcasts.
                 frame.meta_mut().next_hop = Some(Ipv4Addr::BROADCAST.into());

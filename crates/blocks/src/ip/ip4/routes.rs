@@ -4,8 +4,8 @@
 use super::addresses::mask;
 use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::{InterfaceIndex, Map};
 use weft_core::table::Route;
+use weft_core::{InterfaceIndex, Map};
 
 /// Routes of one prefix, the lowest metric first.
 type Alternatives = SmallVec<[Route; 1]>;
@@ -73,7 +73,8 @@ impl Routes {
 
     /// Removes every route that fits.
     pub(super) fn remove_where(&mut self, goes: impl Fn(&Route) -> bool) -> Vec<Route> {
-        let gone: Vec<Route> = self.by_length.iter().flat_map(|table| table.values()).flatten().copied().filter(|route| goes(route)).collect();
+        let gone: Vec<Route> =
+            self.by_length.iter().flat_map(|table| table.values()).flatten().copied().filter(|route| goes(route)).collect();
         for route in &gone {
             if let IpAddr::V4(destination) = route.destination {
                 self.remove(destination, route.prefix_bits, |other| other.metric == route.metric);
@@ -89,7 +90,8 @@ impl Routes {
             let bits = 63 - lengths.leading_zeros() as u8;
             lengths &= !(1 << bits);
             let prefix = destination.to_bits() & mask(bits);
-            let found = self.by_length[usize::from(bits)].get(&prefix).and_then(|alternatives| alternatives.iter().find(|route| usable(route)));
+            let found =
+                self.by_length[usize::from(bits)].get(&prefix).and_then(|alternatives| alternatives.iter().find(|route| usable(route)));
             if found.is_some() {
                 return found;
             }

@@ -1,0 +1,17 @@
+//! `weft down`
+
+use super::Target;
+use std::process::ExitCode;
+use weft_host::protocol::Ask;
+
+/// End a daemon. Programs on it get connection resets.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.target.connect()?.ask(Ask::Down)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,36 @@
+//! `weft get`
+
+use super::Target;
+use crate::output;
+use std::process::ExitCode;
+use weft_core::Selector;
+use weft_core::control::Op;
+
+/// Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get '*'`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Block, or block.parameter; the block may be a pattern
+    name: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (block, parameter) = match args.name.split_once('.') {
+        Some((block, parameter)) => (block, Some(parameter.to_owned())),
+        None => (args.name.as_str(), None),
+    };
+    let value = args.target.connect()?.node(Op::Get { target: Selector::parse(block), name: parameter.clone() })?;
+    if args.target.json {
+        output::json(&value);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (block, value) in value.as_object().into_iter().flatten() {
+        match (value.as_object(), &parameter) {
+            (Some(all), None) => all.iter().for_each(|(name, value)| output::line(&format!("{block}.{name} = {}", output::text(value)))),
+            (_, Some(name)) => output::line(&format!("{block}.{name} = {}", output::text(value))),
+            _ => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,122 @@
+//! `weft help`
+
+use crate::output;
+use anyhow::bail;
+use clap::CommandFactory;
+use std::process::ExitCode;
+use weft_core::{Kind, Port};
+
+/// Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A command, `stack`, `blocks`, or `block NAME`
+    topic: Vec<String>,
+    /// Print JSON (blocks only)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let topic: Vec<&str> = args.topic.iter().map(String::as_str).collect();
+    match topic[..] {
+        [] => output::line(&crate::Cli::command().render_help().to_string()),
+        ["stack"] => output::line(STACK_HELP),
+        ["blocks"] => {
+            let kinds = weft_node::block_table();
+            let rows: Vec<_> = kinds.iter().map(|row| serde_json::json!({"block": row.kind.name, "summary": row.kind.summary})).collect();
+            match args.json {
+                true => output::json(&rows.into()),
+                false => output::table(&rows),
+            }
+        }
+        ["block", name] => {
+            let kinds = weft_node::block_table();
+            let Some(row) = kinds.get(name) else { bail!("there is no kind of block named '{name}'; known: {}", kinds.names()) };
+            match args.json {
+                true => output::json(&serde_json::to_value(row.kind)?),
+                false => block(row.kind),
+            }
+        }
+        [command] => match crate::Cli::command().find_subcommand_mut(command) {
+            Some(command) => output::line(&command.render_long_help().to_string()),
+            None => bail!("no help on '{command}'; try `weft help`, `weft help stack`, `weft help blocks`"),
+        },
+        _ => bail!("no help on '{}'; try `weft help`, `weft help block NAME`", topic.join(" ")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A block's declarations as a manual page.
+fn block(kind: &Kind) {
+    output::line(&format!("{} - {}\n\n{}", kind.name, kind.summary, kind.doc.trim()));
+    let ports = |title: &str, ports: &[Port]| {
+        if !ports.is_empty() {
+            output::line(&format!("\n{title}:"));
+        }
+        for port in ports {
+            let need = if port.required { ", required" } else { "" };
+            output::line(&format!("  {:<14} {:?}{need}: {}", port.name, port.carries, port.doc));
+        }
+    };
+    ports("Inputs", kind.inputs);
+    ports("Outputs", kind.outputs);
+    if !kind.parameters.is_empty() {
+        output::line("\nParameters:");
+    }
+    for parameter in kind.parameters {
+        let live = if parameter.live { "" } else { ", fixed when made" };
+        output::line(&format!(
+            "  {:<24} {:?}, default {}{live}\n{:27}{}",
+            parameter.name, parameter.value, parameter.default, "", parameter.doc
+        ));
+    }
+    for (title, rows) in [("Procedures", kind.procedures), ("Alerts", kind.alerts)] {
+        if !rows.is_empty() {
+            output::line(&format!("\n{title}:"));
+        }
+        rows.iter().for_each(|row| output::line(&format!("  {:<24} {}", row.name, row.doc)));
+    }
+    if !kind.counters.is_empty() {
+        output::line("\nCounters:");
+    }
+    kind.counters.iter().for_each(|row| output::line(&format!("  {:<24} {}", row.name, row.text)));
+}
+
+const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs from the default graph.
+
+[node]
+name = "client"               # host name of the node (default "weft")
+engine = "inline"             # or "queued"
+graph = "default"             # or "empty": only the blocks and edges of this file
+nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway
+
+[[interface]]
+name = "weft0"                # 1 to 15 bytes
+backend = "tap:weft0"         # tap:NAME, packet:INTERFACE, memory:NAME
+mac = "02:77:65:66:74:01"     # default: made from the names of node and interface
+mtu = 1500
+group = 0
+host_address = "10.77.0.1/24" # tap: what the host's side gets
+offload = true                # hand over frames larger than the MTU, and unfinished checksums
+
+[[address]]
+interface = "weft0"
+address = "10.77.0.2/24"
+
+[[route]]
+destination = "default"       # or a prefix
+gateway = "10.77.0.1"         # or interface = "weft0"
+metric = 0
+
+[block.tcp]                   # parameters of a block of the default graph: `weft help block tcp`
+congestion = "reno"
+
+[block.wan]                   # a further block
+kind = "loss"
+probability = 0.01
+
+[graph]
+insert = ["wan ether:lower interfaces:upper"]   # block, and the edge to put it into
+edges = ["a:out -> b:in", "c <-> d"]            # further edges
+
+`weft check FILE` reads one without bringing it up. `weft help blocks` lists the kinds of block."#;

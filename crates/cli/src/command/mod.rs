@@ -1,0 +1,85 @@
+//! The commands, one file each, and what they share.
+
+pub mod bind;
+pub mod bridge;
+pub mod check;
+pub mod down;
+pub mod get;
+pub mod help;
+pub mod run;
+pub mod set;
+pub mod show;
+pub mod trace;
+pub mod up;
+
+use anyhow::Context as _;
+use std::path::{Path, PathBuf};
+use weft_host::control::Client;
+use weft_node::Stack;
+
+/// Which daemon a command talks to.
+#[derive(clap::Args, Debug)]
+pub struct Target {
+    /// Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Target {
+    /// Connects to the daemon.
+    pub fn connect(&self) -> anyhow::Result<Client> {
+        Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::control::default_path))?)
+    }
+}
+
+/// Which stack to bring up.
+#[derive(clap::Args, Debug)]
+pub struct StackArgs {
+    /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]
+    #[arg(long, value_name = "FILE")]
+    pub stack: Option<PathBuf>,
+    /// Set a parameter over the stack file's: block.parameter=value
+    #[arg(long, value_name = "BLOCK.PARAMETER=VALUE")]
+    pub set: Vec<String>,
+    /// Name of the TAP device instead of the stack file's first
+    #[arg(long, value_name = "NAME")]
+    pub tap: Option<String>,
+    /// Seed of the node's randomness [default: from the system]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Write all frames of all interfaces to this pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+}
+
+impl StackArgs {
+    /// Was anything asked for that makes a stack of one's own necessary?
+    pub fn is_given(&self) -> bool {
+        self.stack.is_some() || !self.set.is_empty() || self.tap.is_some() || self.seed.is_some() || self.capture.is_some()
+    }
+
+    /// Reads the stack file and applies the options.
+    pub fn read(&self) -> anyhow::Result<Stack> {
+        let mut stack = match &self.stack {
+            Some(path) => read_stack(path)?,
+            None => Stack::default_stack(),
+        };
+        for assignment in &self.set {
+            stack.set(assignment)?;
+        }
+        if let Some(tap) = &self.tap {
+            let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
+            first.backend = format!("tap:{tap}");
+        }
+        Ok(stack)
+    }
+}
+
+/// Reads and parses a stack file.
+pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the stack file {}", path.display()))?;
+    Ok(Stack::parse(&path.display().to_string(), &text)?)
+}

@@ -1,0 +1,37 @@
+//! `weft set`
+
+use super::Target;
+use crate::output;
+use anyhow::Context as _;
+use serde_json::Value;
+use std::process::ExitCode;
+use weft_core::Selector;
+use weft_core::control::Op;
+
+/// Set a parameter while the node runs: `weft set tcp.mss 536`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// block.parameter; the block may be a pattern: then all that match are set, or none
+    name: String,
+    /// The value: a number, true, false, a word, "20ms", "100mbit"
+    value: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (block, parameter) = args.name.split_once('.').context("name the parameter as block.parameter, for example tcp.mss")?;
+    let value = serde_json::from_str::<Value>(&args.value).unwrap_or_else(|_| args.value.clone().into());
+    let op = Op::Set { target: Selector::parse(block), name: parameter.to_owned(), value };
+    changed(&args.target, op)
+}
+
+/// Carries out a change and prints what changed.
+pub fn changed(target: &Target, op: Op) -> anyhow::Result<ExitCode> {
+    let summary = target.connect()?.node(op)?;
+    match target.json {
+        true => output::json(&summary),
+        false => summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line))),
+    }
+    Ok(ExitCode::SUCCESS)
+}

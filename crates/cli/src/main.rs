@@ -1,0 +1,61 @@
+//! The `weft` command: a thin layer over the libraries. One file a command in `command/`.
+#![forbid(unsafe_code)]
+
+mod command;
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Runs unmodified programs on a network stack that can be taken apart.
+#[derive(Parser, Debug)]
+#[command(name = "weft", version, disable_help_subcommand = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Up(command::up::Args),
+    Down(command::down::Args),
+    Run(command::run::Args),
+    Show(command::show::Args),
+    Get(command::get::Args),
+    Set(command::set::Args),
+    Bind(command::bind::BindArgs),
+    Unbind(command::bind::UnbindArgs),
+    Trace(command::trace::Args),
+    Check(command::check::Args),
+    Bridge(command::bridge::Args),
+    Help(command::help::Args),
+    /// Not for people: holds the namespaces under a stack that may not open a TAP.
+    #[command(name = weft_host::ground::KEEPER_COMMAND, hide = true)]
+    GroundKeeper {
+        wish: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
+    let result = match Cli::parse().command {
+        Command::Up(args) => command::up::run(args),
+        Command::Down(args) => command::down::run(args),
+        Command::Run(args) => command::run::run(args),
+        Command::Show(args) => command::show::run(args),
+        Command::Get(args) => command::get::run(args),
+        Command::Set(args) => command::set::run(args),
+        Command::Bind(args) => command::bind::bind(args),
+        Command::Unbind(args) => command::bind::unbind(args),
+        Command::Trace(args) => command::trace::run(args),
+        Command::Check(args) => command::check::run(args),
+        Command::Bridge(args) => command::bridge::run(args),
+        Command::Help(args) => command::help::run(args),
+        Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("weft: {error:#}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,153 @@
+//! What the graph costs: nanoseconds for each packet and block, as the slope between a chain of 10 and one of 30 blocks that each read and
+//! write a byte of the header. What injecting and taking out cost is the same for both chains, and drops out.
+//!
+//! `--json` prints rows for `make bench`, otherwise a table. `--scale F` multiplies what is needed (2: a machine half as fast).
+//! The comparison is the same work without an engine: each block called in turn on the same vectors.
+
+use std::any::Any;
+use std::time::Instant as Clock;
+use weft_core::control::End;
+use weft_core::*;
+
+const CHAINS: [usize; 2] = [10, 30];
+const VECTOR: usize = 64;
+const ROUNDS: usize = 20_000;
+const REPEATS: usize = 5;
+const INLINE_NS_MAX: f64 = 1.0;
+
+static TOUCH: Kind = Kind {
+    name: "touch",
+    summary: "counts a byte of the header up",
+    inputs: &[Port::optional("in", Carries::Any, "frames")],
+    outputs: &[Port::outside("out", Carries::Any, "the same frames")],
+    ..Kind::EMPTY
+};
+
+struct Touch;
+
+impl Block for Touch {
+    fn kind(&self) -> &'static Kind {
+        &TOUCH
+    }
+    fn process(&mut self, _port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
+        vector.each(|frame| {
+            if let Some(byte) = frame.head_mut().get_mut(8) {
+                *byte = byte.wrapping_add(1);
+            }
+            Verdict::Forward(OutPort(0))
+        });
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+fn frames() -> Vec<Frame> {
+    (0..VECTOR).map(|n| Frame::ingress(&[n as u8; 64])).collect()
+}
+
+/// Nanoseconds for each packet through a chain in an engine.
+fn engine(mode: Mode, blocks: usize) -> f64 {
+    let table = BlockTable::new([BlockRow { kind: &TOUCH, make: |_| Ok(Box::new(Touch)) }]);
+    let mut engine = Engine::new(mode, table, Rng::for_name(1, "bench"));
+    let name = |n: usize| format!("touch{n}");
+    let add = |n| Op::Add { name: name(n), kind: "touch".to_owned(), parameters: Default::default() };
+    let end = |n: usize, port: &str| End { block: name(n), port: Some(port.to_owned()) };
+    let bind = |n: usize| Op::Bind { from: end(n, "out"), to: end(n + 1, "in") };
+    let ops = (0..blocks).map(add).chain((0..blocks - 1).map(bind)).collect();
+    engine.control(Instant::ZERO, &Message { serial: 1, op: Op::All(ops) }).result.expect("the chain is a graph");
+    let first = engine.graph().find("touch0").expect("it was just made");
+    let mut frames = frames();
+    let mut pass = |rounds: usize| {
+        for _ in 0..rounds {
+            engine.inject(Instant::ZERO, first, InPort(0), frames.drain(..));
+            frames.extend(engine.take_outgoing().into_iter().map(|outgoing| outgoing.frame));
+            assert_eq!(frames.len(), VECTOR);
+        }
+    };
+    pass(ROUNDS / 10);
+    let start = Clock::now();
+    pass(ROUNDS);
+    start.elapsed().as_nanos() as f64 / (ROUNDS * VECTOR) as f64
+}
+
+/// The same without an engine: a loop over the same frames for each block.
+fn bare(blocks: usize) -> f64 {
+    let mut frames = frames();
+    let mut pass = |rounds: usize| {
+        for _ in 0..rounds {
+            for _ in 0..blocks {
+                for frame in &mut frames {
+                    if let Some(byte) = frame.head_mut().get_mut(8) {
+                        *byte = byte.wrapping_add(1);
+                    }
+                }
+                std::hint::black_box(&mut frames);
+            }
+        }
+    };
+    pass(ROUNDS / 10);
+    let start = Clock::now();
+    pass(ROUNDS);
+    start.elapsed().as_nanos() as f64 / (ROUNDS * VECTOR) as f64
+}
+
+fn median_slope(measure: impl Fn(usize) -> f64) -> f64 {
+    let [short, long] = CHAINS;
+    let mut slopes: Vec<f64> = (0..REPEATS).map(|_| (measure(long) - measure(short)) / (long - short) as f64).collect();
+    slopes.sort_by(f64::total_cmp);
+    slopes[REPEATS / 2]
+}
+
+struct Row {
+    name: &'static str,
+    value: f64,
+    versus: f64,
+    needed: Option<f64>,
+}
+
+impl Row {
+    fn met(&self) -> Option<bool> {
+        self.needed.map(|needed| self.value <= needed)
+    }
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name, "value": self.value, "unit": "ns", "versus": self.versus, "ratio": self.value / self.versus,
+            "needed": self.needed, "met": self.met(),
+        })
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let scale = arguments
+        .iter()
+        .position(|argument| argument == "--scale")
+        .map_or(1.0, |at| arguments.get(at + 1).and_then(|text| text.parse().ok()).expect("--scale takes a number"));
+    let versus = median_slope(bare);
+    let rows = [
+        Row {
+            name: "graph, inline, per packet and block",
+            value: median_slope(|blocks| engine(Mode::Inline, blocks)),
+            versus,
+            needed: Some(INLINE_NS_MAX * scale),
+        },
+        Row {
+            name: "graph, queued, per packet and block",
+            value: median_slope(|blocks| engine(Mode::Queued, blocks)),
+            versus,
+            needed: None,
+        },
+    ];
+    if arguments.iter().any(|argument| argument == "--json") {
+        let rows: Vec<_> = rows.iter().map(Row::json).collect();
+        println!("{}", serde_json::to_string_pretty(&rows).expect("rows are JSON"));
+        return;
+    }
+    println!("{:<38} {:>8}  {:>10} {:>6}  {:>7}  met", "", "ns", "bare loop", "ratio", "needed");
+    for row in &rows {
+        let needed = row.needed.map_or(String::new(), |needed| format!("{needed:.2}"));
+        let met = row.met().map_or("", |met| if met { "yes" } else { "NO" });
+        println!("{:<38} {:>8.3}  {:>10.3} {:>6.2}  {needed:>7}  {met}", row.name, row.value, row.versus, row.value / row.versus);
+    }
+}

@@ -1,0 +1,206 @@
+//! Changes of a running graph: every operation, what it refuses, and that a refused one leaves nothing behind.
+
+mod common;
+use common::*;
+use weft_core::control::End;
+use weft_core::*;
+
+/// a → b → x.
+fn chain() -> Engine {
+    let mut engine = engine(Mode::Inline);
+    control(&mut engine, Op::All(vec![stamp("a"), stamp("b"), add("x", "exit"), bind("a:out", "b:in"), bind("b:out", "x:in")])).unwrap();
+    engine
+}
+
+/// The letters that a frame collects from `a` on.
+fn way(engine: &mut Engine) -> String {
+    let entry = engine.graph().find("a").unwrap();
+    engine.inject(engine.now(), entry, InPort(0), [frame(0, 0)]);
+    left(engine).pop().map_or(String::new(), |row| row.3)
+}
+
+fn edges(engine: &mut Engine) -> Vec<String> {
+    let rows = control(engine, Op::Show(Show::Edges)).unwrap();
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    let edge = |row: &Value| format!("{}:{}-{}:{}", text(row, "from"), text(row, "output"), text(row, "to"), text(row, "input"));
+    rows.as_array().unwrap().iter().map(edge).collect()
+}
+
+fn unbind(from: &str, to: &str) -> Op {
+    Op::Unbind { from: End::parse(from), to: End::parse(to) }
+}
+
+fn insert(block: &str, from: &str, to: &str) -> Op {
+    Op::Insert { block: End::parse(block), from: End::parse(from), to: End::parse(to) }
+}
+
+fn replace(name: &str, kind: &str, drop_state: bool) -> Op {
+    Op::Replace { name: name.to_owned(), kind: kind.to_owned(), parameters: Default::default(), drop_state }
+}
+
+fn set(target: &str, name: &str, value: Value) -> Op {
+    Op::Set { target: Selector::parse(target), name: name.to_owned(), value }
+}
+
+#[test]
+fn insert_and_extract_change_the_way_and_back() {
+    let mut engine = chain();
+    assert_eq!(way(&mut engine), "ab");
+    let summary = control(&mut engine, Op::All(vec![stamp("i"), insert("i", "a", "b")])).unwrap();
+    assert_eq!(summary, serde_json::json!(["add i stamp", "insert i a b"]));
+    assert_eq!(way(&mut engine), "aib");
+    assert_eq!(edges(&mut engine), ["a:out-i:in", "b:out-x:in", "i:out-b:in"]);
+    control(&mut engine, Op::Extract { block: "i".to_owned() }).unwrap();
+    assert_eq!(way(&mut engine), "ab");
+    assert!(engine.graph().find("i").is_some(), "it is out of the way, not gone");
+    control(&mut engine, Op::Delete { name: "i".to_owned() }).unwrap();
+    assert_eq!((engine.graph().find("i"), way(&mut engine).as_str()), (None, "ab"));
+}
+
+#[test]
+fn replace_keeps_edges_parameters_and_state_unless_told_otherwise() {
+    let mut engine = chain();
+    way(&mut engine);
+    let b = engine.graph().find("b").unwrap();
+    control(&mut engine, replace("b", "stamp", false)).unwrap();
+    assert_eq!(engine.graph().block(b).unwrap().counters(), [1], "the count came along");
+    assert_eq!(way(&mut engine), "ab");
+    control(&mut engine, replace("b", "stamp", true)).unwrap();
+    assert_eq!(engine.graph().block(b).unwrap().counters(), [0]);
+    let parameters = [("letter".to_owned(), Value::from("B"))].into_iter().collect();
+    control(&mut engine, Op::Replace { name: "b".to_owned(), kind: "stamp".to_owned(), parameters, drop_state: false }).unwrap();
+    assert_eq!(way(&mut engine), "aB");
+    // A block that keeps no state can be replaced by any that has its ports, and one with state only with drop_state.
+    control(&mut engine, Op::All(vec![add("c", "copy"), insert("c", "a", "b")])).unwrap();
+    control(&mut engine, Op::Unbind { from: End::parse("c:copy"), to: End::parse("b") }).unwrap_err();
+    control(&mut engine, replace("c", "stamp", false)).unwrap();
+    control(&mut engine, replace("c", "copy", false)).unwrap_err();
+    control(&mut engine, replace("c", "copy", true)).unwrap();
+    assert_eq!(way(&mut engine), "aB");
+}
+
+#[test]
+fn frames_that_wait_in_a_deleted_block_and_its_timers_are_gone() {
+    let mut engine = chain();
+    control(&mut engine, Op::All(vec![add("h", "hold"), insert("h", "a", "b")])).unwrap();
+    let entry = engine.graph().find("a").unwrap();
+    engine.inject(Instant::ZERO, entry, InPort(0), [frame(3, 0)]);
+    assert!(engine.next_timer().is_some());
+    control(&mut engine, Op::Delete { name: "h".to_owned() }).unwrap();
+    assert_eq!(engine.next_timer(), None);
+    assert_eq!(way(&mut engine), "");
+    assert_eq!(drops(&engine, "a", Reason::NotBound), 1);
+    control(&mut engine, bind("a", "b")).unwrap();
+    assert_eq!(way(&mut engine), "ab");
+}
+
+#[test]
+fn set_is_all_or_none_and_takes_patterns() {
+    let mut engine = chain();
+    control(&mut engine, set("?", "letter", "z".into())).unwrap_err();
+    assert_eq!(way(&mut engine), "ab", "x has no letter, so nobody was set");
+    control(&mut engine, Op::All(vec![set("a", "letter", "z".into()), set("b", "letter", "y".into())])).unwrap();
+    assert_eq!(way(&mut engine), "zy");
+    let both = Op::All(vec![set("a", "letter", "1".into()), set("b", "letter", "too long".into())]);
+    assert_eq!(control(&mut engine, both).unwrap_err().to_string(), "stamp.letter: one letter");
+    assert_eq!(way(&mut engine), "zy");
+    let get = Op::Get { target: Selector::parse("*"), name: None };
+    assert_eq!(control(&mut engine, get).unwrap()["a"], serde_json::json!({"letter": "z", "fixed": 1}));
+}
+
+#[test]
+fn every_refusal_says_what_is_wrong_and_leaves_nothing_behind() {
+    let mut engine = chain();
+    control(&mut engine, Op::All(vec![add("o", "owner"), add("h", "hold"), insert("h", "b", "x")])).unwrap();
+    let cases: Vec<(Op, &str)> = vec![
+        (add("n", "nothing"), "there is no kind of block named 'nothing'; known: copy, exit, hold, owner, split, stamp"),
+        (stamp("a"), "a block named 'a' exists already"),
+        (add("a b", "exit"), "'a b' is no name for a block: use letters, digits, '-', '_' and '.', at most 64"),
+        (Op::Delete { name: "q".to_owned() }, "there is no block named 'q'; the graph has: a, b, h, o, x"),
+        (bind("a:out", "x:in"), "a:out is bound to b:in already; unbind it first, or put a tee between"),
+        (bind("a:nose", "x:in"), "block 'a' has no output port 'nose'; it has: out"),
+        (bind("x:out", "a:mouth"), "block 'a' has no input port 'mouth'; it has: in"),
+        (bind("o", "x:stream"), "which port? o -> x:stream could be: none, no two of their ports carry the same"),
+        (bind("o:frames", "o:need"), "o:frames carries Ethernet, o:need takes Link: they cannot be bound"),
+        (unbind("x", "a"), "there is no edge from x to a"),
+        (insert("q", "a", "b"), "there is no block named 'q'; the graph has: a, b, h, o, x"),
+        (insert("b", "a", "b"), "b is bound to h: already; unbind it first, or put a tee between"),
+        (insert("x", "x", "a"), "there is no edge from x to a"),
+        (
+            Op::Extract { block: "x".to_owned() },
+            "which port? x -> x could be: 'x' has 0 output edges; only a block with one can be extracted",
+        ),
+        (replace("h", "hold", false), "cannot replace 'h': a block of kind hold cannot export its state"),
+        (replace("b", "hold", false), "cannot replace 'b': state of kind stamp"),
+        (replace("h", "split", true), "block 'h' has no output port 'out'; it has: a, b, c"),
+        (set("a", "fixed", 2.into()), "a.fixed can only be set when the block is made"),
+        (set("a", "colour", 2.into()), "block 'a' has no parameter 'colour'; it has: letter, fixed"),
+        (set("a", "letter", 2.into()), "a.letter: 2 is no text"),
+        (set("zz*", "letter", "q".into()), "'zz*' matches nothing"),
+        (add("p", "owner"), "'o' and 'p' would both own the table of"),
+        (
+            Op::Exec { target: Selector::parse("a"), procedure: "dance".to_owned(), arguments: Value::Null },
+            "block 'stamp' has no procedure 'dance'",
+        ),
+    ];
+    let before = (edges(&mut engine), control(&mut engine, Op::Show(Show::Blocks)).unwrap());
+    for (op, text) in cases {
+        // Alone, and as the last of a transaction whose beginning is good (texts may then name the new block).
+        let last = Op::All(vec![stamp("good"), bind("good", "a"), op.clone()]);
+        let error = control(&mut engine, op).expect_err(text).to_string();
+        assert!(error.starts_with(text), "{error}");
+        control(&mut engine, last).expect_err(text);
+        let after = (edges(&mut engine), control(&mut engine, Op::Show(Show::Blocks)).unwrap());
+        assert_eq!(after, before, "left something behind: {text}");
+    }
+    assert_eq!(way(&mut engine), "", "held");
+    engine.run(Instant::from_millis(1));
+    assert_eq!(left(&mut engine).pop().unwrap().3, "ab");
+}
+
+#[test]
+fn left_out_ports_are_found_by_type_and_name() {
+    let mut engine = engine(Mode::Inline);
+    control(&mut engine, Op::All(vec![stamp("a"), add("x", "exit"), add("s", "split"), bind("a", "s")])).unwrap();
+    assert_eq!(edges(&mut engine), ["a:out-s:in"]);
+    let error = control(&mut engine, bind("s", "x")).unwrap_err().to_string();
+    assert_eq!(error, "which port? s -> x could be: a->in, b->in, c->in");
+    // The free port wins over taken ones, until only one is free.
+    control(&mut engine, Op::All(vec![bind("s:a", "x"), bind("s:b", "x"), bind("s", "x")])).unwrap();
+    assert_eq!(edges(&mut engine).len(), 4);
+}
+
+#[test]
+fn a_plan_can_be_looked_at_and_thrown_away() {
+    let mut engine = chain();
+    let plan = engine.prepare(&[stamp("c"), insert("c", "a", "b")]).unwrap();
+    assert_eq!(plan.summary(), ["add c stamp", "insert c a b"]);
+    drop(plan);
+    assert_eq!((engine.graph().find("c"), way(&mut engine).as_str()), (None, "ab"));
+    let plan = engine.prepare(&[stamp("c"), insert("c", "a", "b")]).unwrap();
+    assert_eq!(engine.commit(plan).len(), 2);
+    assert_eq!(way(&mut engine), "acb");
+}
+
+#[test]
+fn a_graph_is_complete_when_required_ports_are_bound() {
+    let mut engine = engine(Mode::Inline);
+    control(&mut engine, add("o", "owner")).unwrap();
+    let error = transaction::check_complete(engine.graph()).unwrap_err().to_string();
+    assert_eq!(error, "o:give must be bound (packets)");
+    control(&mut engine, bind("o:give", "o:need")).unwrap();
+    transaction::check_complete(engine.graph()).unwrap();
+}
+
+#[test]
+fn numbers_of_blocks_are_never_used_again_and_the_graph_is_bounded() {
+    let mut engine = chain();
+    let b = engine.graph().find("b").unwrap();
+    control(&mut engine, Op::Delete { name: "b".to_owned() }).unwrap();
+    control(&mut engine, stamp("b")).unwrap();
+    assert_ne!(engine.graph().find("b"), Some(b));
+    let many: Vec<Op> = (0..graph::BLOCKS_MAX).map(|n| add(&format!("n{n}"), "split")).collect();
+    let error = control(&mut engine, Op::All(many)).unwrap_err().to_string();
+    assert_eq!(error, format!("limit: blocks in one graph (at most {})", graph::BLOCKS_MAX));
+    assert!(engine.graph().find("n0").is_none());
+}

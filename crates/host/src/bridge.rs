@@ -1,0 +1,190 @@
+//! A bridge of two interfaces with one impairment a wire has: rate, delay, loss. For tests on a bad network without netem.
+//!
+//! Each direction is a chain of weft's own blocks: loss → rate → delay. Large frames are cut on entry, as a wire would see them.
+
+use crate::clock::Clock;
+use crate::port::Port;
+use crate::reactor::{Interest, Reactor};
+use crate::world::WorldError;
+use indexmap::IndexMap;
+use rustix::fd::AsFd;
+use std::io;
+use std::time::Duration;
+use weft_backend::{Backend, OpenOptions};
+use weft_core::control::{Message, Value};
+use weft_core::engine::Engine;
+use weft_core::offload::{self, CutChecksums};
+use weft_core::table::{Interface, LinkType};
+use weft_core::{BlockId, End, Frame, InPort, InterfaceIndex, Mode, Op, Rng, Selector};
+
+const RECEIVE_FRAMES_MAX: usize = 256;
+
+/// What the wire does to frames, the same in both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Impairment {
+    /// Bits per second.
+    pub rate: Option<u64>,
+    /// Bytes that may wait for the wire, per direction.
+    pub queue_bytes: u64,
+    /// Propagation delay, one way.
+    pub delay: Duration,
+    /// Probability that a frame is lost.
+    pub loss: f64,
+    /// Seed of the losses.
+    pub seed: u64,
+}
+
+/// A running bridge.
+pub struct Bridge {
+    clock: Clock,
+    engine: Engine,
+    reactor: Reactor,
+    ports: [Port; 2],
+    /// Where frames from each port enter.
+    entry: [(BlockId, InPort); 2],
+    ready: Vec<(u64, u32)>,
+}
+
+impl std::fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bridge").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+impl Bridge {
+    /// Opens both interfaces and builds the two chains.
+    pub fn open(urls: [&str; 2], impairment: &Impairment) -> Result<Bridge, WorldError> {
+        let clock = Clock::default();
+        let mut engine = Engine::new(Mode::Inline, weft_node::block_table(), Rng::for_name(impairment.seed, "bridge"));
+        let fail = |interface: &str| {
+            let interface = interface.to_owned();
+            move |error: weft_core::ControlError| WorldError::Interface { interface, why: error.to_string() }
+        };
+        let mut ops = vec![add("interfaces", "interfaces", [])];
+        for side in ["ab", "ba"] {
+            ops.push(add(&format!("{side}-loss"), "loss", [("probability", impairment.loss.into())]));
+            let rate = impairment.rate.unwrap_or(1_000_000_000_000);
+            ops.push(add(&format!("{side}-rate"), "rate", [("rate", rate.into()), ("queue_bytes", impairment.queue_bytes.into())]));
+            ops.push(add(&format!("{side}-delay"), "delay", [("delay", (impairment.delay.as_nanos() as u64).into())]));
+            for (from, to) in [("loss", "rate:in"), ("rate", "delay:in")] {
+                ops.push(Op::Bind { from: End::parse(&format!("{side}-{from}:out")), to: End::parse(&format!("{side}-{to}")) });
+            }
+            ops.push(Op::Bind { from: End::parse(&format!("{side}-delay:out")), to: End::parse("interfaces:upper") });
+        }
+        let plan = engine.prepare(&ops).map_err(fail("bridge"))?;
+        engine.commit(plan);
+        let reactor = Reactor::new().map_err(|why| WorldError::System { what: "epoll", why })?;
+        let mut ports = Vec::new();
+        for (index, url) in urls.into_iter().enumerate() {
+            let backend = weft_backend::open(url, &OpenOptions { promiscuous: true, ..OpenOptions::default() })
+                .map_err(|error| WorldError::Interface { interface: url.to_owned(), why: error.to_string() })?;
+            let number = add_interface(&mut engine, &clock, index, url, &*backend).map_err(fail(url))?;
+            let interface = describe(index, url, &*backend);
+            let port = Port::new(number, &interface, backend, None);
+            if let Some(fd) = port.descriptor() {
+                reactor.add(fd, index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
+            }
+            ports.push(port);
+        }
+        let entry = ["ab-loss", "ba-loss"].map(|name| (engine.graph().find(name).unwrap_or(BlockId(0)), InPort(0)));
+        let Ok(ports) = <[Port; 2]>::try_from(ports) else { unreachable!("two urls make two ports") };
+        Ok(Bridge { clock, engine, reactor, ports, entry, ready: Vec::new() })
+    }
+
+    /// A descriptor whose becoming readable ends [`Bridge::run`].
+    pub fn wake_on(&self, fd: impl AsFd) -> io::Result<()> {
+        self.reactor.add(fd, u64::MAX, Interest::READ)
+    }
+
+    /// Carries frames until woken.
+    pub fn run(&mut self) -> io::Result<()> {
+        loop {
+            let now = self.clock.now();
+            let wait = self.engine.next_timer().map(|at| at.since(now));
+            let mut ready = std::mem::take(&mut self.ready);
+            ready.clear();
+            self.reactor.wait(wait, &mut ready)?;
+            if ready.iter().any(|(token, _)| *token == u64::MAX) {
+                return Ok(());
+            }
+            for (token, _) in &ready {
+                self.receive(*token as usize);
+            }
+            self.ready = ready;
+            self.engine.run(self.clock.now());
+            self.transmit();
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        let now = self.clock.now();
+        let mut frames = Vec::new();
+        let Some(port) = self.ports.get_mut(index) else { return };
+        port.receive(now, &mut frames, RECEIVE_FRAMES_MAX);
+        let other = self.ports[1 - index].index();
+        let mut cut: Vec<Frame> = Vec::with_capacity(frames.len());
+        for frame in frames {
+            offload::cut(frame, CutChecksums::Complete, &mut cut);
+        }
+        for frame in &mut cut {
+            offload::complete_checksum(frame);
+            frame.meta_mut().interface = other;
+        }
+        let (block, port) = self.entry[index];
+        self.engine.inject(now, block, port, cut);
+    }
+
+    fn transmit(&mut self) {
+        for outgoing in self.engine.take_outgoing() {
+            let index = outgoing.frame.meta().interface;
+            if let Some(port) = self.ports.iter_mut().find(|port| port.index() == index) {
+                port.enqueue(outgoing.frame);
+            }
+        }
+        let now = self.clock.now();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            port.flush(now, &mut Vec::new());
+            port.watch(&self.reactor, index as u64);
+        }
+    }
+}
+
+fn add<const N: usize>(name: &str, kind: &str, parameters: [(&str, Value); N]) -> Op {
+    let parameters: IndexMap<String, Value> = parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Op::Add { name: name.to_owned(), kind: kind.to_owned(), parameters }
+}
+
+fn describe(index: usize, url: &str, backend: &dyn Backend) -> Interface {
+    let features = backend.features();
+    Interface {
+        index: InterfaceIndex::NONE,
+        name: ["a", "b"][index].to_owned(),
+        mac: features.mac.0,
+        mtu: features.mtu,
+        up: true,
+        link: LinkType::Ethernet,
+        group: 0,
+        gso_max_bytes: features.gso_bytes_max as u32,
+        checksum_offload: features.checksum_offload,
+        backend: url.to_owned(),
+    }
+}
+
+fn add_interface(
+    engine: &mut Engine,
+    clock: &Clock,
+    index: usize,
+    url: &str,
+    backend: &dyn Backend,
+) -> Result<InterfaceIndex, weft_core::ControlError> {
+    let interface = describe(index, url, backend);
+    let mac = weft_wire_mac(interface.mac);
+    let arguments = serde_json::json!({"name": interface.name, "mac": mac, "mtu": interface.mtu, "link": "ethernet", "backend": url});
+    let op = Op::Exec { target: Selector::parse("interfaces"), procedure: "add".to_owned(), arguments };
+    let value = engine.control(clock.now(), &Message { serial: 0, op }).result?;
+    Ok(InterfaceIndex(value["interfaces"]["index"].as_u64().unwrap_or(0) as u32))
+}
+
+fn weft_wire_mac(mac: [u8; 6]) -> String {
+    weft_wire::ethernet::Mac(mac).to_string()
+}

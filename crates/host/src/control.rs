@@ -1,0 +1,262 @@
+//! The control socket's two sides: the daemon's listener with its connections, and the client that commands use.
+
+use crate::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use weft_core::control::{ControlError, Op, Value};
+
+/// Most clients at a time; further ones wait in the listen queue.
+pub const CLIENTS_MAX: usize = 256;
+/// Most bytes that wait to be read by a client before it is cut off.
+const OUT_BYTES_MAX: usize = 4 << 20;
+
+/// The daemon's listening socket. The file is removed when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Creates the socket, with mode 0600 in a directory that is made if missing. A stale file (nobody answers) is replaced.
+    pub fn bind(path: &Path) -> io::Result<Listener> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        if path.exists() {
+            if UnixStream::connect(path).is_ok() {
+                let why = format!("a weft is running already at {}; `weft down` ends it, --control names another place", path.display());
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+            }
+            std::fs::remove_file(path)?;
+        }
+        let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let socket = UnixListener::bind(path);
+        rustix::process::umask(old);
+        let socket = socket?;
+        socket.set_nonblocking(true)?;
+        Ok(Listener { socket, path: path.to_owned() })
+    }
+    /// Takes the next client, if one waits.
+    pub fn accept(&self) -> Option<Connection> {
+        let (socket, _) = self.socket.accept().ok()?;
+        socket.set_nonblocking(true).ok()?;
+        Some(Connection { socket, input: Vec::new(), descriptors: VecDeque::new(), output: Vec::new(), traces: false, gone: false })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// One client of the daemon.
+#[derive(Debug)]
+pub struct Connection {
+    socket: UnixStream,
+    input: Vec<u8>,
+    descriptors: VecDeque<OwnedFd>,
+    output: Vec<u8>,
+    /// Wants a line a frame.
+    pub traces: bool,
+    gone: bool,
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Connection {
+    /// Reads what is there; gives the complete lines, as requests or as the text of what is wrong with them.
+    pub fn read(&mut self) -> Vec<Result<Request, String>> {
+        loop {
+            let mut buffer = [0u8; 16 * 1024];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let received = net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+            for message in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                    self.descriptors.extend(descriptors);
+                }
+            }
+            self.descriptors.truncate(4);
+            match received {
+                Ok(received) if received.bytes > 0 => self.input.extend_from_slice(&buffer[..received.bytes]),
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => continue,
+                _ => {
+                    self.gone = true;
+                    break;
+                }
+            }
+            if self.input.len() > LINE_BYTES_MAX {
+                self.gone = true;
+                break;
+            }
+        }
+        let mut requests = Vec::new();
+        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
+            requests.push(serde_json::from_slice(&line[..end]).map_err(|error| error.to_string()));
+        }
+        requests
+    }
+
+    /// The descriptor that came with the oldest `join`.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Queues a line and sends what can be sent.
+    pub fn send(&mut self, line: &Line) {
+        if let Ok(bytes) = serde_json::to_vec(line) {
+            self.output.extend_from_slice(&bytes);
+            self.output.push(b'\n');
+        }
+        if self.output.len() > OUT_BYTES_MAX {
+            self.gone = true;
+        }
+        self.flush();
+    }
+
+    /// Sends what can be sent.
+    pub fn flush(&mut self) {
+        while !self.output.is_empty() {
+            match self.socket.write(&self.output) {
+                Ok(0) => self.gone = true,
+                Ok(sent) => {
+                    self.output.drain(..sent);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => self.gone = true,
+            }
+            break;
+        }
+    }
+
+    /// Does it wait for room to send?
+    pub fn wants_write(&self) -> bool {
+        !self.output.is_empty()
+    }
+    /// Is the client gone (or cut off)?
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+}
+
+/// Why a request to a daemon failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens there.
+    #[error("no weft answers at {path} ({why}); start one with `weft up`, or name its socket with --control")]
+    NoDaemon {
+        /// The socket's path.
+        path: String,
+        /// The system's reason.
+        why: io::Error,
+    },
+    /// The connection broke.
+    #[error("the weft daemon went away: {0}")]
+    Gone(io::Error),
+    /// The daemon answered something else than expected.
+    #[error("the daemon's answer makes no sense: {0}")]
+    Nonsense(String),
+    /// The daemon refused.
+    #[error(transparent)]
+    Refused(#[from] ControlError),
+}
+
+/// A command's connection to a daemon.
+#[derive(Debug)]
+pub struct Client {
+    socket: UnixStream,
+    input: Vec<u8>,
+    serial: u64,
+}
+
+impl Client {
+    /// Connects.
+    pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        match UnixStream::connect(path) {
+            Ok(socket) => Ok(Client { socket, input: Vec::new(), serial: 0 }),
+            Err(why) => Err(ClientError::NoDaemon { path: path.display().to_string(), why }),
+        }
+    }
+
+    /// Asks and waits for the answer.
+    pub fn ask(&mut self, ask: Ask) -> Result<Value, ClientError> {
+        self.ask_with(ask, None)
+    }
+    /// A control operation.
+    pub fn node(&mut self, op: Op) -> Result<Value, ClientError> {
+        self.ask(Ask::Node(op))
+    }
+
+    /// Asks, with a descriptor attached.
+    pub fn ask_with(&mut self, ask: Ask, descriptor: Option<BorrowedFd<'_>>) -> Result<Value, ClientError> {
+        self.serial += 1;
+        let request = Request { serial: self.serial, ask };
+        let mut line = serde_json::to_vec(&request).map_err(|error| ClientError::Nonsense(error.to_string()))?;
+        line.push(b'\n');
+        let mut sent = 0;
+        if let Some(descriptor) = descriptor {
+            let rights = [descriptor];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&rights));
+            sent = net::sendmsg(&self.socket, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)
+                .map_err(|error| ClientError::Gone(error.into()))?;
+        }
+        self.socket.write_all(&line[sent..]).map_err(ClientError::Gone)?;
+        loop {
+            if let Line::Answer { serial, result } = self.line()?
+                && serial == self.serial
+            {
+                return Ok(result?);
+            }
+        }
+    }
+
+    /// The next line from the daemon; waits for it.
+    pub fn line(&mut self) -> Result<Line, ClientError> {
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                return serde_json::from_slice(&line[..end]).map_err(|error| ClientError::Nonsense(error.to_string()));
+            }
+            let mut buffer = [0u8; 16 * 1024];
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into())),
+                Ok(read) => self.input.extend_from_slice(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ClientError::Gone(error)),
+            }
+        }
+    }
+}
+
+/// Where the control socket is when nobody says otherwise: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root,
+/// or /tmp/weft-UID/control.
+pub fn default_path() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("weft/control"),
+        _ if rustix::process::geteuid().is_root() => PathBuf::from("/run/weft/control"),
+        _ => PathBuf::from(format!("/tmp/weft-{}/control", rustix::process::geteuid().as_raw())),
+    }
+}

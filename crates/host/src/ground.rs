@@ -1,0 +1,219 @@
+//! The ground a stack stands on: opening the backends of its interfaces, and what to do where no TAP may be opened.
+//!
+//! A user without privilege cannot open /dev/net/tun, but may make a user and network namespace. So weft starts itself once more as a
+//! *ground keeper*: in namespaces of its own it makes a veth pair, opens a packet socket on the stack's end and hands that back. The socket works from anywhere;
+//! the keeper stays to keep the namespaces alive and ends with the process it serves. weft itself stays where it was: from inside a namespace it
+//! could not reach the programs outside.
+
+use crate::world::WorldError;
+use nix::sched::{CloneFlags, unshare};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use serde::{Deserialize, Serialize};
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use weft_backend::packet::Packet;
+use weft_backend::{Backend, Features, LinkType, OpenOptions, host_side};
+use weft_core::InterfaceIndex;
+use weft_node::{InterfaceSection, Stack};
+use weft_wire::ethernet::Mac;
+
+/// The hidden command that runs a ground keeper.
+pub const KEEPER_COMMAND: &str = "ground-keeper";
+
+/// A started ground keeper. Ends when dropped.
+#[derive(Debug)]
+pub struct Keeper {
+    child: Child,
+    /// Held open: when we end, however we end, the keeper's read of it ends too.
+    _line: UnixStream,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is behind the interfaces of a stack, and who keeps it there.
+pub struct Ground {
+    /// One backend for each `[[interface]]`, in order.
+    pub backends: Vec<Box<dyn Backend>>,
+    /// Ground keepers.
+    pub keepers: Vec<Keeper>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+/// Opens the backends of a stack's interfaces. The n-th gets interface number 2 + n.
+pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
+    let mut ground = Ground { backends: Vec::new(), keepers: Vec::new(), notices: Vec::new() };
+    let name = stack.file.clone();
+    for (index, section) in stack.interfaces_mut().enumerate() {
+        let options =
+            options(section, index).map_err(|why| WorldError::Interface { interface: format!("{} ({name})", section.name), why })?;
+        match weft_backend::open(&section.backend, &options) {
+            Ok(backend) => ground.backends.push(backend),
+            Err(error) if section.backend.starts_with("tap:") => {
+                let (backend, keeper) = keep_ground(section, &options).map_err(|why| WorldError::Interface {
+                    interface: section.name.clone(),
+                    why: format!("{error}\nneither can a veth pair be made in a namespace of its own: {why}"),
+                })?;
+                let pid = keeper.child.id();
+                ground.notices.push(format!(
+                    "no TAP ({}); interface {} is a veth pair in a user and network namespace of its own (packet:); its host side: nsenter --target={pid} --user --net --preserve-credentials",
+                    error.to_string().lines().next().unwrap_or_default(), section.name
+                ));
+                ground.backends.push(backend);
+                ground.keepers.push(keeper);
+            }
+            Err(error) => return Err(WorldError::Interface { interface: section.name.clone(), why: error.to_string() }),
+        }
+    }
+    Ok(ground)
+}
+
+fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, String> {
+    let host_addresses = section.host_address.as_deref().map(|text| parse_prefix(text).map(|prefix| vec![prefix])).transpose()?;
+    let mac = section.mac.as_deref().map(|text| text.parse().map_err(|_| format!("'{text}' is no MAC address"))).transpose()?;
+    Ok(OpenOptions {
+        interface: InterfaceIndex(2 + index as u32),
+        mtu: section.mtu,
+        mac,
+        offload: section.offload,
+        host_addresses,
+        ..OpenOptions::default()
+    })
+}
+
+fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
+    let bad = || format!("host_address '{text}': write it as \"10.77.0.1/24\"");
+    let (address, bits) = text.split_once('/').ok_or_else(bad)?;
+    let (address, bits): (IpAddr, u8) = (address.parse().map_err(|_| bad())?, bits.parse().map_err(|_| bad())?);
+    match bits <= if address.is_ipv4() { 32 } else { 128 } {
+        true => Ok((address, bits)),
+        false => Err(bad()),
+    }
+}
+
+/// What a keeper is to make.
+#[derive(Debug, Serialize, Deserialize)]
+struct Wish {
+    host: String,
+    stack: String,
+    mtu: Option<u32>,
+    offload: bool,
+    address: Option<String>,
+}
+
+/// What it made: the features of the packet socket that comes along.
+#[derive(Debug, Serialize, Deserialize)]
+struct Made {
+    mac: [u8; 6],
+    mtu: u32,
+    gso_bytes_max: usize,
+    gso_udp: bool,
+    checksum_offload: bool,
+}
+
+/// Starts a keeper and takes the packet socket from it.
+fn keep_ground(section: &InterfaceSection, options: &OpenOptions) -> Result<(Box<dyn Backend>, Keeper), String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let host = section.backend.trim_start_matches("tap:").to_owned();
+    let stack = format!("{}-s", host.chars().filter(char::is_ascii).take(13).collect::<String>());
+    let wish = Wish { host, stack: stack.clone(), mtu: section.mtu, offload: section.offload, address: section.host_address.clone() };
+    let exe = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+    let child = Command::new(exe)
+        .arg(KEEPER_COMMAND)
+        .arg(serde_json::to_string(&wish).map_err(|error| error.to_string())?)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start weft once more: {error}"))?;
+    let received = receive(&ours);
+    let keeper = Keeper { child, _line: ours };
+    let (text, socket) = received.map_err(|error| error.to_string())?;
+    let (Some(socket), Ok(made)) = (socket, serde_json::from_str::<Made>(&text)) else { return Err(text) };
+    let features = Features {
+        gso_bytes_max: made.gso_bytes_max,
+        gso_udp: made.gso_udp,
+        checksum_offload: made.checksum_offload,
+        link: LinkType::Ethernet,
+        mtu: made.mtu,
+        mac: options.mac.unwrap_or(Mac(made.mac)),
+    };
+    Ok((Box::new(Packet::from_socket(socket, &stack, options.interface, features)), keeper))
+}
+
+/// The life of a keeper: makes what is wished, hands the socket over standard input, waits for the end of whoever started it.
+pub fn keep(wish: &str) -> Result<(), String> {
+    let parent: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+    let parent = UnixStream::from(parent);
+    let made = serde_json::from_str(wish).map_err(|error| error.to_string()).and_then(|wish| make(&wish));
+    match made {
+        Ok((made, socket)) => {
+            send(&parent, &serde_json::to_string(&made).unwrap_or_default(), Some(&socket)).map_err(|error| error.to_string())?
+        }
+        Err(why) => return send(&parent, &why, None).map_err(|error| error.to_string()),
+    }
+    // Ends when the parent's end is closed.
+    let _ = (&parent).read(&mut [0u8; 1]);
+    Ok(())
+}
+
+fn make(wish: &Wish) -> Result<(Made, OwnedFd), String> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)
+        .map_err(|error| format!("unshare(CLONE_NEWUSER|CLONE_NEWNET): {error}; are user namespaces allowed here?"))?;
+    let write = |file: &str, text: String| {
+        std::fs::write(format!("/proc/self/{file}"), text).map_err(|error| format!("/proc/self/{file}: {error}"))
+    };
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("{uid} {uid} 1"))?;
+    write("gid_map", format!("{gid} {gid} 1"))?;
+    let address = wish.address.as_deref().map(parse_prefix).transpose()?;
+    host_side::create_veth(&wish.host, &wish.stack).map_err(|error| format!("veth pair: {error}"))?;
+    host_side::configure(&wish.host, &address.into_iter().collect::<Vec<_>>(), wish.mtu)
+        .map_err(|error| format!("{}: {error}", wish.host))?;
+    host_side::configure(&wish.stack, &[], wish.mtu).map_err(|error| format!("{}: {error}", wish.stack))?;
+    host_side::configure("lo", &[], None).map_err(|error| format!("lo: {error}"))?;
+    // The kernel's own IPv6 would answer on the stack's end, too. Where there is no IPv6 there is no such file.
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", wish.stack), "1");
+    let packet = Packet::open(&wish.stack, &OpenOptions { mtu: wish.mtu, offload: wish.offload, ..OpenOptions::default() })
+        .map_err(|error| error.to_string())?;
+    let Features { mac, mtu, gso_bytes_max, gso_udp, checksum_offload, .. } = packet.features();
+    Ok((Made { mac: mac.0, mtu, gso_bytes_max, gso_udp, checksum_offload }, packet.into_socket()))
+}
+
+fn send(to: &UnixStream, text: &str, descriptor: Option<&OwnedFd>) -> io::Result<()> {
+    let rights: Vec<_> = descriptor.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !rights.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&rights));
+    }
+    rustix::net::sendmsg(to, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn receive(from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
+    let mut buffer = [0u8; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptor = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut rights) = message {
+            descriptor = rights.next();
+        }
+    }
+    match got.bytes {
+        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "weft, started once more in its own namespaces, ended without a word")),
+        bytes => Ok((String::from_utf8_lossy(&buffer[..bytes]).into_owned(), descriptor)),
+    }
+}

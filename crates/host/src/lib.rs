@@ -1,0 +1,26 @@
+//! The real world: wall clock, event loop over real interfaces and real programs, control socket.
+//!
+//! Time is read here and nowhere below. One thread runs everything; see [`world`].
+#![forbid(unsafe_code)]
+
+pub mod bridge;
+pub mod clock;
+pub mod control;
+pub mod ground;
+pub mod port;
+pub mod programs;
+pub mod protocol;
+pub mod reactor;
+pub mod run;
+pub mod signals;
+pub mod trace;
+pub mod world;
+
+/// A seed from the system's random source.
+pub fn random_seed() -> u64 {
+    let mut bytes = [0u8; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(_) => u64::from_le_bytes(bytes),
+        Err(_) => clock::Clock::default().epoch_nanos(),
+    }
+}

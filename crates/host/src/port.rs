@@ -1,0 +1,139 @@
+//! An interface's side of the world: its backend and the frames that wait for it.
+
+use crate::reactor::{Interest, Reactor};
+use crate::world::WorldError;
+use rustix::fd::BorrowedFd;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+use weft_backend::Backend;
+use weft_backend::pcapng::{Capture, CaptureFile};
+use weft_core::table::Interface;
+use weft_core::{Completion, Frame, Instant, InterfaceIndex};
+
+/// Most frames that wait for a backend that cannot take them; further ones are dropped and counted (Linux's txqueuelen).
+pub const PENDING_FRAMES_MAX: usize = 1000;
+
+/// One interface of the node and what is behind it.
+pub struct Port {
+    index: InterfaceIndex,
+    name: String,
+    backend: Box<dyn Backend>,
+    pending: VecDeque<Frame>,
+    lost: Vec<Completion>,
+    blocked: bool,
+    watched: bool,
+    dropped: u64,
+    failed: Option<String>,
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Port")
+            .field("name", &self.name)
+            .field("pending", &self.pending.len())
+            .field("dropped", &self.dropped)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Port {
+    /// A port for an interface that the node knows. Its frames go to the capture, too, if there is one.
+    pub fn new(index: InterfaceIndex, interface: &Interface, backend: Box<dyn Backend>, capture: Option<&CaptureFile>) -> Port {
+        let backend = match capture {
+            Some(file) => Box::new(Capture::new(backend, file)),
+            None => backend,
+        };
+        Port {
+            index,
+            name: interface.name.clone(),
+            backend,
+            pending: VecDeque::new(),
+            lost: Vec::new(),
+            blocked: false,
+            watched: false,
+            dropped: 0,
+            failed: None,
+        }
+    }
+    /// Its number in the node.
+    pub fn index(&self) -> InterfaceIndex {
+        self.index
+    }
+    /// Its name in the node.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Frames that were lost because the backend could not take them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+    /// Readable when [`Port::receive`] has something.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.backend.descriptor()
+    }
+    /// Takes in frames. False when the backend has failed.
+    pub fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> bool {
+        match self.backend.receive(now, frames, limit) {
+            Ok(_) => true,
+            Err(error) => {
+                self.fail(&error);
+                !frames.is_empty()
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &std::io::Error) {
+        let text = error.to_string();
+        if self.failed.as_deref() != Some(&text) {
+            tracing::error!("interface {}: {text}", self.name);
+            self.failed = Some(text);
+        }
+    }
+
+    /// Queues a frame.
+    pub fn enqueue(&mut self, mut frame: Frame) {
+        if self.pending.len() >= PENDING_FRAMES_MAX {
+            self.dropped += 1;
+            self.lost.extend(frame.take_completion());
+            return;
+        }
+        self.pending.push_back(frame);
+    }
+
+    /// Gives the backend what it takes. True when any frame left; completions of those that did (or were lost) go to `done`.
+    pub fn flush(&mut self, now: Instant, done: &mut Vec<Completion>) -> bool {
+        let before = done.len();
+        done.append(&mut self.lost);
+        if self.pending.is_empty() {
+            self.blocked = false;
+            return done.len() > before;
+        }
+        let waiting = self.pending.len();
+        if let Err(error) = self.backend.transmit(now, &mut self.pending, done) {
+            self.fail(&error);
+            done.extend(self.pending.drain(..).filter_map(|mut frame| frame.take_completion()));
+        }
+        self.blocked = !self.pending.is_empty();
+        self.pending.len() < waiting
+    }
+
+    /// Waits for room when frames are stuck, and stops waiting when they are not.
+    pub fn watch(&mut self, reactor: &Reactor, token: u64) {
+        if self.blocked == self.watched {
+            return;
+        }
+        if let Some(fd) = self.backend.descriptor() {
+            let interest = if self.blocked { Interest::BOTH } else { Interest::READ };
+            if reactor.modify(fd, token, interest).is_ok() {
+                self.watched = self.blocked;
+            }
+        }
+    }
+}
+
+/// Creates a capture file; `epoch_nanos` is the node's boot since 1970.
+pub fn capture_file(path: &Path, epoch_nanos: u64) -> Result<CaptureFile, WorldError> {
+    CaptureFile::create(path, Duration::from_nanos(epoch_nanos))
+        .map_err(|why| WorldError::Interface { interface: format!("capture {}", path.display()), why: why.to_string() })
+}

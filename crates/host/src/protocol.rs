@@ -1,0 +1,55 @@
+//! What goes over the control socket: one JSON object a line, each request answered by one line with its serial number.
+//!
+//! `join` is accompanied by the program's seccomp listener (SCM_RIGHTS on the line's first byte). `trace` is answered and then followed by
+//! event lines without a serial until the client goes.
+
+use serde::{Deserialize, Serialize};
+use weft_core::control::{ControlError, Op, Value};
+
+/// Longest line, bytes; a longer one ends the connection.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Comes back in the answer.
+    pub serial: u64,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What can be asked of a daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// Who are you? Answered with node, version, pid and resolv_conf (what programs find in /etc/resolv.conf).
+    Hello,
+    /// A control operation on the node.
+    Node(Op),
+    /// The table of intercepted calls.
+    Calls,
+    /// Take over a program; its listener is attached.
+    Join {
+        /// Its name, for messages.
+        program: String,
+    },
+    /// Send a line for every frame from now on.
+    Trace,
+    /// End.
+    Down,
+}
+
+/// One line from the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// To a request.
+    Answer {
+        /// The request's.
+        serial: u64,
+        /// What came of it.
+        result: Result<Value, ControlError>,
+    },
+    /// Something that was subscribed to.
+    Event(Value),
+}

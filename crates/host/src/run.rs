@@ -1,0 +1,159 @@
+//! Running a program: on a daemon, or on a stack of its own.
+
+use crate::control::{Client, ClientError};
+use crate::protocol::Ask;
+use crate::world::{Options, World, WorldError};
+use rustix::fd::AsFd;
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+use weft_core::control::{Message, Op, Value};
+use weft_core::{Show, Table};
+use weft_intercept::spawn::{self, Command, Program, Signals, SpawnError};
+use weft_node::Stack;
+
+/// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
+const LINGER_MAX: Duration = Duration::from_secs(60);
+/// How long nothing may move before the rest is given up.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// Why a program could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The stack did not come up.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The daemon refused or went away.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The program could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The system refuses something basic.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        why: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(weft_intercept::Errno) -> RunError {
+    move |errno| RunError::System { what, why: io::Error::from_raw_os_error(errno.0) }
+}
+
+/// The program could not be executed: what shells answer.
+fn cannot_execute(error: &SpawnError) -> Option<u8> {
+    let SpawnError::Execute { errno, .. } = error else { return None };
+    Some(if *errno == weft_intercept::Errno::ENOENT { 127 } else { 126 })
+}
+
+fn start(arguments: &[OsString], resolv_conf: &str) -> Result<Result<Program, u8>, RunError> {
+    let mut command = Command::new(arguments)?;
+    if !resolv_conf.is_empty() {
+        command.resolv_conf(resolv_conf);
+    }
+    match command.spawn() {
+        Ok(program) => {
+            if let Err(errno) = program.resolv_conf() {
+                tracing::info!("the program has the host's /etc/resolv.conf ({})", io::Error::from_raw_os_error(errno.0));
+            }
+            Ok(Ok(program))
+        }
+        Err(error) => match cannot_execute(&error) {
+            Some(status) => {
+                eprintln!("weft: {error}");
+                Ok(Err(status))
+            }
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// Runs a program on the daemon behind `client`. Returns its exit status as a shell shows it.
+pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> {
+    let hello = client.ask(Ask::Hello)?;
+    let resolv_conf = hello["resolv_conf"].as_str().unwrap_or_default().to_owned();
+    let mut program = match start(arguments, &resolv_conf)? {
+        Ok(program) => program,
+        Err(status) => return Ok(status),
+    };
+    let listener = program.take_listener();
+    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if let Err(error) = client.ask_with(Ask::Join { program: name }, listener.as_ref().map(AsFd::as_fd)) {
+        program.signal(9);
+        return Err(error.into());
+    }
+    // From now on the daemon alone holds the listener: when it ends, calls fail instead of waiting for ever.
+    drop(listener);
+    let status = program.wait_forwarding().map_err(system("waiting for the program"))?;
+    Ok(spawn::exit_code(status) as u8)
+}
+
+/// Runs a program on a stack that lives as long as it does, and until what it sent has arrived.
+pub fn alone(stack: Stack, options: Options, arguments: &[OsString]) -> Result<u8, RunError> {
+    let mut world = World::new(stack, options)?;
+    world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
+    let signals = Signals::block().map_err(system("signalfd"))?;
+    let mut program = match start(arguments, world.resolv_conf())? {
+        Ok(program) => program,
+        Err(status) => return Ok(status),
+    };
+    let io_error = |what| move |why| RunError::System { what, why };
+    if let Some(listener) = program.take_listener() {
+        world.adopt(listener).map_err(io_error("taking over the program"))?;
+    }
+    world.wake_on(program.pidfd()).map_err(io_error("epoll"))?;
+    world.wake_on(&signals).map_err(io_error("epoll"))?;
+    let status = loop {
+        if world.turn(Duration::from_secs(3600)).map_err(io_error("waiting"))? {
+            while let Some(signal) = signals.next() {
+                program.signal(signal);
+            }
+            if let Some(status) = program.try_wait().map_err(system("waiting for the program"))? {
+                break status;
+            }
+        }
+    };
+    world.unwake(program.pidfd());
+    deliver_rest(&mut world, &signals).map_err(io_error("waiting"))?;
+    Ok(spawn::exit_code(status) as u8)
+}
+
+/// As a kernel would, delivers what ended programs have left in their sockets; a signal, or long silence, ends it.
+fn deliver_rest(world: &mut World, signals: &Signals) -> io::Result<()> {
+    let start = Instant::now();
+    let mut moved = (start, 0);
+    while start.elapsed() < LINGER_MAX && moved.0.elapsed() < IDLE_MAX && world.is_sending() {
+        if world.turn(Duration::from_millis(20))? && signals.next().is_some() {
+            break;
+        }
+        let frames = world.frames_moved();
+        if frames != moved.1 {
+            moved = (Instant::now(), frames);
+        }
+    }
+    Ok(())
+}
+
+impl World {
+    /// Is there a program that still holds a socket, or a connection with data or FIN that the peer has not acknowledged?
+    fn is_sending(&mut self) -> bool {
+        let list = Message { serial: 0, op: Op::List(Table::Flows) };
+        let now = self.clock.now();
+        let Ok(Value::Array(flows)) = self.node.control(now, &list).result else { return false };
+        let done = ["LISTEN", "TIME-WAIT", "FIN-WAIT-2", "CLOSED", "CLOSE"];
+        flows.iter().any(|flow| {
+            let state = flow["state"].as_str().unwrap_or("").to_ascii_uppercase().replace('_', "-");
+            !done.contains(&state.as_str())
+        })
+    }
+
+    /// Frames that entered any block: a measure of whether anything happens.
+    fn frames_moved(&mut self) -> u64 {
+        let show = Message { serial: 0, op: Op::Show(Show::Counters) };
+        let Ok(Value::Array(blocks)) = self.node.control(self.clock.now(), &show).result else { return 0 };
+        blocks.iter().filter_map(|block| block["frames"].as_u64()).sum()
+    }
+}

@@ -1,0 +1,362 @@
+//! The real world of one node: wall clock, real interfaces, real programs, and the loop that carries things between them.
+//!
+//! One thread. A turn: wait for descriptors or the next timer; take in frames, program data, calls and commands; run the node; give out frames
+//! and answers. The alternative, a thread an interface or a program, was rejected: a hand-over between cores costs more than the work.
+
+use crate::clock::Clock;
+use crate::control::{CLIENTS_MAX, Connection, Listener};
+use crate::ground::{self, Ground, Keeper};
+use crate::port::Port;
+use crate::programs::Programs;
+use crate::protocol::{Ask, Line, Request};
+use crate::reactor::{Interest, Reactor};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weft_core::control::{ControlError, Message, Value};
+use weft_core::table::LinkType;
+use weft_core::{Frame, InterfaceIndex};
+use weft_node::{Node, Stack, StackError};
+
+/// Kinds of token; the lower bits say which one.
+const TOKEN_KIND_SHIFT: u32 = 56;
+const TOKEN_PORT: u64 = 1 << TOKEN_KIND_SHIFT;
+const TOKEN_LISTENER: u64 = 2 << TOKEN_KIND_SHIFT;
+const TOKEN_CLIENT: u64 = 3 << TOKEN_KIND_SHIFT;
+const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
+/// Tokens of this kind belong to the programs' side.
+pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
+const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
+const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
+
+/// Most frames taken from one interface before the others get their turn.
+const RECEIVE_FRAMES_MAX: usize = 256;
+
+/// Why a world could not be brought up.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The stack file is wrong.
+    #[error(transparent)]
+    Stack(#[from] Box<StackError>),
+    /// An interface cannot be opened.
+    #[error("interface {interface}: {why}")]
+    Interface {
+        /// Its name.
+        interface: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The control socket cannot be made.
+    #[error("control socket {path}: {why}")]
+    Control {
+        /// Its path.
+        path: String,
+        /// Why.
+        why: io::Error,
+    },
+    /// The system refuses something basic.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        why: io::Error,
+    },
+}
+
+impl From<StackError> for WorldError {
+    fn from(error: StackError) -> WorldError {
+        WorldError::Stack(Box::new(error))
+    }
+}
+
+/// How a world is to be brought up.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Seed of the node's randomness.
+    pub seed: u64,
+    /// Where to listen for commands; none: nowhere.
+    pub control: Option<PathBuf>,
+    /// Write all frames to this file.
+    pub capture: Option<PathBuf>,
+}
+
+/// A running node in the real world.
+pub struct World {
+    pub(crate) clock: Clock,
+    pub(crate) node: Node,
+    pub(crate) reactor: Reactor,
+    ports: Vec<Port>,
+    listener: Option<Listener>,
+    clients: BTreeMap<u64, Connection>,
+    next_client: u64,
+    pub(crate) programs: Programs,
+    stop: bool,
+    /// Kept for their end: with them go the namespaces under the interfaces.
+    _keepers: Vec<Keeper>,
+    notices: Vec<String>,
+    resolv_conf: String,
+    ready: Vec<(u64, u32)>,
+    frames: Vec<Frame>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("node", &self.node.name()).field("clients", &self.clients.len()).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// Brings a stack up: opens its interfaces, builds its graph, listens for commands.
+    pub fn new(mut stack: Stack, options: Options) -> Result<World, WorldError> {
+        let system = |what| move |why: io::Error| WorldError::System { what, why };
+        // Everything that needs no device is checked before anything is opened.
+        Node::check(&stack)?;
+        let Ground { backends, keepers, notices } = ground::open(&mut stack)?;
+        let clock = Clock::default();
+        let mut node = Node::new(&stack, options.seed)?;
+        let reactor = Reactor::new().map_err(system("epoll"))?;
+        let mut ports = Vec::new();
+        let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
+        for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
+            let mut interface = node.describe(&stack, index, section)?;
+            let features = backend.features();
+            interface.index = InterfaceIndex(2 + index as u32);
+            interface.link = match features.link {
+                weft_backend::LinkType::Ethernet => LinkType::Ethernet,
+                weft_backend::LinkType::Ip => LinkType::Raw,
+            };
+            if section.mtu.is_none() {
+                interface.mtu = features.mtu;
+            }
+            if section.mac.is_none() {
+                interface.mac = features.mac.0;
+            }
+            if section.offload {
+                // The device counts its own header, too; an IP packet is at most 65535 bytes.
+                interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
+                interface.checksum_offload = features.checksum_offload;
+            }
+            let number = node
+                .add_interface(clock.now(), &interface)
+                .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
+            let port = Port::new(number, &interface, backend, capture.as_ref());
+            if let Some(fd) = port.descriptor() {
+                reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(system("epoll"))?;
+            }
+            ports.push(port);
+        }
+        node.configure(clock.now(), &stack)?;
+        let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
+        let programs = Programs::new(&reactor).map_err(system("programs"))?;
+        Ok(World {
+            clock,
+            node,
+            reactor,
+            ports,
+            listener,
+            clients: BTreeMap::new(),
+            next_client: 0,
+            programs,
+            stop: false,
+            _keepers: keepers,
+            notices,
+            resolv_conf: stack.nameservers().map(|server| format!("nameserver {server}\n")).collect(),
+            ready: Vec::new(),
+            frames: Vec::new(),
+        })
+    }
+
+    /// What the user should know about how the stack came up (for example that it runs in a namespace of its own).
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+    /// The node, to look at.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+    /// Has somebody asked for the end?
+    pub fn is_stopping(&self) -> bool {
+        self.stop
+    }
+    /// Ends the world at the end of the turn.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+    /// What programs on this node find in /etc/resolv.conf.
+    pub fn resolv_conf(&self) -> &str {
+        &self.resolv_conf
+    }
+    /// A descriptor whose becoming readable ends a turn (a signal pipe, a pidfd).
+    pub fn wake_on(&self, fd: impl rustix::fd::AsFd) -> io::Result<()> {
+        self.reactor.add(fd, TOKEN_WAKE, Interest::READ)
+    }
+
+    /// Takes back [`World::wake_on`].
+    pub fn unwake(&self, fd: impl rustix::fd::AsFd) {
+        let _ = self.reactor.remove(fd);
+    }
+    /// Takes over a program: `listener` is that of its filter.
+    pub fn adopt(&mut self, listener: rustix::fd::OwnedFd) -> io::Result<()> {
+        self.programs.adopt(listener, &self.reactor)
+    }
+
+    /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
+    pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
+        let now = self.clock.now();
+        let due = self.node.next_timer().map(|at| at.since(now));
+        let wait = match self.node.has_transmit() {
+            true => Duration::ZERO,
+            false => due.map_or(wait_max, |due| due.min(wait_max)),
+        };
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        self.reactor.wait(Some(wait), &mut ready)?;
+        let mut woken = false;
+        for (token, flags) in &ready {
+            let index = token & TOKEN_INDEX;
+            match token & !TOKEN_INDEX {
+                TOKEN_PORT => self.receive(index as usize),
+                TOKEN_LISTENER => self.accept(),
+                TOKEN_CLIENT => self.serve(index),
+                TOKEN_WAKE => woken = true,
+                TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
+                _ => {}
+            }
+        }
+        self.ready = ready;
+        self.settle();
+        Ok(woken)
+    }
+
+    /// Runs the node and carries what comes of it, until nothing more does.
+    fn settle(&mut self) {
+        self.node.run(self.clock.now());
+        // Programs and wires feed each other (a freed send buffer, a completed frame); each pass carries one step of it.
+        for _ in 0..16 {
+            self.programs.pump(&mut self.node, &self.clock, &self.reactor);
+            if !self.transmit() {
+                break;
+            }
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        let mut frames = std::mem::take(&mut self.frames);
+        let now = self.clock.now();
+        if port.receive(now, &mut frames, RECEIVE_FRAMES_MAX) && !frames.is_empty() {
+            if self.clients.values().any(|client| client.traces) {
+                frames.iter().for_each(|frame| self.trace("in", frame));
+            }
+            self.node.receive(now, frames.drain(..));
+        }
+        frames.clear();
+        self.frames = frames;
+        self.transmit();
+    }
+
+    /// Hands frames to their interfaces. True when any left, as completions may have made room above.
+    fn transmit(&mut self) -> bool {
+        let tracing = self.clients.values().any(|client| client.traces);
+        for frame in self.node.take_transmit() {
+            if tracing {
+                self.trace("out", &frame);
+            }
+            let index = frame.meta().interface;
+            match self.ports.iter_mut().find(|port| port.index() == index) {
+                Some(port) => port.enqueue(frame),
+                None => drop(frame),
+            }
+        }
+        let mut any = false;
+        let mut done = Vec::new();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            any |= port.flush(self.clock.now(), &mut done);
+            port.watch(&self.reactor, TOKEN_PORT | index as u64);
+        }
+        let now = self.clock.now();
+        for completion in done {
+            self.node.transmitted(now, completion);
+        }
+        any
+    }
+
+    fn trace(&mut self, direction: &str, frame: &Frame) {
+        let interface = self.ports.iter().find(|port| port.index() == frame.meta().interface).map_or("?", Port::name);
+        let event = serde_json::json!({"time": format!("{}", self.clock.now()), "interface": interface, "direction": direction, "frame": crate::trace::describe(frame)});
+        let line = Line::Event(event);
+        self.clients.values_mut().filter(|client| client.traces).for_each(|client| client.send(&line));
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        while self.clients.len() < CLIENTS_MAX
+            && let Some(client) = listener.accept()
+        {
+            if self.reactor.add(&client, TOKEN_CLIENT | self.next_client, Interest::READ).is_ok() {
+                self.clients.insert(self.next_client, client);
+                self.next_client = (self.next_client + 1) & TOKEN_INDEX;
+            }
+        }
+    }
+
+    fn serve(&mut self, id: u64) {
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        client.flush();
+        for request in client.read() {
+            let (serial, result) = match request {
+                Ok(request) => (request.serial, self.answer(&mut client, request)),
+                Err(why) => (0, Err(ControlError::BadRequest { why })),
+            };
+            client.send(&Line::Answer { serial, result });
+        }
+        if client.is_gone() {
+            let _ = self.reactor.remove(&client);
+            return;
+        }
+        let interest = if client.wants_write() { Interest::BOTH } else { Interest::READ };
+        let _ = self.reactor.modify(&client, TOKEN_CLIENT | id, interest);
+        self.clients.insert(id, client);
+    }
+
+    fn answer(&mut self, client: &mut Connection, request: Request) -> Result<Value, ControlError> {
+        let now = self.clock.now();
+        let world = |why: String| ControlError::World { why };
+        match request.ask {
+            Ask::Hello => Ok(
+                serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),
+            ),
+            Ask::Node(op) => self.node.control(now, &Message { serial: request.serial, op }).result,
+            Ask::Calls => Ok(self.programs.calls()),
+            Ask::Join { program } => {
+                let listener = client.take_descriptor().ok_or_else(|| world("join came without the program's listener".to_owned()))?;
+                self.programs
+                    .adopt(listener, &self.reactor)
+                    .map(|()| Value::Null)
+                    .map_err(|error| world(format!("cannot take over {program}: {error}")))
+            }
+            Ask::Trace => {
+                client.traces = true;
+                Ok(Value::Null)
+            }
+            Ask::Down => {
+                self.stop = true;
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    /// The number of an interface, by its name.
+    pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
+        self.ports.iter().find(|port| port.name() == name).map(Port::index)
+    }
+}
+
+fn listen(path: &Path, reactor: &Reactor) -> Result<Listener, WorldError> {
+    let control = |why| WorldError::Control { path: path.display().to_string(), why };
+    let listener = Listener::bind(path).map_err(control)?;
+    reactor.add(&listener, TOKEN_LISTENER, Interest::READ).map_err(control)?;
+    Ok(listener)
+}

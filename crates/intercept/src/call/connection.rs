@@ -1,0 +1,240 @@
+//! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
+
+use super::{Call, Outcome, wait};
+use crate::face::{SocketId, SocketState};
+use crate::standin::stream::{Phase, Stream};
+use crate::standin::{Body, StandIn};
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::{self, Errno};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+
+/// Connections that may lie in the queue of a listening stand-in. There is one token at a time; the rest is for strangers who find the name.
+const STAND_IN_BACKLOG: i32 = 16;
+
+/// `connect(fd, address, length)`
+pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let address = call.read_address(call.argument(1), call.int(2))?;
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    match &one.body {
+        Body::Netlink(_) => Ok(Outcome::Done(0)),
+        Body::Packet(packets) => turn.stack.connect(packets.socket, &address).map(|()| Outcome::Done(0)),
+        Body::Stream(stream) => {
+            let socket = stream.socket;
+            connect_stream(s, turn, call, key, socket, &address)
+        }
+    }
+}
+
+fn connect_stream(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, socket: SocketId, address: &[u8]) -> Result<Outcome, Errno> {
+    if is_dead(s, key) && !call.held && matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
+        revive(s, turn, call, key)?;
+    }
+    let result = turn.stack.connect(socket, address);
+    if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) && is_fresh(s, key) && is_opening(turn, socket) {
+        if let Err(errno) = s.open_door(key, turn) {
+            s.calls.out_of_descriptors += 1;
+            // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
+            let _ = turn.stack.connect(socket, &[0; 16]);
+            return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
+        }
+        s.pump(key, false, turn);
+    }
+    match result {
+        Ok(()) => Ok(Outcome::DoneWithEffect(0)),
+        Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
+            let end = s.borrow(key)?;
+            // inet_stream_connect: a second connect of a blocking socket waits too; the limit is SO_SNDTIMEO, and then EINPROGRESS.
+            let otherwise = if call.held { libc::EINPROGRESS } else { errno.0 };
+            wait(call, key, &end, 0, libc::SO_SNDTIMEO, otherwise)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+fn is_opening(turn: &mut Turn<'_>, socket: SocketId) -> bool {
+    matches!(turn.stack.state(socket), Some(SocketState::Connecting | SocketState::Connected | SocketState::PeerClosed | SocketState::Failed))
+}
+
+fn phase(s: &Supervisor, key: usize) -> Option<&Phase> {
+    match &s.stand_ins.get(key)?.body {
+        Body::Stream(stream) => Some(&stream.phase),
+        _ => None,
+    }
+}
+
+fn is_fresh(s: &Supervisor, key: usize) -> bool {
+    matches!(phase(s, key), Some(Phase::Fresh))
+}
+
+fn is_dead(s: &Supervisor, key: usize) -> bool {
+    matches!(phase(s, key), Some(Phase::Dead))
+}
+
+/// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: put a new one in
+/// its place. Duplicates of the descriptor keep the old one (docs/compatibility.md).
+fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> Result<(), Errno> {
+    let old = s.borrow(key)?;
+    let theirs = sys::unix_socket(libc::SOCK_STREAM)?;
+    if sys::status_flags(old.as_fd())? & libc::O_NONBLOCK != 0 {
+        sys::set_nonblocking(theirs.as_fd())?;
+    }
+    drop(old);
+    let tree = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT))?;
+    let close_on_exec = sys::is_close_on_exec(call.tid, call.int(0));
+    tree.replace(call.id, theirs.as_fd(), call.int(0), close_on_exec)?;
+    let Some(mut one) = s.remove_stand_in(key, turn) else { return Err(Errno(libc::EBADF)) };
+    let Body::Stream(stream) = &mut one.body else { return Err(Errno(libc::EBADF)) };
+    let body = Body::Stream(Stream { socket: stream.socket, phase: Phase::Fresh });
+    let new = s.add_stand_in(theirs.as_fd(), None, body, turn)?;
+    debug_assert_eq!(new, key, "a slab gives the last removed slot out first");
+    if let Some(one) = s.stand_ins.get_mut(new) {
+        one.watched = true;
+        one.place = (call.tid, call.int(0));
+    }
+    Ok(())
+}
+
+/// `listen(fd, backlog)`
+pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
+    let mut result = turn.stack.listen(socket, call.int(1));
+    if result == Err(Errno(libc::EADDRINUSE)) {
+        s.look_for_closed(turn);
+        result = turn.stack.listen(socket, call.int(1));
+    }
+    result?;
+    if is_fresh(s, key) {
+        let end = s.borrow(key)?;
+        let name = sys::autobind(end.as_fd())?;
+        sys::listen(end.as_fd(), STAND_IN_BACKLOG)?;
+        if let Some(StandIn { body: Body::Stream(stream), .. }) = s.stand_ins.get_mut(key) {
+            stream.phase = Phase::Listening { name, token: false, returned: VecDeque::new() };
+        }
+        s.update_token(key, Some(end.as_fd()), turn);
+    }
+    Ok(Outcome::Done(0))
+}
+
+/// `accept4(fd, address, length pointer, flags)`; accept(2) is the same without flags.
+pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let flags = if i64::from(call.number) == libc::SYS_accept4 { call.int(3) } else { 0 };
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
+    let end = s.borrow(key)?;
+    let child = match take_returned(s, key) {
+        Some(child) => child,
+        None => match turn.stack.accept(socket) {
+            Ok(child) => child,
+            Err(Errno(libc::EAGAIN)) => {
+                s.update_token(key, Some(end.as_fd()), turn);
+                return wait(call, key, &end, 0, libc::SO_RCVTIMEO, libc::EAGAIN);
+            }
+            Err(errno) => return Err(errno),
+        },
+    };
+    let outcome = hand_child(s, turn, call, child, flags);
+    if !matches!(outcome, Ok(Outcome::Sent)) {
+        // The connection leaves the queue only when the program has it.
+        if let Some(returned) = returned(s, key) {
+            returned.push_front(child);
+        }
+    }
+    s.update_token(key, Some(end.as_fd()), turn);
+    outcome
+}
+
+fn returned(s: &mut Supervisor, key: usize) -> Option<&mut VecDeque<SocketId>> {
+    match &mut s.stand_ins.get_mut(key)?.body {
+        Body::Stream(Stream { phase: Phase::Listening { returned, .. }, .. }) => Some(returned),
+        _ => None,
+    }
+}
+
+fn take_returned(s: &mut Supervisor, key: usize) -> Option<SocketId> {
+    returned(s, key)?.pop_front()
+}
+
+/// Makes a stand-in for an accepted connection and gives it to the program, in one step with the answer.
+fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
+    if call.argument(1) != 0 {
+        let address = turn.stack.accepted_address(child)?;
+        call.write_address(&address, call.argument(1), call.argument(2))?;
+    }
+    let made = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
+        let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
+        Ok((theirs, key))
+    });
+    let (theirs, key) = made.map_err(|errno| {
+        s.calls.out_of_descriptors += 1;
+        if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno }
+    })?;
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        sys::set_nonblocking(theirs.as_fd())?;
+    }
+    let handed = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT)).and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
+    match handed {
+        Ok(fd) => {
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.place = (call.tid, fd);
+            }
+            drop(theirs);
+            s.pump(key, false, turn);
+            Ok(Outcome::Sent)
+        }
+        Err(errno) => {
+            s.remove_stand_in(key, turn);
+            if errno.0 == libc::ENOENT { Ok(Outcome::Cancelled) } else { Err(errno) }
+        }
+    }
+}
+
+/// `shutdown(fd, how)`
+pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let how = call.int(1);
+    let (read, write) = match how {
+        libc::SHUT_RD => (true, false),
+        libc::SHUT_WR => (false, true),
+        libc::SHUT_RDWR => (true, true),
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
+    let flowing = matches!(phase(s, key), Some(Phase::Connected));
+    // What was written before comes before the FIN.
+    refresh(s, key);
+    s.pump(key, false, turn);
+    if !s.stand_ins.contains(key) {
+        return Err(Errno(libc::EBADF));
+    }
+    let result = match (flowing, read, write) {
+        (true, true, _) => turn.stack.shutdown(socket, libc::SHUT_RD),
+        // The pump passes the end on when it comes to it; here only: is there a connection?
+        (true, false, _) => turn.stack.peer_address(socket).map(drop),
+        (false, ..) => turn.stack.shutdown(socket, how),
+    };
+    result?;
+    if let Some(one) = s.stand_ins.get_mut(key) {
+        one.shut_read |= read;
+        one.shut_write |= write;
+    }
+    let end = s.borrow(key)?;
+    // An unconnected unix socket says ENOTCONN; waking pollers of a listener works all the same.
+    let _ = sys::shutdown(end.as_fd(), how);
+    drop(end);
+    refresh(s, key);
+    s.move_and_retry(key, false, turn);
+    Ok(Outcome::Done(0))
+}
+
+/// Our end may have something that epoll has not told yet.
+pub(super) fn refresh(s: &mut Supervisor, key: usize) {
+    if let Some(one) = s.stand_ins.get_mut(key) {
+        one.readable |= one.ours.is_some();
+    }
+}

@@ -1,0 +1,277 @@
+//! sendto(2), recvfrom(2), sendmsg(2), recvmsg(2), sendmmsg(2), recvmmsg(2), as far as the filter sends them here.
+//!
+//! What lies in the stand-in goes first, or native and trapped calls would change places.
+
+use super::connection::refresh;
+use super::message::{Message, Taken};
+use super::{Call, Outcome, wait};
+use crate::arch;
+use crate::face::SocketId;
+use crate::filter;
+use crate::netlink;
+use crate::standin::stream::Phase;
+use crate::standin::{Body, StandIn};
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::{self, Errno};
+use bytes::BytesMut;
+use std::os::fd::AsFd;
+
+/// Most bytes of a stream moved by one call.
+const STREAM_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
+const DATAGRAM_BYTES_MAX: usize = 65_536;
+/// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
+const MESSAGES_MAX: u64 = 1024;
+
+/// `sendto(fd, buffer, length, flags, address, address length)`
+pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let message = Message::flat(call.argument(1), call.argument(2));
+    let name = if call.argument(4) == 0 { None } else { Some(call.read_address(call.argument(4), call.int(5))?) };
+    let flags = call.int(3);
+    let sent = send(s, turn, call, key, &message, name, &[], flags);
+    finish_send(s, call, key, flags, sent)
+}
+
+/// `sendmsg(fd, header, flags)`
+pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let message = Message::read(call, call.argument(1))?;
+    let flags = call.int(2);
+    let plain = message.header.name == 0 && message.header.control_bytes == 0 && flags as u32 & filter::SEND_FLAGS == 0;
+    if plain && carries_stream(s, key) {
+        return Ok(Outcome::Continue);
+    }
+    let sent = send_message(s, turn, call, key, &message, flags);
+    finish_send(s, call, key, flags, sent)
+}
+
+/// `sendmmsg(fd, headers, count, flags)`
+pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let flags = call.int(3);
+    let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
+    for index in 0..count {
+        let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        let sent = Message::read(call, at).and_then(|message| send_message(s, turn, call, key, &message, flags));
+        let sent = sent.and_then(|sent| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
+        match sent {
+            Ok(()) => {}
+            // "The return value is the number of messages sent"; the error comes back with the next call.
+            Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
+            Err(errno) => return finish_send(s, call, key, flags, Err(errno)),
+        }
+    }
+    Ok(Outcome::DoneWithEffect(count as i64))
+}
+
+/// Does the stand-in itself carry the data, as a stream does once it is connecting?
+fn carries_stream(s: &Supervisor, key: usize) -> bool {
+    let Some(StandIn { body: Body::Stream(stream), .. }) = s.stand_ins.get(key) else { return false };
+    matches!(stream.phase, Phase::Connecting { .. } | Phase::Connected | Phase::Dead)
+}
+
+fn finish_send(s: &mut Supervisor, call: &Call, key: usize, flags: i32, sent: Result<usize, Errno>) -> Result<Outcome, Errno> {
+    match sent {
+        Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
+        Err(Errno(libc::EAGAIN)) => {
+            let end = s.borrow(key)?;
+            wait(call, key, &end, flags, libc::SO_SNDTIMEO, libc::EAGAIN)
+        }
+        Err(Errno(libc::EPIPE)) => {
+            let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
+            if stream && flags & libc::MSG_NOSIGNAL == 0 {
+                s.signal(call.tid, libc::SIGPIPE);
+            }
+            Err(Errno(libc::EPIPE))
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+fn send_message(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message, flags: i32) -> Result<usize, Errno> {
+    let name = message.name(call)?;
+    let control = message.control(call)?;
+    send(s, turn, call, key, message, name, &control, flags)
+}
+
+#[allow(clippy::too_many_arguments)] // those of the call
+fn send(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    message: &Message,
+    name: Option<Vec<u8>>,
+    control: &[u8],
+    flags: i32,
+) -> Result<usize, Errno> {
+    refresh(s, key);
+    s.pump(key, false, turn);
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
+    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
+    if before && !one.write_ended {
+        // What was written natively before has no room yet.
+        return Err(Errno(libc::EAGAIN));
+    }
+    let limit = match &one.body {
+        Body::Stream(_) => turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX),
+        _ => DATAGRAM_BYTES_MAX,
+    };
+    let data = message.gather(call, limit)?;
+    turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control)
+}
+
+fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {
+    let data = message.gather(call, DATAGRAM_BYTES_MAX)?;
+    let Supervisor { stand_ins, calls, .. } = s;
+    if let Some(one) = stand_ins.get_mut(key) {
+        netlink::request(one, &data, call.tid, turn.stack, calls);
+    }
+    Ok(data.len())
+}
+
+/// `recvfrom(fd, buffer, length, flags, address, length pointer)`
+pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let message = Message::flat(call.argument(1), call.argument(2));
+    let flags = call.int(3);
+    match take(s, turn, key, message.total, flags) {
+        Ok(taken) => {
+            if call.argument(4) != 0 {
+                call.write_address(&taken.from, call.argument(4), call.argument(5))?;
+            }
+            message.deliver(call, &taken, flags).map(Outcome::DoneWithEffect)
+        }
+        Err(errno) => wait_to_receive(s, call, key, flags, errno),
+    }
+}
+
+/// `recvmsg(fd, header, flags)`
+pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let message = Message::read(call, call.argument(1))?;
+    let flags = call.int(2);
+    let both = libc::MSG_PEEK | libc::MSG_WAITALL;
+    let plain = message.header.name == 0 && flags as u32 & filter::RECEIVE_FLAGS == 0 && flags & both != both;
+    if plain && carries_stream(s, key) {
+        return Ok(Outcome::Continue);
+    }
+    match take(s, turn, key, message.total, flags) {
+        Ok(taken) => message.deliver(call, &taken, flags).map(Outcome::DoneWithEffect),
+        Err(errno) => wait_to_receive(s, call, key, flags, errno),
+    }
+}
+
+/// `recvmmsg(fd, headers, count, flags, timeout)`. Waits for the first message only, as if MSG_WAITFORONE were given.
+pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let flags = call.int(3);
+    let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
+    for index in 0..count {
+        let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        let one = Message::read(call, at).and_then(|message| {
+            let taken = take(s, turn, key, message.total, flags)?;
+            message.deliver(call, &taken, flags)
+        });
+        let one = one.and_then(|bytes| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes()));
+        match one {
+            Ok(()) => {}
+            Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
+            Err(errno) => return wait_to_receive(s, call, key, flags, errno),
+        }
+    }
+    Ok(Outcome::DoneWithEffect(count as i64))
+}
+
+fn wait_to_receive(s: &mut Supervisor, call: &Call, key: usize, flags: i32, errno: Errno) -> Result<Outcome, Errno> {
+    if errno.0 != libc::EAGAIN || flags & libc::MSG_ERRQUEUE != 0 {
+        return Err(errno);
+    }
+    let end = s.borrow(key)?;
+    wait(call, key, &end, flags, libc::SO_RCVTIMEO, libc::EAGAIN)
+}
+
+/// Takes a message, or a piece of a stream, for a program. EAGAIN when there is none.
+fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: i32) -> Result<Taken, Errno> {
+    refresh(s, key);
+    s.pump(key, false, turn);
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    match (&one.body, one.socket()) {
+        (Body::Netlink(_), _) | (_, None) => take_netlink(s, key, total, flags),
+        (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => take_from_model(turn, socket, total, flags),
+        (Body::Stream(stream), Some(socket)) => {
+            if matches!(stream.phase, Phase::Connected | Phase::Dead) {
+                take_stream(s, turn, key, socket, total, flags)
+            } else {
+                take_from_model(turn, socket, total, flags)
+            }
+        }
+        (Body::Packet(_), Some(socket)) => take_datagram(s, turn, key, socket, total, flags),
+    }
+}
+
+fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    let received = turn.stack.receive(socket, total.min(STREAM_BYTES_MAX), flags | libc::MSG_DONTWAIT)?;
+    let mut data = BytesMut::new();
+    received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
+    Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream: false })
+}
+
+fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    let end = s.borrow(key)?;
+    let mut data = BytesMut::with_capacity(total.min(STREAM_BYTES_MAX));
+    let native = flags & (libc::MSG_PEEK | libc::MSG_OOB);
+    match sys::receive_into(end.as_fd(), &mut data, total.min(STREAM_BYTES_MAX), native) {
+        Ok(length) => {
+            if flags & libc::MSG_TRUNC != 0 {
+                // tcp(7): "this flag causes the received bytes of data to be discarded, rather than passed back".
+                data.clear();
+            }
+            Ok(Taken { data, length, stream: true, ..Taken::default() })
+        }
+        Err(Errno(libc::ECONNRESET)) => Err(take_error(turn, socket).unwrap_or(Errno(libc::ECONNRESET))),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The model's pending error, which is cleared.
+fn take_error(turn: &mut Turn<'_>, socket: SocketId) -> Option<Errno> {
+    let value = turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 4).ok()?;
+    let errno = i32::from_ne_bytes(value.get(..4)?.try_into().ok()?);
+    (errno != 0).then_some(Errno(errno))
+}
+
+fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    if let Some(errno) = take_error(turn, socket) {
+        return Err(errno);
+    }
+    let end = s.borrow(key)?;
+    let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
+    packets.forget_taken(sys::readable_bytes(end.as_fd()));
+    loop {
+        let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
+        let peek = flags & libc::MSG_PEEK;
+        let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | peek)?;
+        let wake = length == 0 && packets.peek(0).is_some_and(|beside| beside.wakes_for_error);
+        if wake && peek != 0 {
+            let _ = sys::receive_into(end.as_fd(), &mut BytesMut::with_capacity(1), 1, 0);
+        }
+        let beside = if peek != 0 && !wake { packets.peek(length).cloned() } else { packets.take(length) };
+        if wake {
+            // It was put in for an error that another call has taken meanwhile.
+            continue;
+        }
+        let beside = beside.unwrap_or_default();
+        return Ok(Taken { data, length, from: beside.from, control: beside.control, flags: beside.flags, stream: false });
+    }
+}
+
+fn take_netlink(s: &mut Supervisor, key: usize, total: usize, flags: i32) -> Result<Taken, Errno> {
+    let end = s.borrow(key)?;
+    let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
+    let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;
+    Ok(Taken { data, length, from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
+}

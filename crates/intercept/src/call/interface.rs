@@ -1,0 +1,145 @@
+//! SIOC[GS]IF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
+//! whatever socket they come through; none reaches the host's interfaces. Setting needs CAP_NET_ADMIN on Linux and is EPERM here.
+
+use super::{Call, Outcome};
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::Errno;
+use crate::tables::{self, InterfaceRow};
+use std::net::{IpAddr, Ipv4Addr};
+use weft_core::table::{Address, LinkType};
+
+/// Bytes of `struct ifreq`: a name and a union.
+const IFREQ_BYTES: usize = 40;
+/// Bytes of the name in it.
+const NAME_BYTES: usize = 16;
+
+const SIOCGIFNAME: u32 = 0x8910;
+const SIOCGIFCONF: u32 = 0x8912;
+const SIOCGIFFLAGS: u32 = 0x8913;
+const SIOCGIFADDR: u32 = 0x8915;
+const SIOCGIFDSTADDR: u32 = 0x8917;
+const SIOCGIFBRDADDR: u32 = 0x8919;
+const SIOCGIFNETMASK: u32 = 0x891b;
+const SIOCGIFMETRIC: u32 = 0x891d;
+const SIOCGIFMTU: u32 = 0x8921;
+const SIOCGIFHWADDR: u32 = 0x8927;
+const SIOCGIFINDEX: u32 = 0x8933;
+const SIOCGIFTXQLEN: u32 = 0x8942;
+/// Requests that change something: routes, ARP, SIOCSIF*.
+const SETTING: [u32; 15] =
+    [0x890b, 0x890c, 0x8914, 0x8916, 0x8918, 0x891a, 0x891c, 0x891e, 0x8922, 0x8924, 0x8943, 0x8953, 0x8955, 0x8936, 0x8923];
+
+/// Answers a request about interfaces.
+pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32) -> Result<Outcome, Errno> {
+    if SETTING.contains(&request) {
+        s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
+        return Err(Errno(libc::EPERM));
+    }
+    let interfaces = tables::interfaces(turn.stack);
+    let addresses = tables::addresses(turn.stack);
+    if request == SIOCGIFCONF {
+        return configuration(call, &interfaces, &addresses);
+    }
+    let mut ifreq = [0; IFREQ_BYTES];
+    call.read(call.argument(2), &mut ifreq)?;
+    let (name, union) = ifreq.split_at_mut(NAME_BYTES);
+    let wanted = |interface: &&InterfaceRow| {
+        if request == SIOCGIFNAME {
+            return union.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes) == Some(interface.index);
+        }
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES - 1);
+        // "eth0:1" names an alias of eth0.
+        name[..end].split(|byte| *byte == b':').next() == Some(interface.name.as_bytes())
+    };
+    let interface = interfaces.iter().find(wanted).ok_or(Errno(libc::ENODEV))?;
+    let address = addresses.iter().find(|address| address.interface.0 == interface.index);
+    match request {
+        SIOCGIFNAME => {
+            name.fill(0);
+            let length = interface.name.len().min(NAME_BYTES - 1);
+            name[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
+        }
+        SIOCGIFINDEX => union[..4].copy_from_slice(&interface.index.to_ne_bytes()),
+        SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
+        SIOCGIFMTU => union[..4].copy_from_slice(&interface.mtu.to_ne_bytes()),
+        SIOCGIFMETRIC => union[..4].fill(0),
+        SIOCGIFTXQLEN => union[..4].copy_from_slice(&1000_i32.to_ne_bytes()),
+        SIOCGIFHWADDR => {
+            union[..2].copy_from_slice(&hardware_type(interface.link).to_ne_bytes());
+            union[2..8].copy_from_slice(&interface.mac);
+        }
+        SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK => {
+            let (address, mask) = v4(address.ok_or(Errno(libc::EADDRNOTAVAIL))?).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+            let value = match request {
+                SIOCGIFNETMASK => mask,
+                SIOCGIFBRDADDR if interface.link != LinkType::Loopback => Ipv4Addr::from(u32::from(address) | !u32::from(mask)),
+                SIOCGIFBRDADDR => Ipv4Addr::UNSPECIFIED,
+                _ => address,
+            };
+            write_v4(union, value);
+        }
+        _ => {
+            s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EOPNOTSUPP));
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+    }
+    call.write(call.argument(2), &ifreq)?;
+    Ok(Outcome::Done(0))
+}
+
+/// `struct ifconf { int ifc_len; struct ifreq *ifc_req; }`: the addresses of all interfaces.
+fn configuration(call: &Call, interfaces: &[InterfaceRow], addresses: &[Address]) -> Result<Outcome, Errno> {
+    let mut ifconf = [0; 16];
+    call.read(call.argument(2), &mut ifconf)?;
+    let word = |at: usize| ifconf.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    let (room, pointer) = (usize::try_from(word(0) as i32).map_err(|_| Errno(libc::EINVAL))?, word(8));
+    let mut rows = Vec::new();
+    for address in addresses {
+        let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface.0)) else { continue };
+        let mut ifreq = [0; IFREQ_BYTES];
+        let length = interface.name.len().min(NAME_BYTES - 1);
+        ifreq[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
+        write_v4(&mut ifreq[NAME_BYTES..], value);
+        rows.extend(ifreq);
+    }
+    // "If ifc_req is NULL, SIOCGIFCONF returns the necessary buffer size in bytes".
+    if pointer != 0 {
+        rows.truncate(room / IFREQ_BYTES * IFREQ_BYTES);
+        call.write(pointer, &rows)?;
+    }
+    call.write(call.argument(2), &(rows.len() as u32).to_ne_bytes())?;
+    Ok(Outcome::Done(0))
+}
+
+fn v4(address: &Address) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let IpAddr::V4(value) = address.address else { return None };
+    let mask = u32::MAX.checked_shl(32 - u32::from(address.prefix_bits.min(32))).unwrap_or(0);
+    Some((value, Ipv4Addr::from(mask)))
+}
+
+/// Writes a `struct sockaddr_in` with port 0.
+fn write_v4(into: &mut [u8], address: Ipv4Addr) {
+    into[..16].fill(0);
+    into[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    into[4..8].copy_from_slice(&address.octets());
+}
+
+/// IFF_* of linux/if.h.
+pub(crate) fn flags(interface: &InterfaceRow) -> u32 {
+    let up = if interface.up { libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP } else { 0 };
+    let kind = match interface.link {
+        LinkType::Loopback => libc::IFF_LOOPBACK,
+        LinkType::Ethernet => libc::IFF_BROADCAST | libc::IFF_MULTICAST,
+        LinkType::Raw => libc::IFF_POINTOPOINT | libc::IFF_NOARP,
+    };
+    (up | kind) as u32
+}
+
+/// ARPHRD_* of linux/if_arp.h.
+pub(crate) fn hardware_type(link: LinkType) -> u16 {
+    match link {
+        LinkType::Loopback => libc::ARPHRD_LOOPBACK,
+        LinkType::Ethernet => libc::ARPHRD_ETHER,
+        LinkType::Raw => libc::ARPHRD_NONE,
+    }
+}

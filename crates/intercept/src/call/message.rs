@@ -1,0 +1,162 @@
+//! What sendmsg(2) and recvmsg(2) pass by pointer, read with bounds and written back.
+
+use super::Call;
+use crate::arch::{self, MessageHeader};
+use crate::sys::{self, Errno};
+use bytes::BytesMut;
+
+/// UIO_MAXIOV.
+const VECTORS_MAX: u64 = 1024;
+/// Most bytes of control messages (net.core.optmem_max is 128 KiB; real ones are tens of bytes).
+const CONTROL_BYTES_MAX: u64 = 16 * 1024;
+
+/// Where a program wants received data, or has data to send.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    /// The iovecs: (address, bytes).
+    pub vectors: Vec<(u64, u64)>,
+    /// Their sum.
+    pub total: u64,
+    /// The header, all zero for calls that have none.
+    pub header: MessageHeader,
+    /// Where the header is; 0: none.
+    pub at: u64,
+}
+
+impl Message {
+    /// A single buffer.
+    pub fn flat(address: u64, bytes: u64) -> Message {
+        // import_ubuf: "if (len > MAX_RW_COUNT) len = MAX_RW_COUNT"
+        let bytes = bytes.min(i32::MAX as u64 & !0xfff);
+        Message { vectors: vec![(address, bytes)], total: bytes, ..Message::default() }
+    }
+
+    /// The `struct msghdr` at an address, with its iovecs.
+    ///
+    /// # Errors
+    /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (lengths that do not fit).
+    pub fn read(call: &Call, at: u64) -> Result<Message, Errno> {
+        let mut bytes = [0; arch::MSGHDR_BYTES];
+        call.read(at, &mut bytes)?;
+        let header = MessageHeader::parse(&bytes);
+        if header.vector_count > VECTORS_MAX {
+            return Err(Errno(libc::EMSGSIZE));
+        }
+        let mut array = vec![0; header.vector_count as usize * arch::IOVEC_BYTES];
+        call.read(header.vectors, &mut array)?;
+        let vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
+        let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        if vectors.iter().any(|(_, bytes)| i64::try_from(*bytes).is_err()) {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(Message { vectors, total, header, at })
+    }
+
+    /// The address to send to, if there is one.
+    pub fn name(&self, call: &Call) -> Result<Option<Vec<u8>>, Errno> {
+        if self.header.name == 0 || self.header.name_bytes == 0 {
+            return Ok(None);
+        }
+        // __copy_msghdr: "if (msg->msg_namelen > sizeof(struct sockaddr_storage)) msg->msg_namelen = sizeof(…)"
+        let bytes = self.header.name_bytes.min(128) as i32;
+        call.read_address(self.header.name, bytes).map(Some)
+    }
+
+    /// The control messages to send.
+    pub fn control(&self, call: &Call) -> Result<Vec<u8>, Errno> {
+        if self.header.control == 0 {
+            return Ok(Vec::new());
+        }
+        if self.header.control_bytes > CONTROL_BYTES_MAX {
+            return Err(Errno(libc::ENOBUFS));
+        }
+        let mut control = vec![0; self.header.control_bytes as usize];
+        call.read(self.header.control, &mut control)?;
+        Ok(control)
+    }
+
+    /// The data to send, at most `limit` bytes.
+    pub fn gather(&self, call: &Call, limit: usize) -> Result<BytesMut, Errno> {
+        sys::read_vectors(call.tid, &self.vectors, limit)
+    }
+
+    /// Writes back what was received; returns the call's value.
+    pub fn deliver(&self, call: &Call, taken: &Taken, flags: i32) -> Result<i64, Errno> {
+        let copied = sys::write_vectors(call.tid, &self.vectors, &taken.data)?;
+        if copied < taken.data.len() && copied as u64 != self.total {
+            return Err(Errno(libc::EFAULT));
+        }
+        let mut out_flags = taken.flags & !libc::MSG_TRUNC;
+        if !taken.stream && (taken.length > copied || taken.flags & libc::MSG_TRUNC != 0) {
+            out_flags |= libc::MSG_TRUNC;
+        }
+        if self.at != 0 {
+            if self.header.name != 0 {
+                let room = self.header.name_bytes as usize;
+                call.write(self.header.name, taken.from.get(..room).unwrap_or(&taken.from))?;
+                call.write(self.at + arch::MSGHDR_NAMELEN as u64, &(taken.from.len() as u32).to_ne_bytes())?;
+            }
+            let room = if self.header.control == 0 { 0 } else { usize::try_from(self.header.control_bytes).unwrap_or(usize::MAX) };
+            let fitting = fitting(&taken.control, room);
+            if fitting < taken.control.len() {
+                out_flags |= libc::MSG_CTRUNC;
+            }
+            call.write(self.header.control, &taken.control[..fitting])?;
+            call.write(self.at + arch::MSGHDR_CONTROLLEN as u64, &(fitting as u64).to_ne_bytes())?;
+            call.write(self.at + arch::MSGHDR_FLAGS as u64, &out_flags.to_ne_bytes())?;
+        }
+        Ok(if flags & libc::MSG_TRUNC != 0 { taken.length as i64 } else { copied as i64 })
+    }
+}
+
+/// What was taken for a program.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// The bytes, at most as many as there is room for.
+    pub data: BytesMut,
+    /// The whole length.
+    pub length: usize,
+    /// Sender.
+    pub from: Vec<u8>,
+    /// Control messages.
+    pub control: Vec<u8>,
+    /// msg_flags.
+    pub flags: i32,
+    /// It is a piece of a stream: nothing is cut off.
+    pub stream: bool,
+}
+
+/// Bytes of the control messages that fit whole into `room`.
+fn fitting(control: &[u8], room: usize) -> usize {
+    let mut at = 0;
+    while let Some(length) = control.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(usize::from_ne_bytes) {
+        let padded = length.saturating_add(7) & !7;
+        if length < 16 || at.saturating_add(length) > room {
+            break;
+        }
+        at = at.saturating_add(padded).min(control.len());
+    }
+    at.min(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_messages_are_kept_or_left_out_whole() {
+        let mut control = Vec::new();
+        for length in [20_usize, 16] {
+            control.extend(length.to_ne_bytes());
+            control.resize(control.len() + (length + 7 & !7) - 8, 0);
+        }
+        assert_eq!(control.len(), 40);
+        assert_eq!(fitting(&control, 100), 40);
+        assert_eq!(fitting(&control, 40), 40);
+        assert_eq!(fitting(&control, 39), 24);
+        assert_eq!(fitting(&control, 20), 20, "padding may be missing at the end");
+        assert_eq!(fitting(&control, 19), 0);
+        assert_eq!(fitting(&[], 100), 0);
+        assert_eq!(fitting(&[0xff; 24], 100), 0, "a length that makes no sense");
+    }
+}

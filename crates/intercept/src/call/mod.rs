@@ -1,0 +1,181 @@
+//! Calls by family. To add one: a function in a family's file, a row in [`CALLS`], and a rule in [`crate::filter`].
+
+mod address;
+mod connection;
+mod data;
+pub(crate) mod interface;
+mod message;
+mod option;
+mod socket;
+
+use crate::arch;
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::{self, Errno};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Longest `sockaddr` that a call may pass (sizeof(struct sockaddr_storage)).
+const ADDRESS_BYTES_MAX: usize = 128;
+
+/// A call of a program that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which listener it came from.
+    pub(crate) tree: usize,
+    /// Notification.
+    pub(crate) id: u64,
+    /// Thread.
+    pub(crate) tid: u32,
+    /// Number.
+    pub(crate) number: i32,
+    /// Arguments.
+    pub(crate) arguments: [u64; 6],
+    /// Where it was made.
+    pub(crate) instruction: u64,
+    /// Its row.
+    pub(crate) row: &'static CallRow,
+    /// It has waited already.
+    pub(crate) held: bool,
+    /// Its time limit has passed: answer now.
+    pub(crate) expired: bool,
+}
+
+/// What a call comes to, other than an errno.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    /// Returns this value.
+    Done(i64),
+    /// Returns this value, and something was consumed or sent that must not happen twice.
+    DoneWithEffect(i64),
+    /// The answer went out together with a descriptor.
+    Sent,
+    /// A signal has cancelled it meanwhile.
+    Cancelled,
+    /// The kernel does it.
+    Continue,
+    /// Waits until its socket changes, at most so long.
+    Hold { stand_in: usize, limit: Option<Duration> },
+}
+
+/// Answers a call. Called again, with `held` set, when its socket has changed; must not have an effect before it gives an outcome.
+type Answer = fn(&mut Supervisor, &mut Turn<'_>, &Call) -> Result<Outcome, Errno>;
+
+/// One row of the table of calls.
+pub struct CallRow {
+    /// Name in section 2 of the manual.
+    pub name: &'static str,
+    /// Number on this architecture.
+    pub number: i64,
+    /// One line for `weft show calls`.
+    pub what: &'static str,
+    pub(crate) answer: Answer,
+}
+
+impl std::fmt::Debug for CallRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
+/// Every call that the filter sends here.
+pub static CALLS: [CallRow; 19] = [
+    row("socket", libc::SYS_socket, "makes a stand-in", socket::socket),
+    row("bind", libc::SYS_bind, "model", address::bind),
+    row("connect", libc::SYS_connect, "model; waits", connection::connect),
+    row("listen", libc::SYS_listen, "model", connection::listen),
+    row("accept", libc::SYS_accept, "model; waits; makes a stand-in", connection::accept),
+    row("accept4", libc::SYS_accept4, "model; waits; makes a stand-in", connection::accept),
+    row("shutdown", libc::SYS_shutdown, "model, in order with the data", connection::shutdown),
+    row("getsockname", libc::SYS_getsockname, "model", address::getsockname),
+    row("getpeername", libc::SYS_getpeername, "model", address::getpeername),
+    row("getsockopt", libc::SYS_getsockopt, "model", option::getsockopt),
+    row("setsockopt", libc::SYS_setsockopt, "model; time limits also on the stand-in", option::setsockopt),
+    row("sendto", libc::SYS_sendto, "model; waits", data::sendto),
+    row("recvfrom", libc::SYS_recvfrom, "stand-in and model; waits", data::recvfrom),
+    row("sendmsg", libc::SYS_sendmsg, "model, or the kernel on plain streams; waits", data::sendmsg),
+    row("recvmsg", libc::SYS_recvmsg, "stand-in and model, or the kernel on plain streams; waits", data::recvmsg),
+    row("sendmmsg", libc::SYS_sendmmsg, "model; waits", data::sendmmsg),
+    row("recvmmsg", libc::SYS_recvmmsg, "stand-in and model; waits", data::recvmmsg),
+    row("ioctl", libc::SYS_ioctl, "model; interfaces from the node's tables", option::ioctl),
+    row("io_uring_setup", libc::SYS_io_uring_setup, "refused: a ring would get past the filter", socket::refuse_ring),
+];
+
+const fn row(name: &'static str, number: i64, what: &'static str, answer: Answer) -> CallRow {
+    CallRow { name, number, what, answer }
+}
+
+/// Calls of the i386 table.
+static COMPAT: CallRow = row("i386", -1, "refused: 32-bit programs have no sockets here", socket::refuse_compat);
+/// What the filter never sends.
+static UNKNOWN: CallRow = row("other", -1, "left to the kernel", socket::leave);
+
+/// The row of a call.
+pub(crate) fn row_of(architecture: u32, number: i32) -> &'static CallRow {
+    if architecture != arch::AUDIT_ARCH {
+        return &COMPAT;
+    }
+    CALLS.iter().find(|row| row.number == i64::from(number)).unwrap_or(&UNKNOWN)
+}
+
+impl Call {
+    fn argument(&self, index: usize) -> u64 {
+        self.arguments.get(index).copied().unwrap_or(0)
+    }
+    /// An argument of type int.
+    fn int(&self, index: usize) -> i32 {
+        self.argument(index) as i32
+    }
+
+    /// A `sockaddr` that the program passes.
+    fn read_address(&self, pointer: u64, bytes: i32) -> Result<Vec<u8>, Errno> {
+        // move_addr_to_kernel: "if (ulen < 0 || ulen > sizeof(struct sockaddr_storage)) return -EINVAL; if (ulen == 0) return 0;"
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= ADDRESS_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
+        let mut address = vec![0; bytes];
+        self.read(pointer, &mut address)?;
+        Ok(address)
+    }
+
+    /// Writes a `sockaddr` and its length, cut to the room that the program says there is.
+    fn write_address(&self, address: &[u8], pointer: u64, length_pointer: u64) -> Result<(), Errno> {
+        // move_addr_to_user: "if (len < 0) return -EINVAL"; the length written is the whole one.
+        let room = self.read_int(length_pointer)?;
+        let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
+        self.write(pointer, address.get(..room).unwrap_or(address))?;
+        self.write(length_pointer, &(address.len() as u32).to_ne_bytes())
+    }
+
+    fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
+        sys::read_memory(self.tid, pointer, into)
+    }
+    fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
+        sys::write_memory(self.tid, pointer, from)
+    }
+    fn read_int(&self, pointer: u64) -> Result<i32, Errno> {
+        let mut int = [0; 4];
+        self.read(pointer, &mut int)?;
+        Ok(i32::from_ne_bytes(int))
+    }
+}
+
+/// Waits, unless the descriptor or the call says not to, or its time is up: then this errno.
+fn wait(call: &Call, stand_in: usize, end: &OwnedFd, flags: i32, limit_option: i32, otherwise: i32) -> Result<Outcome, Errno> {
+    let nonblocking = flags & libc::MSG_DONTWAIT != 0 || sys::status_flags(end.as_fd())? & libc::O_NONBLOCK != 0;
+    if nonblocking || call.expired {
+        return Err(Errno(otherwise));
+    }
+    Ok(Outcome::Hold { stand_in, limit: sys::timeout_option(end.as_fd(), limit_option) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_the_filter_sends_has_a_row() {
+        for number in crate::filter::ALWAYS.into_iter().chain([libc::SYS_socket, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_ioctl]) {
+            assert_eq!(i64::from(row_of(arch::AUDIT_ARCH, number as i32).number == number), 1, "call {number}");
+        }
+        assert_eq!(row_of(arch::AUDIT_ARCH_COMPAT, 41).name, "i386");
+        assert_eq!(row_of(arch::AUDIT_ARCH, 0).name, "other");
+    }
+}

@@ -1,0 +1,132 @@
+//! getsockopt(2), setsockopt(2), ioctl(2).
+
+use super::connection::refresh;
+use super::{Call, Outcome, interface};
+use crate::standin::{Body, StandIn};
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::{self, Errno};
+use std::os::fd::AsFd;
+
+/// Longest option value.
+const OPTION_BYTES_MAX: i32 = 4096;
+/// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
+const SO_RCVTIMEO_NEW: i32 = 66;
+const SO_SNDTIMEO_NEW: i32 = 67;
+/// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
+const MIRRORED: [i32; 6] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF];
+
+/// `getsockopt(fd, level, name, value, length pointer)`
+pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let (level, name) = (call.int(1), call.int(2));
+    let room = usize::try_from(call.read_int(call.argument(4))?.min(OPTION_BYTES_MAX)).map_err(|_| Errno(libc::EINVAL))?;
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    let value = match (&one.body, one.socket()) {
+        (Body::Netlink(state), _) => match state.option(level, name) {
+            Some(value) => Ok(value),
+            // Buffer sizes and time limits are the stand-in's own.
+            None if level == libc::SOL_SOCKET => return Ok(Outcome::Continue),
+            None => Err(Errno(libc::ENOPROTOOPT)),
+        },
+        (_, Some(socket)) => {
+            if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
+                forget_native_error(s, key);
+            }
+            turn.stack.get_option(socket, level, name, room)
+        }
+        _ => Err(Errno(libc::EBADF)),
+    };
+    let value = value.inspect_err(|errno| count(s, "getsockopt", level, name, *errno))?;
+    call.write(call.argument(3), value.get(..room).unwrap_or(&value))?;
+    call.write(call.argument(4), &(value.len().min(room) as u32).to_ne_bytes())?;
+    Ok(Outcome::DoneWithEffect(0))
+}
+
+/// The stand-in of a failed connection has an error of its own (ECONNRESET), which poll shows; reading SO_ERROR clears it as in TCP.
+fn forget_native_error(s: &mut Supervisor, key: usize) {
+    let dead = s.stand_ins.get(key).is_some_and(|one| one.watched && one.ours.is_none());
+    if dead && let Ok(end) = s.borrow(key) {
+        let _ = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
+    }
+}
+
+fn count(s: &mut Supervisor, call: &str, level: i32, name: i32, errno: Errno) {
+    if matches!(errno.0, libc::ENOPROTOOPT | libc::EOPNOTSUPP) {
+        s.calls.unsupported(format!("{call} level {level} name {name}"), errno);
+    }
+}
+
+/// `setsockopt(fd, level, name, value, length)`
+pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+    let (level, name, length) = (call.int(1), call.int(2), call.int(4));
+    // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
+    let length = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
+    let mut value = vec![0; length];
+    call.read(call.argument(3), &mut value)?;
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    let Some(socket) = one.socket() else {
+        if level == libc::SOL_SOCKET {
+            return Ok(Outcome::Continue);
+        }
+        count(s, "setsockopt", level, name, Errno(libc::ENOPROTOOPT));
+        return Err(Errno(libc::ENOPROTOOPT));
+    };
+    turn.stack.set_option(socket, level, name, &value).inspect_err(|errno| count(s, "setsockopt", level, name, *errno))?;
+    if level == libc::SOL_SOCKET && MIRRORED.contains(&name) {
+        let end = s.borrow(key)?;
+        // The model has accepted the value; where the stand-in's kind has no such option, only trapped calls follow it.
+        let _ = sys::set_option(end.as_fd(), level, name, &value);
+    }
+    Ok(Outcome::Done(0))
+}
+
+/// FIONREAD, also called SIOCINQ.
+const FIONREAD: u32 = 0x541b;
+/// TIOCOUTQ, also called SIOCOUTQ.
+const SIOCOUTQ: u32 = 0x5411;
+const SIOCOUTQNSD: u32 = 0x894b;
+
+/// `ioctl(fd, request, argument)`
+pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let request = call.argument(1) as u32;
+    let found = s.find(call, call.argument(0))?;
+    if crate::filter::IOCTL_RANGE.contains(&request) && request != SIOCOUTQNSD || crate::filter::IOCTL_WIRELESS.contains(&request) {
+        // About interfaces, through whatever socket: libc uses AF_UNIX ones. On something that is no socket the numbers mean other things.
+        let is_socket = found.is_some() || sys::socket_inode(call.tid, call.int(0))?.is_some();
+        return if is_socket { interface::answer(s, turn, call, request) } else { Ok(Outcome::Continue) };
+    }
+    let Some(key) = found else { return Ok(Outcome::Continue) };
+    let Some(socket) = s.stand_ins.get(key).and_then(StandIn::socket) else { return Ok(Outcome::Continue) };
+    refresh(s, key);
+    s.pump(key, false, turn);
+    let waiting = match request {
+        FIONREAD => in_stand_in(s, key)?,
+        SIOCOUTQ | SIOCOUTQNSD => s.stand_ins.get(key).and_then(|one| one.ours.as_ref()).map_or(0, |ours| sys::readable_bytes(ours.as_fd())),
+        _ => 0,
+    };
+    if let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get(key)
+        && request == FIONREAD
+        && waiting > 0
+    {
+        // FIONREAD of a datagram socket is the next datagram; the kernel gives the sum of all in the stand-in.
+        let next = packets.beside.front().map_or(0, |beside| beside.bytes);
+        call.write(call.argument(2), &(next as u32).to_ne_bytes())?;
+        return Ok(Outcome::Done(0));
+    }
+    let value = turn.stack.ioctl(socket, u64::from(request), &[]).inspect_err(|errno| s.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
+    let in_model = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+    let value = if waiting > 0 { in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX)).to_ne_bytes().to_vec() } else { value };
+    call.write(call.argument(2), &value)?;
+    Ok(Outcome::Done(0))
+}
+
+/// Bytes that lie unread in the program's end.
+fn in_stand_in(s: &mut Supervisor, key: usize) -> Result<usize, Errno> {
+    let end = s.borrow(key)?;
+    let left = sys::readable_bytes(end.as_fd());
+    if let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) {
+        packets.forget_taken(left);
+    }
+    Ok(left)
+}

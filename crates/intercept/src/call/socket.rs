@@ -1,0 +1,127 @@
+//! socket(2), and what is refused whole.
+
+use super::{Call, Outcome};
+use crate::arch;
+use crate::netlink::Netlink;
+use crate::standin::packet::Packets;
+use crate::standin::stream::{Phase, Stream};
+use crate::standin::Body;
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::{self, Errno};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The bits of `type` that are not flags (SOCK_TYPE_MASK).
+const TYPE_MASK: i32 = 0xf;
+
+/// `socket(domain, type, protocol)`
+pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
+    let flags = kind & !TYPE_MASK;
+    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let kind = kind & TYPE_MASK;
+    let made = match domain {
+        libc::AF_INET | libc::AF_INET6 => inet(s, turn, domain, kind, protocol),
+        libc::AF_NETLINK => netlink(s, turn, kind, protocol),
+        // packet_create: "if (!ns_capable(net->user_ns, CAP_NET_RAW)) return -EPERM;"
+        libc::AF_PACKET => Err(Errno(libc::EPERM)),
+        _ => Err(Errno(libc::EAFNOSUPPORT)),
+    };
+    let (theirs, key) = match made {
+        Ok(made) => made,
+        Err(errno) => {
+            count(s, domain, kind, protocol, errno);
+            return Err(errno);
+        }
+    };
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        sys::set_nonblocking(theirs.as_fd())?;
+    }
+    let handed = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT)).and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
+    match handed {
+        Ok(fd) => {
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.place = (call.tid, fd);
+            }
+            Ok(Outcome::Sent)
+        }
+        Err(errno) => {
+            s.close_stand_in(key, false, turn);
+            if errno.0 == libc::ENOENT { Ok(Outcome::Cancelled) } else { Err(errno) }
+        }
+    }
+}
+
+fn count(s: &mut Supervisor, domain: i32, kind: i32, protocol: i32, errno: Errno) {
+    if matches!(errno.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM) {
+        s.calls.out_of_descriptors += 1;
+        return;
+    }
+    let family = match domain {
+        libc::AF_INET => "AF_INET".to_owned(),
+        libc::AF_INET6 => "AF_INET6".to_owned(),
+        libc::AF_NETLINK => "AF_NETLINK".to_owned(),
+        libc::AF_PACKET => "AF_PACKET".to_owned(),
+        other => format!("family {other}"),
+    };
+    s.calls.unsupported(format!("socket({family}, type {kind}, protocol {protocol})"), errno);
+}
+
+fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
+    let socket = turn.stack.socket(domain, kind, protocol)?;
+    let made = if kind == libc::SOCK_STREAM {
+        sys::unix_socket(libc::SOCK_STREAM).and_then(|theirs| {
+            let key = s.add_stand_in(theirs.as_fd(), None, Body::Stream(Stream { socket, phase: Phase::Fresh }), turn)?;
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.watched = true;
+            }
+            Ok((theirs, key))
+        })
+    } else {
+        packet_pair(s, turn, Body::Packet(Packets { socket, beside: VecDeque::new() }))
+    };
+    made.map_err(|errno| {
+        turn.stack.close(socket);
+        // The supervisor's table being full is the whole system's to the program.
+        if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno }
+    })
+}
+
+fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
+    // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
+    if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
+        return Err(Errno(libc::ESOCKTNOSUPPORT));
+    }
+    if protocol != libc::NETLINK_ROUTE {
+        return Err(Errno(libc::EPROTONOSUPPORT));
+    }
+    packet_pair(s, turn, Body::Netlink(Netlink::new(kind)))
+}
+
+fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {
+    let (theirs, ours) = sys::unix_pair(libc::SOCK_SEQPACKET)?;
+    // Tells an empty packet from the end: see sys::receive_packet.
+    sys::set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
+    let key = s.add_stand_in(theirs.as_fd(), Some(ours), body, turn)?;
+    Ok((theirs, key))
+}
+
+/// io_uring: its requests are made by the kernel, past the filter.
+pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, _: &Call) -> Result<Outcome, Errno> {
+    s.calls.unsupported("io_uring_setup".to_owned(), Errno(libc::ENOSYS));
+    Err(Errno(libc::ENOSYS))
+}
+
+/// Calls of the i386 table that could make sockets.
+pub(super) fn refuse_compat(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let name = arch::COMPAT_REFUSED.iter().find(|(number, _)| i64::from(*number) == i64::from(call.number)).map_or("call (i386)", |(_, name)| name);
+    s.calls.unsupported(name.to_owned(), Errno(libc::ENOSYS));
+    Err(Errno(libc::ENOSYS))
+}
+
+/// The filter and the table disagree: the kernel does it.
+pub(super) fn leave(_: &mut Supervisor, _: &mut Turn<'_>, _: &Call) -> Result<Outcome, Errno> {
+    Ok(Outcome::Continue)
+}

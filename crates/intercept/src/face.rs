@@ -1,0 +1,117 @@
+//! What the supervisor needs of a node: the socket face without its context, and the tables that answer questions about interfaces.
+//!
+//! [`Stack`] exists so that the machinery can be tested against a model that misbehaves on purpose; the host lends it a node's sockets
+//! through [`Lend`], for which `Stack` is implemented once and for all.
+
+use bytes::Bytes;
+use serde_json::Value;
+use weft_core::{Answer, Context, Query, Table};
+
+pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
+
+/// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and
+/// tells the supervisor with `after_stack_ran`.
+pub trait Lend {
+    /// Calls `f` with the sockets of the node and the context of their block, at the present time.
+    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> R;
+}
+
+/// A node's sockets, as [`Sockets`] offers them (its documentation says what each returns), and its tables.
+#[allow(missing_docs, clippy::missing_errors_doc)] // one method for each of `Sockets`, documented there
+pub trait Stack {
+    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<SocketId, Errno>;
+    fn bind(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno>;
+    fn connect(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno>;
+    fn listen(&mut self, s: SocketId, backlog: i32) -> Result<(), Errno>;
+    fn accept(&mut self, s: SocketId) -> Result<SocketId, Errno>;
+    fn accepted_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
+    fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno>;
+    fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
+    fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
+    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno>;
+    fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
+    fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno>;
+    fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno>;
+    fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno>;
+    fn close(&mut self, s: SocketId);
+    fn readiness(&mut self, s: SocketId) -> Poll;
+    fn take_changed(&mut self) -> Vec<SocketId>;
+    fn state(&mut self, s: SocketId) -> Option<SocketState>;
+    fn send_room(&mut self, s: SocketId) -> usize;
+    fn receive_ready(&mut self, s: SocketId) -> usize;
+    fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
+    /// The rows of a table, one JSON object each; empty when the node has no such table.
+    fn table(&mut self, table: Table) -> Vec<Value>;
+}
+
+impl<L: Lend> Stack for L {
+    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<SocketId, Errno> {
+        self.sockets(|sockets, cx| sockets.socket(domain, kind, protocol, cx))
+    }
+    fn bind(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno> {
+        self.sockets(|sockets, cx| sockets.bind(s, address, cx))
+    }
+    fn connect(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno> {
+        self.sockets(|sockets, cx| sockets.connect(s, address, cx))
+    }
+    fn listen(&mut self, s: SocketId, backlog: i32) -> Result<(), Errno> {
+        self.sockets(|sockets, cx| sockets.listen(s, backlog, cx))
+    }
+    fn accept(&mut self, s: SocketId) -> Result<SocketId, Errno> {
+        self.sockets(|sockets, cx| sockets.accept(s, cx))
+    }
+    fn accepted_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, _| sockets.accepted_address(s))
+    }
+    fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno> {
+        self.sockets(|sockets, cx| sockets.shutdown(s, how, cx))
+    }
+    fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, _| sockets.local_address(s))
+    }
+    fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, _| sockets.peer_address(s))
+    }
+    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx))
+    }
+    fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+        self.sockets(|sockets, cx| sockets.set_option(s, level, name, value, cx))
+    }
+    fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno> {
+        self.sockets(|sockets, cx| sockets.send(s, data, flags, to, control, cx))
+    }
+    fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
+        self.sockets(|sockets, cx| sockets.receive(s, length, flags, cx))
+    }
+    fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, cx| sockets.ioctl(s, request, argument, cx))
+    }
+    fn close(&mut self, s: SocketId) {
+        self.sockets(|sockets, cx| sockets.close(s, cx));
+    }
+    fn readiness(&mut self, s: SocketId) -> Poll {
+        self.sockets(|sockets, _| sockets.readiness(s))
+    }
+    fn take_changed(&mut self) -> Vec<SocketId> {
+        self.sockets(|sockets, _| sockets.take_changed())
+    }
+    fn state(&mut self, s: SocketId) -> Option<SocketState> {
+        self.sockets(|sockets, _| sockets.state(s))
+    }
+    fn send_room(&mut self, s: SocketId) -> usize {
+        self.sockets(|sockets, _| sockets.send_room(s))
+    }
+    fn receive_ready(&mut self, s: SocketId) -> usize {
+        self.sockets(|sockets, _| sockets.receive_ready(s))
+    }
+    fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
+        self.sockets(|sockets, _| sockets.pending_error(s))
+    }
+    fn table(&mut self, table: Table) -> Vec<Value> {
+        match self.sockets(|_, cx| cx.ask(table, &Query::List(table))) {
+            Answer::List(rows) => rows,
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Stand-ins: the AF_UNIX sockets that programs hold for the model's sockets.
+//!
+//! A stand-in lives the same life as its socket, so that data, poll, epoll, fork, dup and descriptor passing run in the kernel, without us:
+//!
+//! | socket | program holds | we hold |
+//! |---|---|---|
+//! | stream, fresh or bound | an unconnected stream socket | nothing |
+//! | stream, connecting | the same, connected to our door, its way to us filled up: nothing is ready | the accepted end, unread |
+//! | stream, connected | the same, emptied; or (accepted) one end of a pair | the other end |
+//! | stream, listening | the same, listening under an abstract name in our network namespace | the name; one token connection lies in its queue while the model has a connection to accept |
+//! | datagram, netlink | one end of a SOCK_SEQPACKET pair | the other end |
+//!
+//! Never keep a duplicate of the program's end: its last close is what ends the socket. It is borrowed with pidfd_getfd(2) and given back
+//! within one turn. Ends are known by the inode number of the program's socket, which dup, fork and SCM_RIGHTS do not change.
+//!
+//! Sockets that have no other end (fresh, listening, failed) do not report their last close; see [`liveness`].
+
+pub mod liveness;
+pub mod packet;
+pub mod stream;
+
+use crate::netlink::Netlink;
+use crate::SocketId;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+/// Most bytes that we let lie unread in a stand-in. They still count as the program's receive buffer, so that the advertised window
+/// does not grow by more than this.
+pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
+
+/// SO_SNDBUF of our ends; the kernel doubles it. A quarter of that is the level below which an end is writable again, and it must be above
+/// [`UNREAD_BYTES_MAX`] with the kernel's overhead, so that every read of the program wakes the pump.
+pub const SEND_BUFFER_BYTES: i32 = 256 * 1024;
+
+/// One stand-in.
+#[derive(Debug)]
+pub struct StandIn {
+    /// Distinguishes tokens of this one from those of an earlier one in the same slot.
+    pub generation: u16,
+    /// Inode number of the program's end.
+    pub inode: u64,
+    /// What it stands for.
+    pub body: Body,
+    /// Our end, if it has one.
+    pub ours: Option<OwnedFd>,
+    /// Our end may have something to read; cleared by EAGAIN.
+    pub readable: bool,
+    /// Our end may take more; cleared by EAGAIN.
+    pub writable: bool,
+    /// The thread and descriptor that last used it: where to borrow the program's end.
+    pub place: (u32, i32),
+    /// The program did shutdown(SHUT_RD).
+    pub shut_read: bool,
+    /// The program did shutdown(SHUT_WR).
+    pub shut_write: bool,
+    /// The end of what the program writes was passed on.
+    pub write_ended: bool,
+    /// The end of what the program reads was passed on.
+    pub read_ended: bool,
+    /// Upper bound of what lies in the stand-in unread by the program, bytes.
+    pub unread: usize,
+    /// Taken from the model, not yet fitted into the stand-in.
+    pub leftover: VecDeque<Bytes>,
+    /// Taken from the stand-in, not yet fitted into the model.
+    pub unsent: Option<Bytes>,
+    /// Calls that wait for something here.
+    pub held: Vec<u64>,
+    /// Whether its last close must be looked for.
+    pub watched: bool,
+}
+
+/// What a stand-in stands for.
+#[derive(Debug)]
+pub enum Body {
+    /// SOCK_STREAM.
+    Stream(stream::Stream),
+    /// SOCK_DGRAM.
+    Packet(packet::Packets),
+    /// AF_NETLINK.
+    Netlink(Netlink),
+}
+
+impl StandIn {
+    /// A stand-in with nothing in it.
+    pub fn new(inode: u64, body: Body, ours: Option<OwnedFd>) -> StandIn {
+        StandIn {
+            generation: 0,
+            inode,
+            body,
+            readable: ours.is_some(),
+            writable: ours.is_some(),
+            ours,
+            place: (0, -1),
+            shut_read: false,
+            shut_write: false,
+            write_ended: false,
+            read_ended: false,
+            unread: 0,
+            leftover: VecDeque::new(),
+            unsent: None,
+            held: Vec::new(),
+            watched: false,
+        }
+    }
+
+    /// The model's socket; netlink has none.
+    pub fn socket(&self) -> Option<SocketId> {
+        match &self.body {
+            Body::Stream(stream) => Some(stream.socket),
+            Body::Packet(packets) => Some(packets.socket),
+            Body::Netlink(_) => None,
+        }
+    }
+
+    /// Can "both sides are over" mean something else than that the program is gone? Only when it shut its writing side, and the other
+    /// side is over too.
+    pub fn hang_up_is_ambiguous(&self) -> bool {
+        self.shut_write && (self.read_ended || self.shut_read)
+    }
+}

@@ -1,0 +1,177 @@
+//! Datagram stand-ins. SOCK_SEQPACKET keeps boundaries, empty datagrams and MSG_TRUNC, and reports the last close (SOCK_DGRAM does not).
+//!
+//! A packet in the stand-in has no source address: those lie beside it, in order. A program may take packets by `read`, which we do not
+//! see; how many are gone is told by the bytes that are left (FIONREAD of a seqpacket socket is their sum).
+
+use super::{StandIn, UNREAD_BYTES_MAX};
+use crate::face::{Poll, SocketId, Stack};
+use crate::sys::{self, Errno, Packet};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+
+/// Most datagrams that lie in a stand-in.
+pub const PACKETS_MAX: usize = 256;
+/// The largest datagram that a program can write.
+const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// A datagram socket's stand-in.
+#[derive(Debug)]
+pub struct Packets {
+    /// The model's.
+    pub socket: SocketId,
+    /// What came with each packet in the stand-in, oldest first.
+    pub beside: VecDeque<Beside>,
+}
+
+/// What belongs to a packet and does not fit into the stand-in.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// `sockaddr` of the sender.
+    pub from: Vec<u8>,
+    /// Control messages.
+    pub control: Vec<u8>,
+    /// msg_flags.
+    pub flags: i32,
+    /// Bytes of the packet.
+    pub bytes: usize,
+    /// There was no packet: an empty one was put in to wake a program whose socket has an error pending.
+    pub wakes_for_error: bool,
+}
+
+/// Moves what the program wrote into the model. True: the program's end is closed or shut down, and nothing is left in it.
+pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late_refusals: &mut u64, stack: &mut dyn Stack) -> bool {
+    let Some(ours) = &one.ours else { return false };
+    loop {
+        if let Some(unsent) = one.unsent.take() {
+            match stack.send(socket, unsent.clone(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT, None, &[]) {
+                Ok(_) => {}
+                Err(Errno(libc::EAGAIN)) => {
+                    one.unsent = Some(unsent);
+                    return false;
+                }
+                // The program was told long ago that it was sent. UDP loses datagrams; the counter tells why.
+                Err(_) => *late_refusals += 1,
+            }
+        }
+        if !one.readable || stack.send_room(socket) == 0 {
+            return false;
+        }
+        if buffer.capacity() - buffer.len() < DATAGRAM_BYTES_MAX {
+            *buffer = BytesMut::with_capacity(DATAGRAM_BYTES_MAX * 8);
+        }
+        match sys::receive_packet(ours.as_fd(), buffer) {
+            Ok(Packet::Bytes(bytes)) if bytes > DATAGRAM_BYTES_MAX => {
+                buffer.clear();
+                *late_refusals += 1;
+            }
+            Ok(Packet::Bytes(_)) => one.unsent = Some(buffer.split().freeze()),
+            Err(Errno(libc::EAGAIN)) => {
+                one.readable = false;
+                return false;
+            }
+            Ok(Packet::End) | Err(_) => return true,
+        }
+    }
+}
+
+/// Moves datagrams from the model into the stand-in. Returns whether any came.
+pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
+    let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
+    let mut moved = false;
+    packets.forget_freed(sys::unread_memory(ours.as_fd()));
+    one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
+    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < UNREAD_BYTES_MAX {
+        if !stack.readiness(packets.socket).contains(Poll::IN) {
+            break;
+        }
+        if stack.pending_error(packets.socket).is_some() {
+            // The error stays in the model for the next trapped call; see docs/compatibility.md.
+            if packets.beside.is_empty() && sys::send_vectors(ours.as_fd(), &[b""], 0).is_ok() {
+                packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
+                moved = true;
+            }
+            break;
+        }
+        let Ok(received) = stack.receive(packets.socket, DATAGRAM_BYTES_MAX, libc::MSG_DONTWAIT) else { break };
+        let beside = Beside {
+            bytes: received.data.iter().map(Bytes::len).sum(),
+            from: received.from,
+            control: received.control,
+            flags: received.flags,
+            wakes_for_error: false,
+        };
+        let chunks: Vec<&[u8]> = received.data.iter().map(AsRef::as_ref).collect();
+        match sys::send_vectors(ours.as_fd(), &chunks, 0) {
+            Ok(_) => {
+                one.unread += beside.bytes;
+                packets.beside.push_back(beside);
+                moved = true;
+            }
+            // No room after all: the datagram is lost, as in a full receive buffer, and the next waits for room.
+            Err(Errno(libc::EAGAIN)) => one.writable = false,
+            Err(_) => break,
+        }
+    }
+    moved
+}
+
+/// The least that a packet costs in the kernel's accounting (768 bytes measured for an empty one; a lower bound is safe).
+const PACKET_MEMORY_MIN: usize = 512;
+
+impl Packets {
+    /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end).
+    pub fn forget_freed(&mut self, memory: usize) {
+        let mut bytes: usize = self.beside.iter().map(|beside| beside.bytes).sum();
+        while bytes > memory || self.beside.len() > memory / PACKET_MEMORY_MIN {
+            match self.beside.pop_front() {
+                Some(gone) => bytes -= gone.bytes,
+                None => break,
+            }
+        }
+    }
+    /// Forgets what belonged to packets that the program has taken by itself. `left` is FIONREAD of the program's end.
+    pub fn forget_taken(&mut self, left: usize) {
+        let mut bytes: usize = self.beside.iter().map(|beside| beside.bytes).sum();
+        while bytes > left {
+            match self.beside.pop_front() {
+                Some(gone) => bytes -= gone.bytes,
+                None => break,
+            }
+        }
+    }
+    /// What belonged to a packet of this many bytes, which has just been taken.
+    pub fn take(&mut self, bytes: usize) -> Option<Beside> {
+        while let Some(beside) = self.beside.pop_front() {
+            if beside.bytes == bytes {
+                return Some(beside);
+            }
+        }
+        None
+    }
+    /// What belongs to the packet that comes next.
+    pub fn peek(&self, bytes: usize) -> Option<&Beside> {
+        self.beside.iter().find(|beside| beside.bytes == bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(port: u8, bytes: usize) -> Beside {
+        Beside { from: vec![port], bytes, ..Beside::default() }
+    }
+
+    #[test]
+    fn sources_follow_packets_that_the_program_took_by_itself() {
+        let mut packets = Packets { socket: SocketId::from_number(0), beside: [beside(1, 10), beside(2, 20), beside(3, 30)].into() };
+        packets.forget_taken(60);
+        assert_eq!(packets.beside.len(), 3);
+        packets.forget_taken(50);
+        assert_eq!(packets.take(20).unwrap().from, [2]);
+        assert_eq!(packets.peek(30).unwrap().from, [3]);
+        packets.forget_taken(0);
+        assert!(packets.take(30).is_none());
+    }
+}

@@ -1,0 +1,271 @@
+//! Stream stand-ins: the pump between our end and the model, connecting, ending and resetting.
+
+use super::{StandIn, UNREAD_BYTES_MAX};
+use crate::face::{Poll, SocketId, SocketState, Stack};
+use crate::sys::{self, Errno};
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Most bytes read from a stand-in at once.
+const READ_BYTES_MAX: usize = 256 * 1024;
+/// Allocated at once for reading; slices of it go to the model.
+const BUFFER_BYTES: usize = 1024 * 1024;
+/// Least room in the buffer to read into without allocating a new one.
+const BUFFER_LEFT_MIN: usize = 64 * 1024;
+/// Largest message written into a stand-in: it is what the program must read entirely before the kernel reports room.
+const WRITE_BYTES_MAX: usize = 32 * 1024;
+
+/// A stream socket's stand-in.
+#[derive(Debug)]
+pub struct Stream {
+    /// The model's.
+    pub socket: SocketId,
+    /// Where in its life.
+    pub phase: Phase,
+}
+
+/// The shapes of a stream stand-in.
+#[derive(Debug)]
+pub enum Phase {
+    /// Unconnected.
+    Fresh,
+    /// Connected to us and full: this many bytes that mean nothing come first.
+    Connecting {
+        /// Bytes.
+        filling: usize,
+    },
+    /// Data flows.
+    Connected,
+    /// Listening under this abstract name.
+    Listening {
+        /// `sockaddr_un`.
+        name: Vec<u8>,
+        /// A token lies in its queue: it is readable.
+        token: bool,
+        /// Connections that were taken from the model for an accept that was then cancelled.
+        returned: VecDeque<SocketId>,
+    },
+    /// The connection failed; our end is closed.
+    Dead,
+}
+
+/// How pumping the program's data ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Out {
+    /// Nothing more now.
+    Open,
+    /// The program has shut down its side or closed.
+    End,
+    /// The program has closed and left unread data behind.
+    Reset,
+}
+
+/// How pumping the model's data ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum In {
+    /// Nothing more now.
+    Open,
+    /// The connection failed, and all data that came before is delivered.
+    Failed,
+    /// The program's end is gone.
+    Gone,
+}
+
+/// Makes room to read into.
+pub fn prepare(buffer: &mut BytesMut) {
+    if buffer.capacity() - buffer.len() < BUFFER_LEFT_MIN {
+        *buffer = BytesMut::with_capacity(BUFFER_BYTES);
+    }
+}
+
+/// Moves what the program wrote into the model, as far as the model has room.
+pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer: &mut BytesMut, stack: &mut dyn Stack) -> Out {
+    let Some(ours) = &one.ours else { return Out::Open };
+    if one.write_ended {
+        return Out::End;
+    }
+    loop {
+        if let Some(unsent) = one.unsent.take() {
+            one.unsent = send(socket, unsent, stack);
+            if one.unsent.is_some() {
+                return Out::Open;
+            }
+        }
+        if !one.readable {
+            return Out::Open;
+        }
+        let room = if *filling > 0 { *filling } else { stack.send_room(socket) };
+        if room == 0 {
+            return Out::Open;
+        }
+        prepare(buffer);
+        match sys::receive_into(ours.as_fd(), buffer, room.min(READ_BYTES_MAX), 0) {
+            Ok(0) => return Out::End,
+            Ok(bytes) if *filling > 0 => {
+                *filling -= bytes.min(*filling);
+                buffer.clear();
+            }
+            Ok(_) => one.unsent = Some(buffer.split().freeze()),
+            Err(Errno(libc::EAGAIN)) => {
+                one.readable = false;
+                return Out::Open;
+            }
+            Err(_) => return Out::Reset,
+        }
+    }
+}
+
+/// Gives bytes to the model; what it does not take comes back. Bytes for a connection that has failed are lost with it, as in TCP.
+fn send(socket: SocketId, mut bytes: Bytes, stack: &mut dyn Stack) -> Option<Bytes> {
+    match stack.send(socket, bytes.clone(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT, None, &[]) {
+        Ok(sent) => {
+            bytes.advance(sent.min(bytes.len()));
+            (!bytes.is_empty()).then_some(bytes)
+        }
+        Err(Errno(libc::EAGAIN)) => Some(bytes),
+        Err(_) => None,
+    }
+}
+
+/// Moves what the model received into the stand-in, at most [`UNREAD_BYTES_MAX`] bytes ahead of the program.
+pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In {
+    let Some(ours) = &one.ours else { return In::Open };
+    loop {
+        if one.read_ended {
+            return if failed(socket, stack) { In::Failed } else { In::Open };
+        }
+        if let Err(gone) = write_leftover(ours.as_fd(), &mut one.leftover, &mut one.writable, &mut one.unread) {
+            return gone;
+        }
+        if !one.leftover.is_empty() {
+            return In::Open;
+        }
+        let ready = stack.receive_ready(socket);
+        if ready == 0 {
+            if failed(socket, stack) {
+                return In::Failed;
+            }
+            if !stack.readiness(socket).contains(Poll::RDHUP) {
+                return In::Open;
+            }
+            // FIN: all data before it is in the stand-in. IN and RDHUP at the program's end, and then a read of zero.
+            let _ = sys::shutdown(ours.as_fd(), libc::SHUT_WR);
+            one.read_ended = true;
+            continue;
+        }
+        let room = room(ours.as_fd(), &mut one.unread);
+        if room == 0 {
+            return In::Open;
+        }
+        match stack.receive(socket, room, libc::MSG_DONTWAIT) {
+            Ok(received) if received.data.iter().all(Bytes::is_empty) => return In::Open,
+            Ok(received) => one.leftover.extend(received.data),
+            Err(_) => return In::Open,
+        }
+    }
+}
+
+/// The connection is over by an error that the program has not been told.
+fn failed(socket: SocketId, stack: &mut dyn Stack) -> bool {
+    stack.state(socket) == Some(SocketState::Failed) && stack.pending_error(socket).is_some()
+}
+
+/// How many more bytes may lie in the stand-in. SIOCOUTQ counts more than the bytes (the kernel's true size, and whole messages until their
+/// last byte is read), so the smaller of the two is still an upper bound of what is unread.
+fn room(ours: BorrowedFd<'_>, unread: &mut usize) -> usize {
+    if *unread > UNREAD_BYTES_MAX / 4 {
+        *unread = sys::unread_memory(ours).min(*unread);
+    }
+    // A few bytes of room are not worth a message: wait for more.
+    let room = UNREAD_BYTES_MAX.saturating_sub(*unread);
+    if room < UNREAD_BYTES_MAX / 4 && *unread > 0 { 0 } else { room }
+}
+
+fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable: &mut bool, unread: &mut usize) -> Result<(), In> {
+    while !leftover.is_empty() && *writable {
+        let mut chunks: smallvec::SmallVec<[&[u8]; 16]> = smallvec::SmallVec::new();
+        let mut total = 0;
+        for bytes in leftover.iter() {
+            let take = bytes.len().min(WRITE_BYTES_MAX - total);
+            chunks.push(&bytes[..take]);
+            total += take;
+            if total == WRITE_BYTES_MAX || chunks.len() == 64 {
+                break;
+            }
+        }
+        let sent = sys::send_vectors(ours, &chunks, 0);
+        drop(chunks);
+        match sent {
+            Ok(sent) => {
+                *unread += sent;
+                consume(leftover, sent);
+            }
+            Err(Errno(libc::EAGAIN)) => *writable = false,
+            // The program has closed, or shut down its reading side: TCP throws such data away too.
+            Err(Errno(libc::EPIPE)) => {
+                leftover.clear();
+                return Ok(());
+            }
+            Err(_) => return Err(In::Gone),
+        }
+    }
+    Ok(())
+}
+
+fn consume(queue: &mut VecDeque<Bytes>, mut bytes: usize) {
+    while let Some(first) = queue.front_mut() {
+        if first.len() > bytes {
+            first.advance(bytes);
+            return;
+        }
+        bytes -= first.len();
+        queue.pop_front();
+    }
+}
+
+/// Fills the way from the program's end to us, so that nothing is ready there. Returns how many bytes that took.
+pub fn fill(program_end: BorrowedFd<'_>) -> usize {
+    static NOTHING: [u8; 64 * 1024] = [0; 64 * 1024];
+    let mut filled = 0;
+    // Large messages first, then small ones: EAGAIN to one byte means that poll(2) says nothing and write(2) blocks.
+    for size in [NOTHING.len(), 1] {
+        while let Ok(sent) = sys::send_vectors(program_end, &[&NOTHING[..size]], 0) {
+            filled += sent;
+        }
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filled_stand_in_is_ready_for_nothing_and_for_writing_once_it_is_emptied() {
+        let (theirs, ours) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let filled = fill(theirs.as_fd());
+        assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), 0);
+        assert_eq!(sys::send_vectors(theirs.as_fd(), &[b"x"], 0), Err(Errno(libc::EAGAIN)));
+        let mut buffer = BytesMut::new();
+        let mut left = filled;
+        while left > 0 {
+            prepare(&mut buffer);
+            left -= sys::receive_into(ours.as_fd(), &mut buffer, left, 0).unwrap();
+            buffer.clear();
+        }
+        assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), libc::POLLOUT);
+    }
+
+    #[test]
+    fn closing_with_unread_data_resets_and_a_byte_put_in_makes_sure_that_there_is_some() {
+        let (theirs, ours) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        sys::send_vectors(ours.as_fd(), &[b"before"], 0).unwrap();
+        sys::send_vectors(theirs.as_fd(), &[b"x"], 0).unwrap();
+        drop(ours);
+        let mut buffer = BytesMut::with_capacity(100);
+        assert_eq!(sys::receive_into(theirs.as_fd(), &mut buffer, 100, 0), Ok(6), "queued data first");
+        assert_eq!(sys::receive_into(theirs.as_fd(), &mut buffer, 100, 0), Err(Errno(libc::ECONNRESET)));
+        assert_eq!(sys::receive_into(theirs.as_fd(), &mut buffer, 100, 0), Ok(0), "and then the end, as in TCP");
+    }
+}

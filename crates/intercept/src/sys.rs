@@ -1,0 +1,529 @@
+//! The system calls that this crate makes, as small safe functions with errno results.
+//!
+//! Everything here is a thin wrapper; what a call means for a program is decided elsewhere.
+
+use crate::filter::Instruction;
+pub use weft_socket::Errno;
+use bytes::BytesMut;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Turns a result of a libc function into a value or errno.
+fn check(result: impl Into<i64>) -> Result<i64, Errno> {
+    let result = result.into();
+    if result < 0 { Err(last()) } else { Ok(result) }
+}
+
+/// The calling thread's errno.
+pub fn last() -> Errno {
+    Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Retries a call that a signal interrupted.
+fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno(libc::EINTR)) => {}
+            other => return other,
+        }
+    }
+}
+
+fn owned(result: impl Into<i64>) -> Result<OwnedFd, Errno> {
+    let fd = check(result)?;
+    let fd = RawFd::try_from(fd).map_err(|_| Errno(libc::EIO))?;
+    // SAFETY: the kernel has just returned this descriptor to us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `seccomp(SECCOMP_SET_MODE_FILTER, NEW_LISTENER)`. Without WAIT_KILLABLE_RECV: with it a held call never returns EINTR.
+pub fn install_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> {
+    let length = u16::try_from(program.len()).map_err(|_| Errno(libc::EINVAL))?;
+    let description = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `description` points to `length` instructions that live through the call; the kernel only reads them.
+    owned(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, &raw const description)
+    })
+}
+
+/// `prctl(PR_SET_NO_NEW_PRIVS)`.
+pub fn no_new_privileges() -> Result<(), Errno> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+}
+
+/// Copies from a process's memory; all or EFAULT.
+pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> Result<(), Errno> {
+    if into.is_empty() {
+        return Ok(());
+    }
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: `local` is our buffer; `remote` is only dereferenced by the kernel, in the other process.
+    let copied = check(unsafe { libc::process_vm_readv(tid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) } as i64)?;
+    if copied as usize == into.len() { Ok(()) } else { Err(Errno(libc::EFAULT)) }
+}
+
+/// Copies into a process's memory; all or EFAULT.
+pub fn write_memory(tid: u32, address: u64, from: &[u8]) -> Result<(), Errno> {
+    write_vectors(tid, &[(address, from.len() as u64)], from).and_then(|copied| if copied == from.len() { Ok(()) } else { Err(Errno(libc::EFAULT)) })
+}
+
+/// Most vectors passed in one call (IOV_MAX).
+const VECTORS_MAX: usize = 1024;
+
+fn remote_vectors(vectors: &[(u64, u64)], limit: usize) -> Vec<libc::iovec> {
+    let mut left = limit as u64;
+    let mut remote = Vec::with_capacity(vectors.len().min(VECTORS_MAX));
+    for &(address, bytes) in vectors.iter().take(VECTORS_MAX) {
+        let bytes = bytes.min(left);
+        if bytes > 0 {
+            remote.push(libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes as usize });
+            left -= bytes;
+        }
+    }
+    remote
+}
+
+/// Gathers from a process's memory, at most `limit` bytes; returns what was readable before the first bad page.
+pub fn read_vectors(tid: u32, vectors: &[(u64, u64)], limit: usize) -> Result<BytesMut, Errno> {
+    let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes)).min(limit as u64) as usize;
+    let mut into = BytesMut::zeroed(total);
+    if total == 0 {
+        return Ok(into);
+    }
+    let remote = remote_vectors(vectors, total);
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: total };
+    // SAFETY: `local` is our buffer of `total` bytes; the remote vectors are dereferenced in the other process only.
+    let copied = check(unsafe { libc::process_vm_readv(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) } as i64)? as usize;
+    if copied == 0 {
+        return Err(Errno(libc::EFAULT));
+    }
+    into.truncate(copied);
+    Ok(into)
+}
+
+/// Scatters into a process's memory; returns how many bytes fitted before the vectors ended or a bad page came.
+pub fn write_vectors(tid: u32, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
+    let remote = remote_vectors(vectors, from.len());
+    if from.is_empty() || remote.is_empty() {
+        return Ok(0);
+    }
+    let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+    // SAFETY: the kernel reads from `local` only; the remote vectors are dereferenced in the other process.
+    let copied = check(unsafe { libc::process_vm_writev(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) } as i64)?;
+    Ok(copied as usize)
+}
+
+/// What a descriptor of another process is: the inode number of a socket, or none for anything else.
+///
+/// # Errors
+/// EBADF when there is no such descriptor; EPERM where the process may not be looked into.
+pub fn socket_inode(tid: u32, fd: i32) -> Result<Option<u64>, Errno> {
+    use std::io::Write as _;
+    let mut path = [0_u8; 40];
+    write!(&mut path[..39], "/proc/{tid}/fd/{fd}").map_err(|_| Errno(libc::EBADF))?;
+    let mut target = [0_u8; 64];
+    // SAFETY: `path` is NUL-terminated (its last byte is never written), `target` is ours.
+    let length = unsafe { libc::readlink(path.as_ptr().cast(), target.as_mut_ptr().cast(), target.len()) };
+    match check(length as i64) {
+        Ok(length) => Ok(parse_socket_link(&target[..length as usize])),
+        Err(Errno(libc::ENOENT)) => Err(Errno(libc::EBADF)),
+        Err(Errno(libc::EACCES)) => Err(Errno(libc::EPERM)),
+        Err(other) => Err(other),
+    }
+}
+
+fn parse_socket_link(target: &[u8]) -> Option<u64> {
+    let digits = target.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The inode number of a descriptor of ours.
+pub fn inode(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    // SAFETY: an all-zero stat is a valid one; the kernel fills it in.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is ours and large enough.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) })?;
+    Ok(stat.st_ino)
+}
+
+/// A pidfd for a thread (`PIDFD_THREAD`, Linux 6.9) or, on older kernels, for a thread group's leader.
+pub fn pidfd_open(tid: u32) -> Result<OwnedFd, Errno> {
+    const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+    // SAFETY: takes no pointers.
+    match owned(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, PIDFD_THREAD) }) {
+        // SAFETY: takes no pointers.
+        Err(Errno(libc::EINVAL)) => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, 0) }),
+        other => other,
+    }
+}
+
+/// A pidfd for a whole process, readable when it has ended.
+pub fn pidfd_open_process(pid: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// A pipe, close-on-exec: (to read, to write).
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut pair = [0; 2];
+    // SAFETY: `pair` has room for two descriptors.
+    check(unsafe { libc::pipe2(pair.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    Ok((owned(pair[0])?, owned(pair[1])?))
+}
+
+/// Writes a report of eight bytes. Async-signal-safe; nothing can be done about failure.
+pub fn write_report(to: BorrowedFd<'_>, what: i32, value: i32) {
+    let words = [what, value];
+    // SAFETY: the kernel reads eight bytes of `words`.
+    unsafe { libc::write(to.as_raw_fd(), words.as_ptr().cast(), 8) };
+}
+
+/// Reads a report; none at the end.
+pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
+    let mut words = [0_i32; 2];
+    // SAFETY: the kernel writes at most eight bytes into `words`.
+    let length = again(|| check(unsafe { libc::read(from.as_raw_fd(), words.as_mut_ptr().cast(), 8) } as i64)).ok()?;
+    (length == 8).then_some((words[0], words[1]))
+}
+
+/// Waits until the other end of a pipe is closed. Async-signal-safe.
+pub fn wait_for_close(pipe: BorrowedFd<'_>) {
+    let mut byte = [0_u8];
+    // SAFETY: one byte of ours.
+    while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
+}
+
+/// `waitpid`: a status, or none with WNOHANG.
+pub fn wait(pid: libc::pid_t, flags: i32) -> Result<Option<i32>, Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let found = again(|| check(unsafe { libc::waitpid(pid, &raw mut status, flags) }))?;
+    Ok((found != 0).then_some(status))
+}
+
+/// Waits until one of two descriptors is readable.
+pub fn poll_two(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut both = [a, b].map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    // SAFETY: two pollfds of ours.
+    again(|| check(unsafe { libc::poll(both.as_mut_ptr(), 2, -1) })).map(drop)
+}
+
+/// Blocks signals in this thread and makes them readable.
+pub fn signal_descriptor(signals: &[i32]) -> Result<OwnedFd, Errno> {
+    // SAFETY: `set` is initialised by sigemptyset and only read afterwards.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        owned(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+    }
+}
+
+/// The next signal and whether a process sent it (rather than the kernel, as for a terminal's keys).
+pub fn read_signal(fd: BorrowedFd<'_>) -> Option<(i32, bool)> {
+    // SAFETY: an all-zero signalfd_siginfo is valid; the kernel fills in as many bytes as it has.
+    let (info, length) = unsafe {
+        let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+        let length = libc::read(fd.as_raw_fd(), (&raw mut info).cast(), size_of::<libc::signalfd_siginfo>());
+        (info, length)
+    };
+    (length == size_of::<libc::signalfd_siginfo>() as isize).then_some((info.ssi_signo as i32, info.ssi_code <= 0))
+}
+
+/// A duplicate of another process's descriptor. Give it back (drop it) before the supervisor waits again: while we hold it the program's
+/// last close is not the last.
+pub fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) })
+}
+
+/// Sends a signal to what a pidfd means.
+pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+    // SAFETY: a null siginfo is allowed.
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<libc::siginfo_t>(), 0) }).map(drop)
+}
+
+/// Is a descriptor of another process close-on-exec? (/proc/PID/fdinfo, `flags:` in octal.)
+pub fn is_close_on_exec(tid: u32, fd: i32) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")) else { return false };
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_CLOEXEC != 0)
+}
+
+/// A new AF_UNIX socket, close-on-exec.
+pub fn unix_socket(kind: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) })
+}
+
+/// Two connected AF_UNIX sockets, close-on-exec, blocking.
+pub fn unix_pair(kind: i32) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut pair = [0; 2];
+    // SAFETY: `pair` has room for the two descriptors.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) })?;
+    Ok((owned(pair[0])?, owned(pair[1])?))
+}
+
+/// File status flags (O_NONBLOCK and so on): those of the open file, so a duplicate tells the program's.
+pub fn status_flags(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }).map(|flags| flags as i32)
+}
+
+/// Sets O_NONBLOCK.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = status_flags(fd)?;
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
+}
+
+/// `setsockopt`.
+pub fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+    // SAFETY: the kernel reads `value.len()` bytes of `value`.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) }).map(drop)
+}
+
+/// `getsockopt` into at most 64 bytes.
+pub fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32) -> Result<([u8; 64], usize), Errno> {
+    let mut value = [0_u8; 64];
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: `value` and `length` are ours and describe each other.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length) })?;
+    Ok((value, length as usize))
+}
+
+/// A socket's time limit (SO_RCVTIMEO, SO_SNDTIMEO); none when it waits for ever.
+pub fn timeout_option(fd: BorrowedFd<'_>, name: i32) -> Option<Duration> {
+    let (value, length) = get_option(fd, libc::SOL_SOCKET, name).ok()?;
+    if length < 16 {
+        return None;
+    }
+    let word = |at: usize| value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(i64::from_ne_bytes);
+    let (seconds, microseconds) = (word(0)?, word(8)?);
+    let limit = Duration::from_secs(u64::try_from(seconds).ok()?) + Duration::from_micros(u64::try_from(microseconds).ok()?);
+    (!limit.is_zero()).then_some(limit)
+}
+
+/// The process at the other end of a unix socket (SO_PEERCRED).
+pub fn peer_process(fd: BorrowedFd<'_>) -> Option<i32> {
+    let (value, length) = get_option(fd, libc::SOL_SOCKET, libc::SO_PEERCRED).ok()?;
+    if length < 12 {
+        return None;
+    }
+    value.get(..4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes)
+}
+
+/// Binds to an abstract name that the kernel picks (unix(7), autobind) and returns the name.
+pub fn autobind(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let family = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
+    // SAFETY: two bytes of family are what autobind takes.
+    check(unsafe { libc::bind(fd.as_raw_fd(), family.as_ptr().cast(), family.len() as libc::socklen_t) })?;
+    let mut name = vec![0_u8; size_of::<libc::sockaddr_un>()];
+    let mut length = name.len() as libc::socklen_t;
+    // SAFETY: `name` and `length` are ours and describe each other.
+    check(unsafe { libc::getsockname(fd.as_raw_fd(), name.as_mut_ptr().cast(), &raw mut length) })?;
+    name.truncate(length as usize);
+    Ok(name)
+}
+
+/// `listen`.
+pub fn listen(fd: BorrowedFd<'_>, backlog: i32) -> Result<(), Errno> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// `connect`.
+pub fn connect(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    // SAFETY: the kernel reads `name.len()` bytes of `name`.
+    again(|| check(unsafe { libc::connect(fd.as_raw_fd(), name.as_ptr().cast(), name.len() as libc::socklen_t) })).map(drop)
+}
+
+/// `accept4` without the address; the result is close-on-exec. Only for descriptors that cannot block, or after `poll`.
+pub fn accept(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: null address pointers are allowed.
+    again(|| owned(unsafe { libc::accept4(fd.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) }))
+}
+
+/// `shutdown`.
+pub fn shutdown(fd: BorrowedFd<'_>, how: i32) -> Result<(), Errno> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::shutdown(fd.as_raw_fd(), how) }).map(drop)
+}
+
+/// What is ready now, without waiting.
+pub fn poll_now(fd: BorrowedFd<'_>, events: i16) -> i16 {
+    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    // SAFETY: one pollfd of ours.
+    let ready = again(|| check(unsafe { libc::poll(&raw mut one, 1, 0) }));
+    if ready.is_ok() { one.revents } else { 0 }
+}
+
+/// Bytes that can be read (FIONREAD; of a listening or closed unix socket: zero).
+pub fn readable_bytes(fd: BorrowedFd<'_>) -> usize {
+    int_ioctl(fd, libc::FIONREAD)
+}
+
+/// Memory that written and unread data takes (SIOCOUTQ of a unix socket counts the kernel's true size, more than the bytes).
+pub fn unread_memory(fd: BorrowedFd<'_>) -> usize {
+    int_ioctl(fd, libc::TIOCOUTQ)
+}
+
+fn int_ioctl(fd: BorrowedFd<'_>, request: libc::Ioctl) -> usize {
+    let mut value: libc::c_int = 0;
+    // SAFETY: both requests write one int.
+    match check(unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut value) }) {
+        Ok(_) => usize::try_from(value).unwrap_or(0),
+        Err(_) => 0,
+    }
+}
+
+/// Sets a socket's send buffer, past the system's limit where allowed. The kernel doubles the value.
+pub fn set_send_buffer(fd: BorrowedFd<'_>, bytes: i32) {
+    if set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes.to_ne_bytes()).is_err() {
+        // Without the privilege the kernel caps it at net.core.wmem_max: smaller, and still right.
+        let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes.to_ne_bytes());
+    }
+}
+
+/// Receives into the spare room of a buffer, at most `limit` bytes, without blocking.
+pub fn receive_into(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize, flags: i32) -> Result<usize, Errno> {
+    let spare = buffer.spare_capacity_mut();
+    let limit = limit.min(spare.len());
+    // SAFETY: the kernel writes at most `limit` bytes into the spare room.
+    let received = again(|| check(unsafe { libc::recv(fd.as_raw_fd(), spare.as_mut_ptr().cast(), limit, flags | libc::MSG_DONTWAIT) } as i64))? as usize;
+    // With MSG_TRUNC the result is the datagram's real size, which may be more than was written.
+    // SAFETY: min(received, limit) bytes have just been initialised.
+    unsafe { buffer.set_len(buffer.len() + received.min(limit)) };
+    Ok(received)
+}
+
+/// A packet as [`receive_packet`] found it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packet {
+    /// A packet of this many bytes; only so many as there was room for were copied.
+    Bytes(usize),
+    /// No packet: the other end is closed or shut down.
+    End,
+}
+
+/// Receives one packet into the spare room, telling an empty packet from the end: real packets carry the sender's credentials
+/// (SO_PASSCRED is on at our end). The control buffer has room for those only, so descriptors that a program attaches never arrive here.
+pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packet, Errno> {
+    let spare = buffer.spare_capacity_mut();
+    let room = spare.len();
+    let mut vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: room };
+    let mut control = [0_u64; 4];
+    // SAFETY: an all-zero msghdr is valid.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    let received = again(|| {
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = 32;
+        // SAFETY: `header` describes buffers of ours that live through the call.
+        check(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC) } as i64)
+    })? as usize;
+    // SAFETY: the kernel has initialised min(received, room) bytes.
+    unsafe { buffer.set_len(buffer.len() + received.min(room)) };
+    if received == 0 && header.msg_controllen == 0 { Ok(Packet::End) } else { Ok(Packet::Bytes(received)) }
+}
+
+/// Sends slices as one message, without blocking and without SIGPIPE.
+pub fn send_vectors(fd: BorrowedFd<'_>, chunks: &[&[u8]], flags: i32) -> Result<usize, Errno> {
+    let mut vectors: Vec<libc::iovec> = chunks.iter().take(VECTORS_MAX).map(|chunk| libc::iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() }).collect();
+    // SAFETY: an all-zero msghdr is valid.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = vectors.as_mut_ptr();
+    header.msg_iovlen = vectors.len();
+    // SAFETY: `header` describes the chunks, which the kernel only reads.
+    again(|| check(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } as i64)).map(|sent| sent as usize)
+}
+
+/// A timer on CLOCK_MONOTONIC that an event loop can wait for.
+pub fn timer() -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
+}
+
+/// Arms it once, or disarms it.
+pub fn set_timer(fd: BorrowedFd<'_>, after: Option<Duration>) -> Result<(), Errno> {
+    let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));
+    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let value = libc::timespec { tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX), tv_nsec: libc::c_long::from(after.subsec_nanos() as i32) };
+    let setting = libc::itimerspec { it_interval: zero, it_value: value };
+    // SAFETY: the kernel reads one itimerspec; the old one is not asked for.
+    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) }).map(drop)
+}
+
+/// Takes note that a timer has fired.
+pub fn clear_timer(fd: BorrowedFd<'_>) {
+    let mut count = [0_u8; 8];
+    // SAFETY: eight bytes of ours.
+    let _ = unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+}
+
+/// Raises this process's descriptor limit to its hard limit; returns what it is then.
+pub fn raise_descriptor_limit() -> Result<u64, Errno> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the kernel reads `limit`.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn socket_links_are_told_from_others() {
+        assert_eq!(parse_socket_link(b"socket:[4711]"), Some(4711));
+        assert_eq!(parse_socket_link(b"pipe:[4711]"), None);
+        assert_eq!(parse_socket_link(b"/dev/null"), None);
+        assert_eq!(parse_socket_link(b"socket:[x]"), None);
+    }
+
+    #[test]
+    fn the_inode_seen_through_proc_is_the_one_of_fstat() {
+        let (a, _b) = unix_pair(libc::SOCK_STREAM).unwrap();
+        let me = std::process::id();
+        assert_eq!(socket_inode(me, a.as_raw_fd()).unwrap(), Some(inode(a.as_fd()).unwrap()));
+        assert_eq!(socket_inode(me, 1_000_000), Err(Errno(libc::EBADF)));
+    }
+
+    #[test]
+    fn memory_of_a_process_is_copied_and_bad_addresses_are_efault() {
+        let me = std::process::id();
+        let data = *b"abcdefgh";
+        let mut copy = [0; 8];
+        read_memory(me, data.as_ptr() as u64, &mut copy).unwrap();
+        assert_eq!(copy, data);
+        assert_eq!(read_memory(me, 8, &mut copy), Err(Errno(libc::EFAULT)));
+        assert_eq!(write_memory(me, 8, &copy), Err(Errno(libc::EFAULT)));
+        assert_eq!(read_vectors(me, &[(8, 4)], 100), Err(Errno(libc::EFAULT)));
+        let gathered = read_vectors(me, &[(data.as_ptr() as u64, 3), (data.as_ptr() as u64 + 6, u64::MAX)], 5).unwrap();
+        assert_eq!(&gathered[..], b"abcgh");
+    }
+
+    #[test]
+    fn an_empty_packet_is_not_the_end() {
+        let (ours, theirs) = unix_pair(libc::SOCK_SEQPACKET).unwrap();
+        set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).unwrap();
+        send_vectors(theirs.as_fd(), &[b""], 0).unwrap();
+        send_vectors(theirs.as_fd(), &[b"ab", b"c"], 0).unwrap();
+        drop(theirs);
+        let mut buffer = BytesMut::with_capacity(2);
+        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(0)));
+        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(3)));
+        assert_eq!(&buffer[..], b"ab");
+        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::End));
+    }
+}

@@ -1,0 +1,184 @@
+//! The node's tables, read from the rows that their owners give to people (`weft show`).
+
+use crate::face::Stack;
+use serde_json::Value;
+use std::net::{IpAddr, Ipv4Addr};
+use weft_core::Table;
+use weft_core::table::{Address, Family, LinkType, RouteKind};
+
+/// What programs may know of an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceRow {
+    /// ifindex.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Link-layer address.
+    pub mac: [u8; 6],
+    /// MTU, bytes.
+    pub mtu: u32,
+    /// IFF_UP.
+    pub up: bool,
+    /// Framing.
+    pub link: LinkType,
+    /// Group.
+    pub group: u32,
+}
+
+/// A route.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteRow {
+    /// In table "local", which follows from addresses.
+    pub local_table: bool,
+    /// What it does.
+    pub kind: RouteKind,
+    /// Destination and its bits.
+    pub destination: (Ipv4Addr, u8),
+    /// Next hop.
+    pub gateway: Option<Ipv4Addr>,
+    /// ifindex.
+    pub interface: u32,
+    /// Preferred source.
+    pub source: Option<Ipv4Addr>,
+    /// Metric.
+    pub metric: u32,
+}
+
+/// A neighbour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeighbourRow {
+    /// ifindex.
+    pub interface: u32,
+    /// Address.
+    pub address: IpAddr,
+    /// Link-layer address.
+    pub mac: Option<[u8; 6]>,
+    /// NUD state by name.
+    pub state: String,
+}
+
+/// The node's interfaces.
+pub fn interfaces(stack: &mut dyn Stack) -> Vec<InterfaceRow> {
+    stack.table(Table::Interfaces).iter().filter_map(interface).collect()
+}
+
+/// The node's IPv4 addresses.
+pub fn addresses(stack: &mut dyn Stack) -> Vec<Address> {
+    stack.table(Table::Addresses(Family::V4)).into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()
+}
+
+/// The node's IPv4 routes.
+pub fn routes(stack: &mut dyn Stack) -> Vec<RouteRow> {
+    stack.table(Table::Routes(Family::V4)).iter().filter_map(route).collect()
+}
+
+/// The node's IPv4 neighbours.
+pub fn neighbours(stack: &mut dyn Stack) -> Vec<NeighbourRow> {
+    stack.table(Table::Neighbours(Family::V4)).iter().filter_map(neighbour).collect()
+}
+
+fn number(row: &Value, field: &str) -> Option<u32> {
+    row.get(field)?.as_u64()?.try_into().ok()
+}
+
+fn text<'a>(row: &'a Value, field: &str) -> Option<&'a str> {
+    row.get(field)?.as_str()
+}
+
+fn mac(value: &Value) -> Option<[u8; 6]> {
+    if let Ok(mac) = serde_json::from_value(value.clone()) {
+        return Some(mac);
+    }
+    let mut mac = [0; 6];
+    let mut parts = value.as_str()?.split(':');
+    for byte in &mut mac {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
+fn interface(row: &Value) -> Option<InterfaceRow> {
+    Some(InterfaceRow {
+        index: number(row, "index")?,
+        name: text(row, "name")?.to_owned(),
+        mac: row.get("mac").and_then(mac).unwrap_or_default(),
+        mtu: number(row, "mtu")?,
+        up: row.get("up")?.as_bool()?,
+        link: serde_json::from_value(row.get("link")?.clone()).ok()?,
+        group: number(row, "group").unwrap_or(0),
+    })
+}
+
+fn prefix(text: &str) -> Option<(Ipv4Addr, u8)> {
+    if text == "default" {
+        return Some((Ipv4Addr::UNSPECIFIED, 0));
+    }
+    match text.split_once('/') {
+        Some((address, bits)) => Some((address.parse().ok()?, bits.parse().ok().filter(|bits| *bits <= 32)?)),
+        None => Some((text.parse().ok()?, 32)),
+    }
+}
+
+fn route(row: &Value) -> Option<RouteRow> {
+    let address = |field| text(row, field).and_then(|text| text.parse().ok());
+    Some(RouteRow {
+        local_table: text(row, "table") == Some("local"),
+        kind: serde_json::from_value(row.get("kind")?.clone()).ok()?,
+        destination: prefix(text(row, "destination")?)?,
+        gateway: address("gateway"),
+        interface: number(row, "interface")?,
+        source: address("source"),
+        metric: number(row, "metric").unwrap_or(0),
+    })
+}
+
+fn neighbour(row: &Value) -> Option<NeighbourRow> {
+    Some(NeighbourRow {
+        interface: number(row, "interface")?,
+        address: text(row, "address")?.parse().ok()?,
+        mac: row.get("mac").and_then(mac),
+        state: text(row, "state")?.to_owned(),
+    })
+}
+
+/// The route to a destination: the table "local" first, then the longest prefix, then the lowest metric.
+pub fn lookup(routes: &[RouteRow], destination: Ipv4Addr) -> Option<&RouteRow> {
+    let covers = |route: &&RouteRow| {
+        let mask = u32::MAX.checked_shl(32 - u32::from(route.destination.1)).unwrap_or(0);
+        u32::from(destination) & mask == u32::from(route.destination.0) & mask
+    };
+    routes.iter().filter(covers).min_by_key(|route| (!route.local_table, std::cmp::Reverse(route.destination.1), route.metric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_as_their_owners_write_them() {
+        let row = serde_json::json!({"index": 2, "name": "weft0", "mac": "02:00:00:00:00:0a", "mtu": 1500, "up": true, "link": "ethernet", "group": 0, "rx_frames": 5});
+        let read = interface(&row).unwrap();
+        assert_eq!((read.index, read.mac, read.link), (2, [2, 0, 0, 0, 0, 10], LinkType::Ethernet));
+        let row = serde_json::json!({"table": "main", "kind": "unicast", "destination": "10.0.0.0/8", "gateway": "10.1.1.1", "interface": 2, "source": null, "metric": 5});
+        let read = route(&row).unwrap();
+        assert_eq!((read.destination, read.gateway, read.metric), ((Ipv4Addr::new(10, 0, 0, 0), 8), Some(Ipv4Addr::new(10, 1, 1, 1)), 5));
+        assert!(route(&serde_json::json!({"kind": "unicast"})).is_none());
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_then_the_lowest_metric() {
+        let make = |destination: &str, metric, local_table| RouteRow {
+            local_table,
+            kind: RouteKind::Unicast,
+            destination: prefix(destination).unwrap(),
+            gateway: None,
+            interface: metric,
+            source: None,
+            metric,
+        };
+        let routes = [make("default", 1, false), make("10.0.0.0/8", 2, false), make("10.1.0.0/16", 9, false), make("10.1.0.0/16", 3, false), make("10.1.2.3", 7, true)];
+        let found = |text: &str| lookup(&routes, text.parse().unwrap()).map(|route| route.interface);
+        assert_eq!((found("10.1.9.9"), found("10.9.9.9"), found("9.9.9.9"), found("10.1.2.3")), (Some(3), Some(2), Some(1), Some(7)));
+        assert_eq!(lookup(&routes[1..2], "9.9.9.9".parse().unwrap()), None);
+    }
+}

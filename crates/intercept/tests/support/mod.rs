@@ -1,0 +1,195 @@
+//! A host in small for tests: one node with the real sockets on a small loopback, one event loop, programs under the supervisor.
+#![allow(dead_code)] // not every test file uses all of it
+
+#[path = "../../../socket/tests/twins/below.rs"]
+mod below;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+use weft_core::{BlockId, BlockTable, Context, End, Engine, Mode, Op, Rng};
+use weft_intercept::spawn::{Command, Program, exit_code};
+use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
+
+/// A test that takes longer than this has hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The node.
+pub struct Node {
+    pub engine: Engine,
+    sockets: BlockId,
+    start: Instant,
+}
+
+impl Node {
+    fn new() -> Node {
+        let table = BlockTable::new([weft_socket::ROW, below::ROW]);
+        let bind = |from: &str, to: &str| Op::Bind { from: End::parse(from), to: End::parse(to) };
+        let add = |name: &str| Op::Add { name: name.to_owned(), kind: name.to_owned(), parameters: Default::default() };
+        let ops = [
+            add("sockets"),
+            add("below"),
+            bind("sockets:tcp", "below:tcp"),
+            bind("below:tcp", "sockets:tcp"),
+            bind("sockets:udp", "below:udp"),
+            bind("below:udp", "sockets:udp"),
+            bind("sockets:unreachable", "below:unreachable"),
+            bind("below:error", "sockets:error"),
+        ];
+        let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(1, "intercept"));
+        let plan = engine.prepare(&ops).unwrap_or_else(|error| panic!("{error}"));
+        engine.commit(plan);
+        let sockets = engine.graph().find("sockets").expect("the graph has sockets");
+        Node { engine, sockets, start: Instant::now() }
+    }
+
+    fn now(&self) -> weft_core::Instant {
+        weft_core::Instant::from_nanos(self.start.elapsed().as_nanos() as u64 + 1_000_000_000)
+    }
+}
+
+impl Lend for Node {
+    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> R {
+        let now = self.now();
+        let call = |block: &mut dyn weft_core::Block, cx: &mut Context<'_>| f(block.as_any_mut().downcast_mut::<Sockets>().expect("sockets"), cx);
+        self.engine.with(now, self.sockets, call).expect("the block is there")
+    }
+}
+
+/// A program under test.
+pub struct Running {
+    program: Program,
+    output: File,
+    name: String,
+}
+
+/// How a program ended.
+pub struct Ended {
+    pub code: i32,
+    pub output: String,
+}
+
+/// The host.
+pub struct Host {
+    pub node: Node,
+    pub supervisor: Supervisor,
+    epoll: OwnedFd,
+}
+
+impl Host {
+    pub fn new() -> Host {
+        // SAFETY: takes no pointers; the descriptor is ours.
+        let epoll = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+        let supervisor = Supervisor::new(7, &mut Epoll(epoll.as_fd())).expect("a supervisor");
+        Host { node: Node::new(), supervisor, epoll }
+    }
+
+    /// Starts a program; standard output and error are kept.
+    pub fn start(&mut self, arguments: &[&str]) -> Running {
+        self.start_with(arguments, |_| {})
+    }
+
+    pub fn start_with(&mut self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Running {
+        // SAFETY: a NUL-terminated name; the descriptor is ours.
+        let output = unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) };
+        let mut command = Command::new(arguments).expect("a command");
+        command.descriptor(1, output.try_clone().expect("a duplicate").into());
+        command.descriptor(2, output.try_clone().expect("a duplicate").into());
+        command.variable("PYTHONUNBUFFERED", "1");
+        change(&mut command);
+        let mut program = command.spawn().unwrap_or_else(|error| panic!("{error}"));
+        let listener = program.take_listener().expect("a listener");
+        self.supervisor.add_tree(listener, &mut Epoll(self.epoll.as_fd())).expect("a tree");
+        Running { program, output, name: arguments.join(" ") }
+    }
+
+    /// One turn of the event loop.
+    pub fn turn(&mut self) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let now = self.node.now();
+        let wait = self.node.engine.next_timer().map_or(20, |next| (next.saturating_duration_since(now).as_millis() as i32 + 1).min(20));
+        // SAFETY: `events` has room for 64.
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 64, wait) };
+        for event in events.iter().take(count.max(0) as usize) {
+            let (token, bits) = (event.u64, event.events);
+            assert!(self.supervisor.owns(token));
+            self.supervisor.on_event(token, Readiness::from_epoll(bits), &mut self.node, &mut Epoll(self.epoll.as_fd()));
+        }
+        let now = self.node.now();
+        self.node.engine.run(now);
+        self.supervisor.after_stack_ran(&mut self.node, &mut Epoll(self.epoll.as_fd()));
+    }
+
+    /// Runs until something holds.
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Host) -> bool) {
+        let start = Instant::now();
+        while !holds(self) {
+            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}\ncalls: {:#?}", self.supervisor.calls());
+            self.turn();
+        }
+    }
+
+    /// Runs until a program has written this.
+    pub fn until_output(&mut self, running: &mut Running, text: &str) {
+        self.until(&format!("{:?} from {}", text, running.name), |_| running.output().contains(text) || running.ended());
+        assert!(running.output().contains(text), "{} ended: {}", running.name, running.output());
+    }
+
+    /// Runs until a program has ended.
+    pub fn finish(&mut self, mut running: Running) -> Ended {
+        let name = running.name.clone();
+        let start = Instant::now();
+        while !running.ended() {
+            if start.elapsed() > PATIENCE {
+                panic!("{name} does not end: {}\n{:#?}", running.output(), self.supervisor.calls());
+            }
+            self.turn();
+        }
+        let code = exit_code(running.program.wait().expect("a status"));
+        let output = running.output();
+        // What its end set in motion.
+        for _ in 0..5 {
+            self.turn();
+        }
+        Ended { code, output }
+    }
+
+    /// Runs a program from start to end.
+    pub fn run(&mut self, arguments: &[&str]) -> Ended {
+        let running = self.start(arguments);
+        self.finish(running)
+    }
+
+    /// Runs a Python program that must end with status 0; returns its output.
+    pub fn python(&mut self, script: &str) -> String {
+        let ended = self.run(&["python3", "-c", script]);
+        assert_eq!(ended.code, 0, "{}", ended.output);
+        ended.output
+    }
+}
+
+impl Running {
+    pub fn output(&mut self) -> String {
+        let mut text = String::new();
+        let mut file = &self.output;
+        let end = file.seek(SeekFrom::End(0)).expect("seek");
+        // The program shares the offset: read by position and leave it at the end.
+        let mut bytes = vec![0; end as usize];
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut bytes, 0).expect("read");
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        text
+    }
+    pub fn ended(&mut self) -> bool {
+        self.program.try_wait().expect("a status").is_some()
+    }
+    pub fn kill(&self, signal: i32) {
+        self.program.signal(signal);
+    }
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+    pub fn resolv_conf(&self) -> Result<(), weft_intercept::Errno> {
+        self.program.resolv_conf()
+    }
+}

@@ -1,0 +1,14 @@
+//! Assembles a node: the graph of a stack file on an engine, and the calls through which a world drives it.
+//!
+//! Everything below this crate is pure; so is this. Which backends are behind the interfaces, what time it is and who the programs are,
+//! the world knows (`weft-host`, later `weft-sim`). The alternative, a builder in code for each kind of node, was rejected: people must be able to
+//! read and change what a node is without compiling.
+#![forbid(unsafe_code)]
+
+mod default_graph;
+mod node;
+mod stack;
+
+pub use default_graph::{BLOCKS, EDGES};
+pub use node::{Node, block_table};
+pub use stack::{AddressSection, Base, DEFAULT_STACK, InterfaceSection, NodeSection, RouteSection, Stack, StackError};

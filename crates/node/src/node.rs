@@ -1,0 +1,269 @@
+//! A node: an engine with the graph of a stack file, and the few calls through which a world drives it.
+
+use crate::default_graph::{BLOCKS, EDGES};
+use crate::stack::{Base, Stack, StackError};
+use indexmap::IndexMap;
+use std::ops::Range;
+use weft_core::context::Context;
+use weft_core::control::Value;
+use weft_core::engine::{Alert, Engine};
+use weft_core::table::{Interface, LinkType};
+use weft_core::{
+    BlockId, BlockTable, Completion, ControlError, End, Frame, InPort, Instant, InterfaceIndex, Message, Op, Reply, Rng, Selector,
+    transaction,
+};
+use weft_socket::Sockets;
+
+/// Every kind of block that a node can make.
+pub fn block_table() -> BlockTable {
+    BlockTable::new(weft_blocks::table::rows().into_iter().chain([weft_tcp::ROW, weft_socket::ROW]))
+}
+
+/// A machine in a world.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    engine: Engine,
+    /// Where frames from the world enter, and through which port they leave.
+    interfaces: Option<(BlockId, InPort)>,
+    sockets: Option<BlockId>,
+}
+
+impl Node {
+    /// Builds the graph of a stack file. Interfaces, addresses and routes follow with [`Node::add_interface`] and [`Node::configure`].
+    pub fn new(stack: &Stack, seed: u64) -> Result<Node, StackError> {
+        let section = stack.node();
+        let engine = Engine::new(section.engine, block_table(), Rng::for_name(seed, &section.name));
+        let mut node = Node { name: section.name.clone(), engine, interfaces: None, sockets: None };
+        node.build(stack)?;
+        let graph = node.engine.graph();
+        node.interfaces = graph.find("interfaces").and_then(|id| graph.kind(id).and_then(|kind| kind.input("wire")).map(|port| (id, port)));
+        node.sockets = graph.ids().find(|id| graph.kind(*id).is_some_and(|kind| kind.name == "sockets"));
+        Ok(node)
+    }
+
+    /// Builds a node as [`Node::new`] does and configures it over interfaces that lead nowhere: everything in the file is checked that can be
+    /// checked without opening a device.
+    pub fn check(stack: &Stack) -> Result<Node, StackError> {
+        let mut node = Node::new(stack, 0)?;
+        for (index, section) in stack.interfaces().enumerate() {
+            let interface = node.describe(stack, index, section)?;
+            node.add_interface(Instant::ZERO, &interface)
+                .map_err(|error| stack.interface_error(index, &error.to_string(), "see `weft help stack`"))?;
+        }
+        node.configure(Instant::ZERO, stack)?;
+        Ok(node)
+    }
+
+    /// What the file says about an interface, with defaults for what it does not say. The world corrects it by what the backend can do.
+    pub fn describe(&self, stack: &Stack, index: usize, section: &crate::stack::InterfaceSection) -> Result<Interface, StackError> {
+        let mac = match &section.mac {
+            None => default_mac(&self.name, &section.name),
+            Some(text) => text.parse().map_err(|_| {
+                stack.interface_error(index, &format!("'{text}' is no MAC address"), "write it as mac = \"02:00:00:00:00:01\"")
+            })?,
+        };
+        if mac.is_multicast() {
+            return Err(stack.interface_error(
+                index,
+                &format!("{mac} is a multicast address"),
+                "the first byte of an interface's address must be even, for example 02",
+            ));
+        }
+        Ok(Interface {
+            index: InterfaceIndex::NONE,
+            name: section.name.clone(),
+            mac: mac.0,
+            mtu: section.mtu.unwrap_or(1500),
+            up: true,
+            link: LinkType::Ethernet,
+            group: section.group,
+            gso_max_bytes: 0,
+            checksum_offload: false,
+            backend: section.backend.clone(),
+        })
+    }
+
+    fn build(&mut self, stack: &Stack) -> Result<(), StackError> {
+        let mut ops: Vec<(Op, Range<usize>)> = Vec::new();
+        let mut entries: IndexMap<String, _> = stack.blocks().map(|entry| (entry.name.clone(), entry)).collect();
+        let none = usize::MAX..usize::MAX;
+        let base: &[&str] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
+        for name in base {
+            let entry = entries.shift_remove(*name);
+            let span = entry.as_ref().map_or(none.clone(), |entry| entry.span.clone());
+            let kind = entry.as_ref().and_then(|entry| entry.kind.clone()).unwrap_or_else(|| (*name).to_owned());
+            let parameters = entry.as_ref().map(|entry| entry.parameters.clone()).unwrap_or_default();
+            self.check_parameters(stack, &kind, entry.as_ref())?;
+            ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
+        }
+        for (name, entry) in entries {
+            let kind = entry.kind.clone().unwrap_or_else(|| name.clone());
+            self.check_parameters(stack, &kind, Some(&entry))?;
+            ops.push((Op::Add { name, kind, parameters: entry.parameters.clone() }, entry.span.clone()));
+        }
+        if stack.node().graph == Base::Default {
+            ops.extend(EDGES.iter().map(|(from, to)| (Op::Bind { from: End::parse(from), to: End::parse(to) }, none.clone())));
+        }
+        ops.extend(stack.edges()?.into_iter().map(|(from, to, span)| (Op::Bind { from, to }, span)));
+        ops.extend(stack.inserts()?.into_iter().map(|(block, from, to, span)| (Op::Insert { block, from, to }, span)));
+        self.commit(stack, ops)
+    }
+
+    /// Prepared together; when that fails, prepared prefix by prefix to find the line that is to blame.
+    fn commit(&mut self, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> Result<(), StackError> {
+        let all: Vec<Op> = ops.iter().map(|(op, _)| op.clone()).collect();
+        match self.engine.prepare(&all) {
+            Ok(plan) => {
+                self.engine.commit(plan);
+                transaction::check_complete(self.engine.graph()).map_err(|error| {
+                    stack.error(0..0, &error.to_string(), "bind it under [graph] edges, or start from graph = \"default\"")
+                })
+            }
+            Err(whole) => {
+                let culprit = (1..=all.len())
+                    .find_map(|count| self.engine.prepare(&all[..count]).err().map(|error| (error, ops[count - 1].1.clone())));
+                let (error, span) = culprit.unwrap_or((whole, 0..0));
+                Err(stack.error(span, &error.to_string(), help_for(&error)))
+            }
+        }
+    }
+
+    /// Checks a block's parameters one by one, so that the message can point at the line.
+    fn check_parameters(&self, stack: &Stack, kind: &str, entry: Option<&crate::stack::BlockEntry>) -> Result<(), StackError> {
+        let (Some(entry), Some(row)) = (entry, self.engine.kinds().get(kind)) else { return Ok(()) };
+        for (name, value) in &entry.parameters {
+            let one = IndexMap::from([(name.clone(), value.clone())]);
+            if let Err(error) = weft_core::parameter::complete(&entry.name, row.kind, &one, Rng::for_name(0, "check")) {
+                let span = entry.spans.get(name).cloned().unwrap_or_else(|| entry.span.clone());
+                return Err(stack.error(span, &error.to_string(), &format!("`weft help block {kind}` lists its parameters")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Tells the node of an interface whose backend the world has opened. Its index is chosen by the node unless given.
+    pub fn add_interface(&mut self, now: Instant, interface: &Interface) -> Result<InterfaceIndex, ControlError> {
+        let mac = weft_wire::ethernet::Mac(interface.mac).to_string();
+        let link = match interface.link {
+            LinkType::Ethernet => "ethernet",
+            LinkType::Raw => "raw",
+            LinkType::Loopback => "loopback",
+        };
+        let mut arguments = serde_json::json!({
+            "name": interface.name, "mac": mac, "mtu": interface.mtu, "link": link, "group": interface.group,
+            "backend": interface.backend, "gso_max_bytes": interface.gso_max_bytes, "checksum_offload": interface.checksum_offload,
+        });
+        if interface.index != InterfaceIndex::NONE {
+            arguments["index"] = interface.index.0.into();
+        }
+        let reply = self.exec(now, "interfaces", "add", arguments)?;
+        reply["index"]
+            .as_u64()
+            .and_then(|index| u32::try_from(index).ok())
+            .map(InterfaceIndex)
+            .ok_or_else(|| ControlError::BadRequest { why: format!("interfaces add answered {reply} instead of an index") })
+    }
+
+    /// Sets the stack file's addresses and routes.
+    pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
+        for (index, address) in stack.addresses().enumerate() {
+            let arguments = serde_json::json!({"interface": address.interface, "address": address.address});
+            self.exec(now, "ip4", "address_add", arguments)
+                .map_err(|error| stack.address_error(index, &error.to_string(), "write it as address = \"10.77.0.2/24\""))?;
+        }
+        for (index, route) in stack.routes().enumerate() {
+            let mut arguments = serde_json::json!({"destination": route.destination, "metric": route.metric});
+            if let Some(gateway) = &route.gateway {
+                arguments["gateway"] = gateway.as_str().into();
+            }
+            if let Some(interface) = &route.interface {
+                arguments["interface"] = interface.as_str().into();
+            }
+            self.exec(now, "ip4", "route_add", arguments).map_err(|error| {
+                stack.route_error(
+                    index,
+                    &error.to_string(),
+                    "a route needs destination = \"default\" or a prefix, and a gateway on a connected network or an interface",
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn exec(&mut self, now: Instant, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
+        let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
+        let value = self.engine.control(now, &Message { serial: 0, op }).result?;
+        Ok(value.get(block).cloned().unwrap_or(Value::Null))
+    }
+
+    /// Frames came in on an interface. Their metadata carry which.
+    pub fn receive(&mut self, now: Instant, frames: impl IntoIterator<Item = Frame>) {
+        if let Some((block, port)) = self.interfaces {
+            self.engine.inject(now, block, port, frames);
+        }
+    }
+    /// Fires due timers and runs what follows.
+    pub fn run(&mut self, now: Instant) {
+        self.engine.run(now);
+    }
+    /// When [`Node::run`] should be called next.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.engine.next_timer()
+    }
+    /// Frames that are to leave, with the interface in their metadata.
+    pub fn take_transmit(&mut self) -> impl Iterator<Item = Frame> + use<> {
+        self.engine.take_outgoing().into_iter().map(|outgoing| outgoing.frame)
+    }
+    /// Is there anything to transmit?
+    pub fn has_transmit(&self) -> bool {
+        self.engine.has_outgoing()
+    }
+    /// A transmitted frame has left.
+    pub fn transmitted(&mut self, now: Instant, completion: Completion) {
+        self.engine.completed(now, completion);
+    }
+    /// Calls into the socket layer. `None`: the graph has no sockets.
+    pub fn sockets<R>(&mut self, now: Instant, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
+        let id = self.sockets?;
+        self.engine.with(now, id, |block, cx| block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))).flatten()
+    }
+    /// Answers a control message.
+    pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
+        self.engine.control(now, message)
+    }
+    /// Alerts since the last call.
+    pub fn take_alerts(&mut self) -> Vec<Alert> {
+        self.engine.take_alerts()
+    }
+}
+
+/// A locally administered address that is the same whenever node and interface have the same names.
+fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
+    let mut rng = Rng::for_name(0x77_65_66_74, &format!("{node}/{interface}"));
+    let mut mac = [0u8; 6];
+    rng.fill(&mut mac);
+    mac[0] = 0x02;
+    weft_wire::ethernet::Mac(mac)
+}
+
+fn help_for(error: &ControlError) -> &'static str {
+    match error {
+        ControlError::NoKind { .. } => "`weft help blocks` lists the kinds; a block whose name is not its kind needs kind = \"…\"",
+        ControlError::NoParameter { .. } | ControlError::BadValue { .. } => "`weft help block KIND` lists the parameters",
+        ControlError::NoPort { .. } | ControlError::TypeMismatch { .. } | ControlError::AmbiguousPort { .. } => {
+            "`weft help block KIND` lists the ports and what they carry"
+        }
+        ControlError::PortTaken { .. } => "use [graph] insert to put a block into an existing edge",
+        _ => "see `weft help stack`",
+    }
+}

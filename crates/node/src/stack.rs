@@ -1,0 +1,451 @@
+//! Stack files: a node as TOML. Reading, and errors that name file, line and what to do.
+//!
+//! A file describes what differs from the default graph: parameters of its blocks, more blocks and edges, and what the interfaces are.
+//!
+//! ```toml
+//! [node]
+//! name = "client"              # host name of the node; default "weft"
+//! engine = "inline"            # or "queued"
+//! graph = "default"            # or "empty": only the blocks and edges of this file
+//! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
+//!
+//! [[interface]]
+//! name = "weft0"
+//! backend = "tap:weft0"        # tap:, packet:, memory:
+//! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
+//! mtu = 1500
+//! host_address = "10.77.0.1/24" # tap: what the host's side of it gets
+//!
+//! [[address]]
+//! interface = "weft0"
+//! address = "10.77.0.2/24"
+//!
+//! [[route]]
+//! destination = "default"      # or a prefix
+//! gateway = "10.77.0.1"        # or interface = "weft0"
+//! metric = 0
+//!
+//! [block.tcp]                  # parameters of a block of the default graph
+//! congestion = "reno"
+//!
+//! [block.wan]                  # a further block
+//! kind = "loss"
+//! probability = 0.01
+//!
+//! [graph]
+//! insert = ["wan ether:lower interfaces:upper"]
+//! edges = ["a:out -> b:in"]
+//! ```
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::Range;
+use toml::Spanned;
+use weft_core::control::Value;
+use weft_core::{End, Mode};
+
+/// The stack file that is used when none is given.
+pub const DEFAULT_STACK: &str = include_str!("default.toml");
+
+/// A stack file, read but not yet built.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Name of the file, for messages.
+    pub file: String,
+    text: String,
+    raw: Raw,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(default)]
+    node: NodeSection,
+    #[serde(default)]
+    interface: Vec<Spanned<InterfaceSection>>,
+    #[serde(default)]
+    address: Vec<Spanned<AddressSection>>,
+    #[serde(default)]
+    route: Vec<Spanned<RouteSection>>,
+    #[serde(default)]
+    block: IndexMap<Spanned<String>, IndexMap<Spanned<String>, Spanned<toml::Value>>>,
+    #[serde(default)]
+    graph: GraphSection,
+}
+
+/// `[node]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeSection {
+    /// Host name.
+    pub name: String,
+    /// How the engine takes turns.
+    pub engine: Mode,
+    /// The graph to start from.
+    pub graph: Base,
+    /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
+    pub nameservers: Vec<IpAddr>,
+}
+
+impl Default for NodeSection {
+    fn default() -> NodeSection {
+        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default, nameservers: Vec::new() }
+    }
+}
+
+/// The graph to start from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Base {
+    /// A host's stack: see docs/architecture.md.
+    Default,
+    /// Nothing.
+    Empty,
+}
+
+/// `[[interface]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceSection {
+    /// Name in the node.
+    pub name: String,
+    /// Backend URL.
+    pub backend: String,
+    /// Link-layer address.
+    pub mac: Option<String>,
+    /// Largest IP packet, bytes.
+    pub mtu: Option<u32>,
+    /// Interface group.
+    #[serde(default)]
+    pub group: u32,
+    /// Address with prefix for the host's side (tap).
+    pub host_address: Option<String>,
+    /// The backend may be handed frames larger than the MTU, and unfinished checksums.
+    #[serde(default = "yes")]
+    pub offload: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `[[address]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressSection {
+    /// Which interface.
+    pub interface: String,
+    /// Address with prefix length.
+    pub address: String,
+}
+
+/// `[[route]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSection {
+    /// Prefix, or `default`.
+    pub destination: String,
+    /// Next hop.
+    pub gateway: Option<String>,
+    /// Where it leaves, when there is no gateway.
+    pub interface: Option<String>,
+    /// Lower wins.
+    #[serde(default)]
+    pub metric: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct GraphSection {
+    edges: Vec<Spanned<String>>,
+    insert: Vec<Spanned<String>>,
+}
+
+/// What is wrong with a stack file, where, and what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct StackError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub help: String,
+    snippet: String,
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what)?,
+            line => write!(f, "{}:{line}: {}", self.file, self.what)?,
+        }
+        if !self.snippet.is_empty() {
+            write!(f, "\n{}", self.snippet)?;
+        }
+        if !self.help.is_empty() {
+            write!(f, "\nhelp: {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+/// A block of the file: name, kind, parameters; with the places for messages.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockEntry {
+    pub name: String,
+    pub span: Range<usize>,
+    pub kind: Option<String>,
+    pub parameters: IndexMap<String, Value>,
+    pub spans: IndexMap<String, Range<usize>>,
+}
+
+impl Stack {
+    /// Reads a stack file's text. `file` is its name in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let (what, help) = explain(error.message());
+            locate(file, text, span, &what, &help)
+        })?;
+        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw };
+        stack.check_names()?;
+        Ok(stack)
+    }
+
+    /// The default stack.
+    pub fn default_stack() -> Stack {
+        Stack::parse("the default stack", DEFAULT_STACK).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
+    }
+
+    /// `[node]`
+    pub fn node(&self) -> &NodeSection {
+        &self.raw.node
+    }
+    /// `[[interface]]`, in order.
+    pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> {
+        self.raw.interface.iter().map(Spanned::get_ref)
+    }
+    /// Name servers for programs: those of the file, else the gateway of its default route.
+    pub fn nameservers(&self) -> impl Iterator<Item = IpAddr> {
+        let default = self.routes().filter(|route| self.raw.node.nameservers.is_empty() && route.destination == "default");
+        let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok());
+        self.raw.node.nameservers.iter().copied().chain(gateways)
+    }
+    /// To change what the file says about interfaces (`--tap`, the fall-back to a veth pair).
+    pub fn interfaces_mut(&mut self) -> impl Iterator<Item = &mut InterfaceSection> {
+        self.raw.interface.iter_mut().map(Spanned::get_mut)
+    }
+    /// `[[address]]`, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = &AddressSection> {
+        self.raw.address.iter().map(Spanned::get_ref)
+    }
+    /// `[[route]]`, in order.
+    pub fn routes(&self) -> impl Iterator<Item = &RouteSection> {
+        self.raw.route.iter().map(Spanned::get_ref)
+    }
+
+    /// Sets a parameter over what the file says: `block.parameter=value` (`--set`).
+    pub fn set(&mut self, assignment: &str) -> Result<(), StackError> {
+        let bad = |why: &str| StackError {
+            file: "--set".to_owned(),
+            line: 0,
+            what: format!("'{assignment}' {why}"),
+            help: "write it as block.parameter=value, for example tcp.congestion=reno".to_owned(),
+            snippet: String::new(),
+        };
+        let (path, value) = assignment.split_once('=').ok_or_else(|| bad("has no '='"))?;
+        let (block, parameter) = path.split_once('.').ok_or_else(|| bad("has no '.' between block and parameter"))?;
+        if block.is_empty() || parameter.is_empty() {
+            return Err(bad("names no block or no parameter"));
+        }
+        let value = format!("v = {value}")
+            .parse::<toml::Table>()
+            .ok()
+            .and_then(|mut table| table.remove("v"))
+            .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        let at = self.text.len()..self.text.len();
+        self.raw
+            .block
+            .entry(Spanned::new(at.clone(), block.to_owned()))
+            .or_default()
+            .insert(Spanned::new(at.clone(), parameter.to_owned()), Spanned::new(at, value));
+        Ok(())
+    }
+
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockEntry> {
+        self.raw.block.iter().map(|(name, fields)| {
+            let mut entry = BlockEntry {
+                name: name.get_ref().clone(),
+                span: name.span(),
+                kind: None,
+                parameters: IndexMap::new(),
+                spans: IndexMap::new(),
+            };
+            for (key, value) in fields {
+                let json = serde_json::to_value(value.get_ref()).unwrap_or(Value::Null);
+                match (key.get_ref().as_str(), json.as_str()) {
+                    ("kind", Some(kind)) => entry.kind = Some(kind.to_owned()),
+                    (name, _) => {
+                        entry.parameters.insert(name.to_owned(), json);
+                        entry.spans.insert(name.to_owned(), value.span());
+                    }
+                }
+            }
+            entry
+        })
+    }
+
+    /// `[graph] edges`: `a:out -> b:in`, or `a <-> b` for both directions.
+    pub(crate) fn edges(&self) -> Result<Vec<(End, End, Range<usize>)>, StackError> {
+        let mut out = Vec::new();
+        for edge in &self.raw.graph.edges {
+            let text = edge.get_ref();
+            if let Some((a, b)) = text.split_once("<->") {
+                out.push((End::parse(a.trim()), End::parse(b.trim()), edge.span()));
+                out.push((End::parse(b.trim()), End::parse(a.trim()), edge.span()));
+            } else if let Some((a, b)) = text.split_once("->") {
+                out.push((End::parse(a.trim()), End::parse(b.trim()), edge.span()));
+            } else {
+                return Err(self.error(edge.span(), &format!("'{text}' is no edge"), "write it as \"a:output -> b:input\" or \"a <-> b\""));
+            }
+        }
+        Ok(out)
+    }
+
+    /// `[graph] insert`: `block from to`.
+    pub(crate) fn inserts(&self) -> Result<Vec<(End, End, End, Range<usize>)>, StackError> {
+        let parse = |item: &Spanned<String>| match item.get_ref().split_whitespace().collect::<Vec<_>>()[..] {
+            [block, from, to] => Ok((End::parse(block), End::parse(from), End::parse(to), item.span())),
+            _ => Err(self.error(
+                item.span(),
+                &format!("'{}' names no block and edge", item.get_ref()),
+                "write it as \"block from:output to:input\"",
+            )),
+        };
+        self.raw.graph.insert.iter().map(parse).collect()
+    }
+
+    /// An error at a place of this file.
+    pub(crate) fn error(&self, span: Range<usize>, what: &str, help: &str) -> StackError {
+        if span.start >= self.text.len() && !self.text.is_empty() {
+            return StackError { file: self.file.clone(), line: 0, what: what.to_owned(), help: help.to_owned(), snippet: String::new() };
+        }
+        locate(&self.file, &self.text, span, what, help)
+    }
+    /// An error about the n-th `[[interface]]`.
+    pub fn interface_error(&self, index: usize, what: &str, help: &str) -> StackError {
+        self.error(self.raw.interface.get(index).map_or(0..0, Spanned::span), what, help)
+    }
+    pub(crate) fn address_error(&self, index: usize, what: &str, help: &str) -> StackError {
+        self.error(self.raw.address.get(index).map_or(0..0, Spanned::span), what, help)
+    }
+    pub(crate) fn route_error(&self, index: usize, what: &str, help: &str) -> StackError {
+        self.error(self.raw.route.get(index).map_or(0..0, Spanned::span), what, help)
+    }
+
+    fn check_names(&self) -> Result<(), StackError> {
+        let mut seen: Vec<&str> = vec!["lo"];
+        for (index, interface) in self.interfaces().enumerate() {
+            let name = interface.name.as_str();
+            if name.is_empty() || name.len() > 15 || name.contains(['/', ' ', ':']) {
+                return Err(self.interface_error(
+                    index,
+                    &format!("'{name}' is no interface name"),
+                    "use 1 to 15 bytes without '/', ':' and spaces",
+                ));
+            }
+            if seen.contains(&name) {
+                return Err(self.interface_error(
+                    index,
+                    &format!("there is an interface '{name}' already"),
+                    "give each interface a name of its own ('lo' is the loopback interface)",
+                ));
+            }
+            seen.push(name);
+        }
+        for (index, address) in self.addresses().enumerate() {
+            if !seen.contains(&address.interface.as_str()) {
+                let what = format!("there is no interface '{}'", address.interface);
+                return Err(self.address_error(index, &what, &format!("the file has: {}", seen.join(", "))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says what the TOML reader found in words that help.
+fn explain(message: &str) -> (String, String) {
+    let message = message.trim().replace('\n', ", ");
+    let help = match () {
+        () if message.starts_with("unknown field") => "check the spelling; `weft help stack` lists what a stack file may hold",
+        () if message.starts_with("missing field") => "add it; `weft help stack` shows an example",
+        () if message.starts_with("invalid type") => "give a value of the right type; `weft help stack` shows an example",
+        () => "see `weft help stack` for an example",
+    };
+    (message, help.to_owned())
+}
+
+fn locate(file: &str, text: &str, span: Range<usize>, what: &str, help: &str) -> StackError {
+    use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+    let start = span.start.min(text.len());
+    let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
+    // A table's span may cover many lines; the first one says enough.
+    let end_of_line = text[start..].find('\n').map_or(text.len(), |at| start + at);
+    let end = span.end.clamp(start, end_of_line);
+    let rendered = if text.is_empty() {
+        String::new()
+    } else {
+        let snippet = Snippet::source(text).path(file).annotation(AnnotationKind::Primary.span(start..end));
+        Renderer::plain().render(&[Level::ERROR.primary_title(what).element(snippet)])
+    };
+    // The title repeats what stands above it.
+    let snippet = rendered.lines().skip(1).collect::<Vec<_>>().join("\n");
+    StackError { file: file.to_owned(), line, what: what.to_owned(), help: help.to_owned(), snippet }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_stack_is_sound() {
+        let stack = Stack::default_stack();
+        assert_eq!(stack.interfaces().map(|interface| interface.backend.as_str()).collect::<Vec<_>>(), ["tap:weft0"]);
+    }
+
+    #[test]
+    fn errors_name_file_line_and_what_to_do() {
+        for (text, line, what, help) in [
+            ("[node]\nnme = \"x\"\n", 2, "unknown field `nme`", "spelling"),
+            ("[[interface]]\nname = \"a\"\n", 1, "missing field `backend`", "add it"),
+            ("[node]\nname = 5\n", 2, "invalid type", "right type"),
+            ("[node\n", 1, "", "example"),
+            ("[[interface]]\nname = \"waytoolongforaninterface\"\nbackend = \"memory:x\"\n", 1, "is no interface name", "15 bytes"),
+            ("[[interface]]\nname = \"lo\"\nbackend = \"memory:x\"\n", 1, "already", "name of its own"),
+            ("\n[[address]]\ninterface = \"nope\"\naddress = \"1.2.3.4/8\"\n", 2, "no interface 'nope'", "lo"),
+        ] {
+            let error = Stack::parse("a.toml", text).unwrap_err();
+            assert_eq!(error.line, line, "{error}");
+            assert!(error.what.contains(what), "{error}");
+            assert!(error.help.contains(help), "{error}");
+            assert!(error.to_string().starts_with(&format!("a.toml:{line}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn assignments_are_read_as_toml_values_or_text() {
+        let mut stack = Stack::default_stack();
+        stack.set("tcp.mss=536").unwrap();
+        stack.set("tcp.congestion=reno").unwrap();
+        stack.set("tcp.mss=537").unwrap();
+        let tcp = stack.blocks().find(|block| block.name == "tcp").unwrap();
+        assert_eq!(tcp.parameters["mss"], 537);
+        assert_eq!(tcp.parameters["congestion"], "reno");
+        assert!(stack.set("tcp").unwrap_err().to_string().contains("'='"));
+        assert!(stack.set("tcp=1").unwrap_err().to_string().contains("'.'"));
+    }
+}

@@ -1,0 +1,48 @@
+//! The default graph of a node with nothing but its loopback, for the model's side of the twins.
+
+use super::model::Model;
+use weft_core::{BlockTable, End, Op};
+
+const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets"];
+
+/// The edges of docs/architecture.md.
+const EDGES: &[&str] = &[
+    "interfaces:upper ether:lower",
+    "ether:lower interfaces:upper",
+    "ether:ip4 ip4:lower",
+    "ether:arp arp:lower",
+    "arp:lower ether:upper",
+    "ip4:lower arp:upper",
+    "ip4:loopback loopback:in",
+    "loopback:out ip4:lower",
+    "ip4:tcp tcp:lower",
+    "ip4:udp udp:lower",
+    "ip4:icmp icmp4:lower",
+    "tcp:ip4 ip4:upper",
+    "udp:ip4 ip4:upper",
+    "icmp4:lower ip4:upper",
+    "ip4:error icmp4:error",
+    "arp:failed icmp4:error",
+    "sockets:unreachable icmp4:error",
+    "icmp4:tcp tcp:error",
+    "icmp4:udp udp:error",
+    "udp:upper sockets:udp",
+    "udp:error sockets:error",
+    "sockets:udp udp:upper",
+    "tcp:upper sockets:tcp",
+    "sockets:tcp tcp:upper",
+];
+
+/// The sockets on the real blocks.
+pub fn model() -> Model {
+    let mut rows = weft_blocks::table::rows();
+    rows.push(weft_tcp::ROW);
+    rows.push(weft_socket::ROW);
+    let add = |name: &&str| Op::Add { name: (*name).to_owned(), kind: (*name).to_owned(), parameters: Default::default() };
+    let bind = |edge: &&str| {
+        let (from, to) = edge.split_once(' ').expect("two ends");
+        Op::Bind { from: End::parse(from), to: End::parse(to) }
+    };
+    let ops: Vec<Op> = BLOCKS.iter().map(add).chain(EDGES.iter().map(bind)).collect();
+    Model::with(BlockTable::new(rows), &ops)
+}
