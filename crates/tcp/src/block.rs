@@ -25,8 +25,8 @@ use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
-    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query, Reason,
-    StreamError, StreamEvent, StreamMessage, Table, Vector,
+    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
+    Reason, StreamError, StreamEvent, StreamMessage, Table, Vector,
 };
 
 const LOWER: InPort = InPort(0);
@@ -232,7 +232,8 @@ fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'
     let destination = tuple.remote.ip();
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
-    let answer = cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
+    let answer =
+        cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
     match answer.kind {
         RouteKind::Blackhole => return Err(StreamError::Invalid),
         RouteKind::Unreachable => return Err(StreamError::HostUnreachable),

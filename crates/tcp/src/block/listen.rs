@@ -12,8 +12,8 @@ use crate::outbox::Env;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
-    Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage, StreamOptions, Table,
-    Value,
+    Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage,
+    StreamOptions, Table, Value,
 };
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
@@ -235,7 +235,8 @@ impl TcpBlock {
         let settings = &self.settings;
         let Some(request) = self.requests.get_mut(key) else { return };
         request.timer = Instant::FAR_FUTURE;
-        let waits_for_data = request.acknowledged && self.listeners.get(request.listener).is_some_and(|listener| !listener.options.defer_accept.is_zero());
+        let waits_for_data =
+            request.acknowledged && self.listeners.get(request.listener).is_some_and(|listener| !listener.options.defer_accept.is_zero());
         let gives_up = match waits_for_data {
             // TCP_DEFER_ACCEPT: after its time the final ACK counts, so the SYN|ACK asks for it again.
             true => request.handshake.retransmits > settings.synack_retries + 1,

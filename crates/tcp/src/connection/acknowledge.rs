@@ -116,7 +116,9 @@ impl Connection {
     fn take_window(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, ack_at: u64) -> bool {
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale.min(SCALE_MAX) };
         let window = u32::from(segment.window) << scale;
-        let newer = ack_at > self.send.una || start > self.send.window_seq || (start == self.send.window_seq && (window > self.send.window || window == 0));
+        let newer = ack_at > self.send.una
+            || start > self.send.window_seq
+            || (start == self.send.window_seq && (window > self.send.window || window == 0));
         if !newer {
             return false;
         }
@@ -317,7 +319,7 @@ impl Connection {
             // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
             let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
             let millis = self.timestamp(now).wrapping_sub(stamp.echo);
-            (stamp.echo != 0 && millis < 1 << 30).then(|| Duration::from_millis(u64::from(millis.max(1))))
+            (stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
         let sample = acked.or(sacked).or_else(stamped)?;
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));

@@ -248,7 +248,8 @@ impl Connection {
         self.prr.exit();
         self.recovery.prr_allowed = 0;
         // RFC 5682: only when nothing was retransmitted before, or there was progress since.
-        self.recovery.frto = env.config.frto && self.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
+        self.recovery.frto =
+            env.config.frto && self.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
         self.set_phase(Phase::Loss);
         self.recovery.high = self.send.next;
         self.recovery.tlp_high = None;

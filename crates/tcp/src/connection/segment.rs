@@ -96,7 +96,13 @@ impl Connection {
                 env.count(Counter::TCPSYNChallenge);
                 self.challenge(env);
             } else {
-                self.answer_unacceptable(env, start, end, frame.is_empty() && !segment.flags.contains(Flags::FIN), Counter::TCPACKSkippedSeq);
+                self.answer_unacceptable(
+                    env,
+                    start,
+                    end,
+                    frame.is_empty() && !segment.flags.contains(Flags::FIN),
+                    Counter::TCPACKSkippedSeq,
+                );
             }
             return false;
         }
@@ -164,7 +170,8 @@ impl Connection {
         if !self.acknowledge(env, segment, start, frame.len() as u32) {
             return false;
         }
-        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck) {
+        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
+        {
             self.fin_acknowledged(env);
         }
         self.finished == Finished::No

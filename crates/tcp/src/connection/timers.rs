@@ -287,7 +287,8 @@ impl Connection {
             State::SynSent => (self.options.syn_retries.unwrap_or(config.syn_retries), config.syn_linear_timeouts),
             _ => (config.synack_retries, 0),
         };
-        let timed_out = self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
+        let timed_out =
+            self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
         if self.syn_retransmitted >= retries + linear || timed_out {
             env.count(Counter::TCPAbortOnTimeout);
             env.count(Counter::AttemptFails);
@@ -391,11 +392,7 @@ impl Connection {
 /// tcp_model_timeout: the time until the retransmission after `retries` is due, with doubling up to `max`.
 fn model_timeout(retries: u32, first: Duration, max: Duration) -> Duration {
     let doublings = (max.as_nanos() / first.as_nanos().max(1)).max(1).ilog2();
-    if retries <= doublings {
-        first * ((2u32 << retries) - 1)
-    } else {
-        first * ((2u32 << doublings) - 1) + max * (retries - doublings)
-    }
+    if retries <= doublings { first * ((2u32 << retries) - 1) } else { first * ((2u32 << doublings) - 1) + max * (retries - doublings) }
 }
 
 #[cfg(test)]

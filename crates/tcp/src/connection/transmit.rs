@@ -149,7 +149,8 @@ impl Connection {
         if self.prr.is_active() {
             return self.recovery.prr_allowed;
         }
-        self.window.cwnd_bytes.saturating_sub(self.outstanding.in_flight())
+        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS").
+        self.window.cwnd_bytes.max(self.mss).saturating_sub(self.outstanding.in_flight())
     }
 
     /// Bytes that the peer's window still takes.
@@ -380,7 +381,10 @@ impl Connection {
 
     fn send_fin_alone(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // FIN needs no room in the congestion window (tcp_cwnd_test), but in the peer's (SND.WND counts it).
-        if !self.fin_due() || (self.window_room() == 0 && !self.outstanding.is_empty()) || (self.window_room() == 0 && self.send.window == 0) {
+        if !self.fin_due()
+            || (self.window_room() == 0 && !self.outstanding.is_empty())
+            || (self.window_room() == 0 && self.send.window == 0)
+        {
             return None;
         }
         self.send_new(env, 0, true, 0);

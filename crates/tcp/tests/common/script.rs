@@ -193,7 +193,8 @@ impl Script {
             "info" => {
                 let info = serde_json::to_value(self.node.info(flow.0)).unwrap();
                 let value = info.get(words[1]).unwrap_or_else(|| panic!("no field {}", words[1]));
-                return if value.to_string() == words[2] { Ok(()) } else { Err(format!("{} is {value}", words[1])) };
+                let text = value.to_string();
+                return if text == words[2] { Ok(()) } else { Err(format!("{} is {value}", words[1])) };
             }
             other => panic!("no such step: {other}"),
         }
