@@ -242,7 +242,9 @@ fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'
         RouteKind::Broadcast | RouteKind::Multicast => return Err(StreamError::NetUnreachable),
         RouteKind::Unicast | RouteKind::Local => {}
     }
-    Ok(Path { mtu: answer.mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
+    // RFC 791's total length field; the loopback interface has an MTU of 65536.
+    let mtu = if destination.is_ipv4() { answer.mtu.min(u32::from(u16::MAX)) } else { answer.mtu };
+    Ok(Path { mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
 }
 
 /// An IPv4-mapped address as the IPv4 address that goes on the wire.

@@ -318,3 +318,41 @@ fn many_connections_at_once_end_in_nothing() {
     assert_eq!(pair.nodes[0].engine.next_timer(), None);
     assert_eq!(pair.nodes[1].engine.next_timer(), None);
 }
+
+#[test]
+fn over_the_loopback_mtu_segments_are_as_long_as_a_packet_can_be() {
+    let (mut pair, child) = {
+        let mut pair = Pair::new(1, Wire { delay: Duration::from_micros(10), ..Wire::default() }, &[]);
+        for node in &mut pair.nodes {
+            node.exec_below("mtu", 65_536);
+            node.exec_below("gso", 65_536);
+        }
+        pair.connect(StreamOptions::default());
+        pair.run_for(Duration::from_millis(10));
+        let child = pair.accepted().unwrap();
+        (pair, child)
+    };
+    pair.log = Some(Vec::new());
+    pair.nodes[0].write(1, pattern(3_000_000));
+    pair.run_for(Duration::from_secs(2));
+    assert!(pair.app(1, |app, _| app.flow(child).received == pattern(3_000_000)));
+    assert_eq!((pair.nodes[0].info(1).snd_mss, pair.nodes[0].info(1).pmtu), (65_483, 65_535));
+    let longest = pair.log.unwrap().iter().map(|(_, _, on_wire)| on_wire.bytes.len()).max().unwrap();
+    assert_eq!(longest + 20, 65_535);
+}
+
+#[test]
+fn large_frames_stay_large_when_acknowledgments_come_in_small_steps() {
+    let wire = Wire { delay: Duration::from_millis(5), rate: 200_000_000, ..Wire::default() };
+    let mut pair = Pair::new(1, wire, &[]);
+    pair.nodes[0].exec_below("gso", 65_536);
+    pair.connect(StreamOptions::default());
+    pair.run_for(Duration::from_millis(50));
+    pair.nodes[0].write(1, pattern(8_000_000));
+    pair.run_for(Duration::from_secs(2));
+    let child = pair.accepted().unwrap();
+    assert!(pair.app(1, |app, _| app.flow(child).received == pattern(8_000_000)));
+    let frames = pair.nodes[0].engine.graph().frames_in(pair.nodes[0].below);
+    let segments = pair.nodes[0].counter(Count::OutSegs);
+    assert!(segments > 6 * frames, "{segments} segments in {frames} frames");
+}

@@ -299,6 +299,10 @@ impl Connection {
             return None;
         }
         let sent = *self.outstanding.next_lost()?;
+        // What the peer has taken out of its window waits, but for the first segment: it probes (RFC 9293 §3.8.6).
+        if sent.start >= self.send.una + u64::from(self.send.window) && sent.start != self.send.una {
+            return None;
+        }
         let room = self.send_room();
         // RFC 6937 §3 / RFC 9937: the first retransmission of a recovery is never held back.
         if room < sent.len.min(self.mss) {
@@ -349,6 +353,10 @@ impl Connection {
             *stopped_by_cwnd = true;
             return None;
         }
+        if self.waits_for_larger_frame(env.now, room.min(window), burst, unsent) {
+            *stopped_by_cwnd |= room < window;
+            return None;
+        }
         let mut length = unsent.min(u64::from(room.min(window).min(burst.max(mss)))) as u32;
         let (mapped, mapping) = self.queue.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
@@ -364,6 +372,19 @@ impl Connection {
         let fin = last && self.fin_due() && self.window_room() > length && length <= mss;
         self.send_new(env, length, fin, mapping);
         Some(length)
+    }
+
+    /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
+    /// for at least half of a round trip, so its acknowledgment is due.
+    fn waits_for_larger_frame(&self, now: Instant, limit: u32, burst: u32, unsent: u64) -> bool {
+        let Some(first) = self.outstanding.front() else { return false };
+        let large = self.gso_bytes() >= 2 * self.mss && self.recovery.phase < Phase::Recovery;
+        if !large || limit >= burst || u64::from(limit) >= unsent || now - self.send.last_data > Duration::from_millis(1) {
+            return false;
+        }
+        // tcp_tso_win_divisor: a third of the window is worth a frame.
+        let worth = self.send.window.min(self.window.cwnd_bytes) / 3;
+        limit < worth && now - first.sent_at >= self.rtt.srtt().unwrap_or_default() / 2
     }
 
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
