@@ -77,11 +77,8 @@ fn messages_of_any_other_type_are_discarded_without_a_word() {
     let mut node = Node::with_peer();
     let quoted = sent_datagram(&mut node);
     let errors = [kind::DESTINATION_UNREACHABLE, kind::TIME_EXCEEDED, kind::PARAMETER_PROBLEM];
-    for kind in (0..=255).filter(|kind| !errors.contains(kind)) {
+    for kind in (0..=255).filter(|kind| *kind != kind::ECHO_REQUEST && !errors.contains(kind)) {
         for code in [0, 1, 255] {
-            if (kind, code) == (kind::ECHO_REQUEST, 0) {
-                continue;
-            }
             let message = icmp(Message::Other { kind, code, rest: [0; 4] }, &quoted);
             assert!(node.receive(&from_gateway(&message)).is_empty(), "type {kind} code {code}");
         }
@@ -152,7 +149,7 @@ fn errors_say_what_is_wrong_with_their_type_and_code() {
     let closed = node.receive(&from_peer(header(PEER_IP, OUR_IP, Protocol::UDP), &udp));
     assert_eq!(type_and_code(&closed[0]), (kind::DESTINATION_UNREACHABLE, unreachable::PORT));
     let option = node.receive(&from_peer(malformed(header(PEER_IP, OUR_IP, Protocol::UDP)), &udp));
-    assert_eq!((type_and_code(&option[0]), parse_ip(&option[0]).2[4]), ((kind::PARAMETER_PROBLEM, 0), 23));
+    assert_eq!((type_and_code(&option[0]), parse_ip(&option[0]).2[4]), ((kind::PARAMETER_PROBLEM, 0), 22));
 }
 
 #[test]
