@@ -7,9 +7,9 @@ use crate::netlink;
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
 use crate::standin::stream::{self, Phase};
+use crate::standin::buffer::ReadBuffer;
 use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
-use bytes::BytesMut;
 use slab::Slab;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,7 +73,7 @@ pub struct Supervisor {
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
-    pub(crate) buffer: BytesMut,
+    pub(crate) buffer: ReadBuffer,
 }
 
 const KIND_TREE: u64 = 1;
@@ -118,7 +118,7 @@ impl Supervisor {
             timer_at: None,
             look_at: None,
             pidfds: HashMap::new(),
-            buffer: BytesMut::new(),
+            buffer: ReadBuffer::default(),
         })
     }
 
@@ -409,7 +409,7 @@ impl Supervisor {
     /// Gives a stand-in its end on our side.
     pub(crate) fn attach(&mut self, key: usize, ours: OwnedFd, turn: &mut Turn<'_>) -> Result<(), Errno> {
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
-        sys::set_send_buffer(ours.as_fd(), standin::SEND_BUFFER_BYTES);
+        sys::set_send_buffer(ours.as_fd(), standin::send_buffer_bytes(one.unread_max));
         let token = token(self.space, KIND_STAND_IN, one.generation, key);
         turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: true, edge: true })?;
         one.ours = Some(ours);
@@ -647,11 +647,22 @@ impl Supervisor {
                 return;
             }
         }
+        self.widen_bulk(key);
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         match stream::pump_in(one, socket, turn.stack) {
             stream::In::Open => {}
             stream::In::Failed => self.reset(key, turn),
             stream::In::Gone => self.close_stand_in(key, true, turn),
+        }
+    }
+
+    /// A program in bulk transfer may write further ahead of us. Once for a stand-in.
+    fn widen_bulk(&mut self, key: usize) {
+        let Some(one) = self.stand_ins.get_mut(key).filter(|one| !one.bulk && one.written >= standin::BULK_BYTES) else { return };
+        one.bulk = true;
+        // Where its end cannot be borrowed it is only slower.
+        if let Ok(end) = self.borrow(key) {
+            sys::set_send_buffer(end.as_fd(), standin::BULK_SEND_BUFFER_BYTES);
         }
     }
 

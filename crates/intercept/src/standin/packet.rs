@@ -3,10 +3,11 @@
 //! A packet in the stand-in has no source address: those lie beside it, in order. A program may take packets by `read`, which we do not
 //! see; how many are gone is told by the bytes that are left (FIONREAD of a seqpacket socket is their sum).
 
-use super::{StandIn, UNREAD_BYTES_MAX};
+use super::StandIn;
+use super::buffer::ReadBuffer;
 use crate::face::{Poll, SocketId, Stack};
 use crate::sys::{self, Errno, Packet};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
@@ -40,7 +41,7 @@ pub struct Beside {
 }
 
 /// Moves what the program wrote into the model. True: the program's end is closed or shut down, and nothing is left in it.
-pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late_refusals: &mut u64, stack: &mut dyn Stack) -> bool {
+pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, late_refusals: &mut u64, stack: &mut dyn Stack) -> bool {
     let Some(ours) = &one.ours else { return false };
     loop {
         if let Some(unsent) = one.unsent.take() {
@@ -57,9 +58,7 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late
         if !one.readable || stack.send_room(socket) == 0 {
             return false;
         }
-        if buffer.capacity() - buffer.len() < DATAGRAM_BYTES_MAX {
-            *buffer = BytesMut::with_capacity(DATAGRAM_BYTES_MAX * 8);
-        }
+        let buffer = buffer.room(DATAGRAM_BYTES_MAX);
         match sys::receive_packet(ours.as_fd(), buffer) {
             Ok(Packet::Bytes(bytes)) if bytes > DATAGRAM_BYTES_MAX => {
                 buffer.clear();
@@ -81,7 +80,7 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let mut moved = false;
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
-    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < UNREAD_BYTES_MAX {
+    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < one.unread_max {
         if !stack.readiness(packets.socket).contains(Poll::IN) {
             break;
         }

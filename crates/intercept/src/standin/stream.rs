@@ -1,20 +1,21 @@
 //! Stream stand-ins: the pump between our end and the model, connecting, ending and resetting.
 
-use super::{StandIn, UNREAD_BYTES_MAX};
+use super::buffer::ReadBuffer;
+use super::{StandIn, UNREAD_BYTES_MAX, UNREAD_GROWS_AFTER, send_buffer_bytes};
 use crate::face::{Poll, SocketId, SocketState, Stack};
 use crate::sys::{self, Errno};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most bytes read from a stand-in at once.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// Allocated at once for reading; slices of it go to the model.
-const BUFFER_BYTES: usize = 1024 * 1024;
-/// Least room in the buffer to read into without allocating a new one.
-const BUFFER_LEFT_MIN: usize = 64 * 1024;
-/// Largest message written into a stand-in: it is what the program must read entirely before the kernel reports room.
-const WRITE_BYTES_MAX: usize = 32 * 1024;
+/// Least room to read into.
+const READ_ROOM_MIN: usize = 64 * 1024;
+/// Largest message written into a stand-in: the kernel makes one buffer of it, which is freed when the program has read it entirely.
+pub const WRITE_BYTES_MAX: usize = 32 * 1024;
+/// Messages written with one system call.
+const WRITE_MESSAGES_MAX: usize = 4;
 
 /// A stream socket's stand-in.
 #[derive(Debug)]
@@ -72,15 +73,8 @@ pub enum In {
     Gone,
 }
 
-/// Makes room to read into.
-pub fn prepare(buffer: &mut BytesMut) {
-    if buffer.capacity() - buffer.len() < BUFFER_LEFT_MIN {
-        *buffer = BytesMut::with_capacity(BUFFER_BYTES);
-    }
-}
-
 /// Moves what the program wrote into the model, as far as the model has room.
-pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer: &mut BytesMut, stack: &mut dyn Stack) -> Out {
+pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer: &mut ReadBuffer, stack: &mut dyn Stack) -> Out {
     let Some(ours) = &one.ours else { return Out::Open };
     if one.write_ended {
         return Out::End;
@@ -99,14 +93,17 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer
         if room == 0 {
             return Out::Open;
         }
-        prepare(buffer);
+        let buffer = buffer.room(READ_ROOM_MIN);
         match sys::receive_into(ours.as_fd(), buffer, room.min(READ_BYTES_MAX), 0) {
             Ok(0) => return Out::End,
             Ok(bytes) if *filling > 0 => {
                 *filling -= bytes.min(*filling);
                 buffer.clear();
             }
-            Ok(_) => one.unsent = Some(buffer.split().freeze()),
+            Ok(bytes) => {
+                one.written += bytes as u64;
+                one.unsent = Some(buffer.split().freeze());
+            }
             Err(Errno(libc::EAGAIN)) => {
                 one.readable = false;
                 return Out::Open;
@@ -128,7 +125,7 @@ fn send(socket: SocketId, mut bytes: Bytes, stack: &mut dyn Stack) -> Option<Byt
     }
 }
 
-/// Moves what the model received into the stand-in, at most [`UNREAD_BYTES_MAX`] bytes ahead of the program.
+/// Moves what the model received into the stand-in, at most [`StandIn::unread_max`] bytes ahead of the program.
 pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In {
     let Some(ours) = &one.ours else { return In::Open };
     loop {
@@ -154,7 +151,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             one.read_ended = true;
             continue;
         }
-        let room = room(ours.as_fd(), &mut one.unread);
+        let room = room(ours.as_fd(), &mut one.unread, &mut one.unread_max, &mut one.taken);
         if room == 0 {
             return In::Open;
         }
@@ -173,13 +170,21 @@ fn failed(socket: SocketId, stack: &mut dyn Stack) -> bool {
 
 /// How many more bytes may lie in the stand-in. SIOCOUTQ counts more than the bytes (the kernel's true size, and whole messages until their
 /// last byte is read), so the smaller of the two is still an upper bound of what is unread.
-fn room(ours: BorrowedFd<'_>, unread: &mut usize) -> usize {
-    if *unread > UNREAD_BYTES_MAX / 4 {
-        *unread = sys::unread_memory(ours).min(*unread);
-    }
+fn room(ours: BorrowedFd<'_>, unread: &mut usize, unread_max: &mut usize, taken: &mut usize) -> usize {
     // A few bytes of room are not worth a message: wait for more.
-    let room = UNREAD_BYTES_MAX.saturating_sub(*unread);
-    if room < UNREAD_BYTES_MAX / 4 && *unread > 0 { 0 } else { room }
+    let worth = *unread_max / 4;
+    if unread_max.saturating_sub(*unread) < worth {
+        let left = sys::unread_memory(ours).min(*unread);
+        *taken += *unread - left;
+        *unread = left;
+        if *taken >= UNREAD_GROWS_AFTER * *unread_max && *unread_max < UNREAD_BYTES_MAX {
+            *taken = 0;
+            *unread_max = (*unread_max * 2).min(UNREAD_BYTES_MAX);
+            sys::set_send_buffer(ours, send_buffer_bytes(*unread_max));
+        }
+    }
+    let room = unread_max.saturating_sub(*unread);
+    if room < worth && *unread > 0 { 0 } else { room }
 }
 
 fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable: &mut bool, unread: &mut usize) -> Result<(), In> {
@@ -187,10 +192,10 @@ fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable
         let mut chunks: smallvec::SmallVec<[&[u8]; 16]> = smallvec::SmallVec::new();
         let mut total = 0;
         for bytes in leftover.iter() {
-            let take = bytes.len().min(WRITE_BYTES_MAX - total);
+            let take = bytes.len().min(WRITE_MESSAGES_MAX * WRITE_BYTES_MAX - total);
             chunks.push(&bytes[..take]);
             total += take;
-            if total == WRITE_BYTES_MAX || chunks.len() == 64 {
+            if total == WRITE_MESSAGES_MAX * WRITE_BYTES_MAX || chunks.len() == 64 {
                 break;
             }
         }
@@ -240,6 +245,7 @@ pub fn fill(program_end: BorrowedFd<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
 
     #[test]
     fn a_filled_stand_in_is_ready_for_nothing_and_for_writing_once_it_is_emptied() {
@@ -247,11 +253,11 @@ mod tests {
         let filled = fill(theirs.as_fd());
         assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), 0);
         assert_eq!(sys::send_vectors(theirs.as_fd(), &[b"x"], 0), Err(Errno(libc::EAGAIN)));
-        let mut buffer = BytesMut::new();
+        let mut buffer = ReadBuffer::default();
         let mut left = filled;
         while left > 0 {
-            prepare(&mut buffer);
-            left -= sys::receive_into(ours.as_fd(), &mut buffer, left, 0).unwrap();
+            let buffer = buffer.room(READ_ROOM_MIN);
+            left -= sys::receive_into(ours.as_fd(), buffer, left, 0).unwrap();
             buffer.clear();
         }
         assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), libc::POLLOUT);
