@@ -81,7 +81,9 @@ impl Sockets {
 
     /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
     pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let interface = self.get(s)?.options.interface;
+        let options = &self.get(s)?.options;
+        // "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index);"
+        let interface = if options.interface == 0 && to.is_multicast() { options.multicast_index } else { options.interface };
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;

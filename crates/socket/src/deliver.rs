@@ -211,7 +211,9 @@ impl Sockets {
             let wanting: Vec<SocketId> = candidates
                 .iter()
                 .copied()
-                .filter(|s| self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface)))
+                .filter(|s| {
+                    self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface) && hears(socket, to.ip(), interface))
+                })
                 .collect();
             // fib_compute_spec_dst: the own address that would be used towards the sender.
             let way = Query::Route { destination: from.ip(), source: None, interface: None };
@@ -346,6 +348,13 @@ fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, inter
     // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
     let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
     here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
+}
+
+/// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
+fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool {
+    let IpAddr::V4(v4) = group else { return true };
+    let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
+    !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
 }
 
 struct Quoted {
