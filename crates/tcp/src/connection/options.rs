@@ -81,9 +81,7 @@ impl Connection {
         }
         // The windows are meant in segments, as in Linux: with another size they hold as many as before.
         if self.state.is_synchronised() {
-            let rescale = |bytes: u32| {
-                (u64::from(bytes) * u64::from(mss) / u64::from(self.mss.max(1))).clamp(u64::from(mss), u64::from(u32::MAX - 1)) as u32
-            };
+            let rescale = |bytes: u32| (u64::from(bytes) * u64::from(mss) / u64::from(self.mss.max(1))).clamp(u64::from(mss), u64::from(u32::MAX - 1)) as u32;
             self.window.cwnd_bytes = rescale(self.window.cwnd_bytes);
             if self.window.ssthresh_bytes != u32::MAX {
                 self.window.ssthresh_bytes = rescale(self.window.ssthresh_bytes);
