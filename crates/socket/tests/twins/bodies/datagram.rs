@@ -755,4 +755,96 @@ settle
 recv A 10
 "#,
     ),
+    (
+        "multicast_joined",
+        r#"
+A = socket dgram
+bind A 0.0.0.0:p1
+set A IP_ADD_MEMBERSHIP 0xef0102037f000001
+set A IP_PKTINFO 1
+S = socket dgram
+set S IP_MULTICAST_IF 0x7f000001
+sendto S "group" 239.1.2.3:p1
+settle
+recvmsg A 20
+poll A
+"#,
+    ),
+    (
+        "multicast_two_members_and_one_not",
+        r#"
+A = socket dgram
+B = socket dgram
+C = socket dgram
+set A SO_REUSEADDR 1
+set B SO_REUSEADDR 1
+set C SO_REUSEADDR 1
+bind A 0.0.0.0:p1
+bind B 239.1.2.3:p1
+bind C 0.0.0.0:p1
+set C IP_MULTICAST_ALL 0
+set A IP_ADD_MEMBERSHIP 0xef0102037f000001
+S = socket dgram
+set S IP_MULTICAST_IF 0x7f000001
+set S IP_MULTICAST_TTL 7
+sendto S "group" 239.1.2.3:p1
+settle
+recv A 20
+recv B 20
+recv C 20
+"#,
+    ),
+    (
+        "multicast_ttl",
+        r#"
+A = socket dgram
+bind A 0.0.0.0:p1
+set A IP_ADD_MEMBERSHIP 0xef0102037f000001
+set A IP_RECVTTL 1
+S = socket dgram
+set S IP_MULTICAST_IF 0x00000000000000007f00000101000000
+set S IP_MULTICAST_IF 0x00000000000000000100000
+set S IP_MULTICAST_IF 0x000000000000000001000000
+set S IP_MULTICAST_TTL 5
+sendto S "group" 239.1.2.3:p1
+settle
+recvmsg A 20
+connect S 239.1.2.3:p1
+name S
+peer S
+send S "connected"
+settle
+recvmsg A 20
+"#,
+    ),
+    (
+        "multicast_without_member",
+        r#"
+A = socket dgram
+bind A 0.0.0.0:p1
+S = socket dgram
+set S IP_MULTICAST_IF 0x7f000001
+sendto S "nobody" 239.1.2.3:p1
+settle
+recv A 20
+set A IP_ADD_MEMBERSHIP 0xef0102037f000001
+sendto S "one" 239.1.2.3:p1
+settle
+recv A 20
+set A IP_DROP_MEMBERSHIP 0xef0102037f000001
+sendto S "left" 239.1.2.3:p1
+settle
+recv A 20
+J = socket dgram
+set J IP_ADD_MEMBERSHIP 0xef0102037f000001
+sendto S "another joined" 239.1.2.3:p1
+settle
+recv A 20
+close J
+sendto S "and went" 239.1.2.3:p1
+settle
+recv A 20
+poll S
+"#,
+    ),
 ];
