@@ -6,10 +6,16 @@ use common::*;
 use weft_core::Value;
 
 /// Where weft deliberately does not do as Linux does, and why.
-const DIFFERENT: &[(&str, &str)] = &[(
-    "udp to a closed port from broadcast",
-    "RFC 1122 §3.2.2: no error about a packet whose source does not define a single host; Linux sends one",
-)];
+const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "udp to a closed port from broadcast",
+        "RFC 1122 §3.2.2: no error about a packet whose source does not define a single host; Linux sends one",
+    ),
+    (
+        "echo from the network's broadcast",
+        "RFC 1122 §3.2.1.3: a broadcast address MUST NOT be a source; Linux refuses it only with rp_filter",
+    ),
+];
 
 /// The frame without what may differ.
 fn normalised(frame: &[u8]) -> Vec<u8> {

@@ -112,7 +112,7 @@ impl Command {
             return Err(step("fork")(sys::last()));
         }
         if pid == 0 {
-            // The parent's ends: with them open here, the end of the parent's would not show.
+            // The child's copies of the parent's ends: while it holds one, that pipe does not end.
             drop((reports, goes));
             self.child(&filter, &arguments, &environment, child_reports.as_fd(), child_goes.as_fd());
         }

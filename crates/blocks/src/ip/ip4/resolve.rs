@@ -11,10 +11,11 @@ const PACKET_BYTES_MAX: u32 = 65_535;
 const MTU_DEFAULT: u32 = 1500;
 
 impl Ip4 {
-    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH).
+    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH, and EINVAL for addresses that cannot be sent from or to).
     pub(super) fn resolve(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
-        // "if (ipv4_is_multicast(fl4->saddr) || ipv4_is_lbcast(fl4->saddr)) return -EINVAL"
-        if source.is_some_and(|source| source.is_multicast() || source.is_broadcast()) {
+        // RFC 1122 §3.2.1.3: "When a host sends any datagram, the IP source address MUST be one of its own IP addresses (but not a broadcast
+        // or multicast address)." Linux: "if (!__ip_dev_find(net, fl4->saddr, false)) goto out".
+        if source.is_some_and(|source| self.addresses.owners(source).is_empty()) {
             return None;
         }
         // "if (!fl4->daddr) { fl4->daddr = fl4->saddr; if (!fl4->daddr) fl4->daddr = fl4->saddr = htonl(INADDR_LOOPBACK); …
