@@ -188,8 +188,8 @@ pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
     (length == 8).then_some((words[0], words[1]))
 }
 
-/// Waits until the other end of a pipe is closed. Async-signal-safe.
-pub fn wait_for_close(pipe: BorrowedFd<'_>) {
+/// Waits for a byte or the end of a pipe. Async-signal-safe.
+pub fn wait_for_word(pipe: BorrowedFd<'_>) {
     let mut byte = [0_u8];
     // SAFETY: one byte of ours.
     while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
