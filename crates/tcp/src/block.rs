@@ -25,8 +25,8 @@ use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
-    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query, Reason,
-    StreamError, StreamEvent, StreamMessage, Table, Vector,
+    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
+    Reason, StreamError, StreamEvent, StreamMessage, Table, Vector,
 };
 
 const LOWER: InPort = InPort(0);
@@ -232,7 +232,8 @@ fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'
     let destination = tuple.remote.ip();
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
-    let answer = cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
+    let answer =
+        cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
     match answer.kind {
         RouteKind::Blackhole => return Err(StreamError::Invalid),
         RouteKind::Unreachable => return Err(StreamError::HostUnreachable),
@@ -241,7 +242,9 @@ fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'
         RouteKind::Broadcast | RouteKind::Multicast => return Err(StreamError::NetUnreachable),
         RouteKind::Unicast | RouteKind::Local => {}
     }
-    Ok(Path { mtu: answer.mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
+    // RFC 791's total length field; the loopback interface has an MTU of 65536.
+    let mtu = if destination.is_ipv4() { answer.mtu.min(u32::from(u16::MAX)) } else { answer.mtu };
+    Ok(Path { mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
 }
 
 /// An IPv4-mapped address as the IPv4 address that goes on the wire.

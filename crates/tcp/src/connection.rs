@@ -17,8 +17,8 @@ mod options;
 mod outstanding;
 mod rack;
 mod ranges;
-mod receive;
 mod reassembly;
+mod receive;
 mod recovery;
 mod segment;
 mod send_queue;
@@ -239,6 +239,19 @@ struct Totals {
     last_data_in: Instant,
     busy_since: Option<Instant>,
     busy: Duration,
+    /// What keeps it from sending more, since when, and how long each did (tcp_chrono).
+    limited_by: Option<(Limit, Instant)>,
+    window_limited: Duration,
+    buffer_limited: Duration,
+}
+
+/// What keeps a busy connection from sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limit {
+    /// The peer's window.
+    Window,
+    /// The send buffer: the program would write more.
+    Buffer,
 }
 
 /// A connection.

@@ -39,6 +39,8 @@ pub enum Verdict {
     Discard,
     /// The connection is reset.
     Reset,
+    /// The peer, or a box on the way, does not speak the extension: the connection goes on as plain TCP.
+    FallBack,
 }
 
 /// The user of a connection, as the connection sees it. Every method has plain TCP's behaviour as its default.
@@ -51,7 +53,7 @@ pub trait Extension: Send + Debug {
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {
         let _ = (segment, options);
     }
-    /// Reads a segment that is in the window. `offset` is the distance of its first byte from the first of the stream.
+    /// Reads a segment that is in the window, SYN|ACK too. `offset` is the distance of its first byte from the first of the stream.
     fn on_segment(&mut self, segment: &Segment, offset: u64, bytes: u32) -> Verdict {
         let _ = (segment, offset, bytes);
         Verdict::Continue
@@ -60,7 +62,7 @@ pub trait Extension: Send + Debug {
     fn receive_window(&self, own: u32) -> u32 {
         own
     }
-    /// The peer, or a box on the way, does not speak the extension: plain TCP from now on.
+    /// The connection has fallen back to plain TCP ([`Verdict::FallBack`]); nothing more will be asked of the extension.
     fn on_fallback(&mut self) {}
     /// Why the connection is being reset, for the reset's options.
     fn on_reset(&mut self, by_peer: bool) {

@@ -36,9 +36,7 @@ fn measure(control: &str, wire: Wire) -> Row {
         app.flow(FlowId(1)).shutdown_after = true;
     });
     let (start, until) = (pair.now, pair.now + Duration::from_secs(100_000));
-    let done = pair.run(until, |pair| {
-        pair.accepted().is_some_and(|child| pair.app(1, |app, _| app.flow(child).received.len() == BYTES))
-    });
+    let done = pair.run(until, |pair| pair.accepted().is_some_and(|child| pair.app(1, |app, _| app.flow(child).received.len() == BYTES)));
     let child = pair.accepted().unwrap();
     assert!(done, "{control}: {:?}", pair.nodes[0].info(1));
     assert!(pair.app(1, |app, _| app.flow(child).received == data), "the stream was changed");

@@ -35,16 +35,16 @@ impl TcpBlock {
         let head = frame.head();
         let quoted = quoted_addresses(head).and_then(|(src, dst, at)| Some((src, dst, *head.get(at..)?.first_chunk::<QUOTED_BYTES>()?)));
         let Some((src, dst, [a, b, c, d, seq @ ..])) = quoted else { return cx.drop(frame, Reason::Truncated) };
-        let tuple = Tuple {
-            local: SocketAddr::new(src, u16::from_be_bytes([a, b])),
-            remote: SocketAddr::new(dst, u16::from_be_bytes([c, d])),
-        };
+        let tuple =
+            Tuple { local: SocketAddr::new(src, u16::from_be_bytes([a, b])), remote: SocketAddr::new(dst, u16::from_be_bytes([c, d])) };
         let seq = Seq(u32::from_be_bytes(seq));
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {
                 self.with_connection(key, cx, |connection, env| connection.on_icmp(env, kind, seq));
             }
-            Some(Owner::Request(key)) if !matches!(kind, IcmpErrorKind::TooBig { .. } | IcmpErrorKind::TtlExceeded) => self.on_request_error(key, seq, cx),
+            Some(Owner::Request(key)) if !matches!(kind, IcmpErrorKind::TooBig { .. } | IcmpErrorKind::TtlExceeded) => {
+                self.on_request_error(key, seq, cx)
+            }
             Some(_) => {}
             None => cx.drop(frame, Reason::NoConnection),
         }

@@ -6,7 +6,7 @@ use crate::connection::{Headers, write_header};
 use crate::counters::Counter;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, Value};
-use weft_wire::tcp::{Flags, HEADER_LEN, HEADER_LEN_MAX, Segment, Seq};
+use weft_wire::tcp::{Flags, HEADER_LEN, Segment, Seq};
 use weft_wire::{Protocol, checksum};
 
 /// RFC 9293 §3.1: "The checksum field is the 16-bit ones' complement … of all 16-bit words in the header and text", with a pseudo-header.
@@ -19,6 +19,16 @@ fn checksum_matches(frame: &Frame) -> bool {
         _ => return false,
     };
     frame.chunks().fold(sum, |sum, chunk| sum.add_bytes(chunk)).fold() == 0xffff
+}
+
+/// Makes the header contiguous, and not a byte more: payload that was pulled into the head would have to be copied out of it again.
+fn gather_header(frame: &mut Frame) {
+    for _ in 0..2 {
+        let wanted = frame.head().get(12).map_or(HEADER_LEN, |offset| usize::from(offset >> 4) * 4);
+        if frame.head().len() >= wanted || frame.pull_up(wanted).is_err() {
+            return;
+        }
+    }
 }
 
 /// Can nobody be a peer by this address?
@@ -37,10 +47,7 @@ impl TcpBlock {
             counters.add(Counter::InCsumErrors, 1);
             return cx.drop(frame, Reason::BadChecksum);
         }
-        if frame.head().len() < HEADER_LEN_MAX && frame.len() > frame.head().len() {
-            // Cannot fail: not more than there is.
-            let _ = frame.pull_up(HEADER_LEN_MAX.min(frame.len()));
-        }
+        gather_header(&mut frame);
         let (segment, header_bytes) = match Segment::parse(frame.head()) {
             Ok(parsed) => parsed,
             Err(_) => {

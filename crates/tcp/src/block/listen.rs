@@ -12,8 +12,8 @@ use crate::outbox::Env;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
-    Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage, StreamOptions, Table,
-    Value,
+    Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage,
+    StreamOptions, Table, Value,
 };
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
@@ -157,6 +157,9 @@ impl TcpBlock {
         let options = &segment.options;
         let scaling = settings.window_scaling && options.window_scale.is_some();
         let announced_mss = crate::connection::announced(settings, &found.options, &path, tuple.remote);
+        let timestamp = options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value);
+        // Whole segments as they will come: with timestamps (tcp_openreq_init_rwin).
+        let each = announced_mss.saturating_sub(if timestamp.is_some() { 12 } else { 0 });
         // RFC 3168 §6.1.1: an ECN-setup SYN has both flags; it must not be marked itself.
         let asks_ecn = segment.flags.contains(Flags::ECE | Flags::CWR);
         let handshake = Handshake {
@@ -164,9 +167,9 @@ impl TcpBlock {
             peer_mss: options.mss.unwrap_or(0),
             peer_scale: options.window_scale.filter(|_| scaling).map(|shift| shift.min(14)),
             scale: if scaling { crate::connection::shift(settings, &found.options) } else { 0 },
-            window: crate::connection::first_window(settings, &found.options, announced_mss),
+            window: crate::connection::first_window(settings, &found.options, each),
             sack: settings.sack && options.sack_permitted,
-            timestamp: options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value),
+            timestamp,
             ecn: settings.ecn > 0 && asks_ecn,
             announced_mss,
             sent_at: cx.now,
@@ -232,7 +235,8 @@ impl TcpBlock {
         let settings = &self.settings;
         let Some(request) = self.requests.get_mut(key) else { return };
         request.timer = Instant::FAR_FUTURE;
-        let waits_for_data = request.acknowledged && self.listeners.get(request.listener).is_some_and(|listener| !listener.options.defer_accept.is_zero());
+        let waits_for_data =
+            request.acknowledged && self.listeners.get(request.listener).is_some_and(|listener| !listener.options.defer_accept.is_zero());
         let gives_up = match waits_for_data {
             // TCP_DEFER_ACCEPT: after its time the final ACK counts, so the SYN|ACK asks for it again.
             true => request.handshake.retransmits > settings.synack_retries + 1,

@@ -88,7 +88,8 @@ impl<T> Slab<T> {
         Some(value)
     }
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        let with_key = |(index, (generation, value)): (usize, &'_ (u32, Option<T>))| value.is_some().then(|| key(*generation, index as u32));
+        let with_key =
+            |(index, (generation, value)): (usize, &'_ (u32, Option<T>))| value.is_some().then(|| key(*generation, index as u32));
         let keys: Vec<u64> = self.slots.iter().enumerate().filter_map(with_key).collect();
         keys.into_iter().filter_map(|key| self.get(key).map(|value| (key, value)))
     }

@@ -104,7 +104,8 @@ impl TcpBlock {
             return;
         }
         // RFC 9293 §3.6.1 and RFC 6191 §2: a new SYN above the old connection's numbers, or with a later timestamp, opens a new one.
-        let newer_stamp = matches!((stamp, record.wait.timestamp), (Some(stamp), Some(recent)) if (recent.wrapping_sub(stamp.value) as i32) < 0);
+        let newer_stamp =
+            matches!((stamp, record.wait.timestamp), (Some(stamp), Some(recent)) if (recent.wrapping_sub(stamp.value) as i32) < 0);
         let is_syn = segment.flags.contains(Flags::SYN) && !is_reset && !is_ack;
         if is_syn && !old && (segment.seq.gt(record.wait.receive_next) || newer_stamp) {
             // Linux: tw_snd_nxt + 65535 + 2, so that the old connection's segments are below it.

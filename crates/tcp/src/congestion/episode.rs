@@ -75,7 +75,7 @@ impl Episode {
             w.set_cwnd(u64::from(w.ssthresh_bytes));
         }
         self.phase = Phase::Open;
-        self.prior_bytes = None;
+        // What was before stays: a DSACK often comes just after the end of the recovery that it shows to have been spurious.
         self.timeouts_in_a_row = 0;
     }
 

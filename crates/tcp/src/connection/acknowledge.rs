@@ -92,12 +92,16 @@ impl Connection {
         if length == 0 {
             env.count(Counter::TCPPureAcks);
         }
+        self.recovery.rack.advanced = false;
+        self.take_sacks(env, segment, ack_at, &mut ack);
         if ack_at == prior_una && self.outstanding.is_empty() {
+            if ack.duplicate {
+                // The retransmission of what is long acknowledged was spurious: perhaps the reduction, too.
+                self.on_dubious_ack(env, &mut ack);
+            }
             self.after_empty_ack(env, ack.window_moved);
             return true;
         }
-        self.recovery.rack.advanced = false;
-        self.take_sacks(env, segment, ack_at, &mut ack);
         if ack.advanced {
             self.release_acknowledged(env, ack_at, &mut ack);
         } else if ack_at < prior_una && ack.sacked == 0 {
@@ -112,7 +116,9 @@ impl Connection {
     fn take_window(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, ack_at: u64) -> bool {
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale.min(SCALE_MAX) };
         let window = u32::from(segment.window) << scale;
-        let newer = ack_at > self.send.una || start > self.send.window_seq || (start == self.send.window_seq && (window > self.send.window || window == 0));
+        let newer = ack_at > self.send.una
+            || start > self.send.window_seq
+            || (start == self.send.window_seq && (window > self.send.window || window == 0));
         if !newer {
             return false;
         }
@@ -183,9 +189,13 @@ impl Connection {
             return;
         }
         env.count(if out_of_order { Counter::TCPDSACKOfoRecv } else { Counter::TCPDSACKRecv });
-        ack.duplicate = true;
         let segments = ((end - start) as u32).div_ceil(self.mss.max(1)).max(1);
         self.totals.dsack_duplicates = self.totals.dsack_duplicates.wrapping_add(segments);
+        // More duplicates than retransmissions: the network makes them, and they say nothing of ours (tcp_dsack_seen).
+        if self.totals.dsack_duplicates > self.totals.retransmitted {
+            return;
+        }
+        ack.duplicate = true;
         self.recovery.rack.duplicate = true;
         if let Some(marker) = self.recovery.undo_marker
             && end > marker
@@ -285,7 +295,8 @@ impl Connection {
         self.recovery.rack.adapt(ack.rate.prior_delivered, self.delivery.bytes);
         let min_rtt = self.rtt.min_rtt().unwrap_or_default();
         let (rate, round_start) = self.delivery.on_ack(env.now, delivered, min_rtt, &ack.rate);
-        if self.recovery.phase != Phase::Open || ack.is_duplicate() || ack.ece || !self.outstanding.is_empty() && (self.outstanding.sacked > 0 || self.outstanding.lost > 0) {
+        let trouble = self.outstanding.sacked > 0 || self.outstanding.lost > 0 || self.outstanding.duplicate_bytes > 0;
+        if self.recovery.phase != Phase::Open || ack.is_duplicate() || ack.duplicate || ack.ece || trouble {
             self.on_dubious_ack(env, ack);
         } else {
             self.recovery.retransmit_stamp = None;
@@ -308,7 +319,7 @@ impl Connection {
             // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
             let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
             let millis = self.timestamp(now).wrapping_sub(stamp.echo);
-            (stamp.echo != 0 && millis < 1 << 30).then(|| Duration::from_millis(u64::from(millis.max(1))))
+            (stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
         let sample = acked.or(sacked).or_else(stamped)?;
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));

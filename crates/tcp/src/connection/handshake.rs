@@ -8,7 +8,7 @@ use crate::connection::outstanding::Outstanding;
 use crate::connection::receive::Receive;
 use crate::connection::send_queue::SendQueue;
 use crate::counters::Counter;
-use crate::extension::{Extension, Outgoing};
+use crate::extension::{Extension, Outgoing, Verdict};
 use crate::outbox::Env;
 use crate::pacing::Pacer;
 use crate::position::{START, Space};
@@ -240,7 +240,8 @@ impl Connection {
         let offer = Offer {
             mss: self.announced_mss,
             sack: if answering { self.agreed.sack } else { config.sack },
-            timestamps: timestamps.then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
+            timestamps: timestamps
+                .then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
             scale: (if answering { self.agreed.scaling } else { config.window_scaling }).then_some(self.receive.scale),
         };
         let mut flags = Flags::SYN;
@@ -299,6 +300,9 @@ impl Connection {
         }
         self.take_syn(env, segment);
         if segment.flags.contains(Flags::ACK) {
+            if self.extension_verdict(env, segment, START, frame.len() as u32) != Verdict::Continue {
+                return;
+            }
             self.receive.acknowledged();
             self.send.una = self.send.next;
             self.open(env, segment, true);
@@ -327,7 +331,8 @@ impl Connection {
         }
     }
 
-    fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
+    /// Did we send this timestamp, as far as it can be told?
+    pub(super) fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
         let first = self.timestamp(self.syn_sent_at);
         let last = self.timestamp(now);
         echo.wrapping_sub(first) <= last.wrapping_sub(first)
@@ -402,7 +407,7 @@ impl Connection {
             return;
         }
         match segment.options.timestamps.filter(|_| self.agreed.timestamps) {
-            Some(stamp) if stamp.echo != 0 => {
+            Some(stamp) if stamp.echo != 0 && self.echo_is_plausible(env.now, stamp.echo) => {
                 let millis = self.timestamp(env.now).wrapping_sub(stamp.echo).max(1);
                 self.rtt.on_sample(env.now, Duration::from_millis(u64::from(millis)), una, next, false);
             }

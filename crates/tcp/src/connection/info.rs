@@ -1,7 +1,7 @@
 //! TCP_INFO (tcp_get_info).
 
 use super::handshake::header_bytes;
-use super::{Connection, State};
+use super::{Connection, Limit, State};
 use weft_core::{Duration, Instant, StreamInfo};
 
 /// TCPI_OPT_*
@@ -22,15 +22,6 @@ impl Connection {
     pub fn info(&self, now: Instant) -> StreamInfo {
         let segments = |bytes: u32| bytes / self.mss.max(1);
         let totals = &self.totals;
-        let mut options = 0;
-        for (on, bit) in [
-            (self.agreed.timestamps, OPTION_TIMESTAMPS),
-            (self.agreed.sack, OPTION_SACK),
-            (self.agreed.scaling, OPTION_SCALING),
-            (self.agreed.ecn, OPTION_ECN),
-        ] {
-            options |= if on { bit } else { 0 };
-        }
         let srtt = self.rtt.srtt().unwrap_or_default();
         let default_rate =
             crate::pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, self.options.pacing_rate_max);
@@ -41,7 +32,7 @@ impl Connection {
             retransmits: if opened { self.recovery.timeouts } else { self.syn_retransmitted }.min(255) as u8,
             probes: self.probes_unanswered.max(self.keepalive_unanswered).min(255) as u8,
             backoff: self.rtt.backoffs().min(255) as u8,
-            options,
+            options: self.option_bits(),
             snd_wscale: self.send.scale,
             rcv_wscale: self.receive.scale,
             delivery_rate_app_limited: self.delivery.rate_app_limited,
@@ -80,8 +71,8 @@ impl Connection {
             data_segs_out: totals.data_segments_out,
             delivery_rate: self.delivery.rate,
             busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
-            rwnd_limited_us: 0,
-            sndbuf_limited_us: 0,
+            rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
+            sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
             delivered: self.delivery.segments,
             delivered_ce: totals.delivered_ce,
             bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
@@ -94,11 +85,23 @@ impl Connection {
             total_rto: totals.timeouts,
             total_rto_recoveries: totals.timeout_recoveries,
             total_rto_time_ms: self.recovery.timeouts_since.map_or(0, |since| millis(now - since)),
-            receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX)) as u32,
+            receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
+                as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
             congestion: self.control.name().to_owned(),
             user_mss: self.send.peer_mss,
         }
+    }
+
+    /// TCPI_OPT_*.
+    fn option_bits(&self) -> u8 {
+        let agreed = &self.agreed;
+        let rows = [(agreed.timestamps, OPTION_TIMESTAMPS), (agreed.sack, OPTION_SACK), (agreed.scaling, OPTION_SCALING), (agreed.ecn, OPTION_ECN)];
+        rows.iter().map(|(on, bit)| if *on { *bit } else { 0 }).sum()
+    }
+
+    fn limited_for(&self, limit: Limit, before: Duration, now: Instant) -> Duration {
+        before + self.totals.limited_by.filter(|(by, _)| *by == limit).map_or(Duration::ZERO, |(_, since)| now - since)
     }
 
     /// Name and internal values of the congestion control.

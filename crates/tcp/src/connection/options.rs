@@ -44,7 +44,9 @@ impl Connection {
             StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
             StreamOption::UnsentLowWater(_) => self.return_credit(env, 0),
             StreamOption::MssMax(_) => self.update_mss(env),
-            StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto()),
+            StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => {
+                self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto())
+            }
             _ => {}
         }
         Ok(())
@@ -77,6 +79,14 @@ impl Connection {
         if mss == self.mss {
             return;
         }
+        // The windows are meant in segments, as in Linux: with another size they hold as many as before.
+        if self.state.is_synchronised() {
+            let rescale = |bytes: u32| (u64::from(bytes) * u64::from(mss) / u64::from(self.mss.max(1))).clamp(u64::from(mss), u64::from(u32::MAX - 1)) as u32;
+            self.window.cwnd_bytes = rescale(self.window.cwnd_bytes);
+            if self.window.ssthresh_bytes != u32::MAX {
+                self.window.ssthresh_bytes = rescale(self.window.ssthresh_bytes);
+            }
+        }
         self.mss = mss;
         self.window.mss = mss;
     }
@@ -90,7 +100,11 @@ impl Connection {
     pub fn on_config(&mut self, env: &mut Env<'_>) {
         if self.state != State::Closed {
             self.update_mss(env);
-            self.rtt.set_bounds(crate::rtt::RtoBounds { min: env.config.rto_min, max: env.config.rto_max, initial: env.config.rto_initial });
+            self.rtt.set_bounds(crate::rtt::RtoBounds {
+                min: env.config.rto_min,
+                max: env.config.rto_max,
+                initial: env.config.rto_initial,
+            });
         }
     }
 }

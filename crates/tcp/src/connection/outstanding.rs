@@ -261,7 +261,9 @@ impl Outstanding {
     }
     /// Marks segments lost that are longer than `payload` bytes: the path has become narrower.
     pub(crate) fn mark_longer_lost(&mut self, payload: u32) -> u32 {
-        (0..self.segments.len()).map(|at| if self.segments[at].payload() > payload { self.mark_lost_at(at) } else { 0 }).fold(0, u32::saturating_add)
+        (0..self.segments.len())
+            .map(|at| if self.segments[at].payload() > payload { self.mark_lost_at(at) } else { 0 })
+            .fold(0, u32::saturating_add)
     }
     /// Takes all loss marks back (undo).
     pub(crate) fn unmark_lost(&mut self) {

@@ -31,7 +31,15 @@ pub(super) struct Rack {
 
 impl Default for Rack {
     fn default() -> Rack {
-        Rack { newest: (Instant::ZERO, 0), rtt: Duration::ZERO, advanced: false, window_steps: 1, persist: 0, duplicate: false, last_delivered: 0 }
+        Rack {
+            newest: (Instant::ZERO, 0),
+            rtt: Duration::ZERO,
+            advanced: false,
+            window_steps: 1,
+            persist: 0,
+            duplicate: false,
+            last_delivered: 0,
+        }
     }
 }
 

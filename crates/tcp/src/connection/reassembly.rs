@@ -2,8 +2,8 @@
 
 use super::ranges::Ranges;
 use std::collections::BTreeMap;
-use weft_core::{Bytes, Frame};
 use weft_core::frame::Tail;
+use weft_core::{Bytes, Frame};
 
 /// What an entry costs beside its bytes: keeps a peer that sends single bytes from making us keep a thousand times as much.
 const ENTRY_BYTES: u64 = 320;

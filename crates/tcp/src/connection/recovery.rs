@@ -28,17 +28,22 @@ impl Connection {
 
     /// Without SACK every duplicate stands for a segment that arrived (tcp_add_reno_sack): it leaves the pipe, and counts as delivered once.
     fn count_duplicates(&mut self, ack: &mut Ack) {
+        let mss = u64::from(self.mss);
+        let before = self.outstanding.duplicate_bytes;
         if ack.advanced {
-            ack.acked = ack.acked.saturating_sub(self.outstanding.duplicate_bytes as u32).max(1);
-            self.recovery.duplicate_acks = 0;
-            self.outstanding.duplicate_bytes = 0;
+            // tcp_remove_reno_sacks: "One ACK acked hole. The rest eat duplicate ACKs."
+            self.outstanding.duplicate_bytes = before.saturating_sub(u64::from(ack.acked).saturating_sub(mss));
+            ack.acked = u64::from(ack.acked).saturating_sub(before).max(mss.min(u64::from(ack.acked))) as u32;
         } else if ack.is_duplicate() && !self.outstanding.is_empty() {
-            self.recovery.duplicate_acks += 1;
-            let most = self.outstanding.bytes.saturating_sub(u64::from(self.mss));
-            let now = (self.outstanding.duplicate_bytes + u64::from(self.mss)).min(most.max(self.outstanding.duplicate_bytes));
-            ack.sacked = (now - self.outstanding.duplicate_bytes) as u32;
-            self.outstanding.duplicate_bytes = now;
+            self.outstanding.duplicate_bytes += mss;
         }
+        // What is lost has not arrived: one segment at least is not covered by duplicates.
+        let most = self.outstanding.bytes.saturating_sub(mss);
+        self.outstanding.duplicate_bytes = self.outstanding.duplicate_bytes.min(most);
+        if !ack.advanced {
+            ack.sacked = self.outstanding.duplicate_bytes.saturating_sub(before) as u32;
+        }
+        self.recovery.duplicate_acks = self.outstanding.duplicate_bytes.div_ceil(mss) as u32;
     }
 
     /// True: the acknowledgment has been dealt with.
@@ -149,7 +154,7 @@ impl Connection {
         if self.outstanding.retransmitted == 0 {
             self.recovery.retransmit_stamp = None;
         }
-        let trouble = self.outstanding.sacked > 0 || self.outstanding.duplicate_bytes > 0 || self.outstanding.retransmitted > 0 || self.recovery.undo_marker.is_some();
+        let trouble = self.outstanding.sacked > 0 || self.outstanding.duplicate_bytes > 0 || self.outstanding.retransmitted > 0;
         let phase = if trouble { Phase::Disorder } else { Phase::Open };
         if self.recovery.phase != phase {
             self.recovery.high = self.send.next;
@@ -243,7 +248,8 @@ impl Connection {
         self.prr.exit();
         self.recovery.prr_allowed = 0;
         // RFC 5682: only when nothing was retransmitted before, or there was progress since.
-        self.recovery.frto = env.config.frto && self.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
+        self.recovery.frto =
+            env.config.frto && self.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
         self.set_phase(Phase::Loss);
         self.recovery.high = self.send.next;
         self.recovery.tlp_high = None;

@@ -3,7 +3,7 @@
 use super::timers::Timer;
 use super::{Connection, Finished, State};
 use crate::counters::Counter;
-use crate::extension::Verdict;
+use crate::extension::{Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
 use weft_core::{Frame, Instant, Reason, StreamError, StreamEvent};
@@ -26,37 +26,50 @@ impl Connection {
         }
         self.ecn_received(env, segment, Ecn::from_bits(frame.meta().tos), frame.is_empty());
         let start = self.receive.space.position(self.receive.next, segment.seq);
-        let taken = self.fast_path(env, segment, start, &frame)
-            || self.validate(env, segment, start, &frame) && self.take_ack(env, segment, start, &frame);
+        let taken = match self.is_predicted(segment, start, &frame) {
+            true => self.take_predicted(env, segment, start, &frame),
+            false => self.validate(env, segment, start, &frame) && self.take_ack(env, segment, start, &frame),
+        };
         if taken {
             self.finish_segment(env, frame, start, segment);
         }
     }
 
     /// Header prediction: the next data in order, or an acknowledgment, and nothing special about it.
-    fn fast_path(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
-        let plain = segment.flags & !Flags::PSH == Flags::ACK;
-        if !plain || self.state != State::Established || start != self.receive.next || !segment.options.sack.is_empty() || segment.options.has_others() {
+    fn is_predicted(&self, segment: &Segment, start: u64, frame: &Frame) -> bool {
+        let plain = segment.flags & !Flags::PSH == Flags::ACK && self.state == State::Established && start == self.receive.next;
+        if !plain || !segment.options.sack.is_empty() || segment.options.has_others() {
             return false;
         }
-        match (segment.options.timestamps, self.agreed.timestamps) {
-            (Some(stamp), true) if stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 => {}
-            (None, false) => {}
-            _ => return false,
-        }
-        let length = frame.len() as u64;
-        if length > u64::from(self.receive.window_left()) || self.extension_verdict(env, segment, start, length as u32) != Verdict::Continue {
-            return false;
-        }
-        self.note_timestamp(env.now, segment, start, length);
-        env.count(if length == 0 { Counter::TCPHPAcks } else { Counter::TCPHPHits });
-        self.acknowledge(env, segment, start, length as u32)
+        let in_time = match (segment.options.timestamps, self.agreed.timestamps) {
+            (Some(stamp), true) => stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0,
+            (None, agreed) => !agreed,
+            (Some(_), false) => false,
+        };
+        in_time && frame.len() as u64 <= u64::from(self.receive.window_left())
     }
 
-    fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
-        let verdict = self.extension.on_segment(segment, start.wrapping_sub(START + 1), length);
-        if verdict == Verdict::Reset {
-            self.reset(env, StreamError::Reset);
+    fn take_predicted(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
+        let length = frame.len() as u32;
+        if self.extension_verdict(env, segment, start, length) != Verdict::Continue {
+            return false;
+        }
+        self.note_timestamp(env.now, segment, start);
+        env.count(if length == 0 { Counter::TCPHPAcks } else { Counter::TCPHPHits });
+        self.acknowledge(env, segment, start, length)
+    }
+
+    pub(super) fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
+        let verdict = self.extension.on_segment(segment, start.saturating_sub(START + 1), length);
+        match verdict {
+            Verdict::Reset => self.reset(env, StreamError::Reset),
+            Verdict::FallBack => {
+                self.extension.on_fallback();
+                self.extension = Box::new(Plain);
+                self.update_mss(env);
+                return Verdict::Continue;
+            }
+            Verdict::Continue | Verdict::Discard => {}
         }
         verdict
     }
@@ -83,7 +96,13 @@ impl Connection {
                 env.count(Counter::TCPSYNChallenge);
                 self.challenge(env);
             } else {
-                self.answer_unacceptable(env, start, end, frame.is_empty() && !segment.flags.contains(Flags::FIN), Counter::TCPACKSkippedSeq);
+                self.answer_unacceptable(
+                    env,
+                    start,
+                    end,
+                    frame.is_empty() && !segment.flags.contains(Flags::FIN),
+                    Counter::TCPACKSkippedSeq,
+                );
             }
             return false;
         }
@@ -103,7 +122,7 @@ impl Connection {
             Verdict::Continue => {}
             _ => return false,
         }
-        self.note_timestamp(env.now, segment, start, u64::from(length));
+        self.note_timestamp(env.now, segment, start);
         true
     }
 
@@ -151,7 +170,8 @@ impl Connection {
         if !self.acknowledge(env, segment, start, frame.len() as u32) {
             return false;
         }
-        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck) {
+        if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
+        {
             self.fin_acknowledged(env);
         }
         self.finished == Finished::No
@@ -246,7 +266,7 @@ impl Connection {
     }
 
     /// RFC 7323 §4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then SEG.TSval is copied to TS.Recent".
-    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: u64, _length: u64) {
+    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: u64) {
         let Some(stamp) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else { return };
         let newer = stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 || now - self.receive.timestamp_at >= PAWS_STALE;
         if newer && start <= self.receive.last_ack_sent {

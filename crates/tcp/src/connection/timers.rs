@@ -90,7 +90,7 @@ impl Deadlines {
     pub(super) fn at(&self, timer: Timer) -> Instant {
         self.at[timer as usize]
     }
-    pub(super) fn has_fired(&self, _cork: Timer) -> bool {
+    pub(super) fn cork_has_fired(&self) -> bool {
         self.cork_fired
     }
     fn next(&self) -> Instant {
@@ -250,6 +250,10 @@ impl Connection {
         self.totals.timeouts = self.totals.timeouts.wrapping_add(1);
         self.enter_loss(env);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
+        // RFC 9293 §3.8.3 R1: "pass negative advice … to the IP layer": the way to the peer is asked for again.
+        if self.recovery.timeouts == env.config.retries1 {
+            self.path.epoch = 0;
+        }
         // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
         if let Some(first) = self.outstanding.front().copied() {
             env.count(Counter::TCPSlowStartRetrans);
@@ -283,7 +287,8 @@ impl Connection {
             State::SynSent => (self.options.syn_retries.unwrap_or(config.syn_retries), config.syn_linear_timeouts),
             _ => (config.synack_retries, 0),
         };
-        let timed_out = self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
+        let timed_out =
+            self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
         if self.syn_retransmitted >= retries + linear || timed_out {
             env.count(Counter::TCPAbortOnTimeout);
             env.count(Counter::AttemptFails);
@@ -387,11 +392,7 @@ impl Connection {
 /// tcp_model_timeout: the time until the retransmission after `retries` is due, with doubling up to `max`.
 fn model_timeout(retries: u32, first: Duration, max: Duration) -> Duration {
     let doublings = (max.as_nanos() / first.as_nanos().max(1)).max(1).ilog2();
-    if retries <= doublings {
-        first * ((2u32 << retries) - 1)
-    } else {
-        first * ((2u32 << doublings) - 1) + max * (retries - doublings)
-    }
+    if retries <= doublings { first * ((2u32 << retries) - 1) } else { first * ((2u32 << doublings) - 1) + max * (retries - doublings) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::close::Finished;
 use super::outstanding::Sent;
 use super::timers::Timer;
-use super::{Connection, Phase, State};
+use super::{Connection, Limit, Phase, State};
 use crate::congestion::CongestionEvent;
 use crate::congestion::usage::Flight;
 use crate::counters::Counter;
@@ -13,7 +13,7 @@ use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, InterfaceIndex};
+use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex};
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
 use weft_wire::{Protocol, checksum};
 
@@ -149,7 +149,8 @@ impl Connection {
         if self.prr.is_active() {
             return self.recovery.prr_allowed;
         }
-        self.window.cwnd_bytes.saturating_sub(self.outstanding.in_flight())
+        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS").
+        self.window.cwnd_bytes.max(self.mss).saturating_sub(self.outstanding.in_flight())
     }
 
     /// Bytes that the peer's window still takes.
@@ -198,7 +199,7 @@ impl Connection {
             return;
         }
         if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
-            return;
+            return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
         let (rate, wanted) = self.rate();
@@ -217,7 +218,7 @@ impl Connection {
                 env.count(Counter::TCPTSQBlocked);
                 break;
             }
-            let sent = match self.retransmit_next(env, burst) {
+            let sent = match self.retransmit_next(env) {
                 Some(sent) => sent,
                 None => match self.send_next(env, burst, &mut stopped_by_cwnd) {
                     Some(sent) => sent,
@@ -241,7 +242,27 @@ impl Connection {
         }
     }
 
+    /// Accounts for what keeps the connection from sending (tcp_chrono).
+    fn note_limit(&mut self, now: Instant, stopped_by_cwnd: bool) {
+        let limit = match self.unsent() {
+            0 if self.send.credit == 0 && !self.outstanding.is_empty() => Some(Limit::Buffer),
+            0 => None,
+            _ if !stopped_by_cwnd && !self.next_fits() => Some(Limit::Window),
+            _ => None,
+        };
+        if self.totals.limited_by.map(|(by, _)| by) == limit {
+            return;
+        }
+        match self.totals.limited_by {
+            Some((Limit::Window, since)) => self.totals.window_limited += now - since,
+            Some((Limit::Buffer, since)) => self.totals.buffer_limited += now - since,
+            None => {}
+        }
+        self.totals.limited_by = limit.map(|limit| (limit, now));
+    }
+
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool) {
+        self.note_limit(env.now, stopped_by_cwnd);
         let in_flight = self.outstanding.in_flight();
         let flight = Flight {
             in_flight_bytes: in_flight,
@@ -272,12 +293,16 @@ impl Connection {
     }
 
     /// Retransmits one lost segment, if there is one and there is room.
-    fn retransmit_next(&mut self, env: &mut Env<'_>, _burst: u32) -> Option<u32> {
+    fn retransmit_next(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // F-RTO tries new data first.
         if self.recovery.phase == Phase::Loss && self.recovery.frto {
             return None;
         }
         let sent = *self.outstanding.next_lost()?;
+        // What the peer has taken out of its window waits, but for the first segment: it probes (RFC 9293 §3.8.6).
+        if sent.start >= self.send.una + u64::from(self.send.window) && sent.start != self.send.una {
+            return None;
+        }
         let room = self.send_room();
         // RFC 6937 §3 / RFC 9937: the first retransmission of a recovery is never held back.
         if room < sent.len.min(self.mss) {
@@ -328,6 +353,10 @@ impl Connection {
             *stopped_by_cwnd = true;
             return None;
         }
+        if self.waits_for_larger_frame(env.now, room.min(window), burst, unsent) {
+            *stopped_by_cwnd |= room < window;
+            return None;
+        }
         let mut length = unsent.min(u64::from(room.min(window).min(burst.max(mss)))) as u32;
         let (mapped, mapping) = self.queue.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
@@ -337,7 +366,7 @@ impl Connection {
             length -= length % mss;
         }
         let last = u64::from(length) == unsent;
-        if length < mss && !bounded_by_mapping && last && self.holds_back(length) {
+        if length < mss && !bounded_by_mapping && last && self.holds_back() {
             return None;
         }
         let fin = last && self.fin_due() && self.window_room() > length && length <= mss;
@@ -345,13 +374,26 @@ impl Connection {
         Some(length)
     }
 
+    /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
+    /// for at least half of a round trip, so its acknowledgment is due.
+    fn waits_for_larger_frame(&self, now: Instant, limit: u32, burst: u32, unsent: u64) -> bool {
+        let Some(first) = self.outstanding.front() else { return false };
+        let large = self.gso_bytes() >= 2 * self.mss && self.recovery.phase < Phase::Recovery;
+        if !large || limit >= burst || u64::from(limit) >= unsent || now - self.send.last_data > Duration::from_millis(1) {
+            return false;
+        }
+        // tcp_tso_win_divisor: a third of the window is worth a frame.
+        let worth = self.send.window.min(self.window.cwnd_bytes) / 3;
+        limit < worth && now - first.sent_at >= self.rtt.srtt().unwrap_or_default() / 2
+    }
+
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
-    fn holds_back(&self, _length: u32) -> bool {
+    fn holds_back(&self) -> bool {
         if self.fin_due() || self.send.urgent > self.send.next {
             return false;
         }
         if self.options.cork || self.send.more {
-            return !self.timers.has_fired(Timer::Cork);
+            return !self.timers.cork_has_fired();
         }
         // "If there is unacknowledged data (i.e., SND.NXT > SND.UNA), then the sending TCP endpoint buffers all user data … until the
         // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
@@ -360,7 +402,10 @@ impl Connection {
 
     fn send_fin_alone(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // FIN needs no room in the congestion window (tcp_cwnd_test), but in the peer's (SND.WND counts it).
-        if !self.fin_due() || (self.window_room() == 0 && !self.outstanding.is_empty()) || (self.window_room() == 0 && self.send.window == 0) {
+        if !self.fin_due()
+            || (self.window_room() == 0 && !self.outstanding.is_empty())
+            || (self.window_room() == 0 && self.send.window == 0)
+        {
             return None;
         }
         self.send_new(env, 0, true, 0);

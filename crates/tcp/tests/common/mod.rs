@@ -43,6 +43,9 @@ pub struct App {
     /// What an accepted connection gets to send.
     pub reply: Option<Bytes>,
     pub echo: bool,
+    /// Count what arrives and throw it away.
+    pub discards: bool,
+    pub discarded: u64,
 }
 
 impl App {
@@ -84,6 +87,10 @@ impl Block for App {
         match message {
             StreamMessage::Data { flow, bytes, .. } => {
                 let length = bytes.len() as u32;
+                if self.discards {
+                    self.discarded += u64::from(length);
+                    return cx.send(OutPort(0), StreamMessage::Credit { flow, bytes: length });
+                }
                 assert!(!self.flow(flow).released, "data after Released");
                 self.flow(flow).pointers.push(bytes.as_ptr() as usize);
                 self.flow(flow).received.extend_from_slice(&bytes);
