@@ -402,6 +402,13 @@ pub fn receive_into(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize, fla
     Ok(received)
 }
 
+/// Bytes of the packet that comes next, which stays.
+pub fn next_packet_bytes(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: no bytes are copied into a null buffer of length zero.
+    check(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), 0, flags) } as i64).map(|bytes| bytes as usize)
+}
+
 /// A packet as [`receive_packet`] found it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packet {
