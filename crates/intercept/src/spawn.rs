@@ -69,8 +69,14 @@ impl Command {
         if arguments.is_empty() {
             return Err(SpawnError::Command);
         }
-        let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
-        Ok(Command { arguments, environment: std::env::vars_os().filter_map(variable).collect(), resolv: None, descriptors: [const { None }; 3] })
+        let variable =
+            |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
+        Ok(Command {
+            arguments,
+            environment: std::env::vars_os().filter_map(variable).collect(),
+            resolv: None,
+            descriptors: [const { None }; 3],
+        })
     }
 
     /// Gives the program an /etc/resolv.conf with this content; see [`crate::resolv`].

@@ -100,8 +100,21 @@ for s in (socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket
 #[test]
 fn names_are_resolved_by_the_name_server_in_the_programs_own_resolv_conf() {
     let mut host = Host::new();
-    let mut server = host.start(&["dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--pid-file=", "--port=53",
-        "--listen-address=127.0.0.1", "--bind-interfaces", "--user=root", "--address=/weft.test/192.0.2.7", "--log-facility=-", "--log-queries"]);
+    let mut server = host.start(&[
+        "dnsmasq",
+        "--keep-in-foreground",
+        "--no-resolv",
+        "--no-hosts",
+        "--conf-file=/dev/null",
+        "--pid-file=",
+        "--port=53",
+        "--listen-address=127.0.0.1",
+        "--bind-interfaces",
+        "--user=root",
+        "--address=/weft.test/192.0.2.7",
+        "--log-facility=-",
+        "--log-queries",
+    ]);
     host.until_output(&mut server, "started");
     let with_resolv = |host: &mut Host, arguments: &[&str]| {
         let program = host.start_with(arguments, |command| {

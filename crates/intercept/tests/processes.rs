@@ -159,7 +159,8 @@ for i in range(200): n.send(os.urandom(i))
 #[test]
 fn a_program_killed_while_its_call_waits_leaves_nothing() {
     let mut host = Host::new();
-    let mut program = host.start(&["python3", "-c", "import socket\ns=socket.socket();s.bind(('127.0.0.1',9003));s.listen();print('ready');s.accept()"]);
+    let mut program =
+        host.start(&["python3", "-c", "import socket\ns=socket.socket();s.bind(('127.0.0.1',9003));s.listen();print('ready');s.accept()"]);
     host.until_output(&mut program, "ready");
     host.until("the accept waits", |host| host.supervisor.calls().rows().iter().any(|row| row.call == "accept4" && row.counts.held == 1));
     program.kill(libc::SIGKILL);
@@ -228,7 +229,12 @@ assert libc.syscall(0x40000000 | 41, 2, 1, 0) == -1 and ctypes.get_errno() == er
 "#,
     );
     let rows = host.supervisor.calls().unsupported_rows();
-    for request in ["socket(AF_INET6, type 1, protocol 0)", "socket(AF_PACKET, type 3, protocol 3)", "socket(family 43, type 1, protocol 0)", "io_uring_setup"] {
+    for request in [
+        "socket(AF_INET6, type 1, protocol 0)",
+        "socket(AF_PACKET, type 3, protocol 3)",
+        "socket(family 43, type 1, protocol 0)",
+        "io_uring_setup",
+    ] {
         assert!(rows.iter().any(|row| row.request == request), "{request} is missing in {rows:?}");
     }
 }

@@ -303,7 +303,8 @@ fn curl_fetches_from_python() {
     let directory = std::env::temp_dir().join(format!("weft-intercept-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("file"), vec![7_u8; 5_000_000]).unwrap();
-    let mut server = host.start(&["python3", "-m", "http.server", "--bind", "127.0.0.1", "--directory", directory.to_str().unwrap(), "8080"]);
+    let mut server =
+        host.start(&["python3", "-m", "http.server", "--bind", "127.0.0.1", "--directory", directory.to_str().unwrap(), "8080"]);
     host.until_output(&mut server, "Serving");
     let ended = host.run(&["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", "http://127.0.0.1:8080/file"]);
     assert_eq!((ended.code, ended.output.as_str()), (0, "200 5000000"));
