@@ -174,6 +174,12 @@ impl Node {
             .ok_or_else(|| ControlError::BadRequest { why: format!("interfaces add answered {reply} instead of an index") })
     }
 
+    /// The world lost an interface: it is down from now on.
+    pub fn set_interface_down(&mut self, now: Instant, name: &str) {
+        // It cannot fail for an interface of ours; if the program of control messages removed it meanwhile, it is down all the more.
+        let _ = self.exec(now, "interfaces", "set", serde_json::json!({"name": name, "up": false}));
+    }
+
     /// Sets the stack file's addresses and routes.
     pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
         for (index, address) in stack.addresses().enumerate() {
