@@ -104,10 +104,12 @@ class Daemon:
     def listening(self, port: int, protocol: str) -> bool:
         """Whether the stack has a listening (TCP) or bound (UDP) socket on `port`."""
         # The stack is asked without Environment.run: many answers of a wait would fill the failure's text.
-        run = subprocess.run([self._weft, "show", "sockets", "--control", str(self.control)],
+        run = subprocess.run([self._weft, "show", "sockets", "--json", "--control", str(self.control)],
                              capture_output=True, text=True, timeout=10, env=self._env.variables())
-        wanted = re.compile(rf"\b{protocol}\b.*:{port}\b.*" + ("listen" if protocol == "tcp" else ""), re.IGNORECASE)
-        return any(wanted.search(line) for line in run.stdout.splitlines())
+        rows = json.loads(run.stdout) if run.returncode == 0 else []
+        states = ("LISTEN",) if protocol == "tcp" else ("UNCONN", "ESTAB")
+        return any(row["proto"] == protocol and row["state"] in states and row["local"].endswith(f":{port}")
+                   for row in rows)
 
     def wait_listening(self, server: Process, port: int, protocol: str = "tcp", timeout_s: float = 15) -> None:
         server.wait_for(lambda: self.listening(port, protocol), f"listening on {protocol} {port}", timeout_s)

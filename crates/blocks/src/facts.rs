@@ -64,6 +64,11 @@ impl FactsCache {
         }
     }
 
+    /// Is this the address of one of the interfaces that were asked about?
+    pub(crate) fn is_own(&self, mac: Mac) -> bool {
+        self.entries.iter().any(|entry| matches!(entry, Entry::Known(facts) if facts.mac == mac))
+    }
+
     /// Asks again about every interface that is known. True if the table has an owner at all (`lo` always exists).
     pub(crate) fn refresh(&mut self, cx: &Context<'_>) -> bool {
         for index in 0..self.entries.len() as u32 {

@@ -108,6 +108,14 @@ fn probes_are_answered_conflicts_reported_and_impossible_packets_counted() {
     let conflict = alerts.iter().find(|alert| alert.name == "conflict").unwrap();
     assert_eq!((&conflict.value["address"], &conflict.value["mac"]), (&"10.0.0.1".into(), &PEER_MAC.to_string().into()));
     assert_eq!(node.counter("arp", "Conflicts"), 1);
+    // Another interface of ours on the same network is no other station, once arp knows it.
+    let second = Mac([2, 0, 0, 0, 0, 0x77]);
+    node.exec("interfaces", "add", serde_json::json!({"name": "eth1", "mac": second.to_string()})).unwrap();
+    node.exec("arp", "add", serde_json::json!({"interface": "eth1", "address": "10.3.0.1", "mac": "02:00:00:00:00:78"})).unwrap();
+    node.exec("interfaces", "set", serde_json::json!({"name": "eth1", "group": 1})).unwrap();
+    node.receive(&arp_request(Mac::BROADCAST, (second, OUR_IP), OUR_IP));
+    assert_eq!(node.counter("arp", "Conflicts"), 1);
+    node.exec("arp", "delete", serde_json::json!({"interface": "eth1", "address": "10.3.0.1"})).unwrap();
     for bad in [
         arp_request(Mac::BROADCAST, (Mac([3, 0, 0, 0, 0, 1]), PEER_IP), OUR_IP),
         arp_request(Mac::BROADCAST, (PEER_MAC, Ipv4Addr::new(224, 0, 0, 1)), OUR_IP),

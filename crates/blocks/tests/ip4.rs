@@ -105,7 +105,7 @@ fn options_are_read_source_routes_refused_and_malformed_ones_reported() {
     assert_eq!(node.drops("ip4", Reason::BadOption), 1);
     let out = node.receive(&with(&[1, 1, 7, 44]));
     let (_, ip, payload) = parse_ip(&out[0]);
-    assert_eq!((ip.protocol, payload[0], payload[1], payload[4]), (Protocol::ICMP, 12, 0, 23), "the pointer is the wrong length");
+    assert_eq!((ip.protocol, payload[0], payload[1], payload[4]), (Protocol::ICMP, 12, 0, 22), "the pointer is the wrong option");
 }
 
 #[test]

@@ -427,17 +427,19 @@ impl Engine {
             vector.set_all(Verdict::Consumed);
             let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots };
             block.process(port, &mut vector, &mut cx);
-            if let Some(slot) = self.slots.slot_mut(id) {
-                slot.block = Some(block);
-            }
             // The usual case, without a detour over the stack: the whole vector goes on, and nothing else happened. What was fresh
             // would be the next item anyway.
-            if self.mode == Mode::Inline
-                && depth < DEPTH_MAX
-                && self.outbox.is_empty()
-                && let Some(Verdict::Forward(out)) = vector.uniform()
+            let onward = match vector.uniform() {
+                Some(Verdict::Forward(out)) if self.mode == Mode::Inline && depth < DEPTH_MAX && self.outbox.is_empty() => Some(out),
+                _ => None,
+            };
+            let mut edge = None;
+            if let Some(slot) = self.slots.slot_mut(id) {
+                slot.block = Some(block);
+                edge = onward.and_then(|out| slot.edge(out));
+            }
+            if let Some((next, input)) = edge
                 && !vector.is_empty()
-                && let Some((next, input)) = self.slots.edge(id, out)
             {
                 (id, port) = (next, input);
                 depth += 1;

@@ -5,6 +5,7 @@
 use crate::block::{Block, BlockId, BlockRow, InPort, Kind, OutPort};
 use crate::reason::Reason;
 use crate::table::Table;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Most blocks in one graph.
@@ -13,25 +14,32 @@ pub const BLOCKS_MAX: usize = 4096;
 /// Where an output leads.
 pub type Edge = (BlockId, InPort);
 
-/// A block in its place.
+/// A block in its place. What every vector touches comes first and shares a cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Slot {
-    pub name: String,
-    pub kind: &'static Kind,
     /// Taken out while the block runs.
     pub block: Option<Box<dyn Block>>,
-    /// One entry an output port.
-    pub edges: Vec<Option<Edge>>,
-    /// Drops by reason.
-    pub drops: Box<[u64; Reason::COUNT]>,
     /// Frames that entered.
     pub frames_in: u64,
+    /// One entry an output port.
+    pub edges: SmallVec<[Option<Edge>; 2]>,
+    pub kind: &'static Kind,
+    pub name: Box<str>,
+    /// Drops by reason.
+    pub drops: Box<[u64; Reason::COUNT]>,
 }
 
 impl Slot {
     pub(crate) fn new(name: String, block: Box<dyn Block>) -> Slot {
         let kind = block.kind();
-        Slot { name, kind, edges: vec![None; kind.outputs.len()], block: Some(block), drops: Box::new([0; Reason::COUNT]), frames_in: 0 }
+        let edges = smallvec::smallvec![None; kind.outputs.len()];
+        Slot { block: Some(block), frames_in: 0, edges, kind, name: name.into(), drops: Box::new([0; Reason::COUNT]) }
+    }
+
+    #[inline]
+    pub(crate) fn edge(&self, port: OutPort) -> Option<Edge> {
+        self.edges.get(usize::from(port.0)).copied().flatten()
     }
 }
 
@@ -66,7 +74,7 @@ impl Slots {
     }
     /// Where an output leads.
     pub fn edge(&self, from: BlockId, port: OutPort) -> Option<Edge> {
-        self.slot(from).and_then(|slot| slot.edges.get(usize::from(port.0)).copied().flatten())
+        self.slot(from).and_then(|slot| slot.edge(port))
     }
     /// All edges: from, output, to, input.
     pub fn edges(&self) -> impl Iterator<Item = (BlockId, OutPort, BlockId, InPort)> {

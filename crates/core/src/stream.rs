@@ -104,7 +104,7 @@ pub enum StreamCall {
         local: SocketAddr,
         /// Serves IPv4-mapped peers too (IPv6 sockets without IPV6_V6ONLY).
         dual_stack: bool,
-        /// Most connections that wait to be accepted.
+        /// listen(2)'s bound, as the kernel counts: one more than this may wait to be accepted.
         backlog: u32,
         /// Options that accepted connections inherit.
         options: Box<StreamOptions>,

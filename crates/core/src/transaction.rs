@@ -1,6 +1,6 @@
 //! Changes of a graph: `prepare(operations) → plan | error`, then `commit(plan)`, which cannot fail.
 //!
-//! Preparation works on a [`Shape`], a copy of names and edges without the blocks, so it can stop anywhere without a trace. New blocks
+//! Preparation works on a `Shape`, a copy of names and edges without the blocks, so it can stop anywhere without a trace. New blocks
 //! are made, states exported and imported, values checked there. The engine commits between two vectors: all or nothing.
 
 use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};

@@ -69,8 +69,14 @@ impl Command {
         if arguments.is_empty() {
             return Err(SpawnError::Command);
         }
-        let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
-        Ok(Command { arguments, environment: std::env::vars_os().filter_map(variable).collect(), resolv: None, descriptors: [const { None }; 3] })
+        let variable =
+            |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
+        Ok(Command {
+            arguments,
+            environment: std::env::vars_os().filter_map(variable).collect(),
+            resolv: None,
+            descriptors: [const { None }; 3],
+        })
     }
 
     /// Gives the program an /etc/resolv.conf with this content; see [`crate::resolv`].
@@ -112,6 +118,8 @@ impl Command {
             return Err(step("fork")(sys::last()));
         }
         if pid == 0 {
+            // The child's copies of the parent's ends: while it holds one, that pipe does not end.
+            drop((reports, goes));
             self.child(&filter, &arguments, &environment, child_reports.as_fd(), child_goes.as_fd());
         }
         drop((child_reports, child_goes));

@@ -116,7 +116,7 @@ pub(crate) fn of_received(options: &Options, waiting: &Waiting, boot_time_nanos:
     if options.packet_info {
         let mut info = Vec::with_capacity(12);
         info.extend(waiting.interface.to_ne_bytes());
-        info.extend(octets(waiting.to));
+        info.extend(octets(waiting.own));
         info.extend(octets(waiting.to));
         out.extend(message(SOL_IP, IP_PKTINFO, &info));
     }

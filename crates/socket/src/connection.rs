@@ -81,7 +81,9 @@ impl Sockets {
 
     /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
     pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let interface = self.get(s)?.options.interface;
+        let options = &self.get(s)?.options;
+        // "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index);"
+        let interface = if options.interface == 0 && to.is_multicast() { options.multicast_index } else { options.interface };
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
@@ -162,10 +164,15 @@ impl Sockets {
         let socket = self.store.get_mut(s)?;
         let flow = socket.stream_mut()?.flow.take()?;
         let hold = if keep_port { socket.hold.take() } else { None };
-        if let Some(entry) = self.flows.get_mut(&flow) {
-            entry.owner = None;
-            entry.hold = hold;
-        } else if let Some(hold) = hold {
+        let unused = match self.flows.get_mut(&flow) {
+            Some(entry) => {
+                entry.owner = None;
+                // In TIME-WAIT it has a hold already (see `done`).
+                if entry.hold.is_none() { std::mem::replace(&mut entry.hold, hold) } else { hold }
+            }
+            None => hold,
+        };
+        if let Some(hold) = unused {
             self.tcp_ports.release(hold);
         }
         Some(flow)
@@ -190,11 +197,9 @@ impl Sockets {
 
     /// `tcp_done`: the connection is over for the program. While the flow lives on in TIME-WAIT it holds the port in the socket's place.
     pub(crate) fn done(&mut self, s: SocketId) {
-        let lives = self.store.get(s).and_then(|socket| socket.stream()?.flow).is_some_and(|flow| self.flows.contains_key(&flow));
-        if lives
-            && let Some(socket) = self.store.get(s)
-            && let Some(hold) = socket.hold
-            && let Some(entry) = socket.stream().and_then(|stream| stream.flow).and_then(|flow| self.flows.get_mut(&flow))
+        let flow = self.store.get(s).and_then(|socket| socket.stream()?.flow);
+        if let Some(socket) = self.store.get(s).filter(|socket| socket.hold.is_some())
+            && let Some(entry) = flow.and_then(|flow| self.flows.get_mut(&flow)).filter(|entry| entry.hold.is_none())
         {
             // The flow's own hold; the socket keeps its hold if the program bound it, as the kernel's two owners of one bind bucket do.
             let twin = Hold {
@@ -206,9 +211,7 @@ impl Sockets {
                 remote: entry.remote,
                 how: if socket.port_locked { How::Bind } else { How::Connect },
             };
-            let _ = hold;
-            let port = entry.local.port();
-            entry.hold = Some(self.tcp_ports.hold(port, twin));
+            entry.hold = Some(self.tcp_ports.hold(entry.local.port(), twin));
         }
         self.enter_close(s);
         if let Some(socket) = self.store.get_mut(s) {

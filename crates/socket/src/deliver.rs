@@ -6,8 +6,8 @@ use crate::ports::How;
 use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::table::AddressKind;
-use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
+use weft_core::table::{AddressKind, Family};
+use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
 use weft_wire::Protocol;
 
 /// Most entries of one socket's error queue.
@@ -71,7 +71,7 @@ impl Sockets {
         }
         let Some(s) = self.owner(flow) else { return };
         match event {
-            StreamEvent::Established { local, remote } => self.established(s, local, remote),
+            StreamEvent::Established { local, remote } => self.established(s, local, remote, cx),
             StreamEvent::HalfClosed => self.half_closed(s),
             StreamEvent::Failed(error) => self.fail(s, error),
             StreamEvent::Soft(error) => self.soft_error(s, error),
@@ -81,11 +81,17 @@ impl Sockets {
         }
     }
 
-    fn established(&mut self, s: SocketId, local: SocketAddr, remote: SocketAddr) {
+    fn established(&mut self, s: SocketId, local: SocketAddr, remote: SocketAddr, cx: &mut Context<'_>) {
         let Some(socket) = self.store.get_mut(s) else { return };
         (socket.local, socket.remote) = (local, Some(remote));
         if let Some(stream) = socket.stream_mut() {
             stream.state = TcpState::Established;
+        }
+        // tcp_rcv_state_process, SYN_RECV (here: a socket that connected to itself): "if (sk->sk_shutdown & SEND_SHUTDOWN)
+        // tcp_shutdown(sk, SEND_SHUTDOWN);"
+        if local == remote && self.store.get(s).is_some_and(|socket| socket.shutdown.send) {
+            let write = crate::socket::Shutdown { receive: false, send: true };
+            self.shutdown_flow(s, write, TcpState::Established, cx);
         }
         self.touch(s);
     }
@@ -109,12 +115,13 @@ impl Sockets {
         (stream.state, stream.phase, stream.flow, stream.parent) = (TcpState::Established, Phase::Connected, Some(child), Some(listener));
         let (domain, kind, protocol, options) = (parent.domain, parent.kind, parent.protocol, parent.options.clone());
         let address_locked = parent.address_locked;
+        let shutdown = parent.shutdown;
         // sk_clone: "newsk->sk_priority = 0;"
         let options = crate::options::Options { priority: 0, ..options };
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
         (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
-        socket.address_locked = address_locked;
+        (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.store.insert(socket);
         self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: false });
         if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
@@ -127,6 +134,10 @@ impl Sockets {
             stream.accept_queue.push_back(id);
         }
         self.count(crate::block::PASSIVE_OPENS);
+        // A listener that was shut down for writing before it listened bears connections that are: tcp_rcv_state_process, SYN_RECV.
+        if shutdown.send {
+            self.shutdown_flow(id, shutdown, TcpState::Established, cx);
+        }
         self.touch(listener);
     }
 
@@ -146,7 +157,7 @@ impl Sockets {
     }
 
     /// `tcp_reset` and `tcp_write_err`: the error is told once, received data stays to be read.
-    fn fail(&mut self, s: SocketId, error: StreamError) {
+    pub(crate) fn fail(&mut self, s: SocketId, error: StreamError) {
         let Some(socket) = self.store.get_mut(s) else { return };
         let Some(stream) = socket.stream_mut() else { return };
         let soft = stream.soft_error.take();
@@ -200,18 +211,23 @@ impl Sockets {
             let wanting: Vec<SocketId> = candidates
                 .iter()
                 .copied()
-                .filter(|s| self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface)))
+                .filter(|s| {
+                    self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface) && hears(socket, to.ip(), interface))
+                })
                 .collect();
+            // fib_compute_spec_dst: the own address that would be used towards the sender.
+            let way = Query::Route { destination: from.ip(), source: None, interface: None };
+            let own = cx.route(&way, Family::of(from.ip())).map_or(to.ip(), |route| route.source);
             if wanting.is_empty() {
                 return cx.drop(frame, Reason::NoPort);
             }
             for s in wanting {
-                self.enqueue(s, frame.clone(), cx);
+                self.enqueue(s, frame.clone(), own, cx);
             }
             return;
         }
         match self.find(candidates, to, from, interface) {
-            Some(s) => self.enqueue(s, frame, cx),
+            Some(s) => self.enqueue(s, frame, to.ip(), cx),
             None => self.unwanted(frame, false, cx),
         }
     }
@@ -255,7 +271,7 @@ impl Sockets {
     }
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
-    fn enqueue(&mut self, s: SocketId, mut frame: Frame, cx: &mut Context<'_>) {
+    fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
@@ -276,6 +292,7 @@ impl Sockets {
             truesize,
             from: SocketAddr::new(meta.src, meta.src_port),
             to: meta.dst,
+            own,
             to_port: meta.dst_port,
             interface: meta.interface.0,
             ttl: meta.ttl,
@@ -328,7 +345,16 @@ fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, inter
     let address = socket.local.ip();
     let here = address.is_unspecified() || address == to.ip();
     let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
-    here && bound && socket.number == to.port() && socket.remote.is_none_or(|remote| remote == from)
+    // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
+    let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
+    here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
+}
+
+/// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
+fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool {
+    let IpAddr::V4(v4) = group else { return true };
+    let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
+    !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
 }
 
 struct Quoted {

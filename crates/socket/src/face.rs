@@ -205,8 +205,10 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
-        if !no_port {
-            self.take_port(s, address, cx)?;
+        if !no_port && let Err(error) = self.take_port(s, address, cx) {
+            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;"
+            self.get_mut(s)?.local.set_ip(UNSPECIFIED.ip());
+            return Err(error);
         }
         let socket = self.get_mut(s)?;
         socket.local.set_ip(address.ip());
@@ -354,12 +356,9 @@ impl Sockets {
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.
     pub fn take_changed(&mut self) -> Vec<SocketId> {
-        let changed = std::mem::take(&mut self.changed);
-        for id in &changed {
-            if let Some(socket) = self.store.get_mut(*id) {
-                socket.changed = false;
-            }
-        }
+        let mut changed = std::mem::take(&mut self.changed);
+        let store = &mut self.store;
+        changed.retain(|id| store.get_mut(*id).map(|socket| socket.changed = false).is_some());
         changed
     }
 
@@ -393,6 +392,11 @@ impl Sockets {
     /// The pending error (SO_ERROR), which stays.
     pub fn pending_error(&self, s: SocketId) -> Option<Errno> {
         self.store.get(s).and_then(|socket| socket.error)
+    }
+
+    /// SO_RCVTIMEO and SO_SNDTIMEO, for adapters that park callers: none waits for ever, zero not at all.
+    pub fn timeouts(&self, s: SocketId) -> (Option<std::time::Duration>, Option<std::time::Duration>) {
+        self.store.get(s).map_or((None, None), |socket| (socket.options.receive_timeout, socket.options.send_timeout))
     }
 
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.

@@ -164,6 +164,8 @@ pub(crate) struct Waiting {
     pub truesize: usize,
     pub from: SocketAddr,
     pub to: IpAddr,
+    /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
+    pub own: IpAddr,
     pub to_port: u16,
     pub interface: u32,
     pub ttl: u8,

@@ -5,7 +5,7 @@ use crate::errno::Errno;
 use crate::face::{Received, Sockets, TCP};
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
 use bytes::Bytes;
-use weft_core::{Context, StreamMessage, Tail};
+use weft_core::{Context, StreamCall, StreamError, StreamMessage, Tail};
 
 impl Sockets {
     pub(crate) fn receive_stream(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
@@ -101,18 +101,20 @@ impl Sockets {
     /// Bytes came in from the transport.
     pub(crate) fn stream_data(&mut self, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
         let Some(socket) = self.store.get_mut(s) else { return };
-        let discard = socket.shutdown.receive;
+        let receive_over = socket.shutdown.receive;
         let Some(stream) = socket.stream_mut() else { return };
-        let flow = stream.flow;
+        // tcp_rcv_state_process, FIN_WAIT: "RFC 793 says to queue data in these states, RFC 1122 says we MUST send a reset. BSD 4.4 also
+        // does reset.", when the program has shut down both directions.
+        if receive_over && stream.state == TcpState::FinWait {
+            if let Some(flow) = stream.flow {
+                self.call(flow, StreamCall::Abort, cx);
+            }
+            return self.fail(s, StreamError::Reset);
+        }
         if urgent && !bytes.is_empty() {
             announce(stream, stream.arrived + bytes.len() as u64 - 1);
         }
         stream.arrived += bytes.len() as u64;
-        let length = bytes.len() as u64;
-        if discard && stream.done {
-            stream.copied += length;
-            return self.credit_back(flow, length, cx);
-        }
         stream.queue.push_back(bytes);
         settle_urgent(stream);
         self.touch(s);

@@ -99,8 +99,8 @@ impl Sockets {
     /// Forgets a socket whose flow has been dealt with.
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
+        // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
         if self.store.remove(s).is_some() {
-            self.changed.retain(|changed| *changed != s);
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }
@@ -132,7 +132,7 @@ impl Sockets {
         result
     }
 
-    fn shutdown_flow(&mut self, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
+    pub(crate) fn shutdown_flow(&mut self, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
         let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let Some(flow) = stream.flow else { return };
         // tcp_close_state: a FIN goes out only from ESTABLISHED and CLOSE_WAIT.
@@ -238,7 +238,7 @@ impl Sockets {
             TcpState::Listen => self.stop_listening(s, cx),
             TcpState::Close => {
                 // Nothing is left but, perhaps, TIME-WAIT, which has a hold of its own.
-                self.abandon_keeping_hold(s);
+                self.abandon_flow(s, false);
             }
             _ => {
                 if let Some(flow) = self.abandon_flow(s, true) {
@@ -247,12 +247,5 @@ impl Sockets {
             }
         }
         self.remove(s);
-    }
-
-    fn abandon_keeping_hold(&mut self, s: SocketId) {
-        let flow = self.store.get_mut(s).and_then(|socket| socket.stream_mut()?.flow.take());
-        if let Some(entry) = flow.and_then(|flow| self.flows.get_mut(&flow)) {
-            entry.owner = None;
-        }
     }
 }

@@ -3,8 +3,6 @@
 //! The bodies are in `twins/bodies`, their language in `twins/language.rs`. The kernel needs `unshare(CLONE_NEWNET)`: run as root, or under
 //! `unshare -rn cargo test`. `cargo run --example socket-twins` prints the transcripts of whatever host it runs on.
 
-#[path = "twins/below.rs"]
-mod below;
 #[path = "twins/bodies/mod.rs"]
 mod bodies;
 #[path = "twins/graph.rs"]
@@ -15,34 +13,48 @@ mod kernel;
 mod language;
 #[path = "twins/model.rs"]
 mod model;
+#[path = "twins/random.rs"]
+mod random;
+
+use weft_core::Mode;
 
 const BASE_PORT: u16 = 20000;
 
-/// Runs the bodies of a topic on both and shows every line that differs.
+/// The kernel's transcript of a body, in a network namespace of its own.
+fn on_kernel(body: &str) -> String {
+    std::thread::scope(|scope| {
+        let run = || {
+            kernel::enter_namespace().unwrap_or_else(|why| panic!("{why}"));
+            language::run(&mut kernel::Kernel::default(), body, BASE_PORT)
+        };
+        scope.spawn(run).join().expect("the kernel's run")
+    })
+}
+
+/// The lines in which two transcripts differ, as text.
+fn compare(kernel: &str, model: &str) -> String {
+    let pairs = kernel.lines().zip(model.lines()).enumerate().filter(|(_, (kernel, model))| kernel != model);
+    let mut out: String =
+        pairs.map(|(line, (kernel, model))| format!("    {line}: kernel: {kernel}\n    {line}: model:  {model}\n")).collect();
+    if kernel.lines().count() != model.lines().count() {
+        out += "    the transcripts differ in length\n";
+    }
+    out
+}
+
+/// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
+/// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
     let (_, bodies) = bodies::TOPICS.iter().find(|(name, _)| *name == topic).expect("a topic");
     let mut differences = String::new();
     let only = std::env::var("TWIN").ok();
     for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
-        let on_kernel = std::thread::scope(|scope| {
-            let run = || {
-                kernel::enter_namespace().unwrap_or_else(|why| panic!("{why}"));
-                language::run(&mut kernel::Kernel::default(), body, BASE_PORT)
-            };
-            scope.spawn(run).join().expect("the kernel's run")
-        });
-        let small = std::env::var_os("TWIN_SMALL").is_some();
-        let mut host = if small { model::Model::on_small_loopback(&[]) } else { graph::model() };
-        let on_model = language::run(&mut host, body, BASE_PORT);
-        let mut lines = String::new();
-        for (kernel, model) in on_kernel.lines().zip(on_model.lines()) {
-            if kernel != model {
-                lines += &format!("    kernel: {kernel}\n    model:  {model}\n");
+        let kernel = on_kernel(body);
+        for mode in [Mode::Inline, Mode::Queued] {
+            let lines = compare(&kernel, &language::run(&mut graph::model(mode), body, BASE_PORT));
+            if !lines.is_empty() {
+                differences += &format!("{topic}/{name} ({mode:?}):\n{lines}");
             }
-        }
-        assert_eq!(on_kernel.lines().count(), on_model.lines().count());
-        if !lines.is_empty() {
-            differences += &format!("{topic}/{name}:\n{lines}");
         }
     }
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
@@ -87,4 +99,26 @@ fn there_are_enough_bodies_and_no_name_twice() {
     sorted.dedup();
     assert_eq!(sorted.len(), names.len());
     assert!(names.len() >= 120, "{}", names.len());
+}
+
+/// Programs that nobody wrote: random steps over a few sockets and ports, from fixed seeds. `TWIN_SEEDS=a..b` runs others.
+#[test]
+fn random_programs() {
+    let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|range| {
+        let (first, last) = range.split_once("..")?;
+        Some(first.parse().ok()?..last.parse().ok()?)
+    });
+    let mut differences = String::new();
+    for seed in seeds.unwrap_or(0..60u64) {
+        let body = random::program(seed);
+        let kernel = on_kernel(&body);
+        let model = language::run(&mut graph::model(Mode::Inline), &body, BASE_PORT);
+        if let Some(line) = kernel.lines().zip(model.lines()).position(|(kernel, model)| kernel != model) {
+            let before: String =
+                kernel.lines().take(line).filter(|line| *line != "settle -> ok").map(|line| format!("      {line}\n")).collect();
+            let first: String = compare(&kernel, &model).lines().take(2).map(|line| format!("{line}\n")).collect();
+            differences += &format!("seed {seed}:\n{before}{first}");
+        }
+    }
+    assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
 }

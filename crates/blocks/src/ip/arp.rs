@@ -377,6 +377,10 @@ impl Arp {
         if packet.sender_ip.is_unspecified() || !matches!(address_kind(packet.sender_ip, cx), AddressKind::Local(_)) {
             return;
         }
+        // Two interfaces on one network hear each other.
+        if self.facts.is_own(packet.sender_mac) {
+            return;
+        }
         self.counters[CONFLICTS] += 1;
         let fields = serde_json::json!({
             "interface": interface.0, "address": packet.sender_ip.to_string(), "mac": packet.sender_mac.to_string(),

@@ -184,6 +184,8 @@ impl Icmp4 {
         };
         match message {
             Message::EchoRequest { .. } => return self.answer_echo(frame, cx),
+            // Linux looks at the type only, and answers with the code of the request.
+            Message::Other { kind: icmpv4::kind::ECHO_REQUEST, .. } => return self.answer_echo(frame, cx),
             Message::EchoReply { .. } => self.counters[count::IN_ECHO_REPS] += 1,
             Message::TimestampRequest(_) => {
                 self.counters[count::IN_TIMESTAMPS] += 1;

@@ -23,6 +23,9 @@ pub const LOOPBACK_MTU: u32 = 65_536;
 /// Largest TCP payload that fits an IPv4 packet of 65,535 bytes with timestamps, bytes.
 pub const LOOPBACK_GSO_MAX_BYTES: u32 = 65_535 - 20 - 32;
 
+/// No IP packet without a jumbogram option is larger, bytes; what a backend takes beyond it is of no use.
+const GSO_BYTES_MAX: u32 = 65_535;
+
 const IN_WIRE: InPort = InPort(0);
 const OUT_WIRE: OutPort = OutPort(0);
 const OUT_UPPER: OutPort = OutPort(1);
@@ -248,7 +251,7 @@ impl Interfaces {
             up: arguments.bool("up")?.unwrap_or(true),
             link,
             group: arguments.number("group", 0, u32::MAX)?.unwrap_or(0),
-            gso_max_bytes: arguments.number("gso_max_bytes", 0, 65_535)?.unwrap_or(0),
+            gso_max_bytes: arguments.number("gso_max_bytes", 0, u32::MAX)?.unwrap_or(0).min(GSO_BYTES_MAX),
             checksum_offload: arguments.bool("checksum_offload")?.unwrap_or(false),
             backend: arguments.text("backend")?.unwrap_or("").to_owned(),
         };
@@ -296,7 +299,7 @@ impl Interfaces {
         let mtu_max = if old.link == LinkType::Loopback { LOOPBACK_MTU } else { 65_535 };
         new.mtu = arguments.number("mtu", 68, mtu_max)?.unwrap_or(old.mtu);
         new.group = arguments.number("group", 0, u32::MAX)?.unwrap_or(old.group);
-        new.gso_max_bytes = arguments.number("gso_max_bytes", 0, 65_535)?.unwrap_or(old.gso_max_bytes);
+        new.gso_max_bytes = arguments.number("gso_max_bytes", 0, u32::MAX)?.map_or(old.gso_max_bytes, |bytes| bytes.min(GSO_BYTES_MAX));
         new.checksum_offload = arguments.bool("checksum_offload")?.unwrap_or(old.checksum_offload);
         if let Some(mac) = arguments.mac("mac")? {
             if old.link != LinkType::Ethernet || !mac.is_unicast() {

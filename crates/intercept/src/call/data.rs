@@ -110,7 +110,8 @@ fn send(
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
-    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
+    let before = one.unsent.is_some()
+        || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
@@ -217,7 +218,14 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
     let received = turn.stack.receive(socket, total.min(STREAM_BYTES_MAX), flags | libc::MSG_DONTWAIT)?;
     let mut data = BytesMut::new();
     received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
-    Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream: false })
+    Ok(Taken {
+        data,
+        length: received.datagram_bytes,
+        from: received.from,
+        control: received.control,
+        flags: received.flags,
+        stream: false,
+    })
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {

@@ -1,47 +1,27 @@
 //! A host in small for tests: one node with the real sockets on a small loopback, one event loop, programs under the supervisor.
 #![allow(dead_code)] // not every test file uses all of it
 
-#[path = "../../../socket/tests/twins/below.rs"]
-mod below;
-
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
-use weft_core::{BlockId, BlockTable, Context, End, Engine, Mode, Op, Rng};
+use weft_core::Context;
 use weft_intercept::spawn::{Command, Program, exit_code};
 use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
 
 /// A test that takes longer than this has hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The node.
+/// The node: weft's whole stack, with an interface that leads nowhere.
 pub struct Node {
-    pub engine: Engine,
-    sockets: BlockId,
+    pub node: weft_node::Node,
     start: Instant,
 }
 
 impl Node {
     fn new() -> Node {
-        let table = BlockTable::new([weft_socket::ROW, below::ROW]);
-        let bind = |from: &str, to: &str| Op::Bind { from: End::parse(from), to: End::parse(to) };
-        let add = |name: &str| Op::Add { name: name.to_owned(), kind: name.to_owned(), parameters: Default::default() };
-        let ops = [
-            add("sockets"),
-            add("below"),
-            bind("sockets:tcp", "below:tcp"),
-            bind("below:tcp", "sockets:tcp"),
-            bind("sockets:udp", "below:udp"),
-            bind("below:udp", "sockets:udp"),
-            bind("sockets:unreachable", "below:unreachable"),
-            bind("below:error", "sockets:error"),
-        ];
-        let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(1, "intercept"));
-        let plan = engine.prepare(&ops).unwrap_or_else(|error| panic!("{error}"));
-        engine.commit(plan);
-        let sockets = engine.graph().find("sockets").expect("the graph has sockets");
-        Node { engine, sockets, start: Instant::now() }
+        let node = weft_node::Node::check(&weft_node::Stack::default_stack()).unwrap_or_else(|error| panic!("{error}"));
+        Node { node, start: Instant::now() }
     }
 
     fn now(&self) -> weft_core::Instant {
@@ -52,8 +32,7 @@ impl Node {
 impl Lend for Node {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> R {
         let now = self.now();
-        let call = |block: &mut dyn weft_core::Block, cx: &mut Context<'_>| f(block.as_any_mut().downcast_mut::<Sockets>().expect("sockets"), cx);
-        self.engine.with(now, self.sockets, call).expect("the block is there")
+        self.node.sockets(now, f).expect("the graph has sockets")
     }
 }
 
@@ -108,7 +87,11 @@ impl Host {
     pub fn turn(&mut self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let now = self.node.now();
-        let wait = self.node.engine.next_timer().map_or(20, |next| (next.saturating_duration_since(now).as_millis() as i32 + 1).min(20));
+        let wait = self
+            .node
+            .node
+            .next_timer()
+            .map_or(20, |next| ((next.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000) as i32 + 1).min(20));
         // SAFETY: `events` has room for 64.
         let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 64, wait) };
         for event in events.iter().take(count.max(0) as usize) {
@@ -117,7 +100,7 @@ impl Host {
             self.supervisor.on_event(token, Readiness::from_epoll(bits), &mut self.node, &mut Epoll(self.epoll.as_fd()));
         }
         let now = self.node.now();
-        self.node.engine.run(now);
+        self.node.node.run(now);
         self.supervisor.after_stack_ran(&mut self.node, &mut Epoll(self.epoll.as_fd()));
     }
 
@@ -133,7 +116,8 @@ impl Host {
     /// Runs until a program has written this.
     pub fn until_output(&mut self, running: &mut Running, text: &str) {
         self.until(&format!("{:?} from {}", text, running.name), |_| running.output().contains(text) || running.ended());
-        assert!(running.output().contains(text), "{} ended: {}", running.name, running.output());
+        let output = running.output();
+        assert!(output.contains(text), "{} ended: {output}", running.name);
     }
 
     /// Runs until a program has ended.

@@ -4,8 +4,8 @@ use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::AddressKind;
-use weft_core::{InterfaceIndex, StreamOption};
+use weft_core::table::{AddressKind, Table};
+use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
 
 /// Linux's default TTL (net.ipv4.ip_default_ttl).
 const TTL_DEFAULT: i32 = 64;
@@ -58,6 +58,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::Bytes(|_, _| Ok(Vec::new())),
     ),
     flag_row!(IP_RECVOPTS, receive_options),
+    flag_row!(IP_RETOPTS, return_options),
     flag_row!(IP_PKTINFO, packet_info),
     row(
         SOL_IP,
@@ -187,22 +188,33 @@ fn group_request(value: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr, u32)> {
 
 fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     not_stream(a)?;
-    let address = match (group_request(value), <[u8; 4]>::try_from(value.get(..4).unwrap_or_default())) {
-        (Some((_, address, _)), _) => address,
-        (None, Ok(octets)) => Ipv4Addr::from(octets),
+    let (address, index) = match (group_request(value), <[u8; 4]>::try_from(value.get(..4).unwrap_or_default())) {
+        (Some((_, address, index)), _) => (address, index),
+        (None, Ok(octets)) => (Ipv4Addr::from(octets), 0),
         (None, Err(_)) => return Err(Errno::EINVAL),
     };
-    // "dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … err = -EADDRNOTAVAIL; if (!dev) break;"
-    if !address.is_unspecified() && !matches!(a.sockets.address_kind(IpAddr::V4(address), a.cx), AddressKind::Local(_)) {
-        return Err(Errno::EADDRNOTAVAIL);
-    }
-    a.options()?.multicast_interface = address;
+    // "if (!mreq.imr_ifindex) { if (mreq.imr_address.s_addr == htonl(INADDR_ANY)) { mc_index = 0; mc_addr = 0; err = 0; break; }
+    //  dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … } else dev = dev_get_by_index(…); err = -EADDRNOTAVAIL; if (!dev) break;"
+    let index = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
+        (1.., _) => match a.cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(index))) {
+            Answer::Interface(_) => index,
+            _ => return Err(Errno::EADDRNOTAVAIL),
+        },
+        (0, _) if address.is_unspecified() => 0,
+        (0, AddressKind::Local(InterfaceIndex(interface))) => interface,
+        _ => return Err(Errno::EADDRNOTAVAIL),
+    };
+    let options = a.options()?;
+    (options.multicast_interface, options.multicast_index) = (address, index);
     Ok(())
 }
 
 /// Membership of a group, as far as sockets go: which datagrams a socket gets is by address and port; IGMP is a matter of the IP block.
 fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Errno> {
-    // "if (optlen < sizeof(struct ip_mreq)) goto e_inval;"
+    // "err = -EPROTO; if (inet_test_bit(IS_ICSK, sk)) break; err = -EINVAL; if (optlen < sizeof(struct ip_mreq)) break;"
+    if a.stream().is_ok() {
+        return Err(Errno::EPROTO);
+    }
     let (group, address, index) = group_request(value).ok_or(Errno::EINVAL)?;
     // ip_mc_join_group: "if (!ipv4_is_multicast(addr)) return -EINVAL;"
     if !group.is_multicast() {

@@ -44,14 +44,23 @@ macro_rules! timeout_row {
             Any,
             Set::Bytes(|a, v| Ok(a.options()?.$field = timeval(v)?)),
             Get::Bytes(|a, _| {
-                let time = a.options()?.$field;
+                let time = a.options()?.$field.unwrap_or_default();
                 Ok([time.as_secs(), u64::from(time.subsec_micros())].iter().flat_map(|part| part.to_ne_bytes()).collect())
             }),
         )
     };
 }
 
+/// Credentials and rights travel over local sockets only.
+const fn local_only(name: i32, label: &'static str) -> OptionRow {
+    row(SOL_SOCKET, name, label, Any, Set::Never(Errno::EOPNOTSUPP), Get::Never(Errno::EOPNOTSUPP))
+}
+
 pub(super) const ROWS: &[OptionRow] = &[
+    local_only(SO_PASSCRED, "SO_PASSCRED"),
+    local_only(SO_PASSSEC, "SO_PASSSEC"),
+    local_only(SO_PASSPIDFD, "SO_PASSPIDFD"),
+    local_only(SO_PASSRIGHTS, "SO_PASSRIGHTS"),
     flag_row!(SO_DEBUG, debug),
     row(
         SOL_SOCKET,
@@ -77,7 +86,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             let bound = a.sockets.limits.buffer_max;
             send_buffer(a, (v as u32).min(bound))
         }),
-        Get::Int(|a| Ok(a.options()?.send_buffer as i32)),
+        Get::Int(send_buffer_shown),
     ),
     row(
         SOL_SOCKET,
@@ -163,7 +172,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     timeout_row!(SO_SNDTIMEO_NEW, send_timeout),
     row(SOL_SOCKET, SO_BINDTODEVICE, "SO_BINDTODEVICE", Any, Set::Bytes(bind_to_device), Get::Bytes(bound_device)),
     // Classic and extended BPF are not run here. To accept a filter and not apply it would be silence, so it is refused.
-    row(SOL_SOCKET, SO_ATTACH_FILTER, "SO_ATTACH_FILTER", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
+    row(SOL_SOCKET, SO_ATTACH_FILTER, "SO_ATTACH_FILTER", Any, Set::Never(Errno::ENOPROTOOPT), Get::Bytes(|_, _| Ok(Vec::new()))),
     row(SOL_SOCKET, SO_ATTACH_BPF, "SO_ATTACH_BPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_CBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, "SO_ATTACH_REUSEPORT_EBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
@@ -218,7 +227,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "SO_TIMESTAMPING",
         Any,
         Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Int(|a| Ok(a.options()?.timestamping)),
+        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
     ),
     row(
         SOL_SOCKET,
@@ -226,7 +235,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "SO_TIMESTAMPING_NEW",
         Any,
         Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Int(|a| Ok(a.options()?.timestamping)),
+        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
     ),
     row(SOL_SOCKET, SO_ACCEPTCONN, "SO_ACCEPTCONN", Any, READ_ONLY, Get::Int(|a| flag(a.socket()?.is_listening()))),
     row(SOL_SOCKET, SO_SNDBUFFORCE, "SO_SNDBUFFORCE", Any, Set::Int(|a, v| send_buffer(a, v.max(0) as u32)), WRITE_ONLY),
@@ -258,8 +267,12 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_LOCK_FILTER,
         "SO_LOCK_FILTER",
         Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::ENOPROTOOPT) }),
-        Get::Int(|_| Ok(0)),
+        // "if (sock_flag(sk, SOCK_FILTER_LOCKED) && !valbool) ret = -EPERM;" There is no filter to lock, and none can come.
+        Set::Int(|a, v| match a.options()?.filter_locked {
+            true if v == 0 => Err(Errno::EPERM),
+            _ => Ok(a.options()?.filter_locked = v != 0),
+        }),
+        Get::Int(|a| flag(a.options()?.filter_locked)),
     ),
     flag_row!(SO_SELECT_ERR_QUEUE, select_error_queue),
     // Kept: nothing here sleeps in a device queue.
@@ -356,6 +369,13 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
+/// SO_SNDBUF; an auto-tuned buffer shows the size to which the transport has let it grow.
+fn send_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    let socket = a.socket()?;
+    let grown = socket.stream().filter(|stream| stream.transport.send_buffer.is_none()).map_or(0, |stream| stream.capacity);
+    Ok(i32::try_from(grown.max(socket.options.send_buffer as usize)).unwrap_or(i32::MAX))
+}
+
 fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "We double it on the way in to account for "struct sk_buff" etc. overhead."
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(RECEIVE_BUFFER_MIN);
@@ -391,8 +411,8 @@ fn set_low_water(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `sock_set_timeout`: EDOM for impossible microseconds; negative seconds mean "do not wait", which is one tick here.
-fn timeval(value: &[u8]) -> Result<Duration, Errno> {
+/// `sock_set_timeout`: EDOM for impossible microseconds; negative seconds mean "do not wait", zero "for ever".
+fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
     let &[s0, s1, s2, s3, s4, s5, s6, s7, u0, u1, u2, u3, u4, u5, u6, u7, ..] = value else { return Err(Errno::EINVAL) };
     let seconds = i64::from_ne_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
     let micros = i64::from_ne_bytes([u0, u1, u2, u3, u4, u5, u6, u7]);
@@ -400,14 +420,17 @@ fn timeval(value: &[u8]) -> Result<Duration, Errno> {
         return Err(Errno::EDOM);
     }
     if seconds < 0 {
-        return Ok(Duration::ZERO);
+        return Ok(Some(Duration::ZERO));
+    }
+    if (seconds, micros) == (0, 0) {
+        return Ok(None);
     }
     // "if (tv.tv_sec < (MAX_SCHEDULE_TIMEOUT / HZ - 1))", else no timeout at all.
     if seconds >= TIMEOUT_SECONDS_MAX - 1 {
-        return Ok(Duration::ZERO);
+        return Ok(None);
     }
     let whole = Duration::from_secs(seconds.unsigned_abs());
-    Ok(whole + Duration::from_micros((micros.unsigned_abs()).div_ceil(TICK_MICROS) * TICK_MICROS))
+    Ok(Some(whole + Duration::from_micros(micros.unsigned_abs().div_ceil(TICK_MICROS) * TICK_MICROS)))
 }
 
 fn set_timestamps(a: &mut Access<'_, '_>, name: i32, value: i32) -> Result<(), Errno> {

@@ -174,6 +174,12 @@ impl Below {
             other.fin_received = true;
             let both = other.fin_sent;
             Self::event(cx, peer, StreamEvent::HalfClosed);
+            if peer == flow {
+                // Connected to itself: its own FIN is the other one as well.
+                other.peer = None;
+                Self::event(cx, flow, StreamEvent::TimeWait);
+                return cx.set_timer(flow.0, cx.now + Duration::from_secs(60));
+            }
             if both && !first {
                 // The side that closed second is done at once; the other waits.
                 self.ends.remove(&flow);

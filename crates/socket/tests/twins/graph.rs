@@ -1,7 +1,7 @@
 //! The default graph of a node with nothing but its loopback, for the model's side of the twins.
 
 use super::model::Model;
-use weft_core::{BlockTable, End, Op};
+use weft_core::{BlockTable, End, Mode, Op};
 
 const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets"];
 
@@ -33,8 +33,8 @@ const EDGES: &[&str] = &[
     "sockets:tcp tcp:upper",
 ];
 
-/// The sockets on the real blocks.
-pub fn model() -> Model {
+/// The sockets on the real blocks, in either mode of engine.
+pub fn model(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
@@ -44,5 +44,5 @@ pub fn model() -> Model {
         Op::Bind { from: End::parse(from), to: End::parse(to) }
     };
     let ops: Vec<Op> = BLOCKS.iter().map(add).chain(EDGES.iter().map(bind)).collect();
-    Model::with(BlockTable::new(rows), &ops)
+    Model::with(mode, BlockTable::new(rows), &ops)
 }

@@ -148,8 +148,15 @@ impl Run<'_> {
         *self.sockets.get(name).unwrap_or_else(|| panic!("no socket named {name}"))
     }
 
+    /// Gives a name to a socket; the one that had it is closed.
+    fn name(&mut self, name: &str, s: usize) {
+        if let Some(old) = self.sockets.insert(name.to_owned(), s) {
+            self.host.close(old);
+        }
+    }
+
     fn port_of(&mut self, name: &str) -> u16 {
-        let s = self.s(name);
+        let Some(s) = self.sockets.get(name).copied() else { return 9 };
         self.host.local(s).ok().and_then(|bytes| address::parse(&bytes)).map_or(0, |address| address.port())
     }
 
@@ -203,15 +210,18 @@ impl Run<'_> {
                     _ => (number(0, 2), number(1, 1), number(2, 0)),
                 };
                 let s = self.host.socket(domain, kind, protocol)?;
-                self.sockets.insert((*name).to_owned(), s);
+                self.name(name, s);
                 Ok("ok".to_owned())
             }
+            [_, "=", "accept", listener] if !self.sockets.contains_key(*listener) => Ok("no such socket".to_owned()),
             [name, "=", "accept", listener] => {
                 let s = self.s(listener);
                 let (s, from) = self.host.accept(s)?;
-                self.sockets.insert((*name).to_owned(), s);
+                self.name(name, s);
                 Ok(format!("ok from {}", self.show(&from)))
             }
+            // A step about a socket that an earlier step failed to make is left out on every host.
+            [step, name, ..] if *step != "settle" && !self.sockets.contains_key(*name) => Ok("no such socket".to_owned()),
             ["settle"] => {
                 self.host.settle();
                 Ok("ok".to_owned())
@@ -247,14 +257,16 @@ impl Run<'_> {
                 let request = match *request {
                     "FIONREAD" => abi::FIONREAD,
                     "SIOCOUTQ" => abi::SIOCOUTQ,
+                    "SIOCOUTQNSD" => abi::SIOCOUTQNSD,
                     "SIOCATMARK" => abi::SIOCATMARK,
                     other => panic!("no request named {other}"),
                 };
                 self.host.ioctl(self.s(name), request).map(|number| number.to_string())
             }
             ["close", name] => {
-                let s = self.sockets.remove(*name).unwrap_or_else(|| panic!("no socket named {name}"));
-                self.host.close(s);
+                if let Some(s) = self.sockets.remove(*name) {
+                    self.host.close(s);
+                }
                 Ok("ok".to_owned())
             }
             _ => self.transfer(&words),

@@ -14,27 +14,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// The sockets on the small loopback of `below`.
-    pub fn on_small_loopback(parameters: &[(&str, u64)]) -> Model {
-        let table = BlockTable::new([weft_socket::ROW, super::below::ROW]);
-        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-        let bind = |from: &str, to: &str| Op::Bind { from: weft_core::End::parse(from), to: weft_core::End::parse(to) };
-        let ops = [
-            Op::Add { name: "sockets".to_owned(), kind: "sockets".to_owned(), parameters },
-            Op::Add { name: "below".to_owned(), kind: "below".to_owned(), parameters: Default::default() },
-            bind("sockets:tcp", "below:tcp"),
-            bind("below:tcp", "sockets:tcp"),
-            bind("sockets:udp", "below:udp"),
-            bind("below:udp", "sockets:udp"),
-            bind("sockets:unreachable", "below:unreachable"),
-            bind("below:error", "sockets:error"),
-        ];
-        Model::with(table, &ops)
-    }
-
     /// A graph that these operations make; it has a block named `sockets`.
-    pub fn with(table: BlockTable, ops: &[Op]) -> Model {
-        let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(7, "twins"));
+    pub fn with(mode: Mode, table: BlockTable, ops: &[Op]) -> Model {
+        let mut engine = Engine::new(mode, table, Rng::for_name(7, "twins"));
         let plan = engine.prepare(ops).unwrap_or_else(|error| panic!("{error}"));
         engine.commit(plan);
         let block = engine.graph().find("sockets").expect("the graph has sockets");
@@ -63,7 +45,8 @@ impl Model {
         self.engine.run(end);
     }
 
-    fn id(&self, s: usize) -> SocketId {
+    /// The id of a socket of a body.
+    pub fn id(&self, s: usize) -> SocketId {
         self.sockets[s]
     }
 }

@@ -128,11 +128,27 @@ impl Addresses {
         }
     }
 
+    /// The primary address of the network of an own address (Linux: the first one added; a secondary address has it as preferred
+    /// source). For other addresses of 127.0.0.0/8 that is 127.0.0.1.
+    pub(super) fn primary_of(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Ipv4Addr {
+        let bits = self.of(interface).find(|(own, _)| *own == ip).map(|(_, bits)| bits);
+        let bits = bits.or(ip.is_loopback().then_some(8)).unwrap_or(32);
+        let primary = self.of(interface).find(|(own, other)| *other == bits && same_prefix(*own, ip, bits));
+        primary.map_or(ip, |(own, _)| own)
+    }
+
+    /// The source of packets to a network's broadcast address: the address that made it one (the prefsrc of Linux's broadcast routes).
+    pub(super) fn source_to_broadcast(&self, interface: InterfaceIndex, broadcast: Ipv4Addr) -> Option<Ipv4Addr> {
+        self.of(interface).find(|(ip, bits)| same_prefix(*ip, broadcast, *bits)).map(|(ip, _)| ip)
+    }
+
     /// The source for packets that leave through `interface` to `next_hop` (Linux inet_select_addr): the first address of the interface in
     /// whose network the next hop is, else its first, else the first of any other interface but `lo`.
     pub(super) fn source_for(&self, interface: InterfaceIndex, next_hop: Ipv4Addr) -> Option<Ipv4Addr> {
-        let on_net = self.of(interface).find(|(ip, bits)| same_prefix(*ip, next_hop, *bits));
-        let any = || self.of(interface).next();
+        // The addresses of lo have host scope: nothing but local destinations may have them as source.
+        let outside = interface != InterfaceIndex::LOOPBACK;
+        let on_net = self.of(interface).filter(|_| outside).find(|(ip, bits)| same_prefix(*ip, next_hop, *bits));
+        let any = || self.of(interface).find(|_| outside);
         let elsewhere = || self.list.iter().filter(|address| address.interface != InterfaceIndex::LOOPBACK).find_map(v4);
         on_net.or_else(any).or_else(elsewhere).map(|(ip, _)| ip)
     }

@@ -70,12 +70,14 @@ impl Ip4 {
         meta.ttl = header.ttl;
         meta.tos = header.tos;
         meta.dont_fragment = header.dont_fragment;
+        // Addresses first: what RFC 1122 §3.2.1.3 has discarded "silently" may have malformed options too. Linux looks at the source first,
+        // but answers malformed options in packets for others (docs/linux-notes/ip.md).
+        if let Err(verdict) = self.accept(frame.meta().interface, header.src, header.dst) {
+            return verdict;
+        }
         if !header.options.is_empty()
             && let Err(verdict) = self.check_options(frame, &header)
         {
-            return verdict;
-        }
-        if let Err(verdict) = self.accept(frame.meta().interface, header.src, header.dst) {
             return verdict;
         }
         if header.is_fragment() {
@@ -171,9 +173,12 @@ impl Ip4 {
         if src.octets()[0] == 0 && !(src.is_unspecified() && (to_all || dst.is_multicast())) {
             return Destination::Martian;
         }
-        // Linux fib_validate_source with accept_local 0.
-        if !inside && matches!(self.addresses.kind(src), AddressKind::Local(_)) {
-            return Destination::Martian;
+        match self.addresses.kind(src) {
+            // Linux fib_validate_source with accept_local 0.
+            AddressKind::Local(_) if !inside => return Destination::Martian,
+            // RFC 1122 §3.2.1.3 (d) and (e), directed broadcasts: "MUST NOT be used as a source address." Linux agrees with rp_filter only.
+            AddressKind::Broadcast => return Destination::Martian,
+            _ => {}
         }
         match self.addresses.kind(dst) {
             AddressKind::Local(_) => Destination::Here,
@@ -216,8 +221,8 @@ fn bad_option_offset(options: &[u8]) -> usize {
             None | Some([] | [kind::END, ..]) => return at.min(options.len()),
             Some([kind::NOP, ..]) => at += 1,
             Some([_, len, ..]) if *len >= 2 && options.len() - at >= usize::from(*len) => at += usize::from(*len),
-            Some([_, _, ..]) => return at + 1,
-            Some([_]) => return at,
+            // Linux ip_options_compile points to the option, not to its length.
+            Some(_) => return at,
         }
     }
 }

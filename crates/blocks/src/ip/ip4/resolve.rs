@@ -11,26 +11,50 @@ const PACKET_BYTES_MAX: u32 = 65_535;
 const MTU_DEFAULT: u32 = 1500;
 
 impl Ip4 {
-    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH).
+    /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH, and EINVAL for addresses that cannot be sent from or to).
     pub(super) fn resolve(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
-        // "if (ipv4_is_multicast(fl4->saddr) || ipv4_is_lbcast(fl4->saddr)) return -EINVAL"
-        if source.is_some_and(|source| source.is_multicast() || source.is_broadcast()) {
+        // RFC 1122 §3.2.1.3: "When a host sends any datagram, the IP source address MUST be one of its own IP addresses (but not a broadcast
+        // or multicast address)." Linux: "if (!__ip_dev_find(net, fl4->saddr, false)) goto out".
+        if source.is_some_and(|source| self.addresses.owners(source).is_empty()) {
             return None;
         }
-        // "if (!fl4->daddr) { fl4->daddr = fl4->saddr; if (!fl4->daddr) fl4->daddr = fl4->saddr = htonl(INADDR_LOOPBACK); }"
-        let destination = match destination.is_unspecified() {
-            true => source.unwrap_or(Ipv4Addr::LOCALHOST),
-            false => destination,
-        };
+        // "if (!fl4->daddr) { fl4->daddr = fl4->saddr; if (!fl4->daddr) fl4->daddr = fl4->saddr = htonl(INADDR_LOOPBACK); …
+        // dev_out = net->loopback_dev; … res->type = RTN_LOCAL"
+        if destination.is_unspecified() {
+            let chosen =
+                bound.filter(|bound| *bound != InterfaceIndex::LOOPBACK).and_then(|bound| self.addresses.source_for(bound, destination));
+            let own = source.or(chosen).unwrap_or(Ipv4Addr::LOCALHOST);
+            return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, own, own, None));
+        }
         let fits = |owners: &[InterfaceIndex]| match bound {
-            None | Some(InterfaceIndex::LOOPBACK) => owners.first().copied(),
+            None => owners.first().copied(),
             Some(bound) => owners.iter().copied().find(|owner| *owner == bound),
         };
-        if fits(self.addresses.owners(destination)).is_some() {
-            let own = if destination.is_loopback() { Ipv4Addr::LOCALHOST } else { destination };
+        let owners = self.addresses.owners(destination);
+        // What is bound to lo reaches every own address. (Linux calls that a unicast route out of lo, which comes to the same.)
+        if let Some(owner) = fits(owners).or_else(|| owners.first().copied().filter(|_| bound == Some(InterfaceIndex::LOOPBACK))) {
+            let own = match bound {
+                Some(InterfaceIndex::LOOPBACK) if owner != InterfaceIndex::LOOPBACK => {
+                    self.addresses.source_for(InterfaceIndex::LOOPBACK, destination)
+                }
+                _ => None,
+            };
+            let own = own.unwrap_or_else(|| self.addresses.primary_of(owner, destination));
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(own), destination, None));
         }
-        if let Some(interface) = fits(self.addresses.broadcast_on(destination)).filter(|interface| self.is_up(*interface)) {
+        let answer = self.resolve_outward(destination, source, bound)?;
+        // Linux __mkroute_output: "if (ipv4_is_loopback(fl4->saddr) && !(dev_out->flags & IFF_LOOPBACK)) return ERR_PTR(-EINVAL)"
+        let sends = !matches!(answer.kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit);
+        let inside = answer.interface == InterfaceIndex::LOOPBACK;
+        (inside || !sends || !source.is_some_and(|source| source.is_loopback())).then_some(answer)
+    }
+
+    /// As [`Ip4::resolve`], for a destination that is not this node's own.
+    fn resolve_outward(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+        let networks = self.addresses.broadcast_on(destination);
+        let network = networks.iter().copied().find(|owner| bound.is_none_or(|bound| bound == *owner));
+        if let Some(interface) = network.filter(|interface| self.is_up(*interface)) {
+            let source = source.or_else(|| self.addresses.source_to_broadcast(interface, destination));
             return Some(self.on_link(RouteKind::Broadcast, interface, source, destination, None));
         }
         let kind = match destination {
@@ -46,7 +70,9 @@ impl Ip4 {
     }
 
     fn resolve_unicast(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
-        let Some(route) = self.lookup(destination, bound) else {
+        // A route that refuses ends the search, but whoever is bound to an interface is then taken to know better.
+        let refuses = |route: &Route| matches!(route.kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit);
+        let Some(route) = self.lookup(destination, bound).filter(|route| bound.is_none() || !refuses(route)) else {
             // "Apparently, routing tables are wrong. Assume, that the destination is on link." — only for a bound interface.
             let interface = bound.filter(|interface| self.is_up(*interface))?;
             return Some(self.on_link(RouteKind::Unicast, interface, source, destination, None));
@@ -66,9 +92,9 @@ impl Ip4 {
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
     pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        self.routes.lookup(destination, |route| match route.kind {
-            RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit => true,
-            _ => bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface),
+        // Routes that refuse name no interface.
+        self.routes.lookup(destination, |route| {
+            route.interface == InterfaceIndex::NONE || (bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface))
         })
     }
 

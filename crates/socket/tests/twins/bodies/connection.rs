@@ -806,4 +806,362 @@ get S SO_ERROR
 connect S 127.0.0.1:p1
 "#,
     ),
+    (
+        "connecting_every_call",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 0
+X = socket stream
+connect X 127.0.0.1:p1
+settle
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+
+poll S
+get S SO_ERROR
+recv S 10
+recv S 0
+recv S 1 oob
+recv S 10 peek
+send S "x"
+send S ""
+send S "x" oob
+ioctl S FIONREAD
+ioctl S SIOCATMARK
+bind S 127.0.0.1:p3
+listen S 1
+A = accept S
+connect S 127.0.0.1:p2
+connect S raw:0200
+get S SO_ACCEPTCONN
+get S IP_MTU
+get S TCP_INFO 1
+shutdown S 7
+peer S
+poll S
+"#,
+    ),
+    (
+        "connecting_closed",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 0
+X = socket stream
+connect X 127.0.0.1:p1
+settle
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+close S
+settle
+A = accept L
+B = accept L
+"#,
+    ),
+    (
+        "connecting_shutdown_rdwr",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 0
+X = socket stream
+connect X 127.0.0.1:p1
+settle
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+shutdown S rdwr
+poll S
+name S
+get S SO_ERROR
+recv S 1
+listen S 1
+name S
+poll S
+"#,
+    ),
+    (
+        "connecting_unspec_then_listen",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 0
+X = socket stream
+connect X 127.0.0.1:p1
+settle
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+connect S unspec
+get S SO_ERROR
+listen S 2
+poll S
+"#,
+    ),
+    (
+        "protocol_states",
+        r#"
+L = socket stream
+get L TCP_INFO 1
+bind L 127.0.0.1:p1
+get L TCP_INFO 1
+listen L 5
+get L TCP_INFO 1
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+get S TCP_INFO 1
+A = accept L
+get A TCP_INFO 1
+shutdown A wr
+settle
+get S TCP_INFO 1
+send S "ack"
+settle
+get A TCP_INFO 1
+shutdown S wr
+settle
+get S TCP_INFO 1
+get A TCP_INFO 1
+R = socket stream
+connect R 127.0.0.1:p2
+settle
+get R TCP_INFO 1
+"#,
+    ),
+    (
+        "both_shut_then_data_is_reset",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+shutdown S rdwr
+settle
+poll S
+send A "too late"
+settle
+poll S
+poll A
+recv S 10
+get S SO_ERROR
+recv A 10
+get A SO_ERROR
+send A "x"
+"#,
+    ),
+    (
+        "receive_shut_then_fin",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+shutdown S rd
+send A "one"
+settle
+recv S 10
+recv S 10
+close A
+settle
+poll S
+recv S 10
+send S "x"
+settle
+poll S
+"#,
+    ),
+    (
+        "accept_from_specific_and_wildcard",
+        r#"
+W = socket stream
+L = socket stream
+set W SO_REUSEPORT 1
+set L SO_REUSEPORT 1
+bind W 0.0.0.0:p1
+bind L 127.0.0.1:p1
+listen W 5
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept W
+A = accept L
+T = socket stream
+connect T 127.0.0.2:p1
+settle
+B = accept L
+B = accept W
+name B
+"#,
+    ),
+    (
+        "two_connections_of_one_listener",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+T = socket stream
+connect T 127.0.0.1:p1
+settle
+B = accept L
+send S "s"
+send T "t"
+settle
+recv A 10
+recv B 10
+close S
+settle
+poll A
+poll B
+close L
+settle
+send B "still"
+settle
+recv T 10
+"#,
+    ),
+    (
+        "reconnect_same_socket_many_times",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+bind S 127.0.0.1:p2
+connect S 127.0.0.1:p1
+settle
+A = accept L
+connect S unspec
+settle
+recv A 5
+recv A 5
+connect S 127.0.0.1:p1
+settle
+B = accept L
+send B "again"
+settle
+recv S 10
+connect S unspec
+name S
+poll S
+get S SO_ERROR
+"#,
+    ),
+    (
+        "reset_by_both_ends_at_once",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+set A SO_LINGER linger:1,0
+set S SO_LINGER linger:1,0
+send A "x"
+send S "y"
+close A
+close S
+settle
+T = socket stream
+connect T 127.0.0.1:p1
+settle
+B = accept L
+"#,
+    ),
+    (
+        "error_is_told_once_by_any_call",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+set A SO_LINGER linger:1,0
+close A
+settle
+recv S 0
+recv S 0
+get S SO_ERROR
+"#,
+    ),
+    (
+        "connect_error_told_by_send",
+        r#"
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+send S "x"
+send S "x"
+connect S 127.0.0.1:p1
+connect S 127.0.0.1:p1
+"#,
+    ),
+    (
+        "shutdown_twice",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+shutdown S wr
+shutdown S wr
+shutdown S rd
+shutdown S rd
+settle
+shutdown S rdwr
+poll S
+shutdown A wr
+settle
+shutdown S wr
+shutdown A rdwr
+poll S
+poll A
+"#,
+    ),
+    (
+        "child_options_are_its_own",
+        r#"
+L = socket stream
+bind L 127.0.0.1:p1
+listen L 5
+S = socket stream
+connect S 127.0.0.1:p1
+settle
+A = accept L
+
+set A TCP_NODELAY 1
+get L TCP_NODELAY
+set L SO_KEEPALIVE 1
+get A SO_KEEPALIVE
+set A IP_TTL 5
+get L IP_TTL
+"#,
+    ),
 ];

@@ -598,4 +598,161 @@ settle
 recvmsg T 10
 "#,
     ),
+    (
+        "broadcast_packet_info",
+        r#"
+S = socket dgram
+set S SO_BROADCAST 1
+A = socket dgram
+bind A 0.0.0.0:p1
+set A IP_PKTINFO 1
+sendto S "all" 127.255.255.255:p1
+settle
+recvmsg A 10
+"#,
+    ),
+    (
+        "ioctls",
+        r#"
+S = socket dgram
+ioctl S FIONREAD
+ioctl S SIOCOUTQ
+ioctl S SIOCATMARK
+ioctl S SIOCOUTQNSD
+"#,
+    ),
+    (
+        "flags",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+sendto S "x" 127.0.0.1:p1 confirm
+sendto S "y" 127.0.0.1:p1 eor
+sendto S "z" 127.0.0.1:p1 dontwait
+settle
+recv A 10 waitall
+recv A 10 dontwait
+recv A 10 oob
+recv A 10 oob
+"#,
+    ),
+    (
+        "connected_port_zero",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+bind S 127.0.0.1:p2
+connect S 127.0.0.1:0
+peer S
+send S "x"
+sendto A "any port" 127.0.0.1:p2
+settle
+recvmsg S 20
+T = socket dgram
+bind T 127.0.0.2:p3
+sendto T "other host" 127.0.0.1:p2
+settle
+recv S 20
+"#,
+    ),
+    (
+        "receive_errors_off_clears",
+        r#"
+S = socket dgram
+set S IP_RECVERR 1
+sendto S "lost" 127.0.0.1:p1
+settle
+set S IP_RECVERR 0
+poll S
+recvmsg S 10 errqueue
+get S SO_ERROR
+"#,
+    ),
+    (
+        "receive_errors_from_connected_to_other",
+        r#"
+S = socket dgram
+set S IP_RECVERR 1
+connect S 127.0.0.1:p1
+sendto S "lost" 127.0.0.1:p2
+settle
+poll S
+recvmsg S 10 errqueue
+get S SO_ERROR
+"#,
+    ),
+    (
+        "queue_survives_connect",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+bind S 127.0.0.1:p2
+sendto S "before" 127.0.0.1:p1
+settle
+connect A 127.0.0.1:p3
+recvmsg A 10
+sendto S "after" 127.0.0.1:p1
+settle
+recv A 10
+poll S
+"#,
+    ),
+    (
+        "dont_fragment",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+set S IP_MTU_DISCOVER 2
+sendto S 65507*x 127.0.0.1:p1
+sendto S 65508*x 127.0.0.1:p1
+settle
+recv A 65536
+connect S 127.0.0.1:p1
+get S IP_MTU
+"#,
+    ),
+    (
+        "peek_then_truncate_reports",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+sendto S "0123456789" 127.0.0.1:p1
+settle
+recvmsg A 4 peek
+recvmsg A 4 peek trunc
+recvmsg A 10 trunc
+"#,
+    ),
+    (
+        "address_lengths_for_connect",
+        r#"
+S = socket dgram
+connect S raw:0200
+connect S raw:02000050
+connect S raw:
+connect S raw:02
+name S
+connect S raw:0100005000000000000000000000000000
+name S
+"#,
+    ),
+    (
+        "shut_down_send_then_cork",
+        r#"
+A = socket dgram
+bind A 127.0.0.1:p1
+S = socket dgram
+connect S 127.0.0.1:p1
+send S "a" more
+shutdown S wr
+send S "b"
+settle
+recv A 10
+"#,
+    ),
 ];

@@ -1899,4 +1899,611 @@ set S SO_ZEROCOPY 2
 set S SO_ZEROCOPY -1
 "#,
     ),
+    (
+        "numbers_socket_get_stream",
+        r#"
+S = socket stream
+get S 1/1 8
+get S 1/2 8
+get S 1/3 8
+get S 1/4 8
+get S 1/5 8
+get S 1/6 8
+get S 1/7 8
+get S 1/8 8
+get S 1/9 8
+get S 1/10 8
+get S 1/11 8
+get S 1/12 8
+get S 1/13 8
+get S 1/14 8
+get S 1/15 8
+get S 1/16 8
+get S 1/17 8
+get S 1/18 8
+get S 1/19 8
+get S 1/20 8
+get S 1/21 8
+get S 1/22 8
+get S 1/23 8
+get S 1/24 8
+get S 1/25 8
+get S 1/26 8
+get S 1/27 8
+get S 1/28 8
+get S 1/29 8
+get S 1/30 8
+get S 1/31 8
+get S 1/32 8
+get S 1/33 8
+get S 1/34 8
+get S 1/35 8
+get S 1/36 8
+get S 1/37 8
+get S 1/38 8
+get S 1/39 8
+get S 1/40 8
+get S 1/42 8
+get S 1/44 8
+get S 1/45 8
+get S 1/46 8
+get S 1/47 8
+get S 1/48 8
+get S 1/49 8
+get S 1/50 8
+get S 1/51 8
+get S 1/52 8
+get S 1/53 8
+get S 1/54 8
+get S 1/56 8
+get S 1/58 8
+get S 1/59 8
+get S 1/60 8
+get S 1/62 8
+get S 1/63 8
+get S 1/64 8
+get S 1/65 8
+get S 1/66 8
+get S 1/67 8
+get S 1/68 8
+get S 1/70 8
+get S 1/76 8
+get S 1/78 8
+get S 1/79 8
+get S 1/80 8
+get S 1/81 8
+get S 1/83 8
+get S 1/84 8
+get S 1/85 8
+get S 1/86 8
+get S 1/87 8
+get S 1/88 8
+get S 1/89 8
+"#,
+    ),
+    (
+        "numbers_socket_set_stream",
+        r#"
+S = socket stream
+set S 1/1 1
+set S 1/2 1
+set S 1/3 1
+set S 1/4 1
+set S 1/5 1
+set S 1/6 1
+set S 1/7 1
+set S 1/8 1
+set S 1/9 1
+set S 1/10 1
+set S 1/11 1
+set S 1/12 1
+set S 1/13 1
+set S 1/14 1
+set S 1/15 1
+set S 1/16 1
+set S 1/17 1
+set S 1/18 1
+set S 1/19 1
+set S 1/20 1
+set S 1/21 1
+set S 1/22 1
+set S 1/23 1
+set S 1/24 1
+set S 1/25 1
+set S 1/27 1
+set S 1/28 1
+set S 1/29 1
+set S 1/30 1
+set S 1/31 1
+set S 1/32 1
+set S 1/33 1
+set S 1/34 1
+set S 1/35 1
+set S 1/36 1
+set S 1/38 1
+set S 1/39 1
+set S 1/40 1
+set S 1/42 1
+set S 1/44 1
+set S 1/45 1
+set S 1/46 1
+set S 1/47 1
+set S 1/48 1
+set S 1/49 1
+set S 1/53 1
+set S 1/54 1
+set S 1/55 1
+set S 1/56 1
+set S 1/57 1
+set S 1/58 1
+set S 1/59 1
+set S 1/62 1
+set S 1/63 1
+set S 1/64 1
+set S 1/66 1
+set S 1/67 1
+set S 1/71 1
+set S 1/76 1
+set S 1/77 1
+set S 1/78 1
+set S 1/79 1
+set S 1/81 1
+set S 1/83 1
+set S 1/84 1
+set S 1/85 1
+set S 1/86 1
+set S 1/87 1
+set S 1/88 1
+set S 1/89 1
+"#,
+    ),
+    (
+        "numbers_ip_get_stream",
+        r#"
+S = socket stream
+get S 0/1
+get S 0/2
+get S 0/3
+get S 0/4
+get S 0/6
+get S 0/7
+get S 0/8
+get S 0/10
+get S 0/11
+get S 0/12
+get S 0/13
+get S 0/14
+get S 0/15
+get S 0/16
+get S 0/17
+get S 0/19
+get S 0/20
+get S 0/21
+get S 0/24
+get S 0/27
+get S 0/28
+get S 0/29
+get S 0/30
+get S 0/31
+get S 0/32
+get S 0/33
+get S 0/34
+get S 0/35
+get S 0/36
+get S 0/37
+get S 0/38
+get S 0/39
+get S 0/40
+get S 0/42
+get S 0/43
+get S 0/44
+get S 0/45
+get S 0/46
+get S 0/47
+get S 0/49
+get S 0/51
+get S 0/53
+get S 0/54
+get S 0/55
+"#,
+    ),
+    (
+        "numbers_ip_set_stream",
+        r#"
+S = socket stream
+set S 0/1 1
+set S 0/2 1
+set S 0/3 1
+set S 0/6 1
+set S 0/7 1
+set S 0/8 1
+set S 0/9 1
+set S 0/10 1
+set S 0/11 1
+set S 0/12 1
+set S 0/13 1
+set S 0/14 1
+set S 0/15 1
+set S 0/20 1
+set S 0/21 1
+set S 0/24 1
+set S 0/27 1
+set S 0/28 1
+set S 0/29 1
+set S 0/30 1
+set S 0/31 1
+set S 0/32 1
+set S 0/33 1
+set S 0/34 1
+set S 0/35 1
+set S 0/36 1
+set S 0/49 1
+set S 0/51 1
+set S 0/53 1
+set S 0/54 1
+set S 0/55 1
+"#,
+    ),
+    (
+        "numbers_socket_get_dgram",
+        r#"
+S = socket dgram
+get S 1/1 8
+get S 1/2 8
+get S 1/3 8
+get S 1/4 8
+get S 1/5 8
+get S 1/6 8
+get S 1/7 8
+get S 1/8 8
+get S 1/9 8
+get S 1/10 8
+get S 1/11 8
+get S 1/12 8
+get S 1/13 8
+get S 1/14 8
+get S 1/15 8
+get S 1/16 8
+get S 1/17 8
+get S 1/18 8
+get S 1/19 8
+get S 1/20 8
+get S 1/21 8
+get S 1/22 8
+get S 1/23 8
+get S 1/24 8
+get S 1/25 8
+get S 1/26 8
+get S 1/27 8
+get S 1/28 8
+get S 1/29 8
+get S 1/30 8
+get S 1/31 8
+get S 1/32 8
+get S 1/33 8
+get S 1/34 8
+get S 1/35 8
+get S 1/36 8
+get S 1/37 8
+get S 1/38 8
+get S 1/39 8
+get S 1/40 8
+get S 1/42 8
+get S 1/44 8
+get S 1/45 8
+get S 1/46 8
+get S 1/47 8
+get S 1/48 8
+get S 1/49 8
+get S 1/50 8
+get S 1/51 8
+get S 1/52 8
+get S 1/53 8
+get S 1/54 8
+get S 1/56 8
+get S 1/58 8
+get S 1/59 8
+get S 1/60 8
+get S 1/62 8
+get S 1/63 8
+get S 1/64 8
+get S 1/65 8
+get S 1/66 8
+get S 1/67 8
+get S 1/68 8
+get S 1/70 8
+get S 1/76 8
+get S 1/78 8
+get S 1/79 8
+get S 1/80 8
+get S 1/81 8
+get S 1/83 8
+get S 1/84 8
+get S 1/85 8
+get S 1/86 8
+get S 1/87 8
+get S 1/88 8
+get S 1/89 8
+"#,
+    ),
+    (
+        "numbers_socket_set_dgram",
+        r#"
+S = socket dgram
+set S 1/1 1
+set S 1/2 1
+set S 1/3 1
+set S 1/4 1
+set S 1/5 1
+set S 1/6 1
+set S 1/7 1
+set S 1/8 1
+set S 1/9 1
+set S 1/10 1
+set S 1/11 1
+set S 1/12 1
+set S 1/13 1
+set S 1/14 1
+set S 1/15 1
+set S 1/16 1
+set S 1/17 1
+set S 1/18 1
+set S 1/19 1
+set S 1/20 1
+set S 1/21 1
+set S 1/22 1
+set S 1/23 1
+set S 1/24 1
+set S 1/25 1
+set S 1/27 1
+set S 1/28 1
+set S 1/29 1
+set S 1/30 1
+set S 1/31 1
+set S 1/32 1
+set S 1/33 1
+set S 1/34 1
+set S 1/35 1
+set S 1/36 1
+set S 1/38 1
+set S 1/39 1
+set S 1/40 1
+set S 1/42 1
+set S 1/44 1
+set S 1/45 1
+set S 1/46 1
+set S 1/47 1
+set S 1/48 1
+set S 1/49 1
+set S 1/53 1
+set S 1/54 1
+set S 1/55 1
+set S 1/56 1
+set S 1/57 1
+set S 1/58 1
+set S 1/59 1
+set S 1/62 1
+set S 1/63 1
+set S 1/64 1
+set S 1/66 1
+set S 1/67 1
+set S 1/71 1
+set S 1/76 1
+set S 1/77 1
+set S 1/78 1
+set S 1/79 1
+set S 1/81 1
+set S 1/83 1
+set S 1/84 1
+set S 1/85 1
+set S 1/86 1
+set S 1/87 1
+set S 1/88 1
+set S 1/89 1
+"#,
+    ),
+    (
+        "numbers_ip_get_dgram",
+        r#"
+S = socket dgram
+get S 0/1
+get S 0/2
+get S 0/3
+get S 0/4
+get S 0/6
+get S 0/7
+get S 0/8
+get S 0/10
+get S 0/11
+get S 0/12
+get S 0/13
+get S 0/14
+get S 0/15
+get S 0/16
+get S 0/17
+get S 0/19
+get S 0/20
+get S 0/21
+get S 0/24
+get S 0/27
+get S 0/28
+get S 0/29
+get S 0/30
+get S 0/31
+get S 0/32
+get S 0/33
+get S 0/34
+get S 0/35
+get S 0/36
+get S 0/37
+get S 0/38
+get S 0/39
+get S 0/40
+get S 0/42
+get S 0/43
+get S 0/44
+get S 0/45
+get S 0/46
+get S 0/47
+get S 0/49
+get S 0/51
+get S 0/53
+get S 0/54
+get S 0/55
+"#,
+    ),
+    (
+        "numbers_ip_set_dgram",
+        r#"
+S = socket dgram
+set S 0/1 1
+set S 0/2 1
+set S 0/3 1
+set S 0/6 1
+set S 0/7 1
+set S 0/8 1
+set S 0/9 1
+set S 0/10 1
+set S 0/11 1
+set S 0/12 1
+set S 0/13 1
+set S 0/14 1
+set S 0/15 1
+set S 0/20 1
+set S 0/21 1
+set S 0/24 1
+set S 0/27 1
+set S 0/28 1
+set S 0/29 1
+set S 0/30 1
+set S 0/31 1
+set S 0/32 1
+set S 0/33 1
+set S 0/34 1
+set S 0/35 1
+set S 0/36 1
+set S 0/49 1
+set S 0/51 1
+set S 0/53 1
+set S 0/54 1
+set S 0/55 1
+"#,
+    ),
+    (
+        "numbers_tcp_get",
+        r#"
+S = socket stream
+get S 6/1 4
+get S 6/2 4
+get S 6/3 4
+get S 6/4 4
+get S 6/5 4
+get S 6/6 4
+get S 6/7 4
+get S 6/8 4
+get S 6/9 4
+get S 6/10 4
+get S 6/11 4
+get S 6/12 4
+get S 6/14 4
+get S 6/15 4
+get S 6/18 4
+get S 6/19 4
+get S 6/22 4
+get S 6/23 4
+get S 6/25 4
+get S 6/27 4
+get S 6/30 4
+get S 6/31 4
+get S 6/32 4
+get S 6/34 4
+get S 6/36 4
+get S 6/38 4
+get S 6/39 4
+get S 6/40 4
+get S 6/41 4
+get S 6/42 4
+get S 6/47 4
+get S 6/48 4
+get S 6/49 4
+"#,
+    ),
+    (
+        "numbers_tcp_set",
+        r#"
+S = socket stream
+set S 6/1 1
+set S 6/2 1
+set S 6/3 1
+set S 6/4 1
+set S 6/5 1
+set S 6/6 1
+set S 6/7 1
+set S 6/8 1
+set S 6/9 1
+set S 6/10 1
+set S 6/11 1
+set S 6/12 1
+set S 6/13 1
+set S 6/15 1
+set S 6/18 1
+set S 6/25 1
+set S 6/26 1
+set S 6/28 1
+set S 6/31 1
+set S 6/35 1
+set S 6/36 1
+set S 6/38 1
+set S 6/39 1
+set S 6/40 1
+set S 6/41 1
+set S 6/42 1
+set S 6/43 1
+set S 6/47 1
+set S 6/48 1
+set S 6/49 1
+"#,
+    ),
+    (
+        "numbers_udp",
+        r#"
+S = socket dgram
+get S 17/1 4
+set S 17/1 1
+get S 17/2 4
+set S 17/2 1
+get S 17/3 4
+set S 17/3 1
+get S 17/4 4
+set S 17/4 1
+get S 17/5 4
+set S 17/5 1
+get S 17/6 4
+set S 17/6 1
+get S 17/7 4
+set S 17/7 1
+get S 17/8 4
+set S 17/8 1
+get S 17/9 4
+set S 17/9 1
+set S 17/10 1
+set S 17/11 1
+get S 17/99 4
+set S 17/99 1
+get S 17/100 4
+set S 17/100 1
+get S 17/101 4
+get S 17/102 4
+get S 17/103 4
+set S 17/103 1
+get S 17/104 4
+set S 17/104 1
+get S 17/105 4
+set S 17/105 1
+get S 17/106 4
+set S 17/106 1
+get S 17/107 4
+set S 17/107 1
+"#,
+    ),
 ];
