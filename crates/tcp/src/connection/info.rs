@@ -23,7 +23,8 @@ impl Connection {
         let segments = |bytes: u32| bytes / self.mss.max(1);
         let totals = &self.totals;
         let srtt = self.rtt.srtt().unwrap_or_default();
-        let default_rate = crate::pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, self.options.pacing_rate_max);
+        let default_rate =
+            crate::pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, self.options.pacing_rate_max);
         let opened = self.state != State::SynSent;
         StreamInfo {
             state: self.state as u8,
