@@ -197,8 +197,8 @@ pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
     (length == 8).then_some((words[0], words[1]))
 }
 
-/// Waits until the other end of a pipe is closed. Async-signal-safe.
-pub fn wait_for_close(pipe: BorrowedFd<'_>) {
+/// Waits for a byte or the end of a pipe. Async-signal-safe.
+pub fn wait_for_word(pipe: BorrowedFd<'_>) {
     let mut byte = [0_u8];
     // SAFETY: one byte of ours.
     while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
@@ -412,6 +412,13 @@ pub fn receive_into(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize, fla
     // SAFETY: min(received, limit) bytes have just been initialised.
     unsafe { buffer.set_len(buffer.len() + received.min(limit)) };
     Ok(received)
+}
+
+/// Bytes of the packet that comes next, which stays.
+pub fn next_packet_bytes(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: no bytes are copied into a null buffer of length zero.
+    check(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), 0, flags) } as i64).map(|bytes| bytes as usize)
 }
 
 /// A packet as [`receive_packet`] found it.

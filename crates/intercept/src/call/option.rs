@@ -31,6 +31,7 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 forget_native_error(s, key);
+                super::data::drop_wake(s, key);
             }
             turn.stack.get_option(socket, level, name, room)
         }
