@@ -383,7 +383,13 @@ impl Supervisor {
     // ---- stand-ins ----
 
     /// Makes a stand-in known. `theirs` is the end that the program will hold.
-    pub(crate) fn add_stand_in(&mut self, theirs: BorrowedFd<'_>, ours: Option<OwnedFd>, body: Body, turn: &mut Turn<'_>) -> Result<usize, Errno> {
+    pub(crate) fn add_stand_in(
+        &mut self,
+        theirs: BorrowedFd<'_>,
+        ours: Option<OwnedFd>,
+        body: Body,
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, Errno> {
         if self.stand_ins.len() >= STAND_INS_MAX {
             return Err(Errno(libc::ENFILE));
         }
@@ -740,7 +746,10 @@ impl Supervisor {
                 Err(Errno(libc::ECONNREFUSED)) => self.close_stand_in(key, false, turn),
                 Err(_) => self.calls.out_of_descriptors += 1,
             }
-        } else if !waiting && *token && let Some(end) = end {
+        } else if !waiting
+            && *token
+            && let Some(end) = end
+        {
             while sys::poll_now(end, libc::POLLIN) & libc::POLLIN != 0 && sys::accept(end).is_ok() {}
             *token = false;
         }

@@ -82,15 +82,16 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
     while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < UNREAD_BYTES_MAX {
-        if !stack.readiness(packets.socket).contains(Poll::IN) {
-            break;
-        }
-        if stack.pending_error(packets.socket).is_some() {
-            // The error stays in the model for the next trapped call; see docs/compatibility.md.
+        let ready = stack.readiness(packets.socket);
+        if ready.contains(Poll::ERR) {
+            // The error, or the queue of errors, stays in the model for the next trapped call; see docs/compatibility.md.
             if packets.beside.is_empty() && sys::send_vectors(ours.as_fd(), &[b""], 0).is_ok() {
                 packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
                 moved = true;
             }
+            break;
+        }
+        if !ready.contains(Poll::IN) {
             break;
         }
         let Ok(received) = stack.receive(packets.socket, DATAGRAM_BYTES_MAX, libc::MSG_DONTWAIT) else { break };
