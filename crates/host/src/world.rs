@@ -148,6 +148,7 @@ impl World {
             ports.push(port);
         }
         node.configure(clock.now(), &stack)?;
+        node.set_boot_time(clock.now(), clock.epoch_nanos());
         let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
         Ok(World {
