@@ -78,7 +78,10 @@ impl Calls {
     }
     /// What programs asked for in vain.
     pub fn unsupported_rows(&self) -> Vec<Unsupported> {
-        self.unsupported.iter().map(|((request, errno), count)| Unsupported { request: request.clone(), errno: *errno, count: *count }).collect()
+        self.unsupported
+            .iter()
+            .map(|((request, errno), count)| Unsupported { request: request.clone(), errno: *errno, count: *count })
+            .collect()
     }
 }
 

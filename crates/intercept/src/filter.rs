@@ -300,7 +300,15 @@ mod tests {
 
     #[test]
     fn calls_that_carry_plain_data_pass() {
-        for call in [libc::SYS_read, libc::SYS_write, libc::SYS_close, libc::SYS_epoll_wait, libc::SYS_socketpair, libc::SYS_openat, libc::SYS_sendfile] {
+        for call in [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_close,
+            libc::SYS_epoll_wait,
+            libc::SYS_socketpair,
+            libc::SYS_openat,
+            libc::SYS_sendfile,
+        ] {
             assert_eq!(native(call, [u64::MAX; 6]), ALLOW, "call {call}");
         }
     }

@@ -433,7 +433,8 @@ mod tests {
         let request = requests(&bytes)[0];
         let packets = pack(Ok(vec![link(&row); 100]), &request, 99);
         assert!(packets.len() > 1 && packets.iter().all(|packet| packet.len() <= PACKET_BYTES_MAX));
-        let messages: Vec<(u16, u16)> = packets.iter().flat_map(|packet| requests(packet)).map(|message| (message.kind, message.flags)).collect();
+        let messages: Vec<(u16, u16)> =
+            packets.iter().flat_map(|packet| requests(packet)).map(|message| (message.kind, message.flags)).collect();
         assert_eq!(messages.len(), 101);
         assert!(messages[..100].iter().all(|message| *message == (16, NLM_F_MULTI)));
         assert_eq!(messages[100], (3, NLM_F_MULTI));

@@ -77,7 +77,11 @@ impl Listener {
 
     fn send(&self, mut answer: libc::seccomp_notif_resp) -> Result<(), Errno> {
         // SAFETY: `answer` has the size that the request encodes.
-        if unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) } == 0 { Ok(()) } else { Err(sys::last()) }
+        if unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) } == 0 {
+            Ok(())
+        } else {
+            Err(sys::last())
+        }
     }
 
     /// The call returns this value.

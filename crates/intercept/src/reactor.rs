@@ -73,7 +73,11 @@ impl Epoll<'_> {
         }
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: the kernel reads one epoll_event of ours.
-        if unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) } == 0 { Ok(()) } else { Err(crate::sys::last()) }
+        if unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) } == 0 {
+            Ok(())
+        } else {
+            Err(crate::sys::last())
+        }
     }
 }
 

@@ -12,13 +12,39 @@ use crate::sys::Errno;
 use std::ffi::{CStr, CString};
 
 /// Sockets through which libc would resolve names outside the stack.
-const COVERED: [&CStr; 4] = [c"/run/nscd/socket", c"/var/run/nscd/socket", c"/run/systemd/resolve/io.systemd.Resolve", c"/run/systemd/resolve/io.systemd.Resolve.Monitor"];
+const COVERED: [&CStr; 4] = [
+    c"/run/nscd/socket",
+    c"/var/run/nscd/socket",
+    c"/run/systemd/resolve/io.systemd.Resolve",
+    c"/run/systemd/resolve/io.systemd.Resolve.Monitor",
+];
 
 /// Directories that exist nearly everywhere; one is covered by the tmpfs for a moment, in the program's namespace only.
 const WORK: [Paths; 3] = [
-    Paths::under(c"/tmp", c"/tmp/resolv.conf", c"/tmp/nothing", c"/tmp/upper", c"/tmp/work", c"lowerdir=/etc,upperdir=/tmp/upper,workdir=/tmp/work"),
-    Paths::under(c"/run", c"/run/resolv.conf", c"/run/nothing", c"/run/upper", c"/run/work", c"lowerdir=/etc,upperdir=/run/upper,workdir=/run/work"),
-    Paths::under(c"/mnt", c"/mnt/resolv.conf", c"/mnt/nothing", c"/mnt/upper", c"/mnt/work", c"lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work"),
+    Paths::under(
+        c"/tmp",
+        c"/tmp/resolv.conf",
+        c"/tmp/nothing",
+        c"/tmp/upper",
+        c"/tmp/work",
+        c"lowerdir=/etc,upperdir=/tmp/upper,workdir=/tmp/work",
+    ),
+    Paths::under(
+        c"/run",
+        c"/run/resolv.conf",
+        c"/run/nothing",
+        c"/run/upper",
+        c"/run/work",
+        c"lowerdir=/etc,upperdir=/run/upper,workdir=/run/work",
+    ),
+    Paths::under(
+        c"/mnt",
+        c"/mnt/resolv.conf",
+        c"/mnt/nothing",
+        c"/mnt/upper",
+        c"/mnt/work",
+        c"lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work",
+    ),
 ];
 
 #[derive(Debug)]

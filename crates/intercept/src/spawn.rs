@@ -69,8 +69,14 @@ impl Command {
         if arguments.is_empty() {
             return Err(SpawnError::Command);
         }
-        let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
-        Ok(Command { arguments, environment: std::env::vars_os().filter_map(variable).collect(), resolv: None, descriptors: [const { None }; 3] })
+        let variable =
+            |(name, value): (std::ffi::OsString, std::ffi::OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok();
+        Ok(Command {
+            arguments,
+            environment: std::env::vars_os().filter_map(variable).collect(),
+            resolv: None,
+            descriptors: [const { None }; 3],
+        })
     }
 
     /// Gives the program an /etc/resolv.conf with this content; see [`crate::resolv`].
@@ -130,15 +136,14 @@ impl Command {
 
     /// Reads what the child reports until it executes.
     fn follow(&self, program: &mut Program, reports: BorrowedFd<'_>, goes: OwnedFd) -> Result<(), SpawnError> {
-        let mut goes = Some(goes);
         while let Some((what, value)) = sys::read_report(reports) {
             let errno = Errno(value);
             match what {
                 Report::LISTENER => {
                     let listener = sys::pidfd_getfd(program.pidfd.as_fd(), value);
                     program.listener = Some(listener.map_err(|errno| SpawnError::Step { step: "take the seccomp listener", errno })?);
-                    // Closing our end lets the child go on.
-                    goes.take();
+                    // A word and not only the end of the pipe: other threads' children may hold copies of our end for a moment.
+                    sys::write_report(goes.as_fd(), Report::LISTENER, 0);
                 }
                 Report::RESOLV => program.resolv = Err(errno),
                 Report::FILTER => return Err(SpawnError::Step { step: "install the seccomp filter", errno }),
@@ -184,7 +189,7 @@ impl Command {
             match filter::install(filter) {
                 Ok(listener) => {
                     sys::write_report(reports, Report::LISTENER, listener.as_raw_fd());
-                    sys::wait_for_close(goes);
+                    sys::wait_for_word(goes);
                     drop(listener);
                 }
                 Err(errno) => {

@@ -383,7 +383,13 @@ impl Supervisor {
     // ---- stand-ins ----
 
     /// Makes a stand-in known. `theirs` is the end that the program will hold.
-    pub(crate) fn add_stand_in(&mut self, theirs: BorrowedFd<'_>, ours: Option<OwnedFd>, body: Body, turn: &mut Turn<'_>) -> Result<usize, Errno> {
+    pub(crate) fn add_stand_in(
+        &mut self,
+        theirs: BorrowedFd<'_>,
+        ours: Option<OwnedFd>,
+        body: Body,
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, Errno> {
         if self.stand_ins.len() >= STAND_INS_MAX {
             return Err(Errno(libc::ENFILE));
         }
@@ -409,7 +415,11 @@ impl Supervisor {
     /// Gives a stand-in its end on our side.
     pub(crate) fn attach(&mut self, key: usize, ours: OwnedFd, turn: &mut Turn<'_>) -> Result<(), Errno> {
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
-        sys::set_send_buffer(ours.as_fd(), standin::send_buffer_bytes(one.unread_max));
+        let send_buffer = match &one.body {
+            Body::Stream(_) => standin::send_buffer_bytes(one.unread_max),
+            Body::Packet(_) | Body::Netlink(_) => packet::SEND_BUFFER_BYTES,
+        };
+        sys::set_send_buffer(ours.as_fd(), send_buffer);
         let token = token(self.space, KIND_STAND_IN, one.generation, key);
         turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: true, edge: true })?;
         one.ours = Some(ours);
@@ -751,7 +761,10 @@ impl Supervisor {
                 Err(Errno(libc::ECONNREFUSED)) => self.close_stand_in(key, false, turn),
                 Err(_) => self.calls.out_of_descriptors += 1,
             }
-        } else if !waiting && *token && let Some(end) = end {
+        } else if !waiting
+            && *token
+            && let Some(end) = end
+        {
             while sys::poll_now(end, libc::POLLIN) & libc::POLLIN != 0 && sys::accept(end).is_ok() {}
             *token = false;
         }

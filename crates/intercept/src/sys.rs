@@ -3,10 +3,10 @@
 //! Everything here is a thin wrapper; what a call means for a program is decided elsewhere.
 
 use crate::filter::Instruction;
-pub use weft_socket::Errno;
 use bytes::BytesMut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
+pub use weft_socket::Errno;
 
 /// Turns a result of a libc function into a value or errno.
 fn check(result: impl Into<i64>) -> Result<i64, Errno> {
@@ -66,7 +66,8 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> Result<(), Errno>
 
 /// Copies into a process's memory; all or EFAULT.
 pub fn write_memory(tid: u32, address: u64, from: &[u8]) -> Result<(), Errno> {
-    write_vectors(tid, &[(address, from.len() as u64)], from).and_then(|copied| if copied == from.len() { Ok(()) } else { Err(Errno(libc::EFAULT)) })
+    write_vectors(tid, &[(address, from.len() as u64)], from)
+        .and_then(|copied| if copied == from.len() { Ok(()) } else { Err(Errno(libc::EFAULT)) })
 }
 
 /// Most vectors passed in one call (IOV_MAX).
@@ -95,7 +96,11 @@ pub fn read_vectors(tid: u32, vectors: &[(u64, u64)], limit: usize) -> Result<By
     let remote = remote_vectors(vectors, total);
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: total };
     // SAFETY: `local` is our buffer of `total` bytes; the remote vectors are dereferenced in the other process only.
-    let copied = check(unsafe { libc::process_vm_readv(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) } as i64)? as usize;
+    let copied =
+        check(
+            unsafe { libc::process_vm_readv(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) }
+                as i64,
+        )? as usize;
     if copied == 0 {
         return Err(Errno(libc::EFAULT));
     }
@@ -111,7 +116,11 @@ pub fn write_vectors(tid: u32, vectors: &[(u64, u64)], from: &[u8]) -> Result<us
     }
     let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     // SAFETY: the kernel reads from `local` only; the remote vectors are dereferenced in the other process.
-    let copied = check(unsafe { libc::process_vm_writev(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) } as i64)?;
+    let copied =
+        check(
+            unsafe { libc::process_vm_writev(tid as libc::pid_t, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) }
+                as i64,
+        )?;
     Ok(copied as usize)
 }
 
@@ -188,8 +197,8 @@ pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
     (length == 8).then_some((words[0], words[1]))
 }
 
-/// Waits until the other end of a pipe is closed. Async-signal-safe.
-pub fn wait_for_close(pipe: BorrowedFd<'_>) {
+/// Waits for a byte or the end of a pipe. Async-signal-safe.
+pub fn wait_for_word(pipe: BorrowedFd<'_>) {
     let mut byte = [0_u8];
     // SAFETY: one byte of ours.
     while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
@@ -245,7 +254,8 @@ pub fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
 /// Sends a signal to what a pidfd means.
 pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     // SAFETY: a null siginfo is allowed.
-    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<libc::siginfo_t>(), 0) }).map(drop)
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<libc::siginfo_t>(), 0) })
+        .map(drop)
 }
 
 /// Is a descriptor of another process close-on-exec? (/proc/PID/fdinfo, `flags:` in octal.)
@@ -395,11 +405,20 @@ pub fn receive_into(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize, fla
     let spare = buffer.spare_capacity_mut();
     let limit = limit.min(spare.len());
     // SAFETY: the kernel writes at most `limit` bytes into the spare room.
-    let received = again(|| check(unsafe { libc::recv(fd.as_raw_fd(), spare.as_mut_ptr().cast(), limit, flags | libc::MSG_DONTWAIT) } as i64))? as usize;
+    let received =
+        again(|| check(unsafe { libc::recv(fd.as_raw_fd(), spare.as_mut_ptr().cast(), limit, flags | libc::MSG_DONTWAIT) } as i64))?
+            as usize;
     // With MSG_TRUNC the result is the datagram's real size, which may be more than was written.
     // SAFETY: min(received, limit) bytes have just been initialised.
     unsafe { buffer.set_len(buffer.len() + received.min(limit)) };
     Ok(received)
+}
+
+/// Bytes of the packet that comes next, which stays.
+pub fn next_packet_bytes(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: no bytes are copied into a null buffer of length zero.
+    check(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), 0, flags) } as i64).map(|bytes| bytes as usize)
 }
 
 /// A packet as [`receive_packet`] found it.
@@ -426,7 +445,9 @@ pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packe
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = 32;
         // SAFETY: `header` describes buffers of ours that live through the call.
-        check(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC) } as i64)
+        check(
+            unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC) } as i64
+        )
     })? as usize;
     // SAFETY: the kernel has initialised min(received, room) bytes.
     unsafe { buffer.set_len(buffer.len() + received.min(room)) };
@@ -435,13 +456,18 @@ pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packe
 
 /// Sends slices as one message, without blocking and without SIGPIPE.
 pub fn send_vectors(fd: BorrowedFd<'_>, chunks: &[&[u8]], flags: i32) -> Result<usize, Errno> {
-    let mut vectors: Vec<libc::iovec> = chunks.iter().take(VECTORS_MAX).map(|chunk| libc::iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() }).collect();
+    let mut vectors: Vec<libc::iovec> = chunks
+        .iter()
+        .take(VECTORS_MAX)
+        .map(|chunk| libc::iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() })
+        .collect();
     // SAFETY: an all-zero msghdr is valid.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = vectors.as_mut_ptr();
     header.msg_iovlen = vectors.len();
     // SAFETY: `header` describes the chunks, which the kernel only reads.
-    again(|| check(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } as i64)).map(|sent| sent as usize)
+    again(|| check(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } as i64))
+        .map(|sent| sent as usize)
 }
 
 /// A timer on CLOCK_MONOTONIC that an event loop can wait for.
@@ -454,7 +480,10 @@ pub fn timer() -> Result<OwnedFd, Errno> {
 pub fn set_timer(fd: BorrowedFd<'_>, after: Option<Duration>) -> Result<(), Errno> {
     let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));
     let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let value = libc::timespec { tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX), tv_nsec: libc::c_long::from(after.subsec_nanos() as i32) };
+    let value = libc::timespec {
+        tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(after.subsec_nanos() as i32),
+    };
     let setting = libc::itimerspec { it_interval: zero, it_value: value };
     // SAFETY: the kernel reads one itimerspec; the old one is not asked for.
     check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) }).map(drop)

@@ -176,7 +176,13 @@ mod tests {
             source: None,
             metric,
         };
-        let routes = [make("default", 1, false), make("10.0.0.0/8", 2, false), make("10.1.0.0/16", 9, false), make("10.1.0.0/16", 3, false), make("10.1.2.3", 7, true)];
+        let routes = [
+            make("default", 1, false),
+            make("10.0.0.0/8", 2, false),
+            make("10.1.0.0/16", 9, false),
+            make("10.1.0.0/16", 3, false),
+            make("10.1.2.3", 7, true),
+        ];
         let found = |text: &str| lookup(&routes, text.parse().unwrap()).map(|route| route.interface);
         assert_eq!((found("10.1.9.9"), found("10.9.9.9"), found("9.9.9.9"), found("10.1.2.3")), (Some(3), Some(2), Some(1), Some(7)));
         assert_eq!(lookup(&routes[1..2], "9.9.9.9".parse().unwrap()), None);

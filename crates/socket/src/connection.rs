@@ -20,6 +20,7 @@ impl Sockets {
             listening: socket.is_listening(),
             remote: socket.remote,
             how,
+            time_wait: None,
         })
     }
 
@@ -81,7 +82,9 @@ impl Sockets {
 
     /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
     pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let interface = self.get(s)?.options.interface;
+        let options = &self.get(s)?.options;
+        // "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index);"
+        let interface = if options.interface == 0 && to.is_multicast() { options.multicast_index } else { options.interface };
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
@@ -119,7 +122,7 @@ impl Sockets {
         let socket = self.get(s)?;
         match socket.hold {
             None => {
-                let (id, port) = self.tcp_ports.connect(hold, range, cx.rng)?;
+                let (id, port) = self.tcp_ports.connect(hold, range, cx.now, cx.rng)?;
                 let socket = self.get_mut(s)?;
                 socket.hold = Some(id);
                 socket.number = port;
@@ -144,7 +147,7 @@ impl Sockets {
         stream.flow = Some(flow);
         (stream.credit, stream.capacity) = (0, 0);
         let options = stream.transport.clone();
-        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: false });
+        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
         self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
         self.count(crate::block::CONNECTS);
         Ok(())
@@ -208,6 +211,7 @@ impl Sockets {
                 listening: false,
                 remote: entry.remote,
                 how: if socket.port_locked { How::Bind } else { How::Connect },
+                time_wait: entry.time_wait,
             };
             entry.hold = Some(self.tcp_ports.hold(entry.local.port(), twin));
         }

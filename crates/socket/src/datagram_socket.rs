@@ -103,7 +103,12 @@ impl Sockets {
         };
         let ancillary = cmsg::for_datagram(control)?;
         let own = socket.local.ip();
-        let source = ancillary.source.map(IpAddr::V4).or(Some(own)).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let mut source = ancillary.source.map(IpAddr::V4).or(Some(own)).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let of_group = IpAddr::V4(socket.options.multicast_interface);
+        if to.ip().is_multicast() && source.is_none() && !of_group.is_unspecified() {
+            // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
+            source = Some(of_group);
+        }
         let to = Self::destination(to, source.unwrap_or(UNSPECIFIED.ip()));
         self.send_routed(s, data, flags, to, source, ancillary, cx)
     }
@@ -225,7 +230,9 @@ impl Sockets {
         meta.ttl = ancillary.ttl.unwrap_or(if to.ip().is_multicast() { options.multicast_ttl } else { options.ttl });
         meta.tos = ancillary.tos.unwrap_or(options.tos);
         meta.mark = ancillary.mark.unwrap_or(options.mark);
-        let interface = ancillary.interface.unwrap_or(options.interface);
+        let multicast = if to.ip().is_multicast() { options.multicast_index } else { 0 };
+        let bound = if options.interface != 0 { options.interface } else { multicast };
+        let interface = ancillary.interface.unwrap_or(bound);
         meta.interface = InterfaceIndex(interface);
         // ip_dont_fragment: DO and PROBE always, WANT as long as the datagram fits the path.
         meta.dont_fragment = match i32::from(options.mtu_discover) {

@@ -64,7 +64,10 @@ impl Sockets {
             StreamEvent::Released => return self.released(flow),
             StreamEvent::TimeWait => {
                 if let Some(entry) = self.flows.get_mut(&flow) {
-                    entry.time_wait = true;
+                    entry.time_wait = Some(cx.now);
+                    if let Some(hold) = entry.hold {
+                        self.tcp_ports.update(hold, |held| held.time_wait = Some(cx.now));
+                    }
                 }
             }
             _ => {}
@@ -102,7 +105,7 @@ impl Sockets {
         let room = self.store.len() < self.limits.sockets_max;
         let parent = listener.and_then(|s| self.store.get(s)).filter(|socket| socket.is_listening());
         let (Some(listener), Some(parent), true) = (listener, parent, room) else {
-            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: false });
+            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
             self.call(child, StreamCall::Abort, cx);
             self.call(flow, StreamCall::Took { connections: 1 }, cx);
             self.count(crate::block::SOCKETS_FULL);
@@ -123,7 +126,7 @@ impl Sockets {
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.store.insert(socket);
-        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: false });
+        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: None });
         if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
             let hold = self.tcp_ports.hold(local.port(), hold);
             if let Some(socket) = self.store.get_mut(id) {
@@ -206,12 +209,17 @@ impl Sockets {
         let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
         let interface = meta.interface.0;
         let group = matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast);
+        if group && !self.is_member(to.ip(), interface) {
+            return cx.drop(frame, Reason::NotForUs);
+        }
         let Some(candidates) = self.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
         if group {
             let wanting: Vec<SocketId> = candidates
                 .iter()
                 .copied()
-                .filter(|s| self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface)))
+                .filter(|s| {
+                    self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface) && hears(socket, to.ip(), interface))
+                })
                 .collect();
             // fib_compute_spec_dst: the own address that would be used towards the sender.
             let way = Query::Route { destination: from.ip(), source: None, interface: None };
@@ -228,6 +236,13 @@ impl Sockets {
             Some(s) => self.enqueue(s, frame, to.ip(), cx),
             None => self.unwanted(frame, false, cx),
         }
+    }
+
+    /// Has any socket joined this group? Broadcasts and 224.0.0.1 are for everyone (RFC 1112 §7.2).
+    fn is_member(&self, group: IpAddr, interface: u32) -> bool {
+        let IpAddr::V4(group) = group else { return true };
+        let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
+        !group.is_multicast() || group == all_hosts || self.memberships.contains_key(&(group, interface))
     }
 
     /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they
@@ -346,6 +361,13 @@ fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, inter
     // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
     let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
     here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
+}
+
+/// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
+fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool {
+    let IpAddr::V4(v4) = group else { return true };
+    let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
+    !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
 }
 
 struct Quoted {

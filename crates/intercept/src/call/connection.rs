@@ -27,7 +27,14 @@ pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     }
 }
 
-fn connect_stream(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, socket: SocketId, address: &[u8]) -> Result<Outcome, Errno> {
+fn connect_stream(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    socket: SocketId,
+    address: &[u8],
+) -> Result<Outcome, Errno> {
     if is_dead(s, key) && !call.held && matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
         revive(s, turn, call, key)?;
     }
@@ -54,7 +61,10 @@ fn connect_stream(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usi
 }
 
 fn is_opening(turn: &mut Turn<'_>, socket: SocketId) -> bool {
-    matches!(turn.stack.state(socket), Some(SocketState::Connecting | SocketState::Connected | SocketState::PeerClosed | SocketState::Failed))
+    matches!(
+        turn.stack.state(socket),
+        Some(SocketState::Connecting | SocketState::Connected | SocketState::PeerClosed | SocketState::Failed)
+    )
 }
 
 fn phase(s: &Supervisor, key: usize) -> Option<&Phase> {
@@ -177,7 +187,11 @@ fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: Socke
     if flags & libc::SOCK_NONBLOCK != 0 {
         sys::set_nonblocking(theirs.as_fd())?;
     }
-    let handed = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT)).and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
+    let handed = s
+        .trees
+        .get(call.tree)
+        .ok_or(Errno(libc::ENOENT))
+        .and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
     match handed {
         Ok(fd) => {
             if let Some(one) = s.stand_ins.get_mut(key) {

@@ -85,7 +85,10 @@ fn finish_send(s: &mut Supervisor, call: &Call, key: usize, flags: i32, sent: Re
             }
             Err(Errno(libc::EPIPE))
         }
-        Err(errno) => Err(errno),
+        Err(errno) => {
+            drop_wake(s, key);
+            Err(errno)
+        }
     }
 }
 
@@ -110,7 +113,8 @@ fn send(
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
-    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
+    let before = one.unsent.is_some()
+        || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
@@ -217,7 +221,14 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
     let received = turn.stack.receive(socket, total.min(STREAM_BYTES_MAX), flags | libc::MSG_DONTWAIT)?;
     let mut data = BytesMut::new();
     received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
-    Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream: false })
+    Ok(Taken {
+        data,
+        length: received.datagram_bytes,
+        from: received.from,
+        control: received.control,
+        flags: received.flags,
+        stream: false,
+    })
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
@@ -244,8 +255,25 @@ fn take_error(turn: &mut Turn<'_>, socket: SocketId) -> Option<Errno> {
     (errno != 0).then_some(Errno(errno))
 }
 
+/// Takes out the empty packet that woke the program for an error, which it has now been told.
+pub(super) fn drop_wake(s: &mut Supervisor, key: usize) {
+    let is_wake =
+        |one: &StandIn| matches!(&one.body, Body::Packet(packets) if packets.beside.front().is_some_and(|beside| beside.wakes_for_error));
+    if !s.stand_ins.get(key).is_some_and(is_wake) {
+        return;
+    }
+    let Ok(end) = s.borrow(key) else { return };
+    let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) else { return };
+    // Only if it is still what comes first: the program may have read it.
+    if sys::poll_now(end.as_fd(), libc::POLLIN) & libc::POLLIN != 0 && sys::next_packet_bytes(end.as_fd()) == Ok(0) {
+        let _ = sys::receive_into(end.as_fd(), &mut BytesMut::with_capacity(1), 1, 0);
+    }
+    packets.beside.pop_front();
+}
+
 fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
     if let Some(errno) = take_error(turn, socket) {
+        drop_wake(s, key);
         return Err(errno);
     }
     let end = s.borrow(key)?;

@@ -95,7 +95,10 @@ fn configuration(call: &Call, interfaces: &[InterfaceRow], addresses: &[Address]
     let (room, pointer) = (usize::try_from(word(0) as i32).map_err(|_| Errno(libc::EINVAL))?, word(8));
     let mut rows = Vec::new();
     for address in addresses {
-        let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface.0)) else { continue };
+        let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface.0))
+        else {
+            continue;
+        };
         let mut ifreq = [0; IFREQ_BYTES];
         let length = interface.name.len().min(NAME_BYTES - 1);
         ifreq[..length].copy_from_slice(&interface.name.as_bytes()[..length]);

@@ -148,7 +148,7 @@ mod tests {
         let mut control = Vec::new();
         for length in [20_usize, 16] {
             control.extend(length.to_ne_bytes());
-            control.resize(control.len() + (length + 7 & !7) - 8, 0);
+            control.resize(control.len() + length.next_multiple_of(8) - 8, 0);
         }
         assert_eq!(control.len(), 40);
         assert_eq!(fitting(&control, 100), 40);

@@ -31,6 +31,7 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 forget_native_error(s, key);
+                super::data::drop_wake(s, key);
             }
             turn.stack.get_option(socket, level, name, room)
         }
@@ -102,7 +103,9 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     s.pump(key, false, turn);
     let waiting = match request {
         FIONREAD => in_stand_in(s, key)?,
-        SIOCOUTQ | SIOCOUTQNSD => s.stand_ins.get(key).and_then(|one| one.ours.as_ref()).map_or(0, |ours| sys::readable_bytes(ours.as_fd())),
+        SIOCOUTQ | SIOCOUTQNSD => {
+            s.stand_ins.get(key).and_then(|one| one.ours.as_ref()).map_or(0, |ours| sys::readable_bytes(ours.as_fd()))
+        }
         _ => 0,
     };
     if let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get(key)
@@ -114,9 +117,13 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
         call.write(call.argument(2), &(next as u32).to_ne_bytes())?;
         return Ok(Outcome::Done(0));
     }
-    let value = turn.stack.ioctl(socket, u64::from(request), &[]).inspect_err(|errno| s.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
+    let value = turn
+        .stack
+        .ioctl(socket, u64::from(request), &[])
+        .inspect_err(|errno| s.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
     let in_model = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
-    let value = if waiting > 0 { in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX)).to_ne_bytes().to_vec() } else { value };
+    let value =
+        if waiting > 0 { in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX)).to_ne_bytes().to_vec() } else { value };
     call.write(call.argument(2), &value)?;
     Ok(Outcome::Done(0))
 }

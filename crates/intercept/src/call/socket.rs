@@ -3,9 +3,9 @@
 use super::{Call, Outcome};
 use crate::arch;
 use crate::netlink::Netlink;
+use crate::standin::Body;
 use crate::standin::packet::Packets;
 use crate::standin::stream::{Phase, Stream};
-use crate::standin::Body;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::collections::VecDeque;
@@ -39,7 +39,11 @@ pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
     if flags & libc::SOCK_NONBLOCK != 0 {
         sys::set_nonblocking(theirs.as_fd())?;
     }
-    let handed = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT)).and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
+    let handed = s
+        .trees
+        .get(call.tree)
+        .ok_or(Errno(libc::ENOENT))
+        .and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
     match handed {
         Ok(fd) => {
             if let Some(one) = s.stand_ins.get_mut(key) {
@@ -116,7 +120,10 @@ pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, _: &Call) -> Res
 
 /// Calls of the i386 table that could make sockets.
 pub(super) fn refuse_compat(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let name = arch::COMPAT_REFUSED.iter().find(|(number, _)| i64::from(*number) == i64::from(call.number)).map_or("call (i386)", |(_, name)| name);
+    let name = arch::COMPAT_REFUSED
+        .iter()
+        .find(|(number, _)| i64::from(*number) == i64::from(call.number))
+        .map_or("call (i386)", |(_, name)| name);
     s.calls.unsupported(name.to_owned(), Errno(libc::ENOSYS));
     Err(Errno(libc::ENOSYS))
 }

@@ -20,8 +20,8 @@ pub mod liveness;
 pub mod packet;
 pub mod stream;
 
-use crate::netlink::Netlink;
 use crate::SocketId;
+use crate::netlink::Netlink;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

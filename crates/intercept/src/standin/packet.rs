@@ -13,6 +13,11 @@ use std::os::fd::AsFd;
 
 /// Most datagrams that lie in a stand-in.
 pub const PACKETS_MAX: usize = 256;
+/// Most bytes of datagrams that lie there: so many, of 1472 bytes, that the kernel's level for room ([`SEND_BUFFER_BYTES`]) is below them, and a
+/// program that reads wakes us for dozens at once.
+const PACKETS_UNREAD_BYTES_MAX: usize = 128 * 1024;
+/// SO_SNDBUF of our end; the kernel doubles it. Room for [`PACKETS_MAX`] datagrams with the kernel's overhead: what finds none is lost.
+pub const SEND_BUFFER_BYTES: i32 = 256 * 1024;
 /// The largest datagram that a program can write.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
@@ -80,16 +85,17 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let mut moved = false;
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
-    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < one.unread_max {
-        if !stack.readiness(packets.socket).contains(Poll::IN) {
-            break;
-        }
-        if stack.pending_error(packets.socket).is_some() {
-            // The error stays in the model for the next trapped call; see docs/compatibility.md.
+    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < PACKETS_UNREAD_BYTES_MAX {
+        let ready = stack.readiness(packets.socket);
+        if ready.contains(Poll::ERR) {
+            // The error, or the queue of errors, stays in the model for the next trapped call; see docs/compatibility.md.
             if packets.beside.is_empty() && sys::send_vectors(ours.as_fd(), &[b""], 0).is_ok() {
                 packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
                 moved = true;
             }
+            break;
+        }
+        if !ready.contains(Poll::IN) {
             break;
         }
         let Ok(received) = stack.receive(packets.socket, DATAGRAM_BYTES_MAX, libc::MSG_DONTWAIT) else { break };

@@ -87,7 +87,11 @@ impl Host {
     pub fn turn(&mut self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let now = self.node.now();
-        let wait = self.node.node.next_timer().map_or(20, |next| ((next.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000) as i32 + 1).min(20));
+        let wait = self
+            .node
+            .node
+            .next_timer()
+            .map_or(20, |next| ((next.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000) as i32 + 1).min(20));
         // SAFETY: `events` has room for 64.
         let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 64, wait) };
         for event in events.iter().take(count.max(0) as usize) {

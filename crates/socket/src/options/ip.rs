@@ -4,8 +4,8 @@ use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::AddressKind;
-use weft_core::{InterfaceIndex, StreamOption};
+use weft_core::table::{AddressKind, Table};
+use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
 
 /// Linux's default TTL (net.ipv4.ip_default_ttl).
 const TTL_DEFAULT: i32 = 64;
@@ -188,16 +188,24 @@ fn group_request(value: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr, u32)> {
 
 fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     not_stream(a)?;
-    let address = match (group_request(value), <[u8; 4]>::try_from(value.get(..4).unwrap_or_default())) {
-        (Some((_, address, _)), _) => address,
-        (None, Ok(octets)) => Ipv4Addr::from(octets),
+    let (address, index) = match (group_request(value), <[u8; 4]>::try_from(value.get(..4).unwrap_or_default())) {
+        (Some((_, address, index)), _) => (address, index),
+        (None, Ok(octets)) => (Ipv4Addr::from(octets), 0),
         (None, Err(_)) => return Err(Errno::EINVAL),
     };
-    // "dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … err = -EADDRNOTAVAIL; if (!dev) break;"
-    if !address.is_unspecified() && !matches!(a.sockets.address_kind(IpAddr::V4(address), a.cx), AddressKind::Local(_)) {
-        return Err(Errno::EADDRNOTAVAIL);
-    }
-    a.options()?.multicast_interface = address;
+    // "if (!mreq.imr_ifindex) { if (mreq.imr_address.s_addr == htonl(INADDR_ANY)) { mc_index = 0; mc_addr = 0; err = 0; break; }
+    //  dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … } else dev = dev_get_by_index(…); err = -EADDRNOTAVAIL; if (!dev) break;"
+    let index = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
+        (1.., _) => match a.cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(index))) {
+            Answer::Interface(_) => index,
+            _ => return Err(Errno::EADDRNOTAVAIL),
+        },
+        (0, _) if address.is_unspecified() => 0,
+        (0, AddressKind::Local(InterfaceIndex(interface))) => interface,
+        _ => return Err(Errno::EADDRNOTAVAIL),
+    };
+    let options = a.options()?;
+    (options.multicast_interface, options.multicast_index) = (address, index);
     Ok(())
 }
 
@@ -220,19 +228,16 @@ fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Err
     };
     let groups = &mut a.options()?.multicast_groups;
     let at = groups.iter().position(|entry| *entry == (group, interface));
+    let key = (group, interface);
     match (add, at) {
-        (true, Some(_)) => Err(Errno::EADDRINUSE),
-        (true, None) if groups.len() >= MEMBERSHIPS_MAX => Err(Errno::ENOBUFS),
-        (true, None) => {
-            groups.push((group, interface));
-            Ok(())
-        }
-        (false, Some(at)) => {
-            groups.remove(at);
-            Ok(())
-        }
-        (false, None) => Err(Errno::EADDRNOTAVAIL),
+        (true, Some(_)) => return Err(Errno::EADDRINUSE),
+        (true, None) if groups.len() >= MEMBERSHIPS_MAX => return Err(Errno::ENOBUFS),
+        (true, None) => groups.push(key),
+        (false, Some(at)) => drop(groups.remove(at)),
+        (false, None) => return Err(Errno::EADDRNOTAVAIL),
     }
+    a.sockets.count_membership(key, add);
+    Ok(())
 }
 
 fn set_port_range(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

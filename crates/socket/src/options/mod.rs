@@ -78,7 +78,9 @@ pub(crate) struct Options {
     pub multicast_ttl: u8,
     pub multicast_loop: bool,
     pub multicast_all: bool,
+    /// IP_MULTICAST_IF: the address given, and the interface's number (0: by route).
     pub multicast_interface: Ipv4Addr,
+    pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
     /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
     pub port_range: (u16, u16),
@@ -140,6 +142,7 @@ impl Default for Options {
             multicast_loop: true,
             multicast_all: true,
             multicast_interface: Ipv4Addr::UNSPECIFIED,
+            multicast_index: 0,
             multicast_groups: Vec::new(),
             port_range: (0, 0),
             unsent_low_water: 0,

@@ -137,6 +137,11 @@ impl Addresses {
         primary.map_or(ip, |(own, _)| own)
     }
 
+    /// The source of packets to a network's broadcast address: the address that made it one (the prefsrc of Linux's broadcast routes).
+    pub(super) fn source_to_broadcast(&self, interface: InterfaceIndex, broadcast: Ipv4Addr) -> Option<Ipv4Addr> {
+        self.of(interface).find(|(ip, bits)| same_prefix(*ip, broadcast, *bits)).map(|(ip, _)| ip)
+    }
+
     /// The source for packets that leave through `interface` to `next_hop` (Linux inet_select_addr): the first address of the interface in
     /// whose network the next hop is, else its first, else the first of any other interface but `lo`.
     pub(super) fn source_for(&self, interface: InterfaceIndex, next_hop: Ipv4Addr) -> Option<Ipv4Addr> {

@@ -54,6 +54,7 @@ impl Ip4 {
         let networks = self.addresses.broadcast_on(destination);
         let network = networks.iter().copied().find(|owner| bound.is_none_or(|bound| bound == *owner));
         if let Some(interface) = network.filter(|interface| self.is_up(*interface)) {
+            let source = source.or_else(|| self.addresses.source_to_broadcast(interface, destination));
             return Some(self.on_link(RouteKind::Broadcast, interface, source, destination, None));
         }
         let kind = match destination {

@@ -1,0 +1,134 @@
+//! Datagram sockets of unmodified programs, and names.
+
+mod support;
+
+use support::Host;
+
+#[test]
+fn unconnected_sockets_tell_sources_whatever_is_read_in_between() {
+    let mut host = Host::new();
+    host.python(
+        r#"
+import socket, os, select, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 7000)); s.settimeout(5)
+cs = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for i in range(3)]
+for i, c in enumerate(cs): c.bind(("127.0.0.1", 7001 + i))
+for n in range(3):
+    for c in cs: c.sendto(b"x" * (n + 1), ("127.0.0.1", 7000))
+time.sleep(0.2)
+assert s.recvfrom(10) == (b"x", ("127.0.0.1", 7001))
+assert s.recv(10) == b"x"
+assert s.recvmsg(10, 100)[3] == ("127.0.0.1", 7003)
+assert os.read(s.fileno(), 10) == b"xx"
+assert s.recvfrom(10, socket.MSG_PEEK) == (b"xx", ("127.0.0.1", 7002))
+assert s.recvfrom(10) == (b"xx", ("127.0.0.1", 7002))
+assert s.recvfrom(1) == (b"x", ("127.0.0.1", 7003))
+d, _, flags, a = s.recvmsg(1); assert (d, a, flags & socket.MSG_TRUNC) == (b"x", ("127.0.0.1", 7001), socket.MSG_TRUNC)
+cs[0].sendto(b"", ("127.0.0.1", 7000))
+assert s.recv(10) == b"xxx" and s.recv(10) == b"xxx"
+assert s.recvfrom(10) == (b"", ("127.0.0.1", 7001))
+"#,
+    );
+    host.until("all stand-ins closed", |host| host.supervisor.stand_ins() == 0);
+}
+
+#[test]
+fn connected_sockets_write_and_read_natively_and_learn_of_refusals() {
+    let mut host = Host::new();
+    host.python(
+        r#"
+import socket, os, select, errno, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 7010))
+c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.connect(("127.0.0.1", 7010))
+os.write(c.fileno(), b"one"); c.send(b"two")
+s.settimeout(5)
+d, a = s.recvfrom(10); assert d == b"one" and a == c.getsockname()
+s.sendto(b"back", a); c.settimeout(5); assert c.recv(10) == b"back"
+assert s.recv(10) == b"two"
+n = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); n.connect(("127.0.0.1", 7)); n.send(b"x")
+p = select.poll(); p.register(n, select.POLLIN); assert p.poll(5000)
+try: n.recvfrom(10); raise SystemExit("received")
+except ConnectionRefusedError: pass
+assert p.poll(0) == []
+"#,
+    );
+}
+
+#[test]
+fn many_datagrams_pass_in_order_while_there_is_room() {
+    let mut host = Host::new();
+    host.python(
+        r#"
+import socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 7020)); s.settimeout(5)
+c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.connect(("127.0.0.1", 7020))
+n = 0
+for i in range(2000):
+    c.send(struct.pack("I", i) + b"x" * (i % 1400))
+    d = s.recv(2000) if i % 2 else s.recvfrom(2000)[0]
+    assert struct.unpack("I", d[:4]) == (i,) and len(d) == 4 + i % 1400
+"#,
+    );
+}
+
+#[test]
+fn interfaces_and_addresses_come_from_the_node() {
+    let mut host = Host::new();
+    let names = host.python("import socket; print([n for _, n in socket.if_nameindex()])");
+    assert_eq!(names.trim(), "['lo', 'weft0']");
+    let address = host.run(&["ip", "-4", "-o", "addr"]);
+    assert!(address.output.contains("10.77.0.2/24") && address.output.contains("127.0.0.1/8"), "{}", address.output);
+    let routes = host.run(&["ip", "route"]);
+    assert!(routes.output.contains("default via 10.77.0.1 dev weft0"), "{}", routes.output);
+    let get = host.run(&["ip", "route", "get", "192.0.2.1"]);
+    assert!(get.output.contains("192.0.2.1 via 10.77.0.1 dev weft0"), "{}", get.output);
+    let change = host.run(&["ip", "link", "set", "weft0", "down"]);
+    assert!(change.code != 0 && change.output.contains("not permitted"), "{}", change.output);
+    host.python(
+        r#"
+import socket, fcntl, struct
+for s in (socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)):
+    r = fcntl.ioctl(s, 0x8915, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "10.77.0.2"
+    r = fcntl.ioctl(s, 0x891b, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "255.255.255.0"
+    assert socket.if_nametoindex("weft0") > 1 and socket.if_nametoindex("lo") == 1
+    try: fcntl.ioctl(s, 0x8915, struct.pack("40s", b"eth0")); raise SystemExit("the host's interface")
+    except OSError as e: assert e.errno == 19
+"#,
+    );
+}
+
+#[test]
+fn names_are_resolved_by_the_name_server_in_the_programs_own_resolv_conf() {
+    let mut host = Host::new();
+    let mut server = host.start(&[
+        "dnsmasq",
+        "--keep-in-foreground",
+        "--no-resolv",
+        "--no-hosts",
+        "--conf-file=/dev/null",
+        "--pid-file=",
+        "--port=53",
+        "--listen-address=127.0.0.1",
+        "--bind-interfaces",
+        "--user=root",
+        "--address=/weft.test/192.0.2.7",
+        "--log-facility=-",
+        "--log-queries",
+    ]);
+    host.until_output(&mut server, "started");
+    let with_resolv = |host: &mut Host, arguments: &[&str]| {
+        let program = host.start_with(arguments, |command| {
+            command.resolv_conf("nameserver 127.0.0.1\n");
+        });
+        assert_eq!(program.resolv_conf(), Ok(()));
+        host.finish(program)
+    };
+    let cat = with_resolv(&mut host, &["cat", "/etc/resolv.conf"]);
+    assert_eq!(cat.output, "nameserver 127.0.0.1\n");
+    let getent = with_resolv(&mut host, &["getent", "ahostsv4", "weft.test"]);
+    assert!(getent.output.contains("192.0.2.7"), "{} {}", getent.code, getent.output);
+    let dig = with_resolv(&mut host, &["dig", "+short", "weft.test"]);
+    assert_eq!(dig.output.trim(), "192.0.2.7");
+    server.kill(libc::SIGTERM);
+    host.finish(server);
+}
