@@ -421,11 +421,24 @@ impl Supervisor {
         };
         sys::set_send_buffer(ours.as_fd(), send_buffer);
         let token = token(self.space, KIND_STAND_IN, one.generation, key);
-        turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: true, edge: true })?;
+        turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: false, edge: true })?;
+        one.watches_room = false;
         one.ours = Some(ours);
         one.readable = true;
         one.writable = true;
         Ok(())
+    }
+
+    /// Waits for room in a stand-in while there is something to put in, and only then.
+    fn watch_room(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let Some(one) = self.stand_ins.get_mut(key).filter(|one| one.wants_room != one.watches_room) else { return };
+        let Some(ours) = &one.ours else { return };
+        let token = token(self.space, KIND_STAND_IN, one.generation, key);
+        let interest = Interest { readable: true, writable: one.wants_room, edge: true };
+        // Registering again reports at once what is ready now, so that nothing is missed in between.
+        if turn.reactor.modify(ours.as_fd(), token, interest).is_ok() {
+            one.watches_room = one.wants_room;
+        }
     }
 
     /// Closes our end.
@@ -660,7 +673,7 @@ impl Supervisor {
         self.widen_bulk(key);
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         match stream::pump_in(one, socket, turn.stack) {
-            stream::In::Open => {}
+            stream::In::Open => self.watch_room(key, turn),
             stream::In::Failed => self.reset(key, turn),
             stream::In::Gone => self.close_stand_in(key, true, turn),
         }
@@ -717,6 +730,7 @@ impl Supervisor {
         if ended || hung_up && one.unsent.is_none() && !one.readable {
             self.over(key, turn);
         }
+        self.watch_room(key, turn);
     }
 
     /// The connection is gone by an error: the program's end gets ECONNRESET after what is queued there.

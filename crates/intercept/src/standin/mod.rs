@@ -67,6 +67,10 @@ pub struct StandIn {
     pub readable: bool,
     /// Our end may take more; cleared by EAGAIN.
     pub writable: bool,
+    /// There is something for the program that waits for room.
+    pub wants_room: bool,
+    /// Our end's registration includes EPOLLOUT. Only while needed: the kernel reports room whenever the program reads, and each report wakes us.
+    pub watches_room: bool,
     /// The thread and descriptor that last used it: where to borrow the program's end.
     pub place: (u32, i32),
     /// The program did shutdown(SHUT_RD).
@@ -118,6 +122,8 @@ impl StandIn {
             readable: ours.is_some(),
             writable: ours.is_some(),
             ours,
+            wants_room: false,
+            watches_room: false,
             place: (0, -1),
             shut_read: false,
             shut_write: false,

@@ -83,6 +83,7 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, la
 pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
     let mut moved = false;
+    one.wants_room = false;
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
     while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < PACKETS_UNREAD_BYTES_MAX {
@@ -92,6 +93,8 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
             if packets.beside.is_empty() && sys::send_vectors(ours.as_fd(), &[b""], 0).is_ok() {
                 packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
                 moved = true;
+            } else {
+                one.wants_room = true;
             }
             break;
         }
@@ -118,6 +121,8 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
             Err(_) => break,
         }
     }
+    let full = !one.writable || packets.beside.len() >= PACKETS_MAX || one.unread >= PACKETS_UNREAD_BYTES_MAX;
+    one.wants_room |= full;
     moved
 }
 

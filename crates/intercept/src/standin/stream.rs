@@ -127,6 +127,7 @@ fn send(socket: SocketId, mut bytes: Bytes, stack: &mut dyn Stack) -> Option<Byt
 
 /// Moves what the model received into the stand-in, at most [`StandIn::unread_max`] bytes ahead of the program.
 pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In {
+    one.wants_room = false;
     let Some(ours) = &one.ours else { return In::Open };
     loop {
         if one.read_ended {
@@ -136,6 +137,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             return gone;
         }
         if !one.leftover.is_empty() {
+            one.wants_room = true;
             return In::Open;
         }
         let ready = stack.receive_ready(socket);
@@ -153,6 +155,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
         }
         let room = room(ours.as_fd(), &mut one.unread, &mut one.unread_max, &mut one.taken);
         if room == 0 {
+            one.wants_room = true;
             return In::Open;
         }
         match stack.receive(socket, room, libc::MSG_DONTWAIT) {
