@@ -72,6 +72,8 @@ pub struct Supervisor {
     timer: OwnedFd,
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
+    /// A stand-in may have become watched since nothing was found to be: walking all of them for every event would cost more than the event.
+    may_watch: bool,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: ReadBuffer,
 }
@@ -117,6 +119,7 @@ impl Supervisor {
             timer,
             timer_at: None,
             look_at: None,
+            may_watch: false,
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
         })
@@ -240,6 +243,8 @@ impl Supervisor {
     }
 
     fn serve(&mut self, tree: usize, notification: &Notification, turn: &mut Turn<'_>) {
+        // Calls make sockets, and sockets without a connection are watched.
+        self.may_watch = true;
         let row = call::row_of(notification.architecture, notification.number);
         self.calls.of(row.name).seen += 1;
         let call = Call {
@@ -370,8 +375,9 @@ impl Supervisor {
 
     /// Sets the timer to the next thing that time brings.
     fn arm(&mut self) {
-        if self.look_at.is_none() && self.stand_ins.iter().any(|(_, one)| one.watched) {
-            self.look_at = Some(Instant::now() + liveness::PERIOD);
+        if self.look_at.is_none() && self.may_watch {
+            self.may_watch = self.stand_ins.iter().any(|(_, one)| one.watched);
+            self.look_at = self.may_watch.then(|| Instant::now() + liveness::PERIOD);
         }
         let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
         if next != self.timer_at {
@@ -704,6 +710,7 @@ impl Supervisor {
         }
         if hung_up {
             one.watched = true;
+            self.may_watch = true;
             self.look_at = Some(Instant::now());
             self.arm();
         }
@@ -715,6 +722,7 @@ impl Supervisor {
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         if one.shut_write || one.shut_read {
             one.watched = true;
+            self.may_watch = true;
             self.look_for_closed(turn);
         } else {
             self.close_stand_in(key, false, turn);
@@ -752,6 +760,7 @@ impl Supervisor {
         self.detach(key, turn);
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.watched = true;
+            self.may_watch = true;
             one.leftover.clear();
             one.unsent = None;
             if let Body::Stream(stream) = &mut one.body {
