@@ -172,6 +172,7 @@ impl Supervisor {
                 let generation = (event >> 32) as u16;
                 if let Some(one) = self.stand_ins.get_mut(index).filter(|one| one.generation == generation) {
                     one.readable |= readiness.readable || readiness.hang_up || readiness.error;
+                    one.ends |= readiness.ended || readiness.hang_up || readiness.error;
                     one.writable |= readiness.writable;
                     self.move_and_retry(index, readiness.hang_up || readiness.error, turn);
                 }

@@ -65,6 +65,8 @@ pub struct StandIn {
     pub ours: Option<OwnedFd>,
     /// Our end may have something to read; cleared by EAGAIN.
     pub readable: bool,
+    /// epoll has told that what there is to read ends: it is to be read to its end.
+    pub ends: bool,
     /// Our end may take more; cleared by EAGAIN.
     pub writable: bool,
     /// There is something for the program that waits for room.
@@ -120,6 +122,7 @@ impl StandIn {
             inode,
             body,
             readable: ours.is_some(),
+            ends: false,
             writable: ours.is_some(),
             ours,
             wants_room: false,

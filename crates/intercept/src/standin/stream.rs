@@ -94,7 +94,8 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer
             return Out::Open;
         }
         let buffer = buffer.room(READ_ROOM_MIN);
-        match sys::receive_into(ours.as_fd(), buffer, room.min(READ_BYTES_MAX), 0) {
+        let asked = room.min(READ_BYTES_MAX).min(buffer.capacity());
+        match sys::receive_into(ours.as_fd(), buffer, asked, 0) {
             Ok(0) => return Out::End,
             Ok(bytes) if *filling > 0 => {
                 *filling -= bytes.min(*filling);
@@ -102,6 +103,9 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer
             }
             Ok(bytes) => {
                 one.written += bytes as u64;
+                // Less than asked for: nothing was left, and what comes later is told (an edge). The end of the stream, too, is told, but
+                // perhaps together with these bytes.
+                one.readable = bytes == asked || one.ends;
                 one.unsent = Some(buffer.split().freeze());
             }
             Err(Errno(libc::EAGAIN)) => {
