@@ -8,7 +8,6 @@ use crate::standin::packet::Packets;
 use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The bits of `type` that are not flags (SOCK_TYPE_MASK).
@@ -84,7 +83,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
             Ok((theirs, key))
         })
     } else {
-        packet_pair(s, turn, Body::Packet(Packets { socket, beside: VecDeque::new() }))
+        packet_pair(s, turn, Body::Packet(Packets::new(socket)))
     };
     made.map_err(|errno| {
         turn.stack.close(socket);
