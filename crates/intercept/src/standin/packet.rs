@@ -16,6 +16,9 @@ pub const PACKETS_MAX: usize = 256;
 /// The largest datagram that a program can write.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
+/// How what a program wrote natively is sent.
+const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+
 /// A datagram socket's stand-in.
 #[derive(Debug)]
 pub struct Packets {
@@ -47,13 +50,20 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late
     let Some(ours) = &one.ours else { return false };
     loop {
         if let Some(unsent) = one.unsent.take() {
-            match stack.send(socket, unsent.clone(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT, None, &[]) {
+            // An error of an earlier datagram ends this call in Linux. Here the program was told already that this one is sent: send it,
+            // and leave it to the answer to bring the error again.
+            let earlier = stack.pending_error(socket);
+            let mut sent = stack.send(socket, unsent.clone(), FLAGS, None, &[]);
+            if sent.is_err() && sent.err() == earlier {
+                sent = stack.send(socket, unsent.clone(), FLAGS, None, &[]);
+            }
+            match sent {
                 Ok(_) => {}
                 Err(Errno(libc::EAGAIN)) => {
                     one.unsent = Some(unsent);
                     return false;
                 }
-                // The program was told long ago that it was sent. UDP loses datagrams; the counter tells why.
+                // UDP loses datagrams; the counter tells why.
                 Err(_) => *late_refusals += 1,
             }
         }
