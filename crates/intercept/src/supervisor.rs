@@ -2,7 +2,7 @@
 
 use crate::call::{self, Call, Outcome};
 use crate::calls::Calls;
-use crate::face::{SocketId, Stack};
+use crate::face::{SocketId, SocketState, Stack};
 use crate::netlink;
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
@@ -613,7 +613,6 @@ impl Supervisor {
     }
 
     fn pump_stream(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
-        use crate::face::SocketState::{Connected, PeerClosed};
         let Supervisor { stand_ins, buffer, .. } = self;
         let Some(one) = stand_ins.get_mut(key) else { return };
         let Body::Stream(stream) = &mut one.body else { return };
@@ -621,12 +620,12 @@ impl Supervisor {
         let mut filling = 0;
         if let Phase::Connecting { filling: bytes } = stream.phase {
             match turn.stack.state(socket) {
-                Some(Connected | PeerClosed) => {
+                Some(SocketState::Connected | SocketState::PeerClosed) => {
                     filling = bytes;
                     stream.phase = Phase::Connected;
                 }
-                Some(crate::face::SocketState::Connecting) if !hung_up => return,
-                Some(crate::face::SocketState::Connecting) => {
+                Some(SocketState::Connecting) if !hung_up => return,
+                Some(SocketState::Connecting) => {
                     // Closed while connecting.
                     self.over(key, turn);
                     return;
@@ -637,6 +636,11 @@ impl Supervisor {
                     return;
                 }
             }
+        }
+        if matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
+            // connect(AF_UNSPEC) has dissolved the connection: ECONNRESET, as in TCP.
+            self.reset(key, turn);
+            return;
         }
         let was_ended = one.write_ended;
         let out = stream::pump_out(one, socket, &mut filling, buffer, turn.stack);
@@ -743,7 +747,8 @@ impl Supervisor {
             match knock {
                 // The token stays in the queue though its maker is closed.
                 Ok(()) => *token = true,
-                Err(Errno(libc::ECONNREFUSED)) => self.close_stand_in(key, false, turn),
+                // It is gone, or was shut down.
+                Err(Errno(libc::ECONNREFUSED)) => self.look_for_closed(turn),
                 Err(_) => self.calls.out_of_descriptors += 1,
             }
         } else if !waiting

@@ -113,14 +113,17 @@ print(attempt(d.send, b"x"), attempt(c.send, b"x"))
 }
 
 #[test]
-fn a_disconnected_stream_cannot_be_used_again_through_the_same_descriptor() {
+fn a_dissolved_connection_or_listener_can_be_used_again() {
     let script = r#"
 c, a = pair()
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.connect(c.fileno(), b"\0" * 16, 16) == 0
-a.settimeout(3); print(attempt(a.recv, 1))
+print(attempt(a.recv, 1), attempt(c.recv, 1))
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); s.shutdown(socket.SHUT_RD); s.listen()
+print(attempt(c.connect, s.getsockname()))
+b, _ = s.accept(); c.sendall(b"again"); print(b.recv(10))
 "#;
-    row(script, "ECONNRESET", "ECONNRESET");
+    row(script, "ECONNRESET ECONNRESET\nNone\nb'again'", "ECONNRESET ECONNRESET\nNone\nb'again'");
 }
 
 #[test]
