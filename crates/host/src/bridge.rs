@@ -64,7 +64,7 @@ impl Bridge {
         for side in ["ab", "ba"] {
             ops.push(add(&format!("{side}-loss"), "loss", [("probability", impairment.loss.into())]));
             let rate = impairment.rate.unwrap_or(1_000_000_000_000);
-            ops.push(add(&format!("{side}-rate"), "rate", [("rate", rate.into()), ("queue_bytes", impairment.queue_bytes.into())]));
+            ops.push(add(&format!("{side}-rate"), "rate", [("rate", rate.into()), ("queue_bytes_max", impairment.queue_bytes.into())]));
             ops.push(add(&format!("{side}-delay"), "delay", [("delay", (impairment.delay.as_nanos() as u64).into())]));
             for (from, to) in [("loss", "rate:in"), ("rate", "delay:in")] {
                 ops.push(Op::Bind { from: End::parse(&format!("{side}-{from}:out")), to: End::parse(&format!("{side}-{to}")) });

@@ -174,8 +174,9 @@ fn make(wish: &Wish) -> Result<(Made, OwnedFd), String> {
         std::fs::write(format!("/proc/self/{file}"), text).map_err(|error| format!("/proc/self/{file}: {error}"))
     };
     write("setgroups", "deny".to_owned())?;
-    write("uid_map", format!("{uid} {uid} 1"))?;
-    write("gid_map", format!("{gid} {gid} 1"))?;
+    // Root inside, so that a person who enters may configure and capture.
+    write("uid_map", format!("0 {uid} 1"))?;
+    write("gid_map", format!("0 {gid} 1"))?;
     let address = wish.address.as_deref().map(parse_prefix).transpose()?;
     host_side::create_veth(&wish.host, &wish.stack).map_err(|error| format!("veth pair: {error}"))?;
     host_side::configure(&wish.host, &address.into_iter().collect::<Vec<_>>(), wish.mtu)

@@ -203,6 +203,9 @@ pub(crate) struct BlockEntry {
     pub spans: IndexMap<String, Range<usize>>,
 }
 
+/// An `insert` of the file: the block, the edge's two ends, and the place for messages.
+pub(crate) type InsertEntry = (End, End, End, Range<usize>);
+
 impl Stack {
     /// Reads a stack file's text. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
@@ -317,7 +320,7 @@ impl Stack {
     }
 
     /// `[graph] insert`: `block from to`.
-    pub(crate) fn inserts(&self) -> Result<Vec<(End, End, End, Range<usize>)>, StackError> {
+    pub(crate) fn inserts(&self) -> Result<Vec<InsertEntry>, StackError> {
         let parse = |item: &Spanned<String>| match item.get_ref().split_whitespace().collect::<Vec<_>>()[..] {
             [block, from, to] => Ok((End::parse(block), End::parse(from), End::parse(to), item.span())),
             _ => Err(self.error(

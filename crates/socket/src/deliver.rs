@@ -206,6 +206,9 @@ impl Sockets {
         let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
         let interface = meta.interface.0;
         let group = matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast);
+        if group && !self.is_member(to.ip(), interface) {
+            return cx.drop(frame, Reason::NotForUs);
+        }
         let Some(candidates) = self.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
         if group {
             let wanting: Vec<SocketId> = candidates
@@ -230,6 +233,13 @@ impl Sockets {
             Some(s) => self.enqueue(s, frame, to.ip(), cx),
             None => self.unwanted(frame, false, cx),
         }
+    }
+
+    /// Has any socket joined this group? Broadcasts and 224.0.0.1 are for everyone (RFC 1112 §7.2).
+    fn is_member(&self, group: IpAddr, interface: u32) -> bool {
+        let IpAddr::V4(group) = group else { return true };
+        let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
+        !group.is_multicast() || group == all_hosts || self.memberships.contains_key(&(group, interface))
     }
 
     /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they

@@ -12,7 +12,7 @@ use crate::ports::{HoldId, Ports, Rules};
 use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState, UNSPECIFIED};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, CallId, Context, FlowId, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
 
@@ -104,6 +104,8 @@ pub struct Sockets {
     pub(crate) next_cookie: u64,
     /// Key for choosing among SO_REUSEPORT sockets.
     pub(crate) hasher: KeyedHasher,
+    /// How many sockets have joined a group on an interface.
+    pub(crate) memberships: BTreeMap<(Ipv4Addr, u32), usize>,
     /// What the last destination address was to this node.
     pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
 }
@@ -123,6 +125,7 @@ impl Sockets {
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),
+            memberships: BTreeMap::new(),
             kind_cache: None,
         }
     }
@@ -444,6 +447,15 @@ impl Sockets {
         };
         self.kind_cache = Some((address, kind));
         kind
+    }
+
+    /// A socket has joined a group (+1) or left it.
+    pub(crate) fn count_membership(&mut self, key: (Ipv4Addr, u32), joined: bool) {
+        let members = self.memberships.entry(key).or_default();
+        *members = if joined { *members + 1 } else { members.saturating_sub(1) };
+        if *members == 0 {
+            self.memberships.remove(&key);
+        }
     }
 
     /// Sends a call down about a flow.

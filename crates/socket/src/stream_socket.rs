@@ -100,7 +100,10 @@ impl Sockets {
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
         // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
-        if self.store.remove(s).is_some() {
+        if let Some(socket) = self.store.remove(s) {
+            for key in &socket.options.multicast_groups {
+                self.count_membership(*key, false);
+            }
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }

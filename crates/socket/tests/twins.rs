@@ -3,7 +3,7 @@
 //! The bodies are in `twins/bodies`, their language in `twins/language.rs`. The kernel needs `unshare(CLONE_NEWNET)`: run as root, or under
 //! `unshare -rn cargo test`. `cargo run --example socket-twins` prints the transcripts of whatever host it runs on.
 
-#[path = "twins/bodies/mod.rs"]
+#[path = "twins/bodies.rs"]
 mod bodies;
 #[path = "twins/graph.rs"]
 mod graph;
@@ -45,10 +45,10 @@ fn compare(kernel: &str, model: &str) -> String {
 /// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
 /// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
-    let (_, bodies) = bodies::TOPICS.iter().find(|(name, _)| *name == topic).expect("a topic");
+    let (_, bodies) = bodies::topics().into_iter().find(|(name, _)| *name == topic).expect("a topic");
     let mut differences = String::new();
     let only = std::env::var("TWIN").ok();
-    for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
+    for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name)) {
         let kernel = on_kernel(body);
         for mode in [Mode::Inline, Mode::Queued] {
             let lines = compare(&kernel, &language::run(&mut graph::model(mode), body, BASE_PORT));
@@ -68,6 +68,11 @@ fn states() {
 #[test]
 fn connection() {
     twins("connection");
+}
+
+#[test]
+fn ending() {
+    twins("ending");
 }
 
 #[test]
@@ -92,8 +97,9 @@ fn options() {
 
 #[test]
 fn there_are_enough_bodies_and_no_name_twice() {
-    let names: Vec<(&str, &str)> =
-        bodies::TOPICS.iter().flat_map(|(topic, bodies)| bodies.iter().map(move |(name, _)| (*topic, *name))).collect();
+    let topics = bodies::topics();
+    let names: Vec<(&str, &String)> =
+        topics.iter().flat_map(|(topic, bodies)| bodies.iter().map(move |(name, _)| (*topic, name))).collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
     sorted.dedup();

@@ -118,7 +118,8 @@ impl Attack {
         }
         let length = if self.rng.chance(0.4) { self.rng.below(3000) as usize } else { 0 };
         let payload = pattern(length).to_vec();
-        let (src, dst): (SocketAddr, SocketAddr) = (format!("10.0.0.9:{port}").parse().unwrap(), format!("10.0.0.1:{}", segment.dst_port).parse().unwrap());
+        let (src, dst): (SocketAddr, SocketAddr) =
+            (format!("10.0.0.9:{port}").parse().unwrap(), format!("10.0.0.1:{}", segment.dst_port).parse().unwrap());
         let bytes = encode(&segment, &payload, src, dst);
         OnWire { segment, payload, tos: self.rng.below(4) as u8, src, dst, bytes }
     }

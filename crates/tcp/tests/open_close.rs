@@ -55,10 +55,13 @@ fn syn_has_linux_options_and_the_answer_only_what_was_offered() {
 #[test]
 fn a_passive_close_runs_through_close_wait_and_last_ack() {
     accepted(
-        "-> FIN|ACK seq 1 ack 1
+        "counter CurrEstab 1
+        -> FIN|ACK seq 1 ack 1
         <- ACK seq 1 ack 2
         event halfclosed
+        counter CurrEstab 1
         close
+        counter CurrEstab 0
         <- FIN|ACK seq 1 ack 2
         -> ACK seq 2 ack 2
         event sendqueueempty

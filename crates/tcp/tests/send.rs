@@ -514,3 +514,89 @@ fn unsent_low_water_limits_what_waits() {
         <- PSH|ACK seq 1 len 100",
     );
 }
+
+#[test]
+fn the_retransmission_timer_restarts_with_progress_and_stops_with_the_last_acknowledgment() {
+    run(
+        &[("tail_loss_probe", false.into())],
+        &format!(
+            "{ACCEPTED}
+            write 2000
+            <- ACK seq 1 len 1000
+            <- PSH|ACK seq 1001 len 1000
+            wait 100ms
+            -> ACK seq 1 ack 1001
+            # RTO is 0.1 s + 0.2 s, from now on.
+            wait 300ms
+            <- PSH|ACK seq 1001 len 1000
+            -> ACK seq 1 ack 2001
+            wait 10s
+            counter TCPTimeouts 1"
+        ),
+    );
+}
+
+#[test]
+fn limited_transmit_sends_new_data_on_the_first_duplicates() {
+    accepted(
+        "write 12000
+        <- any
+        wait 100ms
+        -> ACK seq 1 ack 1 sack 1001-2001
+        <- ACK seq 10001 len 1000
+        -> ACK seq 1 ack 1 sack 1001-3001
+        <- PSH|ACK seq 11001 len 1000
+        info ca_state 1
+        counter RetransSegs 0",
+    );
+}
+
+#[test]
+fn karn_no_sample_from_a_retransmission_and_the_timeout_stays_backed_off() {
+    run(
+        &[("tail_loss_probe", false.into())],
+        &format!(
+            "{ACCEPTED}
+            write 1000
+            <- PSH|ACK seq 1 len 1000
+            info rtt_us 100000
+            wait 300ms
+            <- PSH|ACK seq 1 len 1000
+            wait 5ms
+            -> ACK seq 1 ack 1001
+            info rtt_us 100000
+            info backoff 1
+            write 1000
+            <- PSH|ACK seq 1001 len 1000
+            wait 100ms
+            -> ACK seq 1 ack 2001
+            info backoff 0"
+        ),
+    );
+}
+
+#[test]
+fn a_lost_retransmission_is_sent_again_without_a_timeout() {
+    accepted(
+        "write 9000
+        <- any
+        wait 100ms
+        -> ACK seq 1 ack 1 sack 1001-4001
+        <- ACK seq 1 len 1000
+        wait 100ms
+        # What was sent after it has arrived; it has not.
+        -> ACK seq 1 ack 1 sack 1001-7001
+        <- none
+        wait 1ms
+        write 3000
+        <- ACK seq 9001 len 1000
+        <- ACK seq 10001 len 1000
+        <- PSH|ACK seq 11001 len 1000
+        wait 110ms
+        <- none
+        -> ACK seq 1 ack 1 sack 1001-10001
+        <- ACK seq 1 len 1000
+        counter TCPLostRetransmit 1
+        counter TCPTimeouts 0",
+    );
+}

@@ -228,19 +228,16 @@ fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Err
     };
     let groups = &mut a.options()?.multicast_groups;
     let at = groups.iter().position(|entry| *entry == (group, interface));
+    let key = (group, interface);
     match (add, at) {
-        (true, Some(_)) => Err(Errno::EADDRINUSE),
-        (true, None) if groups.len() >= MEMBERSHIPS_MAX => Err(Errno::ENOBUFS),
-        (true, None) => {
-            groups.push((group, interface));
-            Ok(())
-        }
-        (false, Some(at)) => {
-            groups.remove(at);
-            Ok(())
-        }
-        (false, None) => Err(Errno::EADDRNOTAVAIL),
+        (true, Some(_)) => return Err(Errno::EADDRINUSE),
+        (true, None) if groups.len() >= MEMBERSHIPS_MAX => return Err(Errno::ENOBUFS),
+        (true, None) => groups.push(key),
+        (false, Some(at)) => drop(groups.remove(at)),
+        (false, None) => return Err(Errno::EADDRNOTAVAIL),
     }
+    a.sockets.count_membership(key, add);
+    Ok(())
 }
 
 fn set_port_range(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

@@ -282,6 +282,32 @@ impl Run<'_> {
                 let (level, option) = option(label);
                 self.host.set(self.s(name), level, option, &value(to)).map(|()| "ok".to_owned())
             }
+            // Sets each value and reads it back.
+            ["try", name, label, values @ ..] => {
+                let tried = values.iter().map(|to| {
+                    let (level, option) = option(label);
+                    let set = self.host.set(self.s(name), level, option, &value(to));
+                    let set = set.map_or_else(|errno| format!("{errno:?}"), |()| "ok".to_owned());
+                    let got = self.get(name, label, 4).unwrap_or_else(|errno| format!("{errno:?}"));
+                    format!("{to}:{set},{got}")
+                });
+                Ok(tried.collect::<Vec<_>>().join(" "))
+            }
+            // Reads, or sets to a value, the options with these numbers.
+            [step @ ("gets" | "sets"), name, level, argument, numbers @ ..] => {
+                let done = numbers.iter().map(|number| {
+                    let label = format!("{level}/{number}");
+                    let result = match *step {
+                        "gets" => self.get(name, &label, argument.parse().expect("a length")),
+                        _ => {
+                            let (level, option) = option(&label);
+                            self.host.set(self.s(name), level, option, &value(argument)).map(|()| "ok".to_owned())
+                        }
+                    };
+                    format!("{number}:{}", result.unwrap_or_else(|errno| format!("{errno:?}")))
+                });
+                Ok(done.collect::<Vec<_>>().join(" "))
+            }
             ["send", name, what, rest @ ..] => {
                 let data = payload(what);
                 let sent = self.host.send(self.s(name), &data, flags(rest) | abi::MSG_NOSIGNAL, None, &[])?;

@@ -304,7 +304,10 @@ impl Connection {
         }
         self.control_congestion(env, ack, rtt, rate, round_start);
         if ack.advanced || ack.sacked > 0 || ack.lost > 0 {
-            self.arm_retransmission(env, ack.advanced);
+            // tcp_clean_rtx_queue: a SACK restarts the timer only when it is of data sent before the first segment's last transmission;
+            // "otherwise the timeout may continue to extend in loss recovery".
+            let older = matches!((ack.last_sacked, self.outstanding.front()), (Some(sacked), Some(first)) if sacked < first.sent_at);
+            self.arm_retransmission(env, ack.advanced || older);
         }
     }
 

@@ -51,8 +51,8 @@ impl Connection {
             return;
         }
         match self.state {
-            State::Established => self.state = State::FinWait1,
-            State::CloseWait => self.state = State::LastAck,
+            State::Established => self.change_state(env, State::FinWait1),
+            State::CloseWait => self.change_state(env, State::LastAck),
             // FIN goes out when the handshake is done.
             State::SynReceived => {}
             _ => return,
@@ -133,13 +133,20 @@ impl Connection {
         self.finish(env, Finished::Closed);
     }
 
+    /// Every change of state goes through here: CurrEstab counts ESTABLISHED and CLOSE-WAIT (RFC 4022 tcpCurrEstab).
+    pub(super) fn change_state(&mut self, env: &mut Env<'_>, state: State) {
+        match (self.state.can_send(), state.can_send()) {
+            (false, true) => env.out.counters.add(Counter::CurrEstab, 1),
+            (true, false) => env.out.counters.subtract(Counter::CurrEstab, 1),
+            _ => {}
+        }
+        self.state = state;
+    }
+
     pub(super) fn finish(&mut self, env: &mut Env<'_>, how: Finished) {
         if self.finished == Finished::No {
-            if self.state.is_synchronised() {
-                env.out.counters.subtract(Counter::CurrEstab, 1);
-            }
             self.finished = how;
-            self.state = if how == Finished::Closed { State::Closed } else { State::TimeWait };
+            self.change_state(env, if how == Finished::Closed { State::Closed } else { State::TimeWait });
             self.queue.clear();
             self.timers.cancel_all();
         }

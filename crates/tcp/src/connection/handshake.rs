@@ -323,7 +323,7 @@ impl Connection {
             self.transmit(env);
         } else {
             // Simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK> and send it."
-            self.state = State::SynReceived;
+            self.change_state(env, State::SynReceived);
             self.agreed.ecn = false;
             self.send_syn(env);
             let rto = self.rtt.rto();
@@ -367,8 +367,7 @@ impl Connection {
 
     /// The connection is established; `active`: this side's SYN was answered.
     pub(super) fn open(&mut self, env: &mut Env<'_>, segment: &Segment, active: bool) {
-        self.state = State::Established;
-        env.count(Counter::CurrEstab);
+        self.change_state(env, State::Established);
         if self.agreed.ecn {
             env.count(Counter::TCPECNEstab);
         }

@@ -96,7 +96,12 @@ impl Connection {
     /// TCPI_OPT_*.
     fn option_bits(&self) -> u8 {
         let agreed = &self.agreed;
-        let rows = [(agreed.timestamps, OPTION_TIMESTAMPS), (agreed.sack, OPTION_SACK), (agreed.scaling, OPTION_SCALING), (agreed.ecn, OPTION_ECN)];
+        let rows = [
+            (agreed.timestamps, OPTION_TIMESTAMPS),
+            (agreed.sack, OPTION_SACK),
+            (agreed.scaling, OPTION_SCALING),
+            (agreed.ecn, OPTION_ECN),
+        ];
         rows.iter().map(|(on, bit)| if *on { *bit } else { 0 }).sum()
     }
 

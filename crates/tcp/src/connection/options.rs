@@ -79,16 +79,14 @@ impl Connection {
         if mss == self.mss {
             return;
         }
-        // The windows are meant in segments, as in Linux: with another size they hold as many as before.
-        if self.state.is_synchronised() {
-            let rescale = |bytes: u32| (u64::from(bytes) * u64::from(mss) / u64::from(self.mss.max(1))).clamp(u64::from(mss), u64::from(u32::MAX - 1)) as u32;
-            self.window.cwnd_bytes = rescale(self.window.cwnd_bytes);
-            if self.window.ssthresh_bytes != u32::MAX {
-                self.window.ssthresh_bytes = rescale(self.window.ssthresh_bytes);
-            }
+        let unused = self.delivery.bytes == 0 && self.outstanding.is_empty();
+        let segments = self.window.cwnd_bytes / self.mss.max(1);
+        self.window.set_mss(mss);
+        if self.state.is_synchronised() && unused && mss > self.mss {
+            // Until it is used the initial window is a number of segments: the peer's window has let them become larger.
+            self.window.cwnd_bytes = segments.saturating_mul(mss);
         }
         self.mss = mss;
-        self.window.mss = mss;
     }
 
     /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.

@@ -121,8 +121,11 @@ impl Connection {
             }
         }
         if recovered {
+            // RFC 6582 §3.2 step 2: without SACK, duplicates of what this episode repeated must not begin another one: it lasts until more
+            // than its end is acknowledged.
+            let holds = !self.agreed.sack && self.send.una == self.recovery.high && !self.outstanding.is_empty();
             self.undo_recovery(env);
-            if self.recovery.phase == Phase::Loss {
+            if self.recovery.phase == Phase::Loss && !holds {
                 self.set_phase(Phase::Open);
             }
             return;

@@ -192,7 +192,7 @@ impl Connection {
         self.send.window_max = self.send.window_max.max(self.send.window);
         self.open(env, segment, active);
         if self.send.fin_wanted {
-            self.state = State::FinWait1;
+            self.change_state(env, State::FinWait1);
         }
         true
     }
@@ -242,12 +242,12 @@ impl Connection {
         self.receive.ack.now = true;
         match self.state {
             State::SynReceived | State::Established => {
-                self.state = State::CloseWait;
+                self.change_state(env, State::CloseWait);
                 self.event(env, StreamEvent::HalfClosed);
             }
             // Simultaneous close: our FIN is not acknowledged yet.
             State::FinWait1 => {
-                self.state = State::Closing;
+                self.change_state(env, State::Closing);
                 self.event(env, StreamEvent::HalfClosed);
             }
             State::FinWait2 => {
@@ -314,7 +314,7 @@ impl Connection {
         self.event(env, StreamEvent::SendQueueEmpty);
         match self.state {
             State::FinWait1 => {
-                self.state = State::FinWait2;
+                self.change_state(env, State::FinWait2);
                 if self.orphan {
                     let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
                     self.timers.set(Timer::FinWait2, env.now + timeout);

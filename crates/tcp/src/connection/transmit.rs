@@ -332,7 +332,13 @@ impl Connection {
         self.totals.bytes_retransmitted += u64::from(sent.payload());
         self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
         env.count(Counter::RetransSegs);
-        self.timers.set_if_unset(Timer::Retransmit, env.now + self.rtt.rto());
+        let at = env.now + self.rtt.rto();
+        if sent.start == self.send.una {
+            // It is the first one's turn again to be waited for (tcp_xmit_retransmit_queue).
+            self.timers.set(Timer::Retransmit, at);
+        } else {
+            self.timers.set_if_unset(Timer::Retransmit, at);
+        }
     }
 
     /// Sends the next piece of new data, as large as everything allows.

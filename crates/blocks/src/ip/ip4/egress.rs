@@ -132,8 +132,8 @@ impl Ip4 {
         match answer.kind {
             RouteKind::Local if self.is_bound(OUT_LOOPBACK) => Verdict::Forward(OUT_LOOPBACK),
             RouteKind::Local => Verdict::Drop(Reason::NotBound),
-            // A broadcast on `lo` (127.255.255.255) is heard here and goes nowhere else.
-            RouteKind::Broadcast if answer.interface == InterfaceIndex::LOOPBACK && self.is_bound(OUT_LOOPBACK) => {
+            // A broadcast on `lo` (127.255.255.255), and a group reached through it, is heard here and goes nowhere else.
+            RouteKind::Broadcast | RouteKind::Multicast if answer.interface == InterfaceIndex::LOOPBACK && self.is_bound(OUT_LOOPBACK) => {
                 Verdict::Forward(OUT_LOOPBACK)
             }
             RouteKind::Broadcast => {
