@@ -155,7 +155,11 @@ print(make(socket.AF_INET6, socket.SOCK_STREAM), make(socket.AF_PACKET, socket.S
 
 #[test]
 fn a_native_write_without_a_destination_is_lost_instead_of_refused() {
-    row("u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); print(attempt(u.send, b'x'), attempt(u.sendmsg, [b'x']))", "EDESTADDRREQ EDESTADDRREQ", "1 EDESTADDRREQ");
+    row(
+        "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); print(attempt(u.send, b'x'), attempt(u.sendmsg, [b'x']))",
+        "EDESTADDRREQ EDESTADDRREQ",
+        "1 EDESTADDRREQ",
+    );
 }
 
 #[test]

@@ -22,6 +22,7 @@ try:
 except OSError as e: assert e.errno in (errno.ENFILE, errno.EMFILE), e
 assert len(us) > 10
 for u in us: u.close()
+import time; time.sleep(0.5)
 s = socket.socket(); s.bind(("127.0.0.1", 8000)); s.listen(100)
 cs = []; accepted = []
 try:
@@ -30,6 +31,7 @@ try:
     raise SystemExit("no limit")
 except OSError as e: assert e.errno in (errno.ENFILE, errno.EMFILE), e
 for c in cs + accepted: c.close()
+import time; time.sleep(0.5)  # the last closes are noticed beside the program
 s.setblocking(False)
 try:
     while True: s.accept()[0].close()

@@ -170,7 +170,9 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
 /// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP.
 fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) {
     const SIOCATMARK: u64 = 0x8905;
-    if !stack.readiness(socket).contains(Poll::PRI) || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0)) {
+    if !stack.readiness(socket).contains(Poll::PRI)
+        || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0))
+    {
         return;
     }
     if let Ok(received) = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT)
