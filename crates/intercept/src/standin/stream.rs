@@ -13,8 +13,9 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 const BUFFER_BYTES: usize = 1024 * 1024;
 /// Least room in the buffer to read into without allocating a new one.
 const BUFFER_LEFT_MIN: usize = 64 * 1024;
-/// Largest message written into a stand-in: it is what the program must read entirely before the kernel reports room.
-const WRITE_BYTES_MAX: usize = 32 * 1024;
+/// Largest message written into a stand-in. The kernel reports room when a message is read entirely, so smaller ones would overlap better;
+/// but each wakes the program, and that costs more: 64 KiB at once gave 4.6 to 6.4 Gbit/s where twice 32 KiB gave 3.6 to 4.8.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 /// A stream socket's stand-in.
 #[derive(Debug)]
