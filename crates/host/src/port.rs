@@ -84,16 +84,20 @@ impl Port {
     }
 
     fn fail(&mut self, error: &std::io::Error) {
-        let text = error.to_string();
-        if self.failed.as_deref() != Some(&text) {
-            tracing::error!("interface {}: {text}", self.name);
-            self.failed = Some(text);
+        if self.failed.is_none() {
+            tracing::warn!("interface {} is gone: {error}; the stack goes on without it", self.name);
+            self.failed = Some(error.to_string());
         }
+    }
+
+    /// Has the backend failed (its device is gone)? Nothing comes from it any more, and what is sent is lost.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Queues a frame.
     pub fn enqueue(&mut self, mut frame: Frame) {
-        if self.pending.len() >= PENDING_FRAMES_MAX {
+        if self.failed.is_some() || self.pending.len() >= PENDING_FRAMES_MAX {
             self.dropped += 1;
             self.lost.extend(frame.take_completion());
             return;

@@ -148,6 +148,7 @@ impl World {
             ports.push(port);
         }
         node.configure(clock.now(), &stack)?;
+        node.set_boot_time(clock.now(), clock.epoch_nanos());
         let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
         Ok(World {
@@ -254,7 +255,19 @@ impl World {
         }
         frames.clear();
         self.frames = frames;
+        self.take_down(index);
         self.transmit();
+    }
+
+    /// An interface whose device is gone is not waited for any more, and down in the node's table.
+    fn take_down(&mut self, index: usize) {
+        let Some(port) = self.ports.get_mut(index).filter(|port| port.has_failed()) else { return };
+        if let Some(fd) = port.descriptor()
+            && self.reactor.remove(fd).is_ok()
+        {
+            let name = port.name().to_owned();
+            self.node.set_interface_down(self.clock.now(), &name);
+        }
     }
 
     /// Hands frames to their interfaces. True when any left, as completions may have made room above.

@@ -174,6 +174,19 @@ impl Node {
             .ok_or_else(|| ControlError::BadRequest { why: format!("interfaces add answered {reply} instead of an index") })
     }
 
+    /// Tells the sockets when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP). A graph without sockets does not care.
+    pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
+        let target = Selector::Name("sockets".to_owned());
+        let op = Op::Set { target, name: "boot_time".to_owned(), value: epoch_nanos.into() };
+        let _ = self.engine.control(now, &Message { serial: 0, op });
+    }
+
+    /// The world lost an interface: it is down from now on.
+    pub fn set_interface_down(&mut self, now: Instant, name: &str) {
+        // It cannot fail for an interface of ours; if the program of control messages removed it meanwhile, it is down all the more.
+        let _ = self.exec(now, "interfaces", "set", serde_json::json!({"name": name, "up": false}));
+    }
+
     /// Sets the stack file's addresses and routes.
     pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
         for (index, address) in stack.addresses().enumerate() {

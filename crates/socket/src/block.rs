@@ -233,7 +233,7 @@ impl Sockets {
         let sockets = self.store.iter().map(|(id, socket)| row(id, socket));
         let orphans = self.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
             let remote = flow.remote.map_or_else(|| "*:*".to_owned(), |remote| remote.to_string());
-            let state = if flow.time_wait { "TIME-WAIT" } else { "CLOSING" };
+            let state = if flow.time_wait.is_some() { "TIME-WAIT" } else { "CLOSING" };
             json!({"proto": "tcp", "state": state, "recv_q": 0, "send_q": 0, "local": flow.local.to_string(), "peer": remote,
                    "inode": 0, "flow": id.0})
         });

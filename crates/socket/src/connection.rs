@@ -20,6 +20,7 @@ impl Sockets {
             listening: socket.is_listening(),
             remote: socket.remote,
             how,
+            time_wait: None,
         })
     }
 
@@ -121,7 +122,7 @@ impl Sockets {
         let socket = self.get(s)?;
         match socket.hold {
             None => {
-                let (id, port) = self.tcp_ports.connect(hold, range, cx.rng)?;
+                let (id, port) = self.tcp_ports.connect(hold, range, cx.now, cx.rng)?;
                 let socket = self.get_mut(s)?;
                 socket.hold = Some(id);
                 socket.number = port;
@@ -146,7 +147,7 @@ impl Sockets {
         stream.flow = Some(flow);
         (stream.credit, stream.capacity) = (0, 0);
         let options = stream.transport.clone();
-        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: false });
+        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
         self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
         self.count(crate::block::CONNECTS);
         Ok(())
@@ -210,6 +211,7 @@ impl Sockets {
                 listening: false,
                 remote: entry.remote,
                 how: if socket.port_locked { How::Bind } else { How::Connect },
+                time_wait: entry.time_wait,
             };
             entry.hold = Some(self.tcp_ports.hold(entry.local.port(), twin));
         }

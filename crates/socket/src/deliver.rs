@@ -64,7 +64,10 @@ impl Sockets {
             StreamEvent::Released => return self.released(flow),
             StreamEvent::TimeWait => {
                 if let Some(entry) = self.flows.get_mut(&flow) {
-                    entry.time_wait = true;
+                    entry.time_wait = Some(cx.now);
+                    if let Some(hold) = entry.hold {
+                        self.tcp_ports.update(hold, |held| held.time_wait = Some(cx.now));
+                    }
                 }
             }
             _ => {}
@@ -102,7 +105,7 @@ impl Sockets {
         let room = self.store.len() < self.limits.sockets_max;
         let parent = listener.and_then(|s| self.store.get(s)).filter(|socket| socket.is_listening());
         let (Some(listener), Some(parent), true) = (listener, parent, room) else {
-            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: false });
+            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
             self.call(child, StreamCall::Abort, cx);
             self.call(flow, StreamCall::Took { connections: 1 }, cx);
             self.count(crate::block::SOCKETS_FULL);
@@ -123,7 +126,7 @@ impl Sockets {
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.store.insert(socket);
-        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: false });
+        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: None });
         if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
             let hold = self.tcp_ports.hold(local.port(), hold);
             if let Some(socket) = self.store.get_mut(id) {

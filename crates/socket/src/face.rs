@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Answer, CallId, Context, FlowId, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
+use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
 
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
@@ -73,7 +73,8 @@ pub(crate) struct Flow {
     pub hold: Option<HoldId>,
     pub local: SocketAddr,
     pub remote: Option<SocketAddr>,
-    pub time_wait: bool,
+    /// Only TIME-WAIT is left, since then.
+    pub time_wait: Option<Instant>,
 }
 
 /// Bounds and settings, from the block's parameters.

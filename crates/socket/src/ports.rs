@@ -6,12 +6,16 @@
 use crate::errno::Errno;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::Rng;
+use std::time::Duration;
+use weft_core::{Instant, Rng};
 
 /// First ephemeral port (net.ipv4.ip_local_port_range).
 pub const EPHEMERAL_FIRST: u16 = 32768;
 /// Last ephemeral port.
 pub const EPHEMERAL_LAST: u16 = 60999;
+
+/// net.ipv4.tcp_tw_reuse_delay.
+const TIME_WAIT_REUSE_DELAY: Duration = Duration::from_secs(1);
 
 /// One hold on a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -40,6 +44,8 @@ pub(crate) struct Hold {
     /// The peer, for connections (TCP).
     pub remote: Option<SocketAddr>,
     pub how: How,
+    /// Only TIME-WAIT is left of the connection, since then.
+    pub time_wait: Option<Instant>,
 }
 
 /// The rules differ between the transports in what SO_REUSEADDR lets through.
@@ -112,10 +118,10 @@ impl Ports {
     }
 
     /// An ephemeral port from which `hold` can connect to its `remote`: none that was bound, none with the same four-tuple.
-    pub(crate) fn connect(&mut self, hold: Hold, range: (u16, u16), rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
+    pub(crate) fn connect(&mut self, hold: Hold, range: (u16, u16), now: Instant, rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
         let free = |port: u16| {
             let Some(holders) = self.ports.get(&port) else { return true };
-            holders.values().all(|old| old.how == How::Connect && !same_connection(&hold, old))
+            holders.values().all(|old| old.how == How::Connect && (!same_connection(&hold, old) || may_replace(old, now)))
         };
         let port = pick(range, rng, free).ok_or(Errno::EADDRNOTAVAIL)?;
         Ok((self.hold(port, hold), port))
@@ -124,7 +130,8 @@ impl Ports {
     /// Is the four-tuple of `hold` at `port` free, apart from holder `except`?
     pub(crate) fn connection_free(&self, port: u16, hold: &Hold, except: HoldId) -> bool {
         let Some(holders) = self.ports.get(&port) else { return true };
-        !holders.iter().any(|(id, old)| *id != except && same_connection(hold, old))
+        // __inet_hash_connect checks a bound port without `twp`: tcp_twsk_unique then lets it take over a TIME-WAIT of any age.
+        !holders.iter().any(|(id, old)| *id != except && old.time_wait.is_none() && same_connection(hold, old))
     }
 
     /// Adds a holder without asking (accepted connections share their listener's port).
@@ -165,6 +172,12 @@ fn same_connection(a: &Hold, b: &Hold) -> bool {
     a.remote.is_some() && a.remote == b.remote && a.address == b.address
 }
 
+/// tcp_twsk_unique with net.ipv4.tcp_tw_reuse = 2, the default: a TIME-WAIT of a second's age, between loopback addresses.
+fn may_replace(old: &Hold, now: Instant) -> bool {
+    let old_enough = old.time_wait.is_some_and(|since| now - since > TIME_WAIT_REUSE_DELAY);
+    old_enough && (old.address.is_loopback() || old.remote.is_some_and(|remote| remote.ip().is_loopback()))
+}
+
 /// Goes once around the range from a random start.
 fn pick((first, last): (u16, u16), rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
     let count = u64::from(last.saturating_sub(first)) + 1;
@@ -185,6 +198,7 @@ mod tests {
         listening: false,
         remote: None,
         how: How::Bind,
+        time_wait: None,
     };
 
     fn at(address: &str) -> Hold {
@@ -223,10 +237,10 @@ mod tests {
         let to = |remote: &str| Hold { remote: remote.parse().ok(), how: How::Connect, ..at("10.0.0.1") };
         let range = (40000, 40003);
         for _ in 0..4 {
-            ports.connect(to("10.0.0.2:80"), range, &mut rng).unwrap();
+            ports.connect(to("10.0.0.2:80"), range, Instant::ZERO, &mut rng).unwrap();
         }
-        assert_eq!(ports.connect(to("10.0.0.2:80"), range, &mut rng), Err(Errno::EADDRNOTAVAIL));
-        let (other, port) = ports.connect(to("10.0.0.2:81"), range, &mut rng).unwrap();
+        assert_eq!(ports.connect(to("10.0.0.2:80"), range, Instant::ZERO, &mut rng), Err(Errno::EADDRNOTAVAIL));
+        let (other, port) = ports.connect(to("10.0.0.2:81"), range, Instant::ZERO, &mut rng).unwrap();
         assert!((40000..=40003).contains(&port));
         assert_eq!(ports.bind(0, PLAIN, range, &mut rng), Err(Errno::EADDRINUSE));
         assert_eq!(ports.len(), 5);
@@ -246,5 +260,20 @@ mod tests {
         ports.bind(54, share, RANGE, &mut rng).unwrap();
         ports.bind(54, share, RANGE, &mut rng).unwrap();
         assert_eq!(ports.bind(54, PLAIN, RANGE, &mut rng), Err(Errno::EADDRINUSE));
+    }
+
+    #[test]
+    fn time_wait_gives_way_to_a_bound_port_at_once_and_to_a_chosen_one_after_a_second() {
+        let mut rng = Rng::for_name(1, "ports");
+        let mut ports = Ports::new(Rules::Stream);
+        let hold = Hold { remote: "127.0.0.1:80".parse().ok(), how: How::Connect, ..at("127.0.0.1") };
+        let range = (40000, 40000);
+        let (old, port) = ports.connect(hold, range, Instant::ZERO, &mut rng).unwrap();
+        let other = HoldId(u64::MAX);
+        assert!(!ports.connection_free(port, &hold, other));
+        ports.update(old, |held| held.time_wait = Some(Instant::ZERO));
+        assert!(ports.connection_free(port, &hold, other));
+        assert_eq!(ports.connect(hold, range, Instant::from_millis(1000), &mut rng), Err(Errno::EADDRNOTAVAIL));
+        assert!(ports.connect(hold, range, Instant::from_millis(1001), &mut rng).is_ok());
     }
 }

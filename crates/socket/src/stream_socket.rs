@@ -36,7 +36,7 @@ impl Sockets {
         };
         let options = stream.transport.clone();
         if flow == fresh {
-            self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: false });
+            self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
         // The transport lets one more wait, as sk_acceptq_is_full does.
         self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options }, cx);

@@ -4,7 +4,7 @@ use super::Target;
 use std::process::ExitCode;
 use weft_host::protocol::Ask;
 
-/// End a daemon. Programs on it get connection resets.
+/// End a daemon. Programs on it lose their connections.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]

@@ -154,14 +154,11 @@ impl TcpBlock {
         self.flush(cx);
     }
 
-    /// May a new connection from here take over the four-tuple (tcp_tw_reuse = 1: timestamps, and at least a second old)? Returns the number
-    /// it must begin above.
+    /// May a new connection from here take over the four-tuple? RFC 6191 §2 asks for timestamps that grow; how old it must be, and between
+    /// which addresses (tcp_tw_reuse), the sockets have decided. Returns the number it must begin above.
     pub(super) fn reuse_time_wait(&mut self, key: u64, cx: &mut Context<'_>) -> Option<Seq> {
         let record = self.time_waits.get(key)?;
-        let safe = record.wait.timestamp.is_some() && cx.now - record.wait.timestamp_at >= weft_core::Duration::from_secs(1);
-        if !safe {
-            return None;
-        }
+        record.wait.timestamp?;
         let initial = record.wait.send_next + 65_537;
         self.out.counters.add(Counter::TWRecycled, 1);
         self.end_time_wait(key, cx);

@@ -26,12 +26,14 @@ pub(crate) struct SendQueue {
     open_mapping: u64,
     start: u64,
     end: u64,
+    /// Where the last look-up ended: the next one mostly begins there.
+    hint: usize,
 }
 
 impl SendQueue {
     /// An empty queue whose first byte will be at `start`.
     pub(crate) fn new(start: u64) -> SendQueue {
-        SendQueue { chunks: VecDeque::new(), open: BytesMut::new(), open_mapping: 0, start, end: start }
+        SendQueue { chunks: VecDeque::new(), open: BytesMut::new(), open_mapping: 0, start, end: start, hint: 0 }
     }
     /// Position after the last byte.
     pub(crate) fn end(&self) -> u64 {
@@ -68,8 +70,18 @@ impl SendQueue {
             self.chunks.push_back(Chunk { start: self.end - bytes.len() as u64, bytes, mapping: self.open_mapping });
         }
     }
-    fn index(&self, position: u64) -> usize {
-        self.chunks.partition_point(|chunk| chunk.start <= position).saturating_sub(1)
+    /// Index of the chunk that holds `position`.
+    fn index(&mut self, position: u64) -> usize {
+        let holds = |at: usize| {
+            self.chunks.get(at).is_some_and(|chunk| chunk.start <= position && position < chunk.start + chunk.bytes.len() as u64)
+        };
+        let found = match self.hint {
+            hint if holds(hint) => hint,
+            hint if holds(hint + 1) => hint + 1,
+            _ => self.chunks.partition_point(|chunk| chunk.start <= position).saturating_sub(1),
+        };
+        self.hint = found;
+        found
     }
     /// How many of the `length` bytes from `position` share one mapping, and that mapping.
     pub(crate) fn mapped(&mut self, position: u64, length: u32) -> (u32, u64) {
@@ -110,6 +122,7 @@ impl SendQueue {
         }
         while self.chunks.front().is_some_and(|chunk| chunk.start + chunk.bytes.len() as u64 <= until) {
             self.chunks.pop_front();
+            self.hint = self.hint.saturating_sub(1);
         }
         let released = until.saturating_sub(self.start);
         self.start = self.start.max(until);
