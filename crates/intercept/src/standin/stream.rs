@@ -13,8 +13,9 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 const BUFFER_BYTES: usize = 1024 * 1024;
 /// Least room in the buffer to read into without allocating a new one.
 const BUFFER_LEFT_MIN: usize = 64 * 1024;
-/// Largest message written into a stand-in: it is what the program must read entirely before the kernel reports room.
-const WRITE_BYTES_MAX: usize = 32 * 1024;
+/// Largest message written into a stand-in. The kernel reports room when a message is read entirely, so smaller ones would overlap better;
+/// but each wakes the program, and that costs more: 64 KiB at once gave 4.6 to 6.4 Gbit/s where twice 32 KiB gave 3.6 to 4.8.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 /// A stream socket's stand-in.
 #[derive(Debug)]
@@ -141,6 +142,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
         if !one.leftover.is_empty() {
             return In::Open;
         }
+        pass_urgent(ours.as_fd(), socket, stack);
         let ready = stack.receive_ready(socket);
         if ready == 0 {
             if failed(socket, stack) {
@@ -163,6 +165,22 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             Ok(received) => one.leftover.extend(received.data),
             Err(_) => return In::Open,
         }
+    }
+}
+
+/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP.
+fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) {
+    const SIOCATMARK: u64 = 0x8905;
+    if !stack.readiness(socket).contains(Poll::PRI)
+        || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0))
+    {
+        return;
+    }
+    if let Ok(received) = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT)
+        && let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty())
+    {
+        // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
+        let _ = sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB);
     }
 }
 

@@ -10,7 +10,7 @@ use weft_intercept::spawn::{Command, Program, exit_code};
 use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
 
 /// A test that takes longer than this has hung.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The node: weft's whole stack, with an interface that leads nowhere.
 pub struct Node {
