@@ -64,7 +64,7 @@ pub const ALWAYS: [i64; 15] = [
 ];
 
 /// Flags of `sendto` that a stand-in cannot honour.
-pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
+pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
 pub const RECEIVE_FLAGS: u32 = (libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
@@ -124,6 +124,23 @@ impl Assembler {
             }
         }
         self.push(test, k);
+    }
+    /// What follows for ioctl; falls through for requests that pass.
+    fn ioctl(&mut self, here: Label, notify: Label) {
+        // ioctl(fd, request, argument): the kernel looks at the low half of the request.
+        self.place(here);
+        self.load(low(1));
+        for request in IOCTLS {
+            self.jump(EQUAL, request, Go::To(notify), Go::Next);
+        }
+        for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
+            let inside = self.label();
+            let after = self.label();
+            self.jump(AT_LEAST, range.start, Go::To(inside), Go::To(after));
+            self.place(inside);
+            self.jump(AT_LEAST, range.end, Go::To(after), Go::To(notify));
+            self.place(after);
+        }
     }
     /// Fills in the distances.
     ///
@@ -200,20 +217,7 @@ pub fn program() -> Vec<Instruction> {
     a.and(both);
     a.jump(EQUAL, both, To(notify), To(allow));
 
-    // ioctl(fd, request, argument): the kernel looks at the low half of the request.
-    a.place(ioctl);
-    a.load(low(1));
-    for request in IOCTLS {
-        a.jump(EQUAL, request, To(notify), Next);
-    }
-    for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
-        let inside = a.label();
-        let after = a.label();
-        a.jump(AT_LEAST, range.start, To(inside), To(after));
-        a.place(inside);
-        a.jump(AT_LEAST, range.end, To(after), To(notify));
-        a.place(after);
-    }
+    a.ioctl(ioctl, notify);
 
     a.place(allow);
     a.finish_with(ALLOW);
@@ -338,7 +342,7 @@ mod tests {
             assert_eq!(native(call, [3, 4096, 10, 0, 4096, 16]), NOTIFY);
             assert_eq!(native(call, [3, 4096, 10, 0, 1 << 32, 16]), NOTIFY, "an address whose low half is zero");
         }
-        for flag in [libc::MSG_MORE, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
+        for flag in [libc::MSG_MORE, libc::MSG_OOB, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
             assert_eq!(native(libc::SYS_sendto, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
         for flag in [libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {

@@ -2,7 +2,7 @@
 
 use crate::call::{self, Call, Outcome};
 use crate::calls::Calls;
-use crate::face::{SocketId, Stack};
+use crate::face::{SocketId, SocketState, Stack};
 use crate::netlink;
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
@@ -72,8 +72,6 @@ pub struct Supervisor {
     timer: OwnedFd,
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
-    /// A stand-in may have become watched since nothing was found to be: walking all of them for every event would cost more than the event.
-    may_watch: bool,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: ReadBuffer,
 }
@@ -119,7 +117,6 @@ impl Supervisor {
             timer,
             timer_at: None,
             look_at: None,
-            may_watch: false,
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
         })
@@ -244,8 +241,6 @@ impl Supervisor {
     }
 
     fn serve(&mut self, tree: usize, notification: &Notification, turn: &mut Turn<'_>) {
-        // Calls make sockets, and sockets without a connection are watched.
-        self.may_watch = true;
         let row = call::row_of(notification.architecture, notification.number);
         self.calls.of(row.name).seen += 1;
         let call = Call {
@@ -376,10 +371,6 @@ impl Supervisor {
 
     /// Sets the timer to the next thing that time brings.
     fn arm(&mut self) {
-        if self.look_at.is_none() && self.may_watch {
-            self.may_watch = self.stand_ins.iter().any(|(_, one)| one.watched);
-            self.look_at = self.may_watch.then(|| Instant::now() + liveness::PERIOD);
-        }
         let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
         if next != self.timer_at {
             self.timer_at = next;
@@ -574,6 +565,14 @@ impl Supervisor {
         Err(Errno(libc::EBADF))
     }
 
+    /// From now on looks for the last close of a stand-in that will not report it.
+    pub(crate) fn watch(&mut self, key: usize) {
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.watched = true;
+            self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
+        }
+    }
+
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
         self.look_at = None;
@@ -581,6 +580,7 @@ impl Supervisor {
         if watched.is_empty() {
             return;
         }
+        self.look_at = Some(Instant::now() + liveness::PERIOD);
         let Ok(living) = liveness::living() else { return };
         for (key, inode) in watched {
             if !living.contains(&inode) {
@@ -637,7 +637,6 @@ impl Supervisor {
     }
 
     fn pump_stream(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
-        use crate::face::SocketState::{Connected, PeerClosed};
         let Supervisor { stand_ins, buffer, .. } = self;
         let Some(one) = stand_ins.get_mut(key) else { return };
         let Body::Stream(stream) = &mut one.body else { return };
@@ -645,12 +644,12 @@ impl Supervisor {
         let mut filling = 0;
         if let Phase::Connecting { filling: bytes } = stream.phase {
             match turn.stack.state(socket) {
-                Some(Connected | PeerClosed) => {
+                Some(SocketState::Connected | SocketState::PeerClosed) => {
                     filling = bytes;
                     stream.phase = Phase::Connected;
                 }
-                Some(crate::face::SocketState::Connecting) if !hung_up => return,
-                Some(crate::face::SocketState::Connecting) => {
+                Some(SocketState::Connecting) if !hung_up => return,
+                Some(SocketState::Connecting) => {
                     // Closed while connecting.
                     self.over(key, turn);
                     return;
@@ -661,6 +660,11 @@ impl Supervisor {
                     return;
                 }
             }
+        }
+        if matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
+            // connect(AF_UNSPEC) has dissolved the connection: ECONNRESET, as in TCP.
+            self.reset(key, turn);
+            return;
         }
         let was_ended = one.write_ended;
         let out = stream::pump_out(one, socket, &mut filling, buffer, turn.stack);
@@ -710,10 +714,8 @@ impl Supervisor {
             let _ = turn.stack.shutdown(socket, libc::SHUT_WR);
         }
         if hung_up {
-            one.watched = true;
-            self.may_watch = true;
+            self.watch(key);
             self.look_at = Some(Instant::now());
-            self.arm();
         }
         false
     }
@@ -722,8 +724,7 @@ impl Supervisor {
     fn over(&mut self, key: usize, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         if one.shut_write || one.shut_read {
-            one.watched = true;
-            self.may_watch = true;
+            self.watch(key);
             self.look_for_closed(turn);
         } else {
             self.close_stand_in(key, false, turn);
@@ -759,9 +760,8 @@ impl Supervisor {
 
     fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
         self.detach(key, turn);
+        self.watch(key);
         if let Some(one) = self.stand_ins.get_mut(key) {
-            one.watched = true;
-            self.may_watch = true;
             one.leftover.clear();
             one.unsent = None;
             if let Body::Stream(stream) = &mut one.body {
@@ -782,7 +782,8 @@ impl Supervisor {
             match knock {
                 // The token stays in the queue though its maker is closed.
                 Ok(()) => *token = true,
-                Err(Errno(libc::ECONNREFUSED)) => self.close_stand_in(key, false, turn),
+                // It is gone, or was shut down.
+                Err(Errno(libc::ECONNREFUSED)) => self.look_for_closed(turn),
                 Err(_) => self.calls.out_of_descriptors += 1,
             }
         } else if !waiting

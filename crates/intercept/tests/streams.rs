@@ -313,3 +313,21 @@ fn curl_fetches_from_python() {
     std::fs::remove_dir_all(directory).unwrap();
     host.until("all stand-ins closed", |host| host.supervisor.stand_ins() == 0);
 }
+
+#[test]
+fn urgent_data_keeps_its_place_and_its_signal() {
+    let mut host = Host::new();
+    host.python(
+        r#"
+import socket, select, time
+s = socket.socket(); s.bind(("127.0.0.1", 8010)); s.listen()
+c = socket.create_connection(("127.0.0.1", 8010)); a, _ = s.accept()
+c.sendall(b"before"); c.send(b"!", socket.MSG_OOB); c.sendall(b"after")
+p = select.poll(); p.register(a, select.POLLPRI); assert p.poll(5000)
+assert a.recv(1, socket.MSG_OOB) == b"!"
+got = b""; a.settimeout(5)
+while len(got) < 11: got += a.recv(100)
+assert got == b"beforeafter", got
+"#,
+    );
+}

@@ -35,8 +35,8 @@ fn connect_stream(
     socket: SocketId,
     address: &[u8],
 ) -> Result<Outcome, Errno> {
-    if is_dead(s, key) && !call.held && matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
-        revive(s, turn, call, key)?;
+    if !call.held {
+        revive_if_used(s, turn, call, key, socket)?;
     }
     let result = turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) && is_fresh(s, key) && is_opening(turn, socket) {
@@ -78,8 +78,11 @@ fn is_fresh(s: &Supervisor, key: usize) -> bool {
     matches!(phase(s, key), Some(Phase::Fresh))
 }
 
-fn is_dead(s: &Supervisor, key: usize) -> bool {
-    matches!(phase(s, key), Some(Phase::Dead))
+/// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
+fn revive_if_used(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, socket: SocketId) -> Result<(), Errno> {
+    let unused = matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
+    let used = matches!(phase(s, key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
+    if unused && used { revive(s, turn, call, key) } else { Ok(()) }
 }
 
 /// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: put a new one in
@@ -99,8 +102,8 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> R
     let body = Body::Stream(Stream { socket: stream.socket, phase: Phase::Fresh });
     let new = s.add_stand_in(theirs.as_fd(), None, body, turn)?;
     debug_assert_eq!(new, key, "a slab gives the last removed slot out first");
+    s.watch(new);
     if let Some(one) = s.stand_ins.get_mut(new) {
-        one.watched = true;
         one.place = (call.tid, call.int(0));
     }
     Ok(())
@@ -110,6 +113,7 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> R
 pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
+    revive_if_used(s, turn, call, key, socket)?;
     let mut result = turn.stack.listen(socket, call.int(1));
     if result == Err(Errno(libc::EADDRINUSE)) {
         s.look_for_closed(turn);

@@ -205,7 +205,12 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
     let total = usize::try_from(total).unwrap_or(usize::MAX);
     match (&one.body, one.socket()) {
         (Body::Netlink(_), _) | (_, None) => take_netlink(s, key, total, flags),
-        (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => take_from_model(turn, socket, total, flags),
+        (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => {
+            let taken = take_from_model(turn, socket, total, flags);
+            drop_wake(s, key);
+            s.pump(key, false, turn);
+            taken
+        }
         (Body::Stream(stream), Some(socket)) => {
             if matches!(stream.phase, Phase::Connected | Phase::Dead) {
                 take_stream(s, turn, key, socket, total, flags)

@@ -8,7 +8,6 @@ use crate::standin::packet::Packets;
 use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The bits of `type` that are not flags (SOCK_TYPE_MASK).
@@ -78,13 +77,11 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
     let made = if kind == libc::SOCK_STREAM {
         sys::unix_socket(libc::SOCK_STREAM).and_then(|theirs| {
             let key = s.add_stand_in(theirs.as_fd(), None, Body::Stream(Stream { socket, phase: Phase::Fresh }), turn)?;
-            if let Some(one) = s.stand_ins.get_mut(key) {
-                one.watched = true;
-            }
+            s.watch(key);
             Ok((theirs, key))
         })
     } else {
-        packet_pair(s, turn, Body::Packet(Packets { socket, beside: VecDeque::new() }))
+        packet_pair(s, turn, Body::Packet(Packets::new(socket)))
     };
     made.map_err(|errno| {
         turn.stack.close(socket);

@@ -9,17 +9,21 @@ use crate::face::{Poll, SocketId, Stack};
 use crate::sys::{self, Errno, Packet};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use weft_core::Tail;
 
 /// Most datagrams that lie in a stand-in.
 pub const PACKETS_MAX: usize = 256;
 /// Most bytes of datagrams that lie there: so many, of 1472 bytes, that the kernel's level for room ([`SEND_BUFFER_BYTES`]) is below them, and a
 /// program that reads wakes us for dozens at once.
 const PACKETS_UNREAD_BYTES_MAX: usize = 128 * 1024;
-/// SO_SNDBUF of our end; the kernel doubles it. Room for [`PACKETS_MAX`] datagrams with the kernel's overhead: what finds none is lost.
+/// SO_SNDBUF of our end; the kernel doubles it. Room for [`PACKETS_MAX`] datagrams with the kernel's overhead: what finds none waits.
 pub const SEND_BUFFER_BYTES: i32 = 256 * 1024;
 /// The largest datagram that a program can write.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// How what a program wrote natively is sent.
+const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// A datagram socket's stand-in.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub struct Packets {
     pub socket: SocketId,
     /// What came with each packet in the stand-in, oldest first.
     pub beside: VecDeque<Beside>,
+    /// Taken from the model, not yet fitted into the stand-in.
+    pub waiting: Option<(Beside, Tail)>,
 }
 
 /// What belongs to a packet and does not fit into the stand-in.
@@ -50,13 +56,20 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, la
     let Some(ours) = &one.ours else { return false };
     loop {
         if let Some(unsent) = one.unsent.take() {
-            match stack.send(socket, unsent.clone(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT, None, &[]) {
+            // An error of an earlier datagram ends this call in Linux. Here the program was told already that this one is sent: send it,
+            // and leave it to the answer to bring the error again.
+            let earlier = stack.pending_error(socket);
+            let mut sent = stack.send(socket, unsent.clone(), FLAGS, None, &[]);
+            if sent.is_err() && sent.err() == earlier {
+                sent = stack.send(socket, unsent.clone(), FLAGS, None, &[]);
+            }
+            match sent {
                 Ok(_) => {}
                 Err(Errno(libc::EAGAIN)) => {
                     one.unsent = Some(unsent);
                     return false;
                 }
-                // The program was told long ago that it was sent. UDP loses datagrams; the counter tells why.
+                // UDP loses datagrams; the counter tells why.
                 Err(_) => *late_refusals += 1,
             }
         }
@@ -83,53 +96,80 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, la
 pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
     let mut moved = false;
-    one.wants_room = false;
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
     while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < PACKETS_UNREAD_BYTES_MAX {
-        let ready = stack.readiness(packets.socket);
-        if ready.contains(Poll::ERR) {
-            // The error, or the queue of errors, stays in the model for the next trapped call; see docs/compatibility.md.
-            if packets.beside.is_empty() && sys::send_vectors(ours.as_fd(), &[b""], 0).is_ok() {
-                packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
-                moved = true;
-            } else {
-                one.wants_room = true;
-            }
-            break;
-        }
-        if !ready.contains(Poll::IN) {
-            break;
-        }
-        let Ok(received) = stack.receive(packets.socket, DATAGRAM_BYTES_MAX, libc::MSG_DONTWAIT) else { break };
-        let beside = Beside {
-            bytes: received.data.iter().map(Bytes::len).sum(),
-            from: received.from,
-            control: received.control,
-            flags: received.flags,
-            wakes_for_error: false,
+        let (beside, data) = match packets.waiting.take() {
+            Some(waiting) => waiting,
+            None => match next(ours.as_fd(), packets, stack) {
+                Next::Datagram(beside, data) => (beside, data),
+                Next::Woken => {
+                    moved = true;
+                    break;
+                }
+                Next::Nothing => break,
+            },
         };
-        let chunks: Vec<&[u8]> = received.data.iter().map(AsRef::as_ref).collect();
+        let chunks: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
         match sys::send_vectors(ours.as_fd(), &chunks, 0) {
             Ok(_) => {
                 one.unread += beside.bytes;
                 packets.beside.push_back(beside);
                 moved = true;
             }
-            // No room after all: the datagram is lost, as in a full receive buffer, and the next waits for room.
-            Err(Errno(libc::EAGAIN)) => one.writable = false,
+            Err(Errno(libc::EAGAIN)) => {
+                packets.waiting = Some((beside, data));
+                one.writable = false;
+            }
             Err(_) => break,
         }
     }
     let full = !one.writable || packets.beside.len() >= PACKETS_MAX || one.unread >= PACKETS_UNREAD_BYTES_MAX;
-    one.wants_room |= full;
+    // An error waits until what lies in the stand-in is read.
+    one.wants_room = full || stack.readiness(packets.socket).contains(Poll::ERR);
     moved
 }
 
 /// The least that a packet costs in the kernel's accounting (768 bytes measured for an empty one; a lower bound is safe).
 const PACKET_MEMORY_MIN: usize = 512;
 
+/// What the model has for a datagram socket's program.
+enum Next {
+    Datagram(Beside, Tail),
+    /// An error is pending, and an empty packet was put in to say so.
+    Woken,
+    Nothing,
+}
+
+fn next(ours: BorrowedFd<'_>, packets: &mut Packets, stack: &mut dyn Stack) -> Next {
+    let ready = stack.readiness(packets.socket);
+    if ready.contains(Poll::ERR) {
+        // The error, or the queue of errors, stays in the model for the next trapped call; see docs/compatibility.md.
+        if packets.beside.is_empty() && sys::send_vectors(ours, &[b""], 0).is_ok() {
+            packets.beside.push_back(Beside { wakes_for_error: true, ..Beside::default() });
+            return Next::Woken;
+        }
+        return Next::Nothing;
+    }
+    if !ready.contains(Poll::IN) {
+        return Next::Nothing;
+    }
+    let Ok(received) = stack.receive(packets.socket, DATAGRAM_BYTES_MAX, libc::MSG_DONTWAIT) else { return Next::Nothing };
+    let beside = Beside {
+        bytes: received.data.iter().map(Bytes::len).sum(),
+        from: received.from,
+        control: received.control,
+        flags: received.flags,
+        wakes_for_error: false,
+    };
+    Next::Datagram(beside, received.data)
+}
+
 impl Packets {
+    /// Those of a socket of the model's, with nothing in the stand-in.
+    pub fn new(socket: SocketId) -> Packets {
+        Packets { socket, beside: VecDeque::new(), waiting: None }
+    }
     /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end).
     pub fn forget_freed(&mut self, memory: usize) {
         let mut bytes: usize = self.beside.iter().map(|beside| beside.bytes).sum();
@@ -175,7 +215,8 @@ mod tests {
 
     #[test]
     fn sources_follow_packets_that_the_program_took_by_itself() {
-        let mut packets = Packets { socket: SocketId::from_number(0), beside: [beside(1, 10), beside(2, 20), beside(3, 30)].into() };
+        let mut packets = Packets::new(SocketId::from_number(0));
+        packets.beside = [beside(1, 10), beside(2, 20), beside(3, 30)].into();
         packets.forget_taken(60);
         assert_eq!(packets.beside.len(), 3);
         packets.forget_taken(50);

@@ -144,6 +144,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             one.wants_room = true;
             return In::Open;
         }
+        pass_urgent(ours.as_fd(), socket, stack);
         let ready = stack.receive_ready(socket);
         if ready == 0 {
             if failed(socket, stack) {
@@ -167,6 +168,22 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             Ok(received) => one.leftover.extend(received.data),
             Err(_) => return In::Open,
         }
+    }
+}
+
+/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP.
+fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) {
+    const SIOCATMARK: u64 = 0x8905;
+    if !stack.readiness(socket).contains(Poll::PRI)
+        || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0))
+    {
+        return;
+    }
+    if let Ok(received) = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT)
+        && let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty())
+    {
+        // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
+        let _ = sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB);
     }
 }
 

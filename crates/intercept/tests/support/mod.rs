@@ -10,7 +10,7 @@ use weft_intercept::spawn::{Command, Program, exit_code};
 use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
 
 /// A test that takes longer than this has hung.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The node: weft's whole stack, with an interface that leads nowhere.
 pub struct Node {
@@ -30,9 +30,9 @@ impl Node {
 }
 
 impl Lend for Node {
-    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> R {
+    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         let now = self.now();
-        self.node.sockets(now, f).expect("the graph has sockets")
+        self.node.sockets(now, f)
     }
 }
 
