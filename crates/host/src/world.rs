@@ -32,10 +32,6 @@ const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
-/// And most bytes, roughly: what a turn takes in should still be in the cache when it is handed on.
-const RECEIVE_BYTES_MAX: usize = 256 * 1024;
-/// Frames that are read before their bytes are looked at.
-const RECEIVE_FRAMES_AT_ONCE: usize = 4;
 
 /// Why a world could not be brought up.
 #[derive(Debug, thiserror::Error)]
@@ -251,19 +247,7 @@ impl World {
         let Some(port) = self.ports.get_mut(index) else { return };
         let mut frames = std::mem::take(&mut self.frames);
         let now = self.clock.now();
-        let mut bytes = 0;
-        let mut taken = 0;
-        let mut alive = true;
-        while alive && taken < RECEIVE_FRAMES_MAX && bytes < RECEIVE_BYTES_MAX {
-            alive = port.receive(now, &mut frames, RECEIVE_FRAMES_AT_ONCE);
-            let fresh = frames.get(taken..).unwrap_or_default();
-            bytes += fresh.iter().map(Frame::len).sum::<usize>();
-            if fresh.len() < RECEIVE_FRAMES_AT_ONCE {
-                break;
-            }
-            taken = frames.len();
-        }
-        if alive && !frames.is_empty() {
+        if port.receive(now, &mut frames, RECEIVE_FRAMES_MAX) && !frames.is_empty() {
             if self.clients.values().any(|client| client.traces) {
                 frames.iter().for_each(|frame| self.trace("in", frame));
             }
