@@ -68,8 +68,9 @@ pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
 pub const RECEIVE_FLAGS: u32 = (libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
-/// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit forms.
-pub const IOCTLS: [u32; 6] = [0x541b, 0x5411, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
+/// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit
+/// forms.
+pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
 /// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, SIOC[GS]IF*, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
 pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
 /// Wireless extensions: they too reach the host's interfaces through any socket.
@@ -354,7 +355,7 @@ mod tests {
         for request in IOCTLS.into_iter().chain([0x8910, 0x8912, 0x8927, 0x894b, 0x8946, 0x890b, 0x89ff, 0x8b01]) {
             assert_eq!(native(libc::SYS_ioctl, [3, u64::from(request), 0, 0, 0, 0]), NOTIFY, "{request:#x}");
         }
-        for request in [0x5401_u64, 0x5413, 0x5421, 0x5451, 0x8905, 0x8a00, 0x8aff, 0x8c00, 0] {
+        for request in [0x5401_u64, 0x5413, 0x5421, 0x5451, 0x8904, 0x8a00, 0x8aff, 0x8c00, 0] {
             assert_eq!(native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), ALLOW, "{request:#x}");
         }
     }

@@ -68,6 +68,10 @@ pub struct StandIn {
     pub held: Vec<u64>,
     /// Whether its last close must be looked for.
     pub watched: bool,
+    /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
+    pub inquiry: bool,
+    /// Bytes written into the stand-in after the urgent one.
+    pub after_mark: usize,
 }
 
 /// What a stand-in stands for.
@@ -101,6 +105,8 @@ impl StandIn {
             unsent: None,
             held: Vec::new(),
             watched: false,
+            inquiry: false,
+            after_mark: 0,
         }
     }
 

@@ -91,6 +91,10 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late
 /// Moves datagrams from the model into the stand-in. Returns whether any came.
 pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
+    // After shutdown(SHUT_RD) the stand-in takes nothing more; trapped reads find the rest in the model.
+    if one.shut_read {
+        return false;
+    }
     let mut moved = false;
     packets.forget_freed(sys::unread_memory(ours.as_fd()));
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
