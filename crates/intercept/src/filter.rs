@@ -126,6 +126,23 @@ impl Assembler {
         }
         self.push(test, k);
     }
+    /// What follows for ioctl; falls through for requests that pass.
+    fn ioctl(&mut self, here: Label, notify: Label) {
+        // ioctl(fd, request, argument): the kernel looks at the low half of the request.
+        self.place(here);
+        self.load(low(1));
+        for request in IOCTLS {
+            self.jump(EQUAL, request, Go::To(notify), Go::Next);
+        }
+        for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
+            let inside = self.label();
+            let after = self.label();
+            self.jump(AT_LEAST, range.start, Go::To(inside), Go::To(after));
+            self.place(inside);
+            self.jump(AT_LEAST, range.end, Go::To(after), Go::To(notify));
+            self.place(after);
+        }
+    }
     /// Fills in the distances.
     ///
     /// # Panics
@@ -201,20 +218,7 @@ pub fn program() -> Vec<Instruction> {
     a.and(both);
     a.jump(EQUAL, both, To(notify), To(allow));
 
-    // ioctl(fd, request, argument): the kernel looks at the low half of the request.
-    a.place(ioctl);
-    a.load(low(1));
-    for request in IOCTLS {
-        a.jump(EQUAL, request, To(notify), Next);
-    }
-    for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
-        let inside = a.label();
-        let after = a.label();
-        a.jump(AT_LEAST, range.start, To(inside), To(after));
-        a.place(inside);
-        a.jump(AT_LEAST, range.end, To(after), To(notify));
-        a.place(after);
-    }
+    a.ioctl(ioctl, notify);
 
     a.place(allow);
     a.finish_with(ALLOW);

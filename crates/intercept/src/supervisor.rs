@@ -370,9 +370,6 @@ impl Supervisor {
 
     /// Sets the timer to the next thing that time brings.
     fn arm(&mut self) {
-        if self.look_at.is_none() && self.stand_ins.iter().any(|(_, one)| one.watched) {
-            self.look_at = Some(Instant::now() + liveness::PERIOD);
-        }
         let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
         if next != self.timer_at {
             self.timer_at = next;
@@ -550,6 +547,14 @@ impl Supervisor {
         Err(Errno(libc::EBADF))
     }
 
+    /// From now on looks for the last close of a stand-in that will not report it.
+    pub(crate) fn watch(&mut self, key: usize) {
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.watched = true;
+            self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
+        }
+    }
+
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
         self.look_at = None;
@@ -557,6 +562,7 @@ impl Supervisor {
         if watched.is_empty() {
             return;
         }
+        self.look_at = Some(Instant::now() + liveness::PERIOD);
         let Ok(living) = liveness::living() else { return };
         for (key, inode) in watched {
             if !living.contains(&inode) {
@@ -679,9 +685,8 @@ impl Supervisor {
             let _ = turn.stack.shutdown(socket, libc::SHUT_WR);
         }
         if hung_up {
-            one.watched = true;
+            self.watch(key);
             self.look_at = Some(Instant::now());
-            self.arm();
         }
         false
     }
@@ -690,7 +695,7 @@ impl Supervisor {
     fn over(&mut self, key: usize, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         if one.shut_write || one.shut_read {
-            one.watched = true;
+            self.watch(key);
             self.look_for_closed(turn);
         } else {
             self.close_stand_in(key, false, turn);
@@ -725,8 +730,8 @@ impl Supervisor {
 
     fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
         self.detach(key, turn);
+        self.watch(key);
         if let Some(one) = self.stand_ins.get_mut(key) {
-            one.watched = true;
             one.leftover.clear();
             one.unsent = None;
             if let Body::Stream(stream) = &mut one.body {

@@ -8,12 +8,16 @@ use support::Host;
 /// nobody
 const USER: u32 = 65534;
 
+/// One at a time: a child that another test forks would inherit the copy while it is open for writing, and it could not be executed (ETXTBSY).
+static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Runs a test of this file as an ordinary user. True: this is that run.
 fn as_user(test: &str) -> bool {
     // SAFETY: takes no pointers.
     if unsafe { libc::geteuid() } != 0 {
         return true;
     }
+    let _one = ONE.lock();
     // The target directory need not be readable for others: run a copy.
     let copy = std::env::temp_dir().join(format!("weft-unprivileged-{}-{test}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();

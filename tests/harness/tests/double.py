@@ -124,7 +124,8 @@ def ask(control: str, argv: list[str]) -> int:
 
 
 def show_sockets() -> None:
-    for protocol, state, name in (("tcp", "0A", "listen"), ("udp", "07", "bound")):
+    rows = []
+    for protocol, state, name in (("tcp", "0A", "LISTEN"), ("udp", "07", "UNCONN")):
         for suffix in ("", "6"):
             try:
                 lines = Path(f"/proc/self/net/{protocol}{suffix}").read_text().splitlines()[1:]
@@ -133,7 +134,9 @@ def show_sockets() -> None:
             for line in lines:
                 fields = line.split()
                 if fields[3] == state:
-                    print(f"{protocol} *:{int(fields[1].rsplit(':')[-1], 16)} {name}")
+                    port = int(fields[1].rsplit(":")[-1], 16)
+                    rows.append({"proto": protocol, "state": name, "local": f"*:{port}"})
+    print(json.dumps(rows))
 
 
 def show_counters() -> None:

@@ -115,8 +115,8 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> R
     let body = Body::Stream(Stream { socket: stream.socket, phase: Phase::Fresh });
     let new = s.add_stand_in(theirs.as_fd(), None, body, turn)?;
     debug_assert_eq!(new, key, "a slab gives the last removed slot out first");
+    s.watch(new);
     if let Some(one) = s.stand_ins.get_mut(new) {
-        one.watched = true;
         one.place = (call.tid, call.int(0));
     }
     Ok(())

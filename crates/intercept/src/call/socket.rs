@@ -77,9 +77,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
     let made = if kind == libc::SOCK_STREAM {
         sys::unix_socket(libc::SOCK_STREAM).and_then(|theirs| {
             let key = s.add_stand_in(theirs.as_fd(), None, Body::Stream(Stream { socket, phase: Phase::Fresh }), turn)?;
-            if let Some(one) = s.stand_ins.get_mut(key) {
-                one.watched = true;
-            }
+            s.watch(key);
             Ok((theirs, key))
         })
     } else {

@@ -1,9 +1,10 @@
 //! Prints the transcripts of the twin bodies on whatever host it runs on: natively the kernel's, under `weft run` those of weft's sockets
 //! through the adapter. Two outputs are compared line by line.
 //!
-//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient] [--jobs N]`
+//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--jobs N]`
 //! - `--namespace`: every body runs in a network namespace of its own (needs privilege); without it each has ten ports of its own.
 //! - `--patient`: pauses after every step, for hosts whose stack runs beside the program instead of inside its calls (see `patient.rs`).
+//! - `--plain`: data goes by send(2) and recv(2) where a step needs no more, instead of sendmsg(2) and recvmsg(2).
 //! - `--jobs N`: so many bodies at a time.
 
 #[path = "../../tests/twins/bodies.rs"]
@@ -33,6 +34,7 @@ struct Wish {
     base_port: u16,
     namespace: bool,
     patient: bool,
+    plain: bool,
     jobs: usize,
 }
 
@@ -45,6 +47,7 @@ impl Wish {
             base_port: number("--base-port").unwrap_or(PORTS.start),
             namespace: given("--namespace"),
             patient: given("--patient"),
+            plain: given("--plain"),
             jobs: number("--jobs").map_or(1, usize::from).max(1),
         }
     }
@@ -111,9 +114,9 @@ fn start(wish: &Wish) -> Vec<(String, Receiver<String>)> {
 }
 
 fn run(task: &Task, wish: &Wish) -> String {
-    let (body, port, patient) = (task.body.clone(), task.port, wish.patient);
+    let (body, port, patient, plain) = (task.body.clone(), task.port, wish.patient, wish.plain);
     let run = move || match patient {
-        true => language::run(&mut patient::Patient::default(), &body, port),
+        true => language::run(&mut patient::Patient::new(plain), &body, port),
         false => language::run(&mut kernel::Kernel::default(), &body, port),
     };
     if !wish.namespace {

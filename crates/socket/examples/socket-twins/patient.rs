@@ -1,8 +1,11 @@
-//! The calls of [`Kernel`], with pauses: for a host whose stack runs beside the program.
+//! The calls of [`Kernel`], with pauses, and plain: for a host whose stack runs beside the program.
 //!
 //! On Linux, what one end of a loopback connection does has reached the other when the call returns. Through weft's notify adapter it is on
 //! its way: data calls run natively on a stand-in, and the stack takes them up a moment later. A transcript compares what happens, not when,
 //! so this host waits after every step that moves something, on both sides of the comparison alike.
+//!
+//! Plain: data goes by send(2) and recv(2) where a step needs no more. The adapter leaves these to the stand-in, and answers sendmsg(2) and
+//! recvmsg(2) itself, so most programs live with the former.
 //!
 //! A pause is not only time: it makes calls that the adapter has to answer, so that however loaded the machine is, the adapter had its turn.
 
@@ -23,6 +26,8 @@ const LISTENER_CLOSED: Duration = Duration::from_millis(300);
 #[derive(Default)]
 pub struct Patient {
     kernel: Kernel,
+    /// send(2) and recv(2) instead of sendmsg(2) and recvmsg(2).
+    plain: bool,
     /// A socket of its own, to make calls on.
     probe: Option<usize>,
     /// A listener was closed, and nothing has been done since.
@@ -30,6 +35,11 @@ pub struct Patient {
 }
 
 impl Patient {
+    /// Plain or not.
+    pub fn new(plain: bool) -> Patient {
+        Patient { plain, ..Patient::default() }
+    }
+
     fn turns(&mut self, turns: u32) {
         if self.probe.is_none() {
             self.probe = self.kernel.socket(2, 2, 0).ok();
@@ -95,11 +105,20 @@ impl Host for Patient {
         self.after(result)
     }
     fn send(&mut self, s: usize, data: &[u8], flags: i32, to: Option<&[u8]>, control: &[u8]) -> Done<usize> {
-        let result = self.now().send(s, data, flags, to, control);
+        let plain = self.plain && to.is_none() && control.is_empty();
+        let kernel = self.now();
+        let result = if plain { kernel.send_plain(s, data, flags) } else { kernel.send(s, data, flags, to, control) };
         self.after(result)
     }
     fn receive(&mut self, s: usize, length: usize, flags: i32) -> Done<Got> {
         let result = self.now().receive(s, length, flags);
+        self.after(result)
+    }
+    fn receive_data(&mut self, s: usize, length: usize, flags: i32) -> Done<Got> {
+        if !self.plain {
+            return self.receive(s, length, flags);
+        }
+        let result = self.now().receive_plain(s, length, flags);
         self.after(result)
     }
     fn ioctl(&mut self, s: usize, request: u64) -> Done<i32> {
