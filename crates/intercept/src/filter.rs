@@ -66,7 +66,7 @@ pub const ALWAYS: [i64; 15] = [
 /// Flags of `sendto` that a stand-in cannot honour.
 pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
-pub const RECEIVE_FLAGS: u32 = (libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
+pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
 /// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit
 /// forms.
@@ -346,10 +346,10 @@ mod tests {
         for flag in [libc::MSG_MORE, libc::MSG_OOB, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
             assert_eq!(native(libc::SYS_sendto, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
-        for flag in [libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {
+        for flag in [libc::MSG_OOB, libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {
             assert_eq!(native(libc::SYS_recvfrom, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
-        for flag in [libc::MSG_PEEK, libc::MSG_WAITALL, libc::MSG_DONTWAIT, libc::MSG_OOB] {
+        for flag in [libc::MSG_PEEK, libc::MSG_WAITALL, libc::MSG_DONTWAIT] {
             assert_eq!(native(libc::SYS_recvfrom, [3, 4096, 10, flag as u64, 0, 0]), ALLOW);
         }
     }

@@ -127,6 +127,8 @@ fn send(
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
+    forget_told_error(s, turn, key, socket);
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let before = one.unsent.is_some()
         || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
     if before && !one.write_ended {
@@ -256,6 +258,7 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    forget_told_error(s, turn, key, socket);
     let end = s.borrow(key)?;
     if flags & libc::MSG_OOB != 0 {
         return take_urgent(end.as_fd(), total, flags);
@@ -316,6 +319,20 @@ fn inquiry(s: &Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, en
     let mut control = 20_u64.to_ne_bytes().to_vec();
     [libc::IPPROTO_TCP, super::option::TCP_INQ, left, 0].iter().for_each(|int| control.extend(int.to_ne_bytes()));
     control
+}
+
+/// A native read of a stream that has failed takes the error of the stand-in; the model's, which is the same one, goes with it.
+pub(super) fn forget_told_error(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) {
+    if !s.stand_ins.get(key).is_some_and(|one| one.reset_shown) {
+        return;
+    }
+    let Ok(end) = s.borrow(key) else { return };
+    if sys::poll_now(end.as_fd(), 0) & libc::POLLERR == 0 {
+        take_error(turn, socket);
+        if let Some(one) = s.stand_ins.get_mut(key) {
+            one.reset_shown = false;
+        }
+    }
 }
 
 /// The model's pending error, which is cleared.

@@ -48,6 +48,9 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
             sys::get_option(end.as_fd(), level, name).map(|(value, length)| value[..length.min(room)].to_vec())
         }
         (_, Some(socket)) => {
+            if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
+                super::data::forget_told_error(s, turn, key, socket);
+            }
             let value = turn.stack.get_option(socket, level, name, room);
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 forget_native_error(s, key);
@@ -68,6 +71,9 @@ pub(super) fn forget_native_error(s: &mut Supervisor, key: usize) {
     let dead = s.stand_ins.get(key).is_some_and(|one| one.watched && one.ours.is_none());
     if dead && let Ok(end) = s.borrow(key) {
         let _ = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
+        if let Some(one) = s.stand_ins.get_mut(key) {
+            one.reset_shown = false;
+        }
     }
 }
 

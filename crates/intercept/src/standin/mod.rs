@@ -70,6 +70,8 @@ pub struct StandIn {
     pub watched: bool,
     /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
     pub inquiry: bool,
+    /// The connection failed, and the program's end shows that: ECONNRESET, until something reads it.
+    pub reset_shown: bool,
     /// Bytes written into the stand-in after the urgent one.
     pub after_mark: usize,
 }
@@ -106,6 +108,7 @@ impl StandIn {
             held: Vec::new(),
             watched: false,
             inquiry: false,
+            reset_shown: false,
             after_mark: 0,
         }
     }
