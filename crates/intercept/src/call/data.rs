@@ -274,7 +274,13 @@ fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: Sock
             let control = inquiry(s, turn, key, socket, end.as_fd());
             Ok(Taken { data, length, control, stream: true, ..Taken::default() })
         }
-        Err(Errno(libc::ECONNRESET)) => take_rest(s, turn, key, socket, total, flags),
+        Err(Errno(libc::ECONNRESET)) => {
+            // It was we who read it, and the model tells.
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.reset_shown = false;
+            }
+            take_rest(s, turn, key, socket, total, flags)
+        }
         Err(errno) => Err(errno),
     }
 }

@@ -1,11 +1,11 @@
 //! Prints the transcripts of the twin bodies on whatever host it runs on: natively the kernel's, under `weft run` those of weft's sockets
 //! through the adapter. Two outputs are compared line by line.
 //!
-//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--jobs N]`
+//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--slice K/N]`
 //! - `--namespace`: every body runs in a network namespace of its own (needs privilege); without it each has ten ports of its own.
 //! - `--patient`: pauses after every step, for hosts whose stack runs beside the program instead of inside its calls (see `patient.rs`).
 //! - `--plain`: data goes by send(2) and recv(2) where a step needs no more, instead of sendmsg(2) and recvmsg(2).
-//! - `--jobs N`: so many bodies at a time.
+//! - `--slice K/N`: every Nth body from the Kth on (from 0), so that N hosts share the work.
 
 #[path = "../../tests/twins/bodies.rs"]
 mod bodies;
@@ -15,9 +15,7 @@ mod kernel;
 mod language;
 mod patient;
 
-use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// No body waits for anything but its own pauses: one that takes longer than this hangs, in a call that nobody answers.
@@ -35,20 +33,26 @@ struct Wish {
     namespace: bool,
     patient: bool,
     plain: bool,
-    jobs: usize,
+    /// Which bodies: this one of so many parts.
+    slice: (usize, usize),
 }
 
 impl Wish {
     fn parse(arguments: &[String]) -> Wish {
         let given = |name: &str| arguments.iter().any(|argument| argument == name);
         let number = |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1)?.parse().ok());
+        let slice = arguments.iter().position(|argument| argument == "--slice").map(|at| {
+            let parts = arguments.get(at + 1).and_then(|text| text.split_once('/'));
+            let numbers = parts.and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+            numbers.filter(|(part, of)| part < of).expect("--slice K/N with K below N")
+        });
         Wish {
             only: arguments.first().filter(|argument| !argument.starts_with("--")).cloned(),
             base_port: number("--base-port").unwrap_or(PORTS.start),
             namespace: given("--namespace"),
             patient: given("--patient"),
             plain: given("--plain"),
-            jobs: number("--jobs").map_or(1, usize::from).max(1),
+            slice: slice.unwrap_or((0, 1)),
         }
     }
 }
@@ -77,40 +81,19 @@ fn tasks(wish: &Wish) -> Vec<Task> {
 
 fn main() {
     let wish = Wish::parse(&std::env::args().skip(1).collect::<Vec<_>>());
-    let (names, results): (Vec<String>, Vec<Receiver<String>>) = start(&wish).into_iter().unzip();
-    for (name, result) in names.iter().zip(results) {
-        println!("== {name}");
+    for task in tasks(&wish).into_iter().skip(wish.slice.0).step_by(wish.slice.1) {
+        println!("== {}", task.name);
+        let (sender, result) = channel();
+        let (name, wish) = (task.name.clone(), wish.clone());
+        std::thread::spawn(move || sender.send(run(&task, &wish)));
         match result.recv_timeout(WATCHDOG) {
             Ok(transcript) => print!("{transcript}"),
             Err(why) => {
-                eprintln!("socket-twins: {name}: {why} after {} s", WATCHDOG.as_secs());
+                eprintln!("socket-twins: {name}: {why} (watchdog: {} s)", WATCHDOG.as_secs());
                 std::process::exit(1);
             }
         }
     }
-}
-
-/// Starts the threads; gives every body's name and where its transcript will arrive.
-fn start(wish: &Wish) -> Vec<(String, Receiver<String>)> {
-    let mut queue = VecDeque::new();
-    let mut results = Vec::new();
-    for task in tasks(wish) {
-        let (sender, receiver) = channel();
-        results.push((task.name.clone(), receiver));
-        queue.push_back((task, sender));
-    }
-    let queue = Arc::new(Mutex::new(queue));
-    for _ in 0..wish.jobs {
-        let (queue, wish) = (Arc::clone(&queue), wish.clone());
-        std::thread::spawn(move || {
-            loop {
-                let Some((task, sender)) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) else { return };
-                // Nobody listens any more when the watchdog has ended the program.
-                let _ = sender.send(run(&task, &wish));
-            }
-        });
-    }
-    results
 }
 
 fn run(task: &Task, wish: &Wish) -> String {

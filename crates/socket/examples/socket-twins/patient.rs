@@ -15,8 +15,8 @@ use std::time::Duration;
 use weft_socket::{Poll, abi};
 
 /// Turns that the adapter gets after a step, and in a `settle`.
-const STEP_TURNS: u32 = 2;
-const SETTLE_TURNS: u32 = 5;
+const STEP_TURNS: u32 = 3;
+const SETTLE_TURNS: u32 = 6;
 /// Between two turns.
 const TURN: Duration = Duration::from_millis(2);
 /// The last close of a listener is noticed within 200 ms (docs/compatibility.md).
