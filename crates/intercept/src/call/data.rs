@@ -83,7 +83,14 @@ fn is_dead(s: &Supervisor, key: usize) -> bool {
     matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(Stream { phase: Phase::Dead, .. }), .. }))
 }
 
-fn finish_send(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, flags: i32, sent: Result<usize, Errno>) -> Result<Outcome, Errno> {
+fn finish_send(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    flags: i32,
+    sent: Result<usize, Errno>,
+) -> Result<Outcome, Errno> {
     match sent {
         Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
         Err(Errno(libc::EAGAIN)) => {
@@ -129,8 +136,7 @@ fn send(
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
     forget_told_error(s, turn, key, socket);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
-    let before = one.unsent.is_some()
-        || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
+    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));

@@ -15,15 +15,8 @@ const SO_SNDTIMEO_NEW: i32 = 67;
 /// linux/tcp.h; the control message has the same number.
 pub(super) const TCP_INQ: i32 = 36;
 /// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
-const MIRRORED: [i32; 7] = [
-    libc::SO_RCVTIMEO,
-    libc::SO_SNDTIMEO,
-    SO_RCVTIMEO_NEW,
-    SO_SNDTIMEO_NEW,
-    libc::SO_RCVLOWAT,
-    libc::SO_PEEK_OFF,
-    libc::SO_OOBINLINE,
-];
+const MIRRORED: [i32; 7] =
+    [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
 
 /// `getsockopt(fd, level, name, value, length pointer)`
 pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
