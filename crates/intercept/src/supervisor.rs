@@ -759,9 +759,11 @@ impl Supervisor {
     }
 
     fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let shown = self.stand_ins.get(key).and_then(|one| one.ours.as_ref()).is_some_and(|ours| sys::readable_bytes(ours.as_fd()) > 0);
         self.detach(key, turn);
         self.watch(key);
         if let Some(one) = self.stand_ins.get_mut(key) {
+            one.reset_shown = shown;
             one.leftover.clear();
             one.unsent = None;
             if let Body::Stream(stream) = &mut one.body {

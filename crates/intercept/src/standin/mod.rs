@@ -101,6 +101,12 @@ pub struct StandIn {
     pub held: Vec<u64>,
     /// Whether its last close must be looked for.
     pub watched: bool,
+    /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
+    pub inquiry: bool,
+    /// The connection failed, and the program's end shows that: ECONNRESET, until something reads it.
+    pub reset_shown: bool,
+    /// Bytes written into the stand-in after the urgent one.
+    pub after_mark: usize,
 }
 
 /// What a stand-in stands for.
@@ -141,6 +147,9 @@ impl StandIn {
             unsent: None,
             held: Vec::new(),
             watched: false,
+            inquiry: false,
+            reset_shown: false,
+            after_mark: 0,
         }
     }
 

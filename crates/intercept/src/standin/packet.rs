@@ -95,8 +95,15 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, la
 /// Moves datagrams from the model into the stand-in. Returns whether any came.
 pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
+    // After shutdown(SHUT_RD) the stand-in takes nothing more; trapped reads find the rest in the model.
+    if one.shut_read {
+        return false;
+    }
     let mut moved = false;
-    packets.forget_freed(sys::unread_memory(ours.as_fd()));
+    if packets.forget_freed(sys::unread_memory(ours.as_fd())) {
+        // The program took what woke it by itself: it has been told, as well as a native read can.
+        let _ = stack.get_option(packets.socket, libc::SOL_SOCKET, libc::SO_ERROR, 4);
+    }
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
     while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < PACKETS_UNREAD_BYTES_MAX {
         let (beside, data) = match packets.waiting.take() {
@@ -170,15 +177,21 @@ impl Packets {
     pub fn new(socket: SocketId) -> Packets {
         Packets { socket, beside: VecDeque::new(), waiting: None }
     }
-    /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end).
-    pub fn forget_freed(&mut self, memory: usize) {
+    /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end). Returns
+    /// whether one of them was there for an error.
+    pub fn forget_freed(&mut self, memory: usize) -> bool {
+        let mut told = false;
         let mut bytes: usize = self.beside.iter().map(|beside| beside.bytes).sum();
         while bytes > memory || self.beside.len() > memory / PACKET_MEMORY_MIN {
             match self.beside.pop_front() {
-                Some(gone) => bytes -= gone.bytes,
+                Some(gone) => {
+                    bytes -= gone.bytes;
+                    told |= gone.wakes_for_error;
+                }
                 None => break,
             }
         }
+        told
     }
     /// Forgets what belonged to packets that the program has taken by itself. `left` is FIONREAD of the program's end.
     pub fn forget_taken(&mut self, left: usize) {

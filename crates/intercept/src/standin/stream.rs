@@ -134,17 +134,22 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
     one.wants_room = false;
     let Some(ours) = &one.ours else { return In::Open };
     loop {
-        if one.read_ended {
+        // What comes after shutdown(SHUT_RD) stays in the model: the stand-in takes no more, and a trapped read finds it there.
+        if one.read_ended || one.shut_read {
             return if failed(socket, stack) { In::Failed } else { In::Open };
         }
+        let before = one.unread;
         if let Err(gone) = write_leftover(ours.as_fd(), &mut one.leftover, &mut one.writable, &mut one.unread) {
             return gone;
         }
+        one.after_mark += one.unread - before;
         if !one.leftover.is_empty() {
             one.wants_room = true;
             return In::Open;
         }
-        pass_urgent(ours.as_fd(), socket, stack);
+        if pass_urgent(ours.as_fd(), socket, stack) {
+            one.after_mark = 0;
+        }
         let ready = stack.receive_ready(socket);
         if ready == 0 {
             if failed(socket, stack) {
@@ -171,20 +176,24 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
     }
 }
 
-/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP.
-fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) {
+/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP. Returns
+/// whether it did.
+fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) -> bool {
     const SIOCATMARK: u64 = 0x8905;
     if !stack.readiness(socket).contains(Poll::PRI)
         || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0))
     {
-        return;
+        return false;
     }
-    if let Ok(received) = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT)
-        && let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty())
-    {
-        // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
-        let _ = sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB);
+    let mut received = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT);
+    if received.is_err() {
+        // SO_OOBINLINE: it is to be read in its place, and the stand-in has that option too.
+        received = stack.receive(socket, 1, libc::MSG_DONTWAIT);
     }
+    let Ok(received) = received else { return false };
+    let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty()) else { return false };
+    // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
+    sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB).is_ok()
 }
 
 /// The connection is over by an error that the program has not been told.
