@@ -465,7 +465,7 @@ fn check_bounds(pair: &mut Pair) {
 }
 
 /// Everything that a node was given is accounted for: each layer hands on what it does not drop.
-fn check_accounts(pair: &mut Pair, side: usize, injected: u64) {
+fn check_accounts(pair: &mut Pair, side: usize, injected: u64, more: u64) {
     assert_eq!(counter(pair, side, "interfaces", "RxPackets"), injected, "frames into node {side}");
     let names = ["InRequests", "InReplies", "InErrors"];
     let arp: u64 = names.iter().map(|name| counter(pair, side, "arp", name)).sum();
@@ -478,14 +478,14 @@ fn check_accounts(pair: &mut Pair, side: usize, injected: u64) {
         let names = ["InDatagrams", "NoPorts", "InErrors"];
         names.iter().map(|name| counter(pair, side, "udp", name)).sum::<u64>()
     });
-    let in_tcp = counter(pair, side, "tcp", "InSegs");
-    assert_eq!(in_icmp + in_udp + in_tcp, delivered, "above ip4 of node {side}");
+    let in_tcp = counter(pair, side, "tcp", "InSegs") - more;
+    assert_eq!(in_icmp + in_udp + in_tcp, delivered, "above ip4 of node {side}: {in_icmp} icmp, {in_udp} udp, {in_tcp} tcp");
     let lost: u64 = ["InHdrErrors", "InAddrErrors", "InUnknownProtos", "InTruncatedPkts", "ReasmFails"]
         .iter()
         .map(|name| counter(pair, side, "ip4", name))
         .sum();
-    assert!(lost > 0 && delivered + lost <= received, "{received} received, {delivered} delivered, {lost} not");
-    assert!(received - delivered <= drops(pair, side, "ip4"), "{received} received, {delivered} delivered");
+    assert!(lost > 0);
+    assert_eq!(delivered + lost, received, "ip4 of node {side}");
 }
 
 fn attack(seed: u64, frames: u64) {
@@ -493,9 +493,17 @@ fn attack(seed: u64, frames: u64) {
     let writer = tape.clone();
     // Frames that each node was given.
     let given = Rc::new(RefCell::new([0u64; 2]));
+    // Segments beyond the first in large frames: after an ICMP error the path takes less than what was made for it.
+    let more = Rc::new(RefCell::new([0u64; 2]));
+    let large = more.clone();
     let crossed = given.clone();
     let mut pair = Pair::new(0, "").with_wire(Duration::from_micros(500), move |side, frame| {
         crossed.borrow_mut()[1 - side] += 1;
+        if let Some(gso) = frame.meta().gso {
+            let head = frame.to_vec();
+            let payload = (head.len() - LINK - 20 - usize::from(head[LINK + 32] >> 4) * 4) as u64;
+            large.borrow_mut()[1 - side] += payload.div_ceil(u64::from(gso.segment_bytes)) - 1;
+        }
         let mut copy = frame.clone();
         copy.take_completion();
         complete_checksum(&mut copy);
@@ -583,8 +591,8 @@ fn attack(seed: u64, frames: u64) {
         assert!(timers <= neighbours + 1, "{timers} timers are left");
     }
     for side in 0..2 {
-        let given = given.borrow()[side];
-        check_accounts(&mut pair, side, given);
+        let (given, more) = (given.borrow()[side], more.borrow()[side]);
+        check_accounts(&mut pair, side, given, more);
     }
 }
 
