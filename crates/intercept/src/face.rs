@@ -12,8 +12,8 @@ pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
 /// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and
 /// tells the supervisor with `after_stack_ran`.
 pub trait Lend {
-    /// Calls `f` with the sockets of the node and the context of their block, at the present time.
-    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> R;
+    /// Calls `f` with the sockets of the node and the context of their block, at the present time. None: the node has no sockets (any more).
+    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R>;
 }
 
 /// A node's sockets, as [`Sockets`] offers them (its documentation says what each returns), and its tables.
@@ -46,71 +46,71 @@ pub trait Stack {
 
 impl<L: Lend> Stack for L {
     fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<SocketId, Errno> {
-        self.sockets(|sockets, cx| sockets.socket(domain, kind, protocol, cx))
+        self.sockets(|sockets, cx| sockets.socket(domain, kind, protocol, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn bind(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno> {
-        self.sockets(|sockets, cx| sockets.bind(s, address, cx))
+        self.sockets(|sockets, cx| sockets.bind(s, address, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn connect(&mut self, s: SocketId, address: &[u8]) -> Result<(), Errno> {
-        self.sockets(|sockets, cx| sockets.connect(s, address, cx))
+        self.sockets(|sockets, cx| sockets.connect(s, address, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn listen(&mut self, s: SocketId, backlog: i32) -> Result<(), Errno> {
-        self.sockets(|sockets, cx| sockets.listen(s, backlog, cx))
+        self.sockets(|sockets, cx| sockets.listen(s, backlog, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn accept(&mut self, s: SocketId) -> Result<SocketId, Errno> {
-        self.sockets(|sockets, cx| sockets.accept(s, cx))
+        self.sockets(|sockets, cx| sockets.accept(s, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn accepted_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.accepted_address(s))
+        self.sockets(|sockets, _| sockets.accepted_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno> {
-        self.sockets(|sockets, cx| sockets.shutdown(s, how, cx))
+        self.sockets(|sockets, cx| sockets.shutdown(s, how, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.local_address(s))
+        self.sockets(|sockets, _| sockets.local_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.peer_address(s))
+        self.sockets(|sockets, _| sockets.peer_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx))
+        self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
-        self.sockets(|sockets, cx| sockets.set_option(s, level, name, value, cx))
+        self.sockets(|sockets, cx| sockets.set_option(s, level, name, value, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno> {
-        self.sockets(|sockets, cx| sockets.send(s, data, flags, to, control, cx))
+        self.sockets(|sockets, cx| sockets.send(s, data, flags, to, control, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
-        self.sockets(|sockets, cx| sockets.receive(s, length, flags, cx))
+        self.sockets(|sockets, cx| sockets.receive(s, length, flags, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, cx| sockets.ioctl(s, request, argument, cx))
+        self.sockets(|sockets, cx| sockets.ioctl(s, request, argument, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn close(&mut self, s: SocketId) {
         self.sockets(|sockets, cx| sockets.close(s, cx));
     }
     fn readiness(&mut self, s: SocketId) -> Poll {
-        self.sockets(|sockets, _| sockets.readiness(s))
+        self.sockets(|sockets, _| sockets.readiness(s)).unwrap_or(Poll::ERR)
     }
     fn take_changed(&mut self) -> Vec<SocketId> {
-        self.sockets(|sockets, _| sockets.take_changed())
+        self.sockets(|sockets, _| sockets.take_changed()).unwrap_or_default()
     }
     fn state(&mut self, s: SocketId) -> Option<SocketState> {
-        self.sockets(|sockets, _| sockets.state(s))
+        self.sockets(|sockets, _| sockets.state(s)).flatten()
     }
     fn send_room(&mut self, s: SocketId) -> usize {
-        self.sockets(|sockets, _| sockets.send_room(s))
+        self.sockets(|sockets, _| sockets.send_room(s)).unwrap_or_default()
     }
     fn receive_ready(&mut self, s: SocketId) -> usize {
-        self.sockets(|sockets, _| sockets.receive_ready(s))
+        self.sockets(|sockets, _| sockets.receive_ready(s)).unwrap_or_default()
     }
     fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
-        self.sockets(|sockets, _| sockets.pending_error(s))
+        self.sockets(|sockets, _| sockets.pending_error(s)).flatten()
     }
     fn table(&mut self, table: Table) -> Vec<Value> {
         match self.sockets(|_, cx| cx.ask(table, &Query::List(table))) {
-            Answer::List(rows) => rows,
+            Some(Answer::List(rows)) => rows,
             _ => Vec::new(),
         }
     }

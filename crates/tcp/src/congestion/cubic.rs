@@ -26,8 +26,8 @@ const ALPHA: (u64, u64) = (9, 17);
 const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 /// Distances from the plateau are cut to this (9 hours), so that the cube times segment size fits; the window is at its bounds long before.
 const DISTANCE_US_MAX: u64 = 1 << 35;
-/// The cubic function is evaluated anew after this time at the earliest; Linux: a jiffy.
-const RECOMPUTE_AFTER: Duration = Duration::from_millis(1);
+/// While the window stays the same, growth is evaluated anew only after this time: Linux's HZ/32.
+const RECOMPUTE_AFTER: Duration = Duration::from_millis(31);
 /// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
 /// a timeout.
 const UNKNOWN_PLATEAU_DIVISOR: u32 = 20;
@@ -43,12 +43,14 @@ struct Epoch {
     origin_bytes: u32,
     /// The window of a Reno flow: `W_est`.
     reno_bytes: u64,
-    /// Numerator of what `reno_bytes` has not yet grown by, over 17 * cwnd.
-    reno_rest: u64,
+    /// Bytes acknowledged towards its next segment.
+    reno_acked_bytes: u64,
     /// Acknowledged bytes per segment of growth, from the last evaluation.
     bytes_per_step: u64,
     /// When that was.
     evaluated_at: Instant,
+    /// And with which window.
+    evaluated_cwnd_bytes: u32,
     /// The window that the last ACK left. A smaller one later means that it was cut elsewhere (idle, unused), and that this stage is over.
     cwnd_bytes: u32,
 }
@@ -58,7 +60,6 @@ struct Epoch {
 struct Before {
     epoch: Option<Epoch>,
     w_max_bytes: u32,
-    prior_bytes: u32,
 }
 
 /// CUBIC of one connection.
@@ -69,8 +70,6 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     /// RFC 9438's `W_max`; 0: unknown.
     w_max_bytes: u32,
-    /// RFC 9438's `cwnd_prior`: the window at the last reduction, without fast convergence.
-    prior_bytes: u32,
     /// Bytes acknowledged since the last step of growth.
     acked_bytes: u64,
     /// Smallest round-trip time since the start or the last timeout; zero: none.
@@ -101,9 +100,10 @@ impl Cubic {
             origin_bytes,
             // RFC 9438 §4.3: "W_est is set equal to cwnd_epoch at the start of the congestion avoidance stage."
             reno_bytes: w.cwnd_bytes.into(),
-            reno_rest: 0,
+            reno_acked_bytes: 0,
             bytes_per_step: u64::MAX,
             evaluated_at: Instant::ZERO,
+            evaluated_cwnd_bytes: 0,
             cwnd_bytes: w.cwnd_bytes,
         }
     }
@@ -113,40 +113,25 @@ impl Cubic {
             Some(epoch) if w.cwnd_bytes >= epoch.cwnd_bytes => (epoch, false),
             _ => (self.begin_epoch(ack.now, w), true),
         };
-        if fresh || ack.now.since(epoch.evaluated_at) >= RECOMPUTE_AFTER {
-            epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w);
-            epoch.evaluated_at = ack.now;
-        }
         let mss = u64::from(w.segment_bytes());
         let cwnd = u64::from(w.cwnd_bytes);
+        epoch.reno_acked_bytes = epoch.reno_acked_bytes.saturating_add(acked_bytes.into());
+        // Linux bictcp_update: "if (ca->last_cwnd == cwnd && (s32)(tcp_jiffies32 - ca->last_time) <= HZ / 32) return;". On short paths
+        // this is what paces CUBIC; without it a flow of a few segments would take half as much again as Linux's.
+        if fresh || w.cwnd_bytes != epoch.evaluated_cwnd_bytes || ack.now.since(epoch.evaluated_at) > RECOMPUTE_AFTER {
+            let reno_step = advance_reno(&mut epoch, cwnd, mss);
+            epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w).min(reno_step);
+            (epoch.evaluated_at, epoch.evaluated_cwnd_bytes) = (ack.now, w.cwnd_bytes);
+        }
         // RFC 9438 §4.2: "target = 1.5 * cwnd if W_cubic(t + RTT) > 1.5 * cwnd": never more than a segment per two acknowledged.
         let step_bytes = epoch.bytes_per_step.max(2 * mss);
         // What was counted towards a longer step is worth one at most (as Linux).
         self.acked_bytes = self.acked_bytes.min(step_bytes).saturating_add(acked_bytes.into());
         let steps = self.acked_bytes / step_bytes;
         self.acked_bytes %= step_bytes;
-        let cubic_bytes = cwnd.saturating_add(steps.saturating_mul(mss));
-
-        self.advance_reno(&mut epoch, acked_bytes, cwnd, mss);
-        // RFC 9438 §4.3: "cwnd SHOULD be set to W_est at each reception of a new ACK" in the Reno-friendly region; by whole segments here.
-        let reno_steps = epoch.reno_bytes.saturating_sub(cwnd) / mss;
-        w.set_cwnd(cubic_bytes.max(cwnd + reno_steps * mss));
+        w.set_cwnd(cwnd.saturating_add(steps.saturating_mul(mss)));
         epoch.cwnd_bytes = w.cwnd_bytes;
         self.epoch = Some(epoch);
-    }
-
-    /// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in bytes: a segment's share for each.
-    ///
-    /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender
-    /// SHOULD set alpha_cubic to 1 to ensure that it can achieve the same congestion window increment rate as Reno". Linux keeps 0.53.
-    fn advance_reno(&self, epoch: &mut Epoch, acked_bytes: u32, cwnd: u64, mss: u64) {
-        let alpha = if self.prior_bytes > 0 && epoch.reno_bytes >= u64::from(self.prior_bytes) { (1, 1) } else { ALPHA };
-        // Kept over the common denominator of both alphas.
-        let gained = u64::from(acked_bytes).saturating_mul(mss).saturating_mul(alpha.0 * (ALPHA.1 / alpha.1));
-        let numerator = epoch.reno_rest.saturating_add(gained);
-        let denominator = cwnd.max(1) * ALPHA.1;
-        epoch.reno_bytes = epoch.reno_bytes.saturating_add(numerator / denominator).min(CWND_BYTES_MAX.into());
-        epoch.reno_rest = numerator % denominator;
     }
 
     /// How many bytes have to be acknowledged for a segment of growth, so that the window is at `W(t + RTT)` one round trip from now.
@@ -170,8 +155,7 @@ impl Cubic {
     /// RFC 9438 §4.6: "ssthresh = flight_size * beta_cubic", with `cwnd` in place of the flight, as Linux and as §4.6 allows, since the
     /// window does not grow beyond what is used.
     fn reduce(&mut self, w: &mut Window) {
-        self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes, prior_bytes: self.prior_bytes };
-        self.prior_bytes = w.cwnd_bytes;
+        self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes };
         // RFC 9438 §4.7: W_max becomes "cwnd * (1 + beta_cubic) / 2 if cwnd < W_max and fast convergence enabled, further reduce W_max".
         self.w_max_bytes = if w.cwnd_bytes < self.w_max_bytes {
             (u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1)) as u32
@@ -201,8 +185,8 @@ impl Cubic {
 
     fn undo(&mut self, now: Instant, w: &mut Window) {
         if self.episode.undo(w) {
-            let Before { epoch, w_max_bytes, prior_bytes } = self.before;
-            (self.epoch, self.w_max_bytes, self.prior_bytes) = (epoch, w_max_bytes, prior_bytes);
+            let Before { epoch, w_max_bytes } = self.before;
+            (self.epoch, self.w_max_bytes) = (epoch, w_max_bytes);
             self.acked_bytes = 0;
         }
         self.last_at = now;
@@ -263,8 +247,6 @@ impl CongestionControl for Cubic {
                 if self.hystart.phase() == hystart::Phase::Done {
                     w.slow_start(acked_bytes);
                     w.set_ssthresh(w.cwnd_bytes.into());
-                    // RFC 9438 §4.10: "In this special case, CUBIC sets cwnd_prior = cwnd and switches to congestion avoidance."
-                    self.prior_bytes = w.cwnd_bytes;
                     return;
                 }
             }
@@ -307,7 +289,6 @@ impl CongestionControl for Cubic {
     fn info(&self) -> Vec<(&'static str, u64)> {
         let mut rows = vec![
             ("w_max_bytes", self.w_max_bytes.into()),
-            ("cwnd_prior_bytes", self.prior_bytes.into()),
             ("delay_min_us", u64::try_from(self.delay_min.as_micros()).unwrap_or(u64::MAX)),
             ("hystart_phase", self.hystart.phase() as u64),
         ];
@@ -321,7 +302,7 @@ impl CongestionControl for Cubic {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut state = vec![
             self.w_max_bytes.into(),
-            self.prior_bytes.into(),
+            self.epoch.map_or(0, |epoch| epoch.evaluated_cwnd_bytes.into()),
             self.acked_bytes,
             nanos(self.delay_min),
             (self.hystart.phase() != hystart::Phase::Done).into(),
@@ -332,10 +313,10 @@ impl CongestionControl for Cubic {
             (None, Some(epoch)) => (self.last_at.since(epoch.start), self.last_at.since(epoch.evaluated_at)),
             (None, None) => (Duration::ZERO, Duration::ZERO),
         };
-        let [k_us, origin, reno, rest, step, cwnd] = self
+        let [k_us, origin, reno, reno_acked, step, cwnd] = self
             .epoch
-            .map_or([0; 6], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_rest, e.bytes_per_step, e.cwnd_bytes.into()]);
-        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, rest, step, cwnd]);
+            .map_or([0; 6], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_acked_bytes, e.bytes_per_step, e.cwnd_bytes.into()]);
+        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, reno_acked, step, cwnd]);
         state.extend(self.episode.export());
         state
     }
@@ -343,7 +324,7 @@ impl CongestionControl for Cubic {
     fn import(&mut self, state: &[u64]) {
         let Some((head, rest)) = state.split_first_chunk::<14>() else { return };
         let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
-        let &[w_max, prior, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_rest, step, cwnd] =
+        let &[w_max, evaluated_cwnd, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_acked, step, cwnd] =
             head;
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
         let mut hystart = HyStart::new();
@@ -355,9 +336,10 @@ impl CongestionControl for Cubic {
             k_us,
             origin_bytes: narrow(origin),
             reno_bytes: narrow(reno).into(),
-            reno_rest,
+            reno_acked_bytes: reno_acked,
             bytes_per_step: step,
             evaluated_at: Instant::ZERO,
+            evaluated_cwnd_bytes: narrow(evaluated_cwnd),
             cwnd_bytes: narrow(cwnd),
         };
         *self = Cubic {
@@ -365,13 +347,28 @@ impl CongestionControl for Cubic {
             hystart,
             epoch: (has_epoch != 0).then_some(epoch),
             w_max_bytes: narrow(w_max),
-            prior_bytes: narrow(prior),
             acked_bytes: acked,
             delay_min: Duration::from_nanos(delay_ns),
             last_at: Instant::ZERO,
             before: Before::default(),
             imported_ages: Some((Duration::from_nanos(epoch_age), Duration::from_nanos(evaluated_age))),
         };
+    }
+}
+
+/// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in whole segments as Linux. Returns the bytes to be acknowledged for
+/// a segment of growth at which the window follows the estimate within a round trip; `u64::MAX` while the estimate is not ahead.
+///
+/// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender SHOULD
+/// set alpha_cubic to 1": deliberately not; Linux keeps 0.53, and a flow on weft is to take no more than one on Linux.
+fn advance_reno(epoch: &mut Epoch, cwnd: u64, mss: u64) -> u64 {
+    let acked_per_segment = (cwnd * ALPHA.1 / ALPHA.0).max(1);
+    let grown = epoch.reno_acked_bytes / acked_per_segment;
+    epoch.reno_acked_bytes %= acked_per_segment;
+    epoch.reno_bytes = epoch.reno_bytes.saturating_add(grown.saturating_mul(mss)).min(CWND_BYTES_MAX.into());
+    match epoch.reno_bytes.saturating_sub(cwnd) {
+        0 => u64::MAX,
+        ahead => cwnd.saturating_mul(mss) / ahead,
     }
 }
 
