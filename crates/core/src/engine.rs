@@ -1,7 +1,8 @@
 //! Executes a graph: *inline* (run to completion, depth first, vectors of frames) or *queued* (one thread, a queue per block).
 //!
 //! Both carry the same frames along the same edges; they differ in the order in which blocks take turns. Frames of one edge never
-//! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, so that a graph that loops cannot hang a node.
+//! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, and so is what is left when one event has caused more
+//! than [`VISITS_MAX`] visits: a graph that loops, or copies in a loop, cannot hang a node.
 
 use crate::block::{Block, BlockId, InPort, OutPort};
 use crate::context::{Context, Outbox};
@@ -22,6 +23,9 @@ use std::collections::VecDeque;
 
 /// Most blocks that a frame, and what it causes at once, passes in one go.
 pub const DEPTH_MAX: u16 = 512;
+/// Most visits of blocks by vectors that follow from one event (a vector that came in, a timer, a call): copies of copies in a loop are as
+/// many as two to the power of [`DEPTH_MAX`]. The most that honest work takes is a few visits for each segment of a full send buffer.
+pub const VISITS_MAX: u32 = 1 << 18;
 /// Most frames that wait in front of one block of a queued engine.
 pub const QUEUE_FRAMES_MAX: usize = 8192;
 /// Most alerts that wait to be fetched; older ones are dropped and counted.
@@ -98,6 +102,8 @@ pub struct Engine {
     alerts: VecDeque<Alert>,
     alerts_lost: u64,
     outbox: Outbox,
+    /// Visits of blocks since the event that is being worked off.
+    visits: u32,
     spare: Vec<Vector>,
     fresh: Vec<Work>,
 }
@@ -120,6 +126,7 @@ impl Engine {
             alerts: VecDeque::new(),
             alerts_lost: 0,
             outbox: Outbox::default(),
+            visits: 0,
             spare: Vec::new(),
             fresh: Vec::new(),
         }
@@ -140,6 +147,10 @@ impl Engine {
     /// When [`Engine::run`] should be called next, if nothing else happens.
     pub fn next_timer(&self) -> Option<Instant> {
         self.timers.next()
+    }
+    /// How many timers are set.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
     }
     /// Frames that left the graph since the last call, in order.
     pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
@@ -359,6 +370,7 @@ impl Engine {
     }
 
     fn drain(&mut self) {
+        self.visits = 0;
         self.flush();
         match self.mode {
             Mode::Inline => {
@@ -383,7 +395,8 @@ impl Engine {
     }
 
     fn step(&mut self, work: Work) {
-        if work.depth > DEPTH_MAX {
+        self.visits += 1;
+        if work.depth > DEPTH_MAX || (self.visits > VISITS_MAX && matches!(work.item, Item::Frames(..))) {
             self.drop_work(work, Reason::Loop);
             return self.flush();
         }
@@ -443,6 +456,7 @@ impl Engine {
             {
                 (id, port) = (next, input);
                 depth += 1;
+                self.visits += 1;
                 continue;
             }
             self.collect_outbox(id, depth);

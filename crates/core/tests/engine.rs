@@ -151,6 +151,23 @@ fn a_graph_that_loops_drops_at_the_depth_limit() {
 }
 
 #[test]
+fn a_graph_that_copies_in_a_loop_ends_all_the_same() {
+    for mode in [Mode::Inline, Mode::Queued] {
+        let mut engine = engine(mode);
+        let ops = vec![add("c", "copy"), bind("c:out", "c:in"), bind("c:copy", "c:in"), stamp("a"), add("x", "exit"), bind("a:out", "x:in")];
+        control(&mut engine, Op::All(ops)).unwrap();
+        let (copy, other) = (engine.graph().find("c").unwrap(), engine.graph().find("a").unwrap());
+        engine.inject(Instant::ZERO, copy, InPort(0), [frame(0, 1)]);
+        assert!(engine.graph().frames_in(copy) <= u64::from(engine::VISITS_MAX) * 64);
+        let lost = drops(&engine, "c", Reason::Loop) + drops(&engine, "c", Reason::QueueFull);
+        assert!(lost > 1, "{lost} frames dropped");
+        // The limit is of one event; the next has all of it again.
+        engine.inject(Instant::ZERO, other, InPort(0), (0..10).map(|n| frame(0, n)));
+        assert_eq!(left(&mut engine).len(), 10);
+    }
+}
+
+#[test]
 fn queues_are_bounded_and_full_ones_drop() {
     let mut engine = engine(Mode::Queued);
     // Every third frame is copied three times in a row: what enters "z" at once is more than its queue takes.

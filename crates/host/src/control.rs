@@ -14,6 +14,10 @@ use weft_core::control::{ControlError, Op, Value};
 pub const CLIENTS_MAX: usize = 256;
 /// Most bytes that wait to be read by a client before it is cut off.
 const OUT_BYTES_MAX: usize = 4 << 20;
+/// Most bytes taken from one client before the others get their turn.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// Most requests of one client that are answered before the others get their turn; the rest are answered in later turns.
+const REQUESTS_MAX: usize = 64;
 
 /// The daemon's listening socket. The file is removed when it is dropped.
 #[derive(Debug)]
@@ -46,7 +50,16 @@ impl Listener {
     pub fn accept(&self) -> Option<Connection> {
         let (socket, _) = self.socket.accept().ok()?;
         socket.set_nonblocking(true).ok()?;
-        Some(Connection { socket, input: Vec::new(), descriptors: VecDeque::new(), output: Vec::new(), traces: false, gone: false })
+        Some(Connection {
+            socket,
+            input: Vec::new(),
+            scanned: 0,
+            descriptors: VecDeque::new(),
+            output: Vec::new(),
+            traces: false,
+            ended: false,
+            gone: false,
+        })
     }
 }
 
@@ -67,10 +80,14 @@ impl Drop for Listener {
 pub struct Connection {
     socket: UnixStream,
     input: Vec<u8>,
+    /// Bytes at the front of `input` that hold no end of line.
+    scanned: usize,
     descriptors: VecDeque<OwnedFd>,
     output: Vec<u8>,
     /// Wants a line a frame.
     pub traces: bool,
+    /// The client sends nothing more.
+    ended: bool,
     gone: bool,
 }
 
@@ -81,9 +98,35 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    /// Reads what is there; gives the complete lines, as requests or as the text of what is wrong with them.
+    /// Reads what is there; gives the complete lines, as requests or as the text of what is wrong with them. Bounded: what is left over comes
+    /// with the next call ([`Connection::has_requests`]).
     pub fn read(&mut self) -> Vec<Result<Request, String>> {
-        loop {
+        if !self.has_requests() {
+            self.fill();
+        }
+        let (mut requests, mut begin) = (Vec::new(), 0);
+        while requests.len() < REQUESTS_MAX {
+            let Some(length) = self.input[begin + self.scanned..].iter().position(|byte| *byte == b'\n') else {
+                self.scanned = self.input.len() - begin;
+                break;
+            };
+            let end = begin + self.scanned + length;
+            requests.push(serde_json::from_slice(&self.input[begin..end]).map_err(|error| error.to_string()));
+            (begin, self.scanned) = (end + 1, 0);
+        }
+        self.input.drain(..begin);
+        self.gone |= self.scanned > LINE_BYTES_MAX;
+        requests
+    }
+
+    /// Is there (perhaps) another request, read already?
+    pub fn has_requests(&self) -> bool {
+        self.scanned < self.input.len()
+    }
+
+    fn fill(&mut self) {
+        let mut left = READ_BYTES_MAX;
+        while left > 0 && !self.ended {
             let mut buffer = [0u8; 16 * 1024];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -95,25 +138,15 @@ impl Connection {
             }
             self.descriptors.truncate(4);
             match received {
-                Ok(received) if received.bytes > 0 => self.input.extend_from_slice(&buffer[..received.bytes]),
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(rustix::io::Errno::INTR) => continue,
-                _ => {
-                    self.gone = true;
-                    break;
+                Ok(received) if received.bytes > 0 => {
+                    self.input.extend_from_slice(&buffer[..received.bytes]);
+                    left = left.saturating_sub(received.bytes);
                 }
-            }
-            if self.input.len() > LINE_BYTES_MAX {
-                self.gone = true;
-                break;
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                _ => self.ended = true,
             }
         }
-        let mut requests = Vec::new();
-        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.input.drain(..=end).collect();
-            requests.push(serde_json::from_slice(&line[..end]).map_err(|error| error.to_string()));
-        }
-        requests
     }
 
     /// The descriptor that came with the oldest `join`.
@@ -123,14 +156,18 @@ impl Connection {
 
     /// Queues a line and sends what can be sent.
     pub fn send(&mut self, line: &Line) {
+        if self.gone {
+            return;
+        }
         if let Ok(bytes) = serde_json::to_vec(line) {
             self.output.extend_from_slice(&bytes);
             self.output.push(b'\n');
         }
+        self.flush();
         if self.output.len() > OUT_BYTES_MAX {
             self.gone = true;
+            self.output = Vec::new();
         }
-        self.flush();
     }
 
     /// Sends what can be sent.
@@ -154,9 +191,9 @@ impl Connection {
     pub fn wants_write(&self) -> bool {
         !self.output.is_empty()
     }
-    /// Is the client gone (or cut off)?
+    /// Is the client gone (or cut off)? One that only sends nothing more is not, until it has all its answers.
     pub fn is_gone(&self) -> bool {
-        self.gone
+        self.gone || (self.ended && !self.has_requests() && self.output.is_empty())
     }
 }
 

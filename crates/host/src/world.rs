@@ -91,6 +91,8 @@ pub struct World {
     listener: Option<Listener>,
     clients: BTreeMap<u64, Connection>,
     next_client: u64,
+    /// Clients with requests that are read and not answered yet.
+    unserved: Vec<u64>,
     pub(crate) programs: Programs,
     stop: bool,
     /// Kept for their end: with them go the namespaces under the interfaces.
@@ -159,6 +161,7 @@ impl World {
             listener,
             clients: BTreeMap::new(),
             next_client: 0,
+            unserved: Vec::new(),
             programs,
             stop: false,
             _keepers: keepers,
@@ -207,7 +210,7 @@ impl World {
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
         let due = self.node.next_timer().map(|at| at.since(now));
-        let wait = match self.node.has_transmit() {
+        let wait = match self.node.has_transmit() || !self.unserved.is_empty() {
             true => Duration::ZERO,
             false => due.map_or(wait_max, |due| due.min(wait_max)),
         };
@@ -227,7 +230,11 @@ impl World {
             }
         }
         self.ready = ready;
+        for id in std::mem::take(&mut self.unserved) {
+            self.serve(id);
+        }
         self.settle();
+        self.tend_tracers();
         Ok(woken)
     }
 
@@ -313,12 +320,46 @@ impl World {
                 self.next_client = (self.next_client + 1) & TOKEN_INDEX;
             }
         }
+        // Who finds the house full waits in the listen queue, and must not keep us awake.
+        if self.clients.len() >= CLIENTS_MAX {
+            let _ = self.reactor.modify(listener, TOKEN_LISTENER, Interest::default());
+        }
+    }
+
+    /// A client has gone.
+    fn part(&mut self, client: Connection) {
+        let _ = self.reactor.remove(&client);
+        drop(client);
+        self.unserved.retain(|id| self.clients.contains_key(id));
+        if let Some(listener) = &self.listener {
+            let _ = self.reactor.modify(listener, TOKEN_LISTENER, Interest::READ);
+        }
+    }
+
+    /// Tracing clients are written to outside of their turn: waits for room, and cuts off who does not read.
+    fn tend_tracers(&mut self) {
+        let tracers: Vec<u64> = self.clients.iter().filter(|(_, client)| client.traces).map(|(id, _)| *id).collect();
+        for id in tracers {
+            let Some(client) = self.clients.get(&id) else { continue };
+            if client.is_gone() {
+                self.clients.remove(&id).into_iter().for_each(|client| self.part(client));
+            } else {
+                self.watch(client, id);
+            }
+        }
+    }
+
+    fn watch(&self, client: &Connection, id: u64) {
+        let interest = Interest { read: !client.wants_write(), write: client.wants_write() };
+        let _ = self.reactor.modify(client, TOKEN_CLIENT | id, interest);
     }
 
     fn serve(&mut self, id: u64) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         client.flush();
-        for request in client.read() {
+        // Who does not read what it asked for is not heard until it does.
+        let requests = if client.wants_write() { Vec::new() } else { client.read() };
+        for request in requests {
             let (serial, result) = match request {
                 Ok(request) => (request.serial, self.answer(&mut client, request)),
                 Err(why) => (0, Err(ControlError::BadRequest { why })),
@@ -326,11 +367,12 @@ impl World {
             client.send(&Line::Answer { serial, result });
         }
         if client.is_gone() {
-            let _ = self.reactor.remove(&client);
-            return;
+            return self.part(client);
         }
-        let interest = if client.wants_write() { Interest::BOTH } else { Interest::READ };
-        let _ = self.reactor.modify(&client, TOKEN_CLIENT | id, interest);
+        self.watch(&client, id);
+        if client.has_requests() && !client.wants_write() && !self.unserved.contains(&id) {
+            self.unserved.push(id);
+        }
         self.clients.insert(id, client);
     }
 

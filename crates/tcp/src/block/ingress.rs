@@ -41,7 +41,8 @@ impl TcpBlock {
     pub(super) fn segment_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         let counters = &mut self.out.counters;
         let each = frame.meta().gso.map_or(u32::MAX, |gso| u32::from(gso.segment_bytes).max(1));
-        counters.add(Counter::InSegs, u64::from((frame.len() as u32).div_ceil(each).max(1)));
+        let header_bytes = frame.head().get(12).map_or(0, |offset| u32::from(offset >> 4) * 4);
+        counters.add(Counter::InSegs, u64::from((frame.len() as u32).saturating_sub(header_bytes).div_ceil(each).max(1)));
         if frame.meta().checksum == Checksum::Unknown && !checksum_matches(&frame) {
             counters.add(Counter::InErrs, 1);
             counters.add(Counter::InCsumErrors, 1);
