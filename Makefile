@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-harness test-programs test-interop bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,12 @@ lint: ## fmt, clippy, dependency direction, forbidden calls, unsafe code, sizes,
 test-crates: ## cargo test of every crate
 	@tools/setup build
 	@$(PYTHON) -m harness.crates
+
+test-twins: ## one body, several hosts: the socket twins through the notify adapter beside the host kernel
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@$(PYTHON) -m twins
 
 test-harness: ## the harness's own tests: every check can fail, nothing leaks
 	@tools/setup test

@@ -66,10 +66,11 @@ pub const ALWAYS: [i64; 15] = [
 /// Flags of `sendto` that a stand-in cannot honour.
 pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
-pub const RECEIVE_FLAGS: u32 = (libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
+pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
-/// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit forms.
-pub const IOCTLS: [u32; 6] = [0x541b, 0x5411, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
+/// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit
+/// forms.
+pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
 /// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, SIOC[GS]IF*, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
 pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
 /// Wireless extensions: they too reach the host's interfaces through any socket.
@@ -345,10 +346,10 @@ mod tests {
         for flag in [libc::MSG_MORE, libc::MSG_OOB, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
             assert_eq!(native(libc::SYS_sendto, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
-        for flag in [libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {
+        for flag in [libc::MSG_OOB, libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {
             assert_eq!(native(libc::SYS_recvfrom, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
-        for flag in [libc::MSG_PEEK, libc::MSG_WAITALL, libc::MSG_DONTWAIT, libc::MSG_OOB] {
+        for flag in [libc::MSG_PEEK, libc::MSG_WAITALL, libc::MSG_DONTWAIT] {
             assert_eq!(native(libc::SYS_recvfrom, [3, 4096, 10, flag as u64, 0, 0]), ALLOW);
         }
     }
@@ -358,7 +359,7 @@ mod tests {
         for request in IOCTLS.into_iter().chain([0x8910, 0x8912, 0x8927, 0x894b, 0x8946, 0x890b, 0x89ff, 0x8b01]) {
             assert_eq!(native(libc::SYS_ioctl, [3, u64::from(request), 0, 0, 0, 0]), NOTIFY, "{request:#x}");
         }
-        for request in [0x5401_u64, 0x5413, 0x5421, 0x5451, 0x8905, 0x8a00, 0x8aff, 0x8c00, 0] {
+        for request in [0x5401_u64, 0x5413, 0x5421, 0x5451, 0x8904, 0x8a00, 0x8aff, 0x8c00, 0] {
             assert_eq!(native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), ALLOW, "{request:#x}");
         }
     }

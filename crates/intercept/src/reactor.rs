@@ -19,6 +19,8 @@ pub struct Interest {
 pub struct Readiness {
     /// Something to read, or the other end has shut down its side.
     pub readable: bool,
+    /// The other end has shut down its side.
+    pub ended: bool,
     /// Room to write.
     pub writable: bool,
     /// Both sides are shut down, or the other end is gone.
@@ -33,6 +35,7 @@ impl Readiness {
         let any = |bits: i32| events & bits as u32 != 0;
         Readiness {
             readable: any(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI),
+            ended: any(libc::EPOLLRDHUP),
             writable: any(libc::EPOLLOUT),
             hang_up: any(libc::EPOLLHUP),
             error: any(libc::EPOLLERR),

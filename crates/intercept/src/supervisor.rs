@@ -7,9 +7,9 @@ use crate::netlink;
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
 use crate::standin::stream::{self, Phase};
+use crate::standin::buffer::ReadBuffer;
 use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
-use bytes::BytesMut;
 use slab::Slab;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,7 +73,7 @@ pub struct Supervisor {
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
-    pub(crate) buffer: BytesMut,
+    pub(crate) buffer: ReadBuffer,
 }
 
 const KIND_TREE: u64 = 1;
@@ -118,7 +118,7 @@ impl Supervisor {
             timer_at: None,
             look_at: None,
             pidfds: HashMap::new(),
-            buffer: BytesMut::new(),
+            buffer: ReadBuffer::default(),
         })
     }
 
@@ -172,6 +172,7 @@ impl Supervisor {
                 let generation = (event >> 32) as u16;
                 if let Some(one) = self.stand_ins.get_mut(index).filter(|one| one.generation == generation) {
                     one.readable |= readiness.readable || readiness.hang_up || readiness.error;
+                    one.ends |= readiness.ended || readiness.hang_up || readiness.error;
                     one.writable |= readiness.writable;
                     self.move_and_retry(index, readiness.hang_up || readiness.error, turn);
                 }
@@ -437,13 +438,30 @@ impl Supervisor {
     /// Gives a stand-in its end on our side.
     pub(crate) fn attach(&mut self, key: usize, ours: OwnedFd, turn: &mut Turn<'_>) -> Result<(), Errno> {
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
-        sys::set_send_buffer(ours.as_fd(), standin::SEND_BUFFER_BYTES);
+        let send_buffer = match &one.body {
+            Body::Stream(_) => standin::send_buffer_bytes(one.unread_max),
+            Body::Packet(_) | Body::Netlink(_) => packet::SEND_BUFFER_BYTES,
+        };
+        sys::set_send_buffer(ours.as_fd(), send_buffer);
         let token = token(self.space, KIND_STAND_IN, one.generation, key);
-        turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: true, edge: true })?;
+        turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: false, edge: true })?;
+        one.watches_room = false;
         one.ours = Some(ours);
         one.readable = true;
         one.writable = true;
         Ok(())
+    }
+
+    /// Waits for room in a stand-in while there is something to put in, and only then.
+    fn watch_room(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let Some(one) = self.stand_ins.get_mut(key).filter(|one| one.wants_room != one.watches_room) else { return };
+        let Some(ours) = &one.ours else { return };
+        let token = token(self.space, KIND_STAND_IN, one.generation, key);
+        let interest = Interest { readable: true, writable: one.wants_room, edge: true };
+        // Registering again reports at once what is ready now, so that nothing is missed in between.
+        if turn.reactor.modify(ours.as_fd(), token, interest).is_ok() {
+            one.watches_room = one.wants_room;
+        }
     }
 
     /// Closes our end.
@@ -688,11 +706,22 @@ impl Supervisor {
                 return;
             }
         }
+        self.widen_bulk(key);
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         match stream::pump_in(one, socket, turn.stack) {
-            stream::In::Open => {}
+            stream::In::Open => self.watch_room(key, turn),
             stream::In::Failed => self.reset(key, turn),
             stream::In::Gone => self.close_stand_in(key, true, turn),
+        }
+    }
+
+    /// A program in bulk transfer may write further ahead of us. Once for a stand-in.
+    fn widen_bulk(&mut self, key: usize) {
+        let Some(one) = self.stand_ins.get_mut(key).filter(|one| !one.bulk && one.written >= standin::BULK_BYTES) else { return };
+        one.bulk = true;
+        // Where its end cannot be borrowed it is only slower.
+        if let Ok(end) = self.borrow(key) {
+            sys::set_send_buffer(end.as_fd(), standin::BULK_SEND_BUFFER_BYTES);
         }
     }
 
@@ -736,6 +765,7 @@ impl Supervisor {
         if ended || hung_up && one.unsent.is_none() && !one.readable {
             self.over(key, turn);
         }
+        self.watch_room(key, turn);
     }
 
     /// The connection is gone by an error: the program's end gets ECONNRESET after what is queued there.
@@ -754,9 +784,11 @@ impl Supervisor {
     }
 
     fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let shown = self.stand_ins.get(key).and_then(|one| one.ours.as_ref()).is_some_and(|ours| sys::readable_bytes(ours.as_fd()) > 0);
         self.detach(key, turn);
         self.watch(key);
         if let Some(one) = self.stand_ins.get_mut(key) {
+            one.reset_shown = shown;
             one.leftover.clear();
             one.unsent = None;
             if let Body::Stream(stream) = &mut one.body {

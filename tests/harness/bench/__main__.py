@@ -17,7 +17,7 @@ from . import machine, report, throughput
 
 # name of the result, cargo arguments
 RUST = (
-    ("memory", ("-p", "weft-node", "--example", "bench-memory")),
+    ("memory", ("-p", "weft-host", "--example", "bench-memory", "--", "--json")),
     ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json")),
 )
 

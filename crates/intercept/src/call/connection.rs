@@ -48,6 +48,11 @@ fn connect_stream(
         }
         s.pump(key, false, turn);
     }
+    if result.is_ok() && is_listening(s, key) && !is_opening(turn, socket) {
+        // connect(AF_UNSPEC) has ended the listener: a unix socket cannot become unconnected again, but whoever waits there wakes.
+        let end = s.borrow(key)?;
+        let _ = sys::shutdown(end.as_fd(), libc::SHUT_RDWR);
+    }
     match result {
         Ok(()) => Ok(Outcome::DoneWithEffect(0)),
         Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
@@ -56,7 +61,11 @@ fn connect_stream(
             let otherwise = if call.held { libc::EINPROGRESS } else { errno.0 };
             wait(call, key, &end, 0, libc::SO_SNDTIMEO, otherwise)
         }
-        Err(errno) => Err(errno),
+        Err(errno) => {
+            // The failure has been told now.
+            super::option::forget_native_error(s, key);
+            Err(errno)
+        }
     }
 }
 
@@ -76,6 +85,10 @@ fn phase(s: &Supervisor, key: usize) -> Option<&Phase> {
 
 fn is_fresh(s: &Supervisor, key: usize) -> bool {
     matches!(phase(s, key), Some(Phase::Fresh))
+}
+
+fn is_listening(s: &Supervisor, key: usize) -> bool {
+    matches!(phase(s, key), Some(Phase::Listening { .. }))
 }
 
 /// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
@@ -236,18 +249,22 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
         (true, false, _) => turn.stack.peer_address(socket).map(drop),
         (false, ..) => turn.stack.shutdown(socket, how),
     };
-    result?;
+    // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners, who can poll for EPOLLHUP, even on eg.
+    // unconnected UDP sockets -- RR */ fallthrough; default: sk->sk_shutdown |= how;"
+    if result.is_err() && result != Err(Errno(libc::ENOTCONN)) {
+        return result.map(|()| Outcome::Done(0));
+    }
     if let Some(one) = s.stand_ins.get_mut(key) {
         one.shut_read |= read;
         one.shut_write |= write;
     }
     let end = s.borrow(key)?;
-    // An unconnected unix socket says ENOTCONN; waking pollers of a listener works all the same.
-    let _ = sys::shutdown(end.as_fd(), how);
+    // A listener ends as a whole, and whoever waits there wakes.
+    let _ = sys::shutdown(end.as_fd(), if read && is_listening(s, key) { libc::SHUT_RDWR } else { how });
     drop(end);
     refresh(s, key);
     s.move_and_retry(key, false, turn);
-    Ok(Outcome::Done(0))
+    result.map(|()| Outcome::Done(0))
 }
 
 /// Our end may have something that epoll has not told yet.

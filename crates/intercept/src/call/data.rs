@@ -9,12 +9,12 @@ use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
 use crate::netlink;
-use crate::standin::stream::Phase;
+use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use bytes::BytesMut;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most bytes of a stream moved by one call.
 const STREAM_BYTES_MAX: usize = 1024 * 1024;
@@ -30,7 +30,7 @@ pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
     let name = if call.argument(4) == 0 { None } else { Some(call.read_address(call.argument(4), call.int(5))?) };
     let flags = call.int(3);
     let sent = send(s, turn, call, key, &message, name, &[], flags);
-    finish_send(s, call, key, flags, sent)
+    finish_send(s, turn, call, key, flags, sent)
 }
 
 /// `sendmsg(fd, header, flags)`
@@ -39,11 +39,13 @@ pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     let message = Message::read(call, call.argument(1))?;
     let flags = call.int(2);
     let plain = message.header.name == 0 && message.header.control_bytes == 0 && flags as u32 & filter::SEND_FLAGS == 0;
-    if plain && carries_stream(s, key) {
+    // While connecting even nothing has to wait, and after a failure the model knows the reason.
+    let native = if message.total == 0 { is_connected(s, key) } else { carries_stream(s, key) && !is_dead(s, key) };
+    if plain && native {
         return Ok(Outcome::Continue);
     }
     let sent = send_message(s, turn, call, key, &message, flags);
-    finish_send(s, call, key, flags, sent)
+    finish_send(s, turn, call, key, flags, sent)
 }
 
 /// `sendmmsg(fd, headers, count, flags)`
@@ -59,7 +61,7 @@ pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
             Ok(()) => {}
             // "The return value is the number of messages sent"; the error comes back with the next call.
             Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
-            Err(errno) => return finish_send(s, call, key, flags, Err(errno)),
+            Err(errno) => return finish_send(s, turn, call, key, flags, Err(errno)),
         }
     }
     Ok(Outcome::DoneWithEffect(count as i64))
@@ -71,7 +73,24 @@ fn carries_stream(s: &Supervisor, key: usize) -> bool {
     matches!(stream.phase, Phase::Connecting { .. } | Phase::Connected | Phase::Dead)
 }
 
-fn finish_send(s: &mut Supervisor, call: &Call, key: usize, flags: i32, sent: Result<usize, Errno>) -> Result<Outcome, Errno> {
+/// Is it a stream through which data flows?
+pub(super) fn is_connected(s: &Supervisor, key: usize) -> bool {
+    matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(Stream { phase: Phase::Connected, .. }), .. }))
+}
+
+/// Is it a stream whose connection has failed?
+fn is_dead(s: &Supervisor, key: usize) -> bool {
+    matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(Stream { phase: Phase::Dead, .. }), .. }))
+}
+
+fn finish_send(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    flags: i32,
+    sent: Result<usize, Errno>,
+) -> Result<Outcome, Errno> {
     match sent {
         Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
         Err(Errno(libc::EAGAIN)) => {
@@ -80,13 +99,15 @@ fn finish_send(s: &mut Supervisor, call: &Call, key: usize, flags: i32, sent: Re
         }
         Err(Errno(libc::EPIPE)) => {
             let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
+            super::option::forget_native_error(s, key);
             if stream && flags & libc::MSG_NOSIGNAL == 0 {
                 s.signal(call.tid, libc::SIGPIPE);
             }
             Err(Errno(libc::EPIPE))
         }
         Err(errno) => {
-            drop_wake(s, key);
+            super::option::forget_native_error(s, key);
+            error_was_told(s, turn, key);
             Err(errno)
         }
     }
@@ -113,8 +134,9 @@ fn send(
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
-    let before = one.unsent.is_some()
-        || one.readable && one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0);
+    forget_told_error(s, turn, key, socket);
+    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
@@ -125,6 +147,11 @@ fn send(
     };
     let data = message.gather(call, limit)?;
     turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control)
+}
+
+/// Has the program written something that we have not taken? A side that is shut down looks readable without.
+fn has_unread(ours: BorrowedFd<'_>, shut: bool) -> bool {
+    if shut { sys::readable_bytes(ours) > 0 } else { sys::poll_now(ours, libc::POLLIN) & libc::POLLIN != 0 }
 }
 
 fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {
@@ -159,7 +186,8 @@ pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     let flags = call.int(2);
     let both = libc::MSG_PEEK | libc::MSG_WAITALL;
     let plain = message.header.name == 0 && flags as u32 & filter::RECEIVE_FLAGS == 0 && flags & both != both;
-    if plain && carries_stream(s, key) {
+    let inquiry = s.stand_ins.get(key).is_some_and(|one| one.inquiry);
+    if plain && !inquiry && carries_stream(s, key) {
         return Ok(Outcome::Continue);
     }
     match take(s, turn, key, message.total, flags) {
@@ -207,8 +235,7 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
         (Body::Netlink(_), _) | (_, None) => take_netlink(s, key, total, flags),
         (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => {
             let taken = take_from_model(turn, socket, total, flags);
-            drop_wake(s, key);
-            s.pump(key, false, turn);
+            error_was_told(s, turn, key);
             taken
         }
         (Body::Stream(stream), Some(socket)) => {
@@ -237,19 +264,86 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    forget_told_error(s, turn, key, socket);
     let end = s.borrow(key)?;
+    if flags & libc::MSG_OOB != 0 {
+        return take_urgent(end.as_fd(), total, flags);
+    }
     let mut data = BytesMut::with_capacity(total.min(STREAM_BYTES_MAX));
-    let native = flags & (libc::MSG_PEEK | libc::MSG_OOB);
-    match sys::receive_into(end.as_fd(), &mut data, total.min(STREAM_BYTES_MAX), native) {
+    match sys::receive_into(end.as_fd(), &mut data, total.min(STREAM_BYTES_MAX), flags & libc::MSG_PEEK) {
+        Ok(0) if total > 0 || is_dead(s, key) => take_rest(s, turn, key, socket, total, flags),
         Ok(length) => {
             if flags & libc::MSG_TRUNC != 0 {
                 // tcp(7): "this flag causes the received bytes of data to be discarded, rather than passed back".
                 data.clear();
             }
-            Ok(Taken { data, length, stream: true, ..Taken::default() })
+            let control = inquiry(s, turn, key, socket, end.as_fd());
+            Ok(Taken { data, length, control, stream: true, ..Taken::default() })
         }
-        Err(Errno(libc::ECONNRESET)) => Err(take_error(turn, socket).unwrap_or(Errno(libc::ECONNRESET))),
+        Err(Errno(libc::ECONNRESET)) => {
+            // It was we who read it, and the model tells.
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.reset_shown = false;
+            }
+            take_rest(s, turn, key, socket, total, flags)
+        }
         Err(errno) => Err(errno),
+    }
+}
+
+/// The stand-in has nothing more. The model knows whether that is the end, which error it is, and what came after shutdown(SHUT_RD).
+fn take_rest(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
+    if let Some(one) = s.stand_ins.get_mut(key)
+        && let Some(bytes) = one.leftover.front_mut()
+        && flags & libc::MSG_PEEK == 0
+    {
+        let data = BytesMut::from(bytes.split_to(total.min(bytes.len())).as_ref());
+        if bytes.is_empty() {
+            one.leftover.pop_front();
+        }
+        return Ok(Taken { length: data.len(), data, stream: true, ..Taken::default() });
+    }
+    match take_from_model(turn, socket, total, flags) {
+        Ok(taken) => Ok(Taken { stream: true, ..taken }),
+        // The stand-in has ended, so waiting would not.
+        Err(Errno(libc::EAGAIN)) => Ok(Taken { stream: true, ..Taken::default() }),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The urgent byte, from the stand-in.
+fn take_urgent(end: BorrowedFd<'_>, total: usize, flags: i32) -> Result<Taken, Errno> {
+    let mut data = BytesMut::with_capacity(1);
+    let length = sys::receive_into(end, &mut data, 1, flags & (libc::MSG_PEEK | libc::MSG_OOB))?;
+    // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
+    data.truncate(total);
+    Ok(Taken { stream: total > 0, length, data, flags: libc::MSG_OOB, ..Taken::default() })
+}
+
+/// The control message of TCP_INQ: how much is left to read.
+fn inquiry(s: &Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, end: BorrowedFd<'_>) -> Vec<u8> {
+    let Some(one) = s.stand_ins.get(key).filter(|one| one.inquiry) else { return Vec::new() };
+    let held: usize = one.leftover.iter().map(|bytes| bytes.len()).sum();
+    let left = sys::readable_bytes(end) + held + turn.stack.receive_ready(socket);
+    // tcp_inq_hint: "After receiving a FIN, tell the user-space to continue reading by returning a non-zero inq."
+    let left = if left == 0 && one.read_ended { 1 } else { i32::try_from(left).unwrap_or(i32::MAX) };
+    // struct cmsghdr { size_t cmsg_len; int cmsg_level; int cmsg_type; }, four bytes, padding.
+    let mut control = 20_u64.to_ne_bytes().to_vec();
+    [libc::IPPROTO_TCP, super::option::TCP_INQ, left, 0].iter().for_each(|int| control.extend(int.to_ne_bytes()));
+    control
+}
+
+/// A native read of a stream that has failed takes the error of the stand-in; the model's, which is the same one, goes with it.
+pub(super) fn forget_told_error(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) {
+    if !s.stand_ins.get(key).is_some_and(|one| one.reset_shown) {
+        return;
+    }
+    let Ok(end) = s.borrow(key) else { return };
+    if sys::poll_now(end.as_fd(), 0) & libc::POLLERR == 0 {
+        take_error(turn, socket);
+        if let Some(one) = s.stand_ins.get_mut(key) {
+            one.reset_shown = false;
+        }
     }
 }
 
@@ -260,8 +354,14 @@ fn take_error(turn: &mut Turn<'_>, socket: SocketId) -> Option<Errno> {
     (errno != 0).then_some(Errno(errno))
 }
 
-/// Takes out the empty packet that woke the program for an error, which it has now been told.
-pub(super) fn drop_wake(s: &mut Supervisor, key: usize) {
+/// The program has been told an error of a datagram socket: what woke it for that goes, and comes again if there is another.
+pub(super) fn error_was_told(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize) {
+    drop_wake(s, key);
+    s.pump(key, false, turn);
+}
+
+/// Takes out the empty packet that woke the program for an error.
+fn drop_wake(s: &mut Supervisor, key: usize) {
     let is_wake =
         |one: &StandIn| matches!(&one.body, Body::Packet(packets) if packets.beside.front().is_some_and(|beside| beside.wakes_for_error));
     if !s.stand_ins.get(key).is_some_and(is_wake) {
@@ -278,12 +378,23 @@ pub(super) fn drop_wake(s: &mut Supervisor, key: usize) {
 
 fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
     if let Some(errno) = take_error(turn, socket) {
-        drop_wake(s, key);
+        error_was_told(s, turn, key);
         return Err(errno);
     }
     let end = s.borrow(key)?;
-    let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
+    let Some(StandIn { body: Body::Packet(packets), shut_read, .. }) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
     packets.forget_taken(sys::readable_bytes(end.as_fd()));
+    if *shut_read && packets.beside.is_empty() {
+        // The stand-in says "end"; a datagram socket has none, and what came since is in the model.
+        let Some((beside, tail)) = packets.waiting.clone() else { return take_from_model(turn, socket, total, flags) };
+        if flags & libc::MSG_PEEK == 0 {
+            packets.waiting = None;
+        }
+        let mut data = BytesMut::new();
+        tail.iter().for_each(|bytes| data.extend_from_slice(bytes));
+        data.truncate(total);
+        return Ok(Taken { data, length: beside.bytes, from: beside.from, control: beside.control, flags: beside.flags, stream: false });
+    }
     loop {
         let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
         let peek = flags & libc::MSG_PEEK;

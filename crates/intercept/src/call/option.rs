@@ -12,8 +12,11 @@ const OPTION_BYTES_MAX: i32 = 4096;
 /// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
+/// linux/tcp.h; the control message has the same number.
+pub(super) const TCP_INQ: i32 = 36;
 /// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
-const MIRRORED: [i32; 6] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF];
+const MIRRORED: [i32; 7] =
+    [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
 
 /// `getsockopt(fd, level, name, value, length pointer)`
 pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
@@ -32,12 +35,21 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
             None if level == libc::SOL_SOCKET => return Ok(Outcome::Continue),
             None => Err(Errno(libc::ENOPROTOOPT)),
         },
+        // Peeking moves it, and that happens in the stand-in.
+        (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
+            let end = s.borrow(key)?;
+            sys::get_option(end.as_fd(), level, name).map(|(value, length)| value[..length.min(room)].to_vec())
+        }
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-                forget_native_error(s, key);
-                super::data::drop_wake(s, key);
+                super::data::forget_told_error(s, turn, key, socket);
             }
-            turn.stack.get_option(socket, level, name, room)
+            let value = turn.stack.get_option(socket, level, name, room);
+            if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
+                forget_native_error(s, key);
+                super::data::error_was_told(s, turn, key);
+            }
+            value
         }
         _ => Err(Errno(libc::EBADF)),
     };
@@ -48,10 +60,13 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
 }
 
 /// The stand-in of a failed connection has an error of its own (ECONNRESET), which poll shows; reading SO_ERROR clears it as in TCP.
-fn forget_native_error(s: &mut Supervisor, key: usize) {
+pub(super) fn forget_native_error(s: &mut Supervisor, key: usize) {
     let dead = s.stand_ins.get(key).is_some_and(|one| one.watched && one.ours.is_none());
     if dead && let Ok(end) = s.borrow(key) {
         let _ = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
+        if let Some(one) = s.stand_ins.get_mut(key) {
+            one.reset_shown = false;
+        }
     }
 }
 
@@ -78,6 +93,12 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         return Err(Errno(libc::ENOPROTOOPT));
     };
     turn.stack.set_option(socket, level, name, &value).inspect_err(|errno| count(s, "setsockopt", level, name, *errno))?;
+    if level == libc::IPPROTO_TCP
+        && name == TCP_INQ
+        && let Some(one) = s.stand_ins.get_mut(key)
+    {
+        one.inquiry = value.iter().any(|byte| *byte != 0);
+    }
     if level == libc::SOL_SOCKET && MIRRORED.contains(&name) {
         let end = s.borrow(key)?;
         // The model has accepted the value; where the stand-in's kind has no such option, only trapped calls follow it.
@@ -91,6 +112,7 @@ const FIONREAD: u32 = 0x541b;
 /// TIOCOUTQ, also called SIOCOUTQ.
 const SIOCOUTQ: u32 = 0x5411;
 const SIOCOUTQNSD: u32 = 0x894b;
+const SIOCATMARK: u32 = 0x8905;
 
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
@@ -103,8 +125,18 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     }
     let Some(key) = found else { return Ok(Outcome::Continue) };
     let Some(socket) = s.stand_ins.get(key).and_then(StandIn::socket) else { return Ok(Outcome::Continue) };
+    if request == SIOCATMARK && super::data::is_connected(s, key) {
+        // The mark has gone into the stand-in.
+        return Ok(Outcome::Continue);
+    }
     refresh(s, key);
     s.pump(key, false, turn);
+    if request == FIONREAD
+        && let Some(bytes) = before_mark(s, key)?
+    {
+        call.write(call.argument(2), &(bytes as u32).to_ne_bytes())?;
+        return Ok(Outcome::Done(0));
+    }
     let waiting = match request {
         FIONREAD => in_stand_in(s, key)?,
         SIOCOUTQ | SIOCOUTQNSD => {
@@ -130,6 +162,20 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
         if waiting > 0 { in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX)).to_ne_bytes().to_vec() } else { value };
     call.write(call.argument(2), &value)?;
     Ok(Outcome::Done(0))
+}
+
+/// Bytes before the urgent byte, if that lies unread in the program's end and out of band: so many can be read at once.
+fn before_mark(s: &mut Supervisor, key: usize) -> Result<Option<usize>, Errno> {
+    if !super::data::is_connected(s, key) {
+        return Ok(None);
+    }
+    let end = s.borrow(key)?;
+    let inline = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_OOBINLINE).is_ok_and(|(value, _)| value[0] != 0);
+    if inline || sys::poll_now(end.as_fd(), libc::POLLPRI) & libc::POLLPRI == 0 {
+        return Ok(None);
+    }
+    let after = s.stand_ins.get(key).map_or(0, |one| one.after_mark);
+    Ok(Some(sys::readable_bytes(end.as_fd()).saturating_sub(1 + after)))
 }
 
 /// Bytes that lie unread in the program's end.

@@ -15,6 +15,7 @@
 //!
 //! Sockets that have no other end (fresh, listening, failed) do not report their last close; see [`liveness`].
 
+pub mod buffer;
 pub mod liveness;
 pub mod packet;
 pub mod stream;
@@ -25,13 +26,31 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-/// Most bytes that we let lie unread in a stand-in. They still count as the program's receive buffer, so that the advertised window
+/// Bytes that we let lie unread in a stand-in at first. They still count as the program's receive buffer, so that the advertised window
 /// does not grow by more than this.
-pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
+pub const UNREAD_BYTES_FIRST: usize = 64 * 1024;
 
-/// SO_SNDBUF of our ends; the kernel doubles it. A quarter of that is the level below which an end is writable again, and it must be above
-/// [`UNREAD_BYTES_MAX`] with the kernel's overhead, so that every read of the program wakes the pump.
-pub const SEND_BUFFER_BYTES: i32 = 256 * 1024;
+/// The same for a stand-in whose program reads much: it is doubled up to here whenever the program has taken [`UNREAD_GROWS_AFTER`] times as
+/// much, so that programs in bulk transfer sleep rarely and those that do not read hold no more than at first. Beyond this the data
+/// leaves the caches between our write and the program's read.
+pub const UNREAD_BYTES_MAX: usize = 512 * 1024;
+
+/// See [`UNREAD_BYTES_MAX`].
+pub const UNREAD_GROWS_AFTER: usize = 4;
+
+/// SO_SNDBUF for an end in which so many bytes may lie unread. The kernel doubles the value, and reports room below a quarter of that: when
+/// half is read, so that the program finds data while we write more, and does not wake us for every piece. The rest is for the kernel's
+/// overhead: one of two messages of [`stream::WRITE_BYTES_MAX`] must be below it.
+pub const fn send_buffer_bytes(unread_max: usize) -> i32 {
+    (unread_max + 16 * 1024) as i32
+}
+
+/// SO_SNDBUF that the program's end gets when the program has written [`BULK_BYTES`]: the kernel wakes a writer when three quarters
+/// of it (doubled) are read, and what the default lets lie there is read before a sleeping writer runs.
+pub const BULK_SEND_BUFFER_BYTES: i32 = 512 * 1024;
+
+/// A program that wrote this many bytes to a stream is in bulk transfer.
+pub const BULK_BYTES: u64 = 1024 * 1024;
 
 /// One stand-in.
 #[derive(Debug)]
@@ -46,8 +65,14 @@ pub struct StandIn {
     pub ours: Option<OwnedFd>,
     /// Our end may have something to read; cleared by EAGAIN.
     pub readable: bool,
+    /// epoll has told that what there is to read ends: it is to be read to its end.
+    pub ends: bool,
     /// Our end may take more; cleared by EAGAIN.
     pub writable: bool,
+    /// There is something for the program that waits for room.
+    pub wants_room: bool,
+    /// Our end's registration includes EPOLLOUT. Only while needed: the kernel reports room whenever the program reads, and each report wakes us.
+    pub watches_room: bool,
     /// The thread and descriptor that last used it: where to borrow the program's end.
     pub place: (u32, i32),
     /// The program did shutdown(SHUT_RD).
@@ -60,6 +85,14 @@ pub struct StandIn {
     pub read_ended: bool,
     /// Upper bound of what lies in the stand-in unread by the program, bytes.
     pub unread: usize,
+    /// Most bytes that may lie there unread now.
+    pub unread_max: usize,
+    /// Bytes that the program has taken since `unread_max` was set.
+    pub taken: usize,
+    /// Bytes that the program has written to a stream.
+    pub written: u64,
+    /// It has written [`BULK_BYTES`], and its end was given a larger send buffer.
+    pub bulk: bool,
     /// Taken from the model, not yet fitted into the stand-in.
     pub leftover: VecDeque<Bytes>,
     /// Taken from the stand-in, not yet fitted into the model.
@@ -68,6 +101,12 @@ pub struct StandIn {
     pub held: Vec<u64>,
     /// Whether its last close must be looked for.
     pub watched: bool,
+    /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
+    pub inquiry: bool,
+    /// The connection failed, and the program's end shows that: ECONNRESET, until something reads it.
+    pub reset_shown: bool,
+    /// Bytes written into the stand-in after the urgent one.
+    pub after_mark: usize,
 }
 
 /// What a stand-in stands for.
@@ -89,18 +128,28 @@ impl StandIn {
             inode,
             body,
             readable: ours.is_some(),
+            ends: false,
             writable: ours.is_some(),
             ours,
+            wants_room: false,
+            watches_room: false,
             place: (0, -1),
             shut_read: false,
             shut_write: false,
             write_ended: false,
             read_ended: false,
             unread: 0,
+            unread_max: UNREAD_BYTES_FIRST,
+            taken: 0,
+            written: 0,
+            bulk: false,
             leftover: VecDeque::new(),
             unsent: None,
             held: Vec::new(),
             watched: false,
+            inquiry: false,
+            reset_shown: false,
+            after_mark: 0,
         }
     }
 

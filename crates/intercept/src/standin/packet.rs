@@ -3,16 +3,22 @@
 //! A packet in the stand-in has no source address: those lie beside it, in order. A program may take packets by `read`, which we do not
 //! see; how many are gone is told by the bytes that are left (FIONREAD of a seqpacket socket is their sum).
 
-use super::{StandIn, UNREAD_BYTES_MAX};
+use super::StandIn;
+use super::buffer::ReadBuffer;
 use crate::face::{Poll, SocketId, Stack};
 use crate::sys::{self, Errno, Packet};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use weft_core::Tail;
 
 /// Most datagrams that lie in a stand-in.
 pub const PACKETS_MAX: usize = 256;
+/// Most bytes of datagrams that lie there: so many, of 1472 bytes, that the kernel's level for room ([`SEND_BUFFER_BYTES`]) is below them, and a
+/// program that reads wakes us for dozens at once.
+const PACKETS_UNREAD_BYTES_MAX: usize = 128 * 1024;
+/// SO_SNDBUF of our end; the kernel doubles it. Room for [`PACKETS_MAX`] datagrams with the kernel's overhead: what finds none waits.
+pub const SEND_BUFFER_BYTES: i32 = 256 * 1024;
 /// The largest datagram that a program can write.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
@@ -46,7 +52,7 @@ pub struct Beside {
 }
 
 /// Moves what the program wrote into the model. True: the program's end is closed or shut down, and nothing is left in it.
-pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late_refusals: &mut u64, stack: &mut dyn Stack) -> bool {
+pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, late_refusals: &mut u64, stack: &mut dyn Stack) -> bool {
     let Some(ours) = &one.ours else { return false };
     loop {
         if let Some(unsent) = one.unsent.take() {
@@ -70,9 +76,7 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late
         if !one.readable || stack.send_room(socket) == 0 {
             return false;
         }
-        if buffer.capacity() - buffer.len() < DATAGRAM_BYTES_MAX {
-            *buffer = BytesMut::with_capacity(DATAGRAM_BYTES_MAX * 8);
-        }
+        let buffer = buffer.room(DATAGRAM_BYTES_MAX);
         match sys::receive_packet(ours.as_fd(), buffer) {
             Ok(Packet::Bytes(bytes)) if bytes > DATAGRAM_BYTES_MAX => {
                 buffer.clear();
@@ -91,10 +95,17 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut BytesMut, late
 /// Moves datagrams from the model into the stand-in. Returns whether any came.
 pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
     let (Some(ours), super::Body::Packet(packets)) = (&one.ours, &mut one.body) else { return false };
+    // After shutdown(SHUT_RD) the stand-in takes nothing more; trapped reads find the rest in the model.
+    if one.shut_read {
+        return false;
+    }
     let mut moved = false;
-    packets.forget_freed(sys::unread_memory(ours.as_fd()));
+    if packets.forget_freed(sys::unread_memory(ours.as_fd())) {
+        // The program took what woke it by itself: it has been told, as well as a native read can.
+        let _ = stack.get_option(packets.socket, libc::SOL_SOCKET, libc::SO_ERROR, 4);
+    }
     one.unread = packets.beside.iter().map(|beside| beside.bytes).sum();
-    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < UNREAD_BYTES_MAX {
+    while one.writable && packets.beside.len() < PACKETS_MAX && one.unread < PACKETS_UNREAD_BYTES_MAX {
         let (beside, data) = match packets.waiting.take() {
             Some(waiting) => waiting,
             None => match next(ours.as_fd(), packets, stack) {
@@ -120,6 +131,9 @@ pub fn pump_in(one: &mut StandIn, stack: &mut dyn Stack) -> bool {
             Err(_) => break,
         }
     }
+    let full = !one.writable || packets.beside.len() >= PACKETS_MAX || one.unread >= PACKETS_UNREAD_BYTES_MAX;
+    // An error waits until what lies in the stand-in is read.
+    one.wants_room = full || stack.readiness(packets.socket).contains(Poll::ERR);
     moved
 }
 
@@ -163,15 +177,21 @@ impl Packets {
     pub fn new(socket: SocketId) -> Packets {
         Packets { socket, beside: VecDeque::new(), waiting: None }
     }
-    /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end).
-    pub fn forget_freed(&mut self, memory: usize) {
+    /// Forgets what belonged to packets that must be gone, given the memory that those in the stand-in take (SIOCOUTQ of our end). Returns
+    /// whether one of them was there for an error.
+    pub fn forget_freed(&mut self, memory: usize) -> bool {
+        let mut told = false;
         let mut bytes: usize = self.beside.iter().map(|beside| beside.bytes).sum();
         while bytes > memory || self.beside.len() > memory / PACKET_MEMORY_MIN {
             match self.beside.pop_front() {
-                Some(gone) => bytes -= gone.bytes,
+                Some(gone) => {
+                    bytes -= gone.bytes;
+                    told |= gone.wakes_for_error;
+                }
                 None => break,
             }
         }
+        told
     }
     /// Forgets what belonged to packets that the program has taken by itself. `left` is FIONREAD of the program's end.
     pub fn forget_taken(&mut self, left: usize) {

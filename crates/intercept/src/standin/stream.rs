@@ -1,21 +1,21 @@
 //! Stream stand-ins: the pump between our end and the model, connecting, ending and resetting.
 
-use super::{StandIn, UNREAD_BYTES_MAX};
+use super::buffer::ReadBuffer;
+use super::{StandIn, UNREAD_BYTES_MAX, UNREAD_GROWS_AFTER, send_buffer_bytes};
 use crate::face::{Poll, SocketId, SocketState, Stack};
 use crate::sys::{self, Errno};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most bytes read from a stand-in at once.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// Allocated at once for reading; slices of it go to the model.
-const BUFFER_BYTES: usize = 1024 * 1024;
-/// Least room in the buffer to read into without allocating a new one.
-const BUFFER_LEFT_MIN: usize = 64 * 1024;
-/// Largest message written into a stand-in. The kernel reports room when a message is read entirely, so smaller ones would overlap better;
-/// but each wakes the program, and that costs more: 64 KiB at once gave 4.6 to 6.4 Gbit/s where twice 32 KiB gave 3.6 to 4.8.
-const WRITE_BYTES_MAX: usize = 64 * 1024;
+/// Least room to read into.
+const READ_ROOM_MIN: usize = 64 * 1024;
+/// Largest message written into a stand-in: the kernel makes one buffer of it, which is freed when the program has read it entirely.
+pub const WRITE_BYTES_MAX: usize = 32 * 1024;
+/// Messages written with one system call.
+const WRITE_MESSAGES_MAX: usize = 4;
 
 /// A stream socket's stand-in.
 #[derive(Debug)]
@@ -73,15 +73,8 @@ pub enum In {
     Gone,
 }
 
-/// Makes room to read into.
-pub fn prepare(buffer: &mut BytesMut) {
-    if buffer.capacity() - buffer.len() < BUFFER_LEFT_MIN {
-        *buffer = BytesMut::with_capacity(BUFFER_BYTES);
-    }
-}
-
 /// Moves what the program wrote into the model, as far as the model has room.
-pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer: &mut BytesMut, stack: &mut dyn Stack) -> Out {
+pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer: &mut ReadBuffer, stack: &mut dyn Stack) -> Out {
     let Some(ours) = &one.ours else { return Out::Open };
     if one.write_ended {
         return Out::End;
@@ -100,14 +93,21 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, filling: &mut usize, buffer
         if room == 0 {
             return Out::Open;
         }
-        prepare(buffer);
-        match sys::receive_into(ours.as_fd(), buffer, room.min(READ_BYTES_MAX), 0) {
+        let buffer = buffer.room(READ_ROOM_MIN);
+        let asked = room.min(READ_BYTES_MAX).min(buffer.capacity());
+        match sys::receive_into(ours.as_fd(), buffer, asked, 0) {
             Ok(0) => return Out::End,
             Ok(bytes) if *filling > 0 => {
                 *filling -= bytes.min(*filling);
                 buffer.clear();
             }
-            Ok(_) => one.unsent = Some(buffer.split().freeze()),
+            Ok(bytes) => {
+                one.written += bytes as u64;
+                // Less than asked for: nothing was left, and what comes later is told (an edge). The end of the stream, too, is told, but
+                // perhaps together with these bytes.
+                one.readable = bytes == asked || one.ends;
+                one.unsent = Some(buffer.split().freeze());
+            }
             Err(Errno(libc::EAGAIN)) => {
                 one.readable = false;
                 return Out::Open;
@@ -129,20 +129,27 @@ fn send(socket: SocketId, mut bytes: Bytes, stack: &mut dyn Stack) -> Option<Byt
     }
 }
 
-/// Moves what the model received into the stand-in, at most [`UNREAD_BYTES_MAX`] bytes ahead of the program.
+/// Moves what the model received into the stand-in, at most [`StandIn::unread_max`] bytes ahead of the program.
 pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In {
+    one.wants_room = false;
     let Some(ours) = &one.ours else { return In::Open };
     loop {
-        if one.read_ended {
+        // What comes after shutdown(SHUT_RD) stays in the model: the stand-in takes no more, and a trapped read finds it there.
+        if one.read_ended || one.shut_read {
             return if failed(socket, stack) { In::Failed } else { In::Open };
         }
+        let before = one.unread;
         if let Err(gone) = write_leftover(ours.as_fd(), &mut one.leftover, &mut one.writable, &mut one.unread) {
             return gone;
         }
+        one.after_mark += one.unread - before;
         if !one.leftover.is_empty() {
+            one.wants_room = true;
             return In::Open;
         }
-        pass_urgent(ours.as_fd(), socket, stack);
+        if pass_urgent(ours.as_fd(), socket, stack) {
+            one.after_mark = 0;
+        }
         let ready = stack.receive_ready(socket);
         if ready == 0 {
             if failed(socket, stack) {
@@ -156,8 +163,9 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             one.read_ended = true;
             continue;
         }
-        let room = room(ours.as_fd(), &mut one.unread);
+        let room = room(ours.as_fd(), &mut one.unread, &mut one.unread_max, &mut one.taken);
         if room == 0 {
+            one.wants_room = true;
             return In::Open;
         }
         match stack.receive(socket, room, libc::MSG_DONTWAIT) {
@@ -168,20 +176,24 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
     }
 }
 
-/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP.
-fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) {
+/// When the urgent byte comes next, it goes into the stand-in as such: MSG_OOB, the mark, POLLPRI and SIGURG work there as in TCP. Returns
+/// whether it did.
+fn pass_urgent(ours: BorrowedFd<'_>, socket: SocketId, stack: &mut dyn Stack) -> bool {
     const SIOCATMARK: u64 = 0x8905;
     if !stack.readiness(socket).contains(Poll::PRI)
         || stack.ioctl(socket, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().all(|byte| *byte == 0))
     {
-        return;
+        return false;
     }
-    if let Ok(received) = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT)
-        && let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty())
-    {
-        // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
-        let _ = sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB);
+    let mut received = stack.receive(socket, 1, libc::MSG_OOB | libc::MSG_DONTWAIT);
+    if received.is_err() {
+        // SO_OOBINLINE: it is to be read in its place, and the stand-in has that option too.
+        received = stack.receive(socket, 1, libc::MSG_DONTWAIT);
     }
+    let Ok(received) = received else { return false };
+    let Some(byte) = received.data.iter().find(|bytes| !bytes.is_empty()) else { return false };
+    // Without room the mark is lost and the byte with it, as when a second urgent byte overtakes the first.
+    sys::send_vectors(ours, &[&byte[..1]], libc::MSG_OOB).is_ok()
 }
 
 /// The connection is over by an error that the program has not been told.
@@ -191,13 +203,21 @@ fn failed(socket: SocketId, stack: &mut dyn Stack) -> bool {
 
 /// How many more bytes may lie in the stand-in. SIOCOUTQ counts more than the bytes (the kernel's true size, and whole messages until their
 /// last byte is read), so the smaller of the two is still an upper bound of what is unread.
-fn room(ours: BorrowedFd<'_>, unread: &mut usize) -> usize {
-    if *unread > UNREAD_BYTES_MAX / 4 {
-        *unread = sys::unread_memory(ours).min(*unread);
-    }
+fn room(ours: BorrowedFd<'_>, unread: &mut usize, unread_max: &mut usize, taken: &mut usize) -> usize {
     // A few bytes of room are not worth a message: wait for more.
-    let room = UNREAD_BYTES_MAX.saturating_sub(*unread);
-    if room < UNREAD_BYTES_MAX / 4 && *unread > 0 { 0 } else { room }
+    let worth = *unread_max / 4;
+    if unread_max.saturating_sub(*unread) < worth {
+        let left = sys::unread_memory(ours).min(*unread);
+        *taken += *unread - left;
+        *unread = left;
+        if *taken >= UNREAD_GROWS_AFTER * *unread_max && *unread_max < UNREAD_BYTES_MAX {
+            *taken = 0;
+            *unread_max = (*unread_max * 2).min(UNREAD_BYTES_MAX);
+            sys::set_send_buffer(ours, send_buffer_bytes(*unread_max));
+        }
+    }
+    let room = unread_max.saturating_sub(*unread);
+    if room < worth && *unread > 0 { 0 } else { room }
 }
 
 fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable: &mut bool, unread: &mut usize) -> Result<(), In> {
@@ -205,10 +225,10 @@ fn write_leftover(ours: BorrowedFd<'_>, leftover: &mut VecDeque<Bytes>, writable
         let mut chunks: smallvec::SmallVec<[&[u8]; 16]> = smallvec::SmallVec::new();
         let mut total = 0;
         for bytes in leftover.iter() {
-            let take = bytes.len().min(WRITE_BYTES_MAX - total);
+            let take = bytes.len().min(WRITE_MESSAGES_MAX * WRITE_BYTES_MAX - total);
             chunks.push(&bytes[..take]);
             total += take;
-            if total == WRITE_BYTES_MAX || chunks.len() == 64 {
+            if total == WRITE_MESSAGES_MAX * WRITE_BYTES_MAX || chunks.len() == 64 {
                 break;
             }
         }
@@ -258,6 +278,7 @@ pub fn fill(program_end: BorrowedFd<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
 
     #[test]
     fn a_filled_stand_in_is_ready_for_nothing_and_for_writing_once_it_is_emptied() {
@@ -265,11 +286,11 @@ mod tests {
         let filled = fill(theirs.as_fd());
         assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), 0);
         assert_eq!(sys::send_vectors(theirs.as_fd(), &[b"x"], 0), Err(Errno(libc::EAGAIN)));
-        let mut buffer = BytesMut::new();
+        let mut buffer = ReadBuffer::default();
         let mut left = filled;
         while left > 0 {
-            prepare(&mut buffer);
-            left -= sys::receive_into(ours.as_fd(), &mut buffer, left, 0).unwrap();
+            let buffer = buffer.room(READ_ROOM_MIN);
+            left -= sys::receive_into(ours.as_fd(), buffer, left, 0).unwrap();
             buffer.clear();
         }
         assert_eq!(sys::poll_now(theirs.as_fd(), libc::POLLIN | libc::POLLOUT), libc::POLLOUT);

@@ -40,6 +40,28 @@ impl Kernel {
         self.sockets.push(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
         self.sockets.len() - 1
     }
+    /// send(2).
+    #[allow(dead_code)] // only one of the programs that share this file has a use for it
+    pub fn send_plain(&mut self, s: usize, data: &[u8], flags: i32) -> Done<usize> {
+        // SAFETY: the kernel reads exactly `len` bytes of the slice.
+        let sent = unsafe { libc::send(self.fd(s), data.as_ptr().cast(), data.len(), flags) };
+        usize::try_from(sent).map_err(|_| Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))
+    }
+    /// recv(2).
+    #[allow(dead_code)] // as above
+    pub fn receive_plain(&mut self, s: usize, length: usize, flags: i32) -> Done<Got> {
+        let mut data = vec![0u8; length];
+        // SAFETY: the kernel writes at most `length` bytes into the vector.
+        let got = unsafe { libc::recv(self.fd(s), data.as_mut_ptr().cast(), length, flags) };
+        let count = usize::try_from(got).map_err(|_| Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))?;
+        let cut = flags & libc::MSG_TRUNC != 0 && self.is_stream(s);
+        data.truncate(if cut { 0 } else { count.min(length) });
+        Ok(Got { count, data, ..Got::default() })
+    }
+    /// A stream counts with MSG_TRUNC bytes that it does not copy.
+    fn is_stream(&mut self, s: usize) -> bool {
+        self.get(s, 1, 3, 4).is_ok_and(|kind| kind == 1i32.to_ne_bytes())
+    }
 }
 
 impl Host for Kernel {
@@ -124,9 +146,8 @@ impl Host for Kernel {
         // SAFETY: the header and the buffers live across the call and have the lengths given.
         let got = unsafe { libc::recvmsg(self.fd(s), &raw mut message, flags) };
         let count = usize::try_from(got).map_err(|_| Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))?;
-        // With MSG_TRUNC a stream counts bytes that it does not copy.
-        let stream = self.get(s, 1, 3, 4).is_ok_and(|kind| kind == 1i32.to_ne_bytes());
-        data.truncate(if stream && flags & libc::MSG_TRUNC != 0 { 0 } else { count.min(length) });
+        let cut = flags & libc::MSG_TRUNC != 0 && self.is_stream(s);
+        data.truncate(if cut { 0 } else { count.min(length) });
         from.truncate(message.msg_namelen as usize);
         let mut bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bytes.truncate(message.msg_controllen as usize);

@@ -1,0 +1,142 @@
+"""One body, three hosts: the twin bodies of crates/socket through the notify adapter, beside the host kernel.
+
+    python3 -m twins [--show]
+
+`cargo test -p weft-socket` runs the same bodies on the kernel and on the model in memory, where no difference is allowed. Here
+`socket-twins` runs them natively in an empty network namespace and under `weft run` on a stack with nothing but its loopback, as root and
+as a normal user, with both ways to move data: sendmsg and recvmsg, which the adapter answers, and send and recv, which run natively on the
+stand-in. Exactly the lines that adapter-differences.toml lists may differ. `--show` prints the lines that do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from harness import paths, results
+from harness.environment import Environment, run_main
+from harness.namespaces import in_user_namespace
+from harness.processes import Failure
+
+from . import compare
+
+HERE = Path(__file__).parent
+TABLE = HERE / "adapter-differences.toml"
+DOCUMENT = paths.ROOT / "docs" / "compatibility.md"
+THROW_AWAY_ID = "64321"
+WATCHDOG_S = 120
+# Each slice of the bodies has a stack and a namespace of its own: in one, bodies beside each other would share multicast groups.
+SLICES = 8
+STACK = '# Nothing but the loopback.\n[node]\nname = "twins"\n'
+OPTIONS = {"message": ["--patient"], "plain": ["--patient", "--plain"]}
+
+
+def twins_binary() -> Path:
+    """The release build of the example `socket-twins`, or the one TWINS_BIN names."""
+    chosen = os.environ.get("TWINS_BIN")
+    path = Path(chosen) if chosen else paths.target_dir() / "release" / "examples" / "socket-twins"
+    if not path.exists():
+        raise Failure(f"no {path}: run make test-twins, or set TWINS_BIN")
+    return path
+
+
+def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, compare.Transcripts]:
+    """Linux's and weft's."""
+    native = [paths.tool("unshare"), "--net", "--", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh"]
+    if os.geteuid() != 0:
+        native[1:1] = ["--user", "--map-root-user"]
+    stack = env.folder / "stack.toml"
+    stack.write_text(STACK)
+    weft = [str(paths.weft_binary()), "run", "--stack", str(stack), "--"]
+    processes = {}
+    for number in range(SLICES):
+        program = [str(twins_binary()), "--slice", f"{number}/{SLICES}", *OPTIONS[variant]]
+        for host, words in (("linux", native), ("weft", weft)):
+            processes[host, number] = env.start(f"{host}-{number}", [*words, *program])
+    for (host, number), process in processes.items():
+        if status := process.wait(WATCHDOG_S):
+            raise Failure(f"{host}, slice {number}: socket-twins ended with status {status}: {process.stderr.strip()[-300:]}")
+    linux, weft = ({body: lines for number in range(SLICES) for body, lines in compare.parse(processes[host, number].stdout).items()}
+                   for host in ("linux", "weft"))
+    return linux, weft
+
+
+def run_variant(recorder: results.Recorder, who: str, variant: str, show: bool) -> None:
+    """A row for each topic."""
+    started = time.monotonic()
+    with Environment(f"twins-{variant}") as env:
+        linux, weft = transcripts(env, variant)
+    table = compare.read_table(TABLE)
+    if show:
+        rewrites = [difference.rewrite for difference in table if difference.rewrite]
+        for body in linux:
+            for line in compare.differing(linux[body], weft.get(body, []), rewrites):
+                print(f"{variant} {body}: {line}")
+    by_topic: dict[str, list[str]] = defaultdict(list)
+    for body, lines in compare.check(who, variant, linux, weft, table).items():
+        by_topic[body.partition("/")[0]] += [f"{body}: {line}" for line in lines]
+    seconds = time.monotonic() - started
+    for topic in sorted({*(body.partition("/")[0] for body in linux), *by_topic}):
+        outcome = results.FAILED if by_topic[topic] else results.PASSED
+        recorder.add(results.Row(f"{who}/{variant}/{topic}", outcome, seconds, "\n".join(by_topic[topic])))
+
+
+def run_as_user() -> int:
+    """This program again as a throw-away user, with copies in a place that it can read."""
+    with Environment("user") as env:
+        for folder in ("tests/harness", "tests/twins", "docs"):
+            shutil.copytree(paths.ROOT / folder, env.folder / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        home = env.folder / "home"
+        home.mkdir()
+        variables = env.variables(PYTHONPATH=str(env.folder / "tests"), TMPDIR="/tmp", TWINS_USER="1",
+                                  WEFT_BIN=str(shutil.copy2(str(paths.weft_binary()), env.folder / "weft")),
+                                  TWINS_BIN=str(shutil.copy2(twins_binary(), env.folder / "socket-twins")))
+        if record := os.environ.get("WEFT_RESULTS"):
+            variables["WEFT_RESULTS"] = str(home / "results")
+        subprocess.run(["chmod", "-R", "a+rX", str(env.folder)], check=True)
+        os.chown(home, int(THROW_AWAY_ID), int(THROW_AWAY_ID))
+        variables.update(HOME=str(home), XDG_RUNTIME_DIR=str(home))
+        sys.stdout.flush()
+        run = subprocess.run([
+            paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups",
+            "--inh-caps=-all", paths.PYTHON, "-m", "twins",
+        ], env=variables, cwd=home, stdin=subprocess.DEVNULL, timeout=3 * WATCHDOG_S)
+        if record and (home / "results").exists():
+            with open(record, "a") as file:
+                file.write((home / "results").read_text())
+        return run.returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="twins")
+    parser.add_argument("--show", action="store_true", help="print every line that differs")
+    options = parser.parse_args()
+    recorder = results.Recorder()
+    if paths.weft_binary() is None:
+        recorder.add(results.Row("weft", results.FAILED, 0.0, "no weft binary: run make build, or set WEFT_BIN"))
+        return recorder.finish()
+    root = os.geteuid() == 0 and not in_user_namespace()
+    who = "root" if root else "user"
+    if root or not os.environ.get("TWINS_USER"):
+        wrong = compare.check_ids(DOCUMENT.read_text(), compare.read_table(TABLE))
+        recorder.add(results.Row("ids", results.FAILED if wrong else results.PASSED, 0.0, "\n".join(wrong)))
+    for variant in compare.VARIANTS:
+        try:
+            run_variant(recorder, who, variant, options.show)
+        except Failure as failure:
+            recorder.add(results.Row(f"{who}/{variant}", results.FAILED, 0.0, str(failure)))
+    status = recorder.finish()
+    if root and run_as_user() != 0:
+        status = 1
+    return status
+
+
+if __name__ == "__main__":
+    # As a normal user the program under weft has no namespace around it: that is what a normal user has.
+    sys.exit(run_main(main, user_namespace=False))
