@@ -15,6 +15,8 @@ use weft_socket::Sockets;
 #[derive(Debug)]
 pub struct Programs {
     supervisor: Supervisor,
+    /// The node's sockets that the supervisor knows ([`Node::sockets_changes`]).
+    known: Option<u64>,
 }
 
 /// A node's sockets and tables, lent to the supervisor for one turn.
@@ -33,7 +35,7 @@ impl Programs {
     /// No programs yet.
     pub fn new(reactor: &Reactor) -> io::Result<Programs> {
         let supervisor = Supervisor::new(TOKEN_PROGRAM_SPACE, &mut Epoll(reactor.descriptor())).map_err(system)?;
-        Ok(Programs { supervisor })
+        Ok(Programs { supervisor, known: None })
     }
 
     /// Takes over a program and its children.
@@ -41,13 +43,23 @@ impl Programs {
         self.supervisor.add_tree(listener, &mut Epoll(reactor.descriptor())).map(|_| ()).map_err(system)
     }
 
+    /// Whoever holds sockets of a block that is gone must learn that before anything else happens.
+    fn check_sockets(&mut self, node: &mut Node, clock: &Clock, reactor: &Reactor) {
+        let changes = node.sockets_changes();
+        if self.known.replace(changes).is_some_and(|known| known != changes) {
+            self.supervisor.sockets_lost(&mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
+        }
+    }
+
     /// A descriptor of a program's is ready.
     pub fn ready(&mut self, token: u64, flags: u32, node: &mut Node, clock: &Clock, reactor: &Reactor) {
+        self.check_sockets(node, clock, reactor);
         self.supervisor.on_event(token, Readiness::from_epoll(flags), &mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
     }
 
     /// Moves what the node has for its programs.
     pub fn pump(&mut self, node: &mut Node, clock: &Clock, reactor: &Reactor) {
+        self.check_sockets(node, clock, reactor);
         self.supervisor.after_stack_ran(&mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
     }
 

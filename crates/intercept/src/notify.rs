@@ -40,6 +40,14 @@ impl Listener {
         Listener(fd)
     }
 
+    /// Is this a listener at all? It may have come from anybody.
+    pub fn is_one(fd: BorrowedFd<'_>) -> bool {
+        let id = 0_u64;
+        // SAFETY: the request reads one u64. A listener knows no call 0; other descriptors do not know the request.
+        let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) };
+        result == 0 || sys::last() == Errno(libc::ENOENT)
+    }
+
     /// The next notification; none when nothing waits. Polls first: RECV would block.
     ///
     /// # Errors

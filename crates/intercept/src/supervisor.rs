@@ -130,8 +130,11 @@ impl Supervisor {
     /// Takes over a process tree: `listener` is what [`crate::filter::install`] returned in it.
     ///
     /// # Errors
-    /// When the descriptor cannot be registered.
+    /// EINVAL: it is no listener. Others when the descriptor cannot be registered.
     pub fn add_tree(&mut self, listener: OwnedFd, reactor: &mut dyn Reactor) -> Result<TreeId, Errno> {
+        if !Listener::is_one(listener.as_fd()) {
+            return Err(Errno(libc::EINVAL));
+        }
         let entry = self.trees.vacant_entry();
         let key = entry.key();
         reactor.add(listener.as_fd(), token(self.space, KIND_TREE, 0, key), Interest { readable: true, writable: false, edge: false })?;
@@ -187,6 +190,28 @@ impl Supervisor {
     /// The node has run: frames came in, timers fired. Moves what the sockets that changed have for their programs.
     pub fn after_stack_ran(&mut self, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
         self.settle(&mut Turn { stack, reactor });
+    }
+
+    /// The node has other sockets than before, or none: whoever held one of the old ones learns that it is gone.
+    pub fn sockets_lost(&mut self, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
+        let turn = &mut Turn { stack, reactor };
+        let keys: Vec<usize> = self.stand_ins.iter().filter(|(_, one)| one.socket().is_some()).map(|(key, _)| key).collect();
+        for key in keys {
+            match self.stand_ins.get(key).map(|one| &one.body) {
+                Some(Body::Stream(stream)) => match &stream.phase {
+                    Phase::Connecting { .. } | Phase::Connected => self.reset(key, turn),
+                    // Wakes who waits for a connection, so that the call comes and is refused.
+                    Phase::Listening { name, token: false, .. } => {
+                        let _ = sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
+                        self.die(key, turn);
+                    }
+                    _ => self.die(key, turn),
+                },
+                _ => self.die(key, turn),
+            }
+            self.retry(key, turn);
+        }
+        self.arm();
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {

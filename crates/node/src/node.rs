@@ -27,6 +27,9 @@ pub struct Node {
     /// Where frames from the world enter, and through which port they leave.
     interfaces: Option<(BlockId, InPort)>,
     sockets: Option<BlockId>,
+    /// Which sockets those are, and how often they have become others.
+    sockets_birth: Option<u64>,
+    sockets_changes: u64,
 }
 
 impl Node {
@@ -34,12 +37,29 @@ impl Node {
     pub fn new(stack: &Stack, seed: u64) -> Result<Node, StackError> {
         let section = stack.node();
         let engine = Engine::new(section.engine, block_table(), Rng::for_name(seed, &section.name));
-        let mut node = Node { name: section.name.clone(), engine, interfaces: None, sockets: None };
+        let mut node = Node {
+            name: section.name.clone(),
+            engine,
+            interfaces: None,
+            sockets: None,
+            sockets_birth: None,
+            sockets_changes: 0,
+        };
         node.build(stack)?;
-        let graph = node.engine.graph();
-        node.interfaces = graph.find("interfaces").and_then(|id| graph.kind(id).and_then(|kind| kind.input("wire")).map(|port| (id, port)));
-        node.sockets = graph.ids().find(|id| graph.kind(*id).is_some_and(|kind| kind.name == "sockets"));
+        node.find_ends(Instant::ZERO);
         Ok(node)
+    }
+
+    /// Looks up the blocks through which worlds and programs reach the graph: it may have been rebuilt.
+    fn find_ends(&mut self, now: Instant) {
+        let graph = self.engine.graph();
+        self.interfaces = graph.find("interfaces").and_then(|id| graph.kind(id).and_then(|kind| kind.input("wire")).map(|port| (id, port)));
+        self.sockets = graph.ids().find(|id| graph.kind(*id).is_some_and(|kind| kind.name == "sockets"));
+        let birth = self.sockets(now, |sockets, _| sockets.birth());
+        if birth != self.sockets_birth {
+            self.sockets_birth = birth;
+            self.sockets_changes += 1;
+        }
     }
 
     /// Builds a node as [`Node::new`] does and configures it over interfaces that lead nowhere: everything in the file is checked that can be
@@ -250,9 +270,17 @@ impl Node {
         let id = self.sockets?;
         self.engine.with(now, id, |block, cx| block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))).flatten()
     }
+    /// How often the node has got other sockets than before (none, too): all ids from before mean nothing then.
+    pub fn sockets_changes(&self) -> u64 {
+        self.sockets_changes
+    }
     /// Answers a control message.
     pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
-        self.engine.control(now, message)
+        let reply = self.engine.control(now, message);
+        if matches!(message.op, Op::Add { .. } | Op::Delete { .. } | Op::Replace { .. } | Op::All(_)) {
+            self.find_ends(now);
+        }
+        reply
     }
     /// Alerts since the last call.
     pub fn take_alerts(&mut self) -> Vec<Alert> {

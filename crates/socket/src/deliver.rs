@@ -22,6 +22,9 @@ impl Sockets {
             StreamMessage::Data { flow, bytes, flags } => {
                 if let Some(s) = self.owner(flow) {
                     self.stream_data(s, bytes, flags.urgent, cx);
+                } else if !self.flows.contains_key(&flow) {
+                    // A connection of the block whose place this one has taken.
+                    self.call(flow, StreamCall::Abort, cx);
                 }
             }
             StreamMessage::Credit { flow, bytes } => self.stream_credit(flow, bytes),
@@ -101,10 +104,18 @@ impl Sockets {
 
     /// `inet_csk_complete_hashdance`: a connection is ready to be accepted. It inherits its listener's options.
     fn accepted(&mut self, flow: FlowId, child: FlowId, local: SocketAddr, remote: SocketAddr, cx: &mut Context<'_>) {
+        // A new block below begins to count anew: who still waits for the old one's connection of this number waits in vain.
+        if let Some(old) = self.owner(child) {
+            self.fail(old, StreamError::Reset);
+            self.released(child);
+        }
         let listener = self.owner(flow);
         let room = self.store.len() < self.limits.sockets_max;
         let parent = listener.and_then(|s| self.store.get(s)).filter(|socket| socket.is_listening());
         let (Some(listener), Some(parent), true) = (listener, parent, room) else {
+            if !self.flows.contains_key(&flow) {
+                self.call(flow, StreamCall::Close { unread: false, linger: None }, cx);
+            }
             self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
             self.call(child, StreamCall::Abort, cx);
             self.call(flow, StreamCall::Took { connections: 1 }, cx);

@@ -91,6 +91,7 @@ pub(crate) struct Limits {
 /// All sockets of a node; see the crate's text. Is the sockets block.
 #[derive(Debug)]
 pub struct Sockets {
+    pub(crate) birth: u64,
     pub(crate) store: Store,
     pub(crate) tcp_ports: Ports,
     pub(crate) udp_ports: Ports,
@@ -112,9 +113,15 @@ pub struct Sockets {
 }
 
 impl Sockets {
+    /// Differs between two blocks of this kind in one place: to notice that the sockets one knew are gone.
+    pub fn birth(&self) -> u64 {
+        self.birth
+    }
+
     pub(crate) fn new(limits: Limits, rng: &mut weft_core::Rng) -> Sockets {
         Sockets {
-            store: Store::default(),
+            birth: rng.u64(),
+            store: Store::beginning_with(rng.u32()),
             tcp_ports: Ports::new(Rules::Stream),
             udp_ports: Ports::new(Rules::Datagram),
             receivers: BTreeMap::new(),
@@ -122,7 +129,8 @@ impl Sockets {
             changed: Vec::new(),
             limits,
             counters: [0; crate::block::COUNTERS.len()],
-            next_flow: 1,
+            // Flows and sockets of an earlier block of this kind are not taken for ours.
+            next_flow: (u64::from(rng.u32()) & 0xf_ffff) << 32 | 1,
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),

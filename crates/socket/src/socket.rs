@@ -282,12 +282,17 @@ impl Socket {
 /// All sockets, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
+    /// The generation that every slot begins with: another store's ids mean nothing here.
+    first: u32,
     slots: Vec<(u32, Option<Box<Socket>>)>,
     free: Vec<u32>,
     live: usize,
 }
 
 impl Store {
+    pub(crate) fn beginning_with(first: u32) -> Store {
+        Store { first, ..Store::default() }
+    }
     pub(crate) fn len(&self) -> usize {
         self.live
     }
@@ -299,8 +304,8 @@ impl Store {
             *place = Some(Box::new(socket));
             return SocketId { slot, generation: *generation };
         }
-        self.slots.push((0, Some(Box::new(socket))));
-        SocketId { slot: (self.slots.len() - 1) as u32, generation: 0 }
+        self.slots.push((self.first, Some(Box::new(socket))));
+        SocketId { slot: (self.slots.len() - 1) as u32, generation: self.first }
     }
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Box<Socket>> {
         let (generation, place) = self.slots.get_mut(id.slot as usize)?;

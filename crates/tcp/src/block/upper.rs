@@ -15,11 +15,17 @@ use weft_core::{
 impl TcpBlock {
     pub(super) fn message_in(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
         match message {
-            StreamMessage::Data { flow, bytes, flags } => {
-                if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
+            StreamMessage::Data { flow, bytes, flags } => match self.flows.get(&flow).copied() {
+                Some(FlowOwner::Connection(key)) => {
                     self.with_connection(key, cx, |connection, env| connection.send(env, bytes, flags, 0));
                 }
-            }
+                Some(_) => {}
+                // A connection of the block whose place this one has taken.
+                None => {
+                    cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Failed(StreamError::Reset) });
+                    cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Released });
+                }
+            },
             StreamMessage::Credit { flow, bytes } => {
                 if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
                     self.with_connection(key, cx, |connection, env| connection.on_credit(env, bytes));

@@ -1,0 +1,79 @@
+//! A graph that is taken apart while programs use it: who holds what is gone learns it, and what is put in its place works.
+
+mod common;
+
+use common::{AF_INET, Pair, SOCK_STREAM, address};
+use std::time::Duration;
+use weft_core::control::{End, Message, Op};
+use weft_core::{Bytes, Table, Value};
+use weft_node::EDGES;
+use weft_socket::{Errno, SocketState};
+
+fn control(pair: &mut Pair, side: usize, op: Op) -> Value {
+    let now = pair.now;
+    let value = pair.nodes[side].control(now, &Message { serial: 1, op }).result.unwrap();
+    pair.settle();
+    value
+}
+
+/// Deletes a block of the default graph and makes a new one with the same edges.
+fn renew(pair: &mut Pair, side: usize, name: &str) {
+    control(pair, side, Op::Delete { name: name.to_owned() });
+    let mut ops = vec![Op::Add { name: name.to_owned(), kind: name.to_owned(), parameters: Default::default() }];
+    let of = |end: &str| End::parse(end).block == name;
+    let edges = EDGES.iter().filter(|(from, to)| of(from) || of(to));
+    ops.extend(edges.map(|(from, to)| Op::Bind { from: End::parse(from), to: End::parse(to) }));
+    control(pair, side, Op::All(ops));
+}
+
+fn flows(pair: &mut Pair, side: usize) -> Vec<Value> {
+    control(pair, side, Op::List(Table::Flows)).as_array().unwrap().clone()
+}
+
+#[test]
+fn sockets_that_are_made_anew_work_and_know_nothing_of_the_old_ones() {
+    let mut pair = Pair::new(0, "");
+    let (client, server) = pair.connect();
+    let before = pair.nodes[1].sockets_changes();
+    control(&mut pair, 1, Op::Delete { name: "sockets".to_owned() });
+    assert!(pair.nodes[1].sockets(pair.now, |_, _| ()).is_none());
+    assert_eq!(pair.nodes[1].sockets_changes(), before + 1);
+    let ops = vec![Op::Add { name: "sockets".to_owned(), kind: "sockets".to_owned(), parameters: Default::default() }];
+    let edges = EDGES.iter().filter(|(from, to)| from.starts_with("sockets:") || to.starts_with("sockets:"));
+    let bind = edges.map(|(from, to)| Op::Bind { from: End::parse(from), to: End::parse(to) });
+    control(&mut pair, 1, Op::All(ops.into_iter().chain(bind).collect()));
+    assert_eq!(pair.nodes[1].sockets_changes(), before + 2);
+    // The old connection belongs to nobody now; data for it resets it.
+    let sent = pair.call(0, |sockets, cx| sockets.send(client, Bytes::from_static(b"for whom?"), 0, None, &[], cx));
+    assert_eq!(sent, Ok(9));
+    pair.pass(Duration::from_secs(1));
+    assert_eq!(pair.call(0, |sockets, cx| sockets.receive(client, 10, 0, cx).err()), Some(Errno::ECONNRESET));
+    // A socket in the same slot has another name.
+    let fresh = pair.call(1, |sockets, cx| (0..4).map(|_| sockets.socket(AF_INET, SOCK_STREAM, 0, cx).unwrap()).collect::<Vec<_>>());
+    assert!(!fresh.contains(&server));
+    assert_eq!(pair.call(1, |sockets, _| sockets.state(server)), None);
+    pair.call(1, |sockets, cx| fresh.iter().for_each(|socket| sockets.close(*socket, cx)));
+    // The old listener goes with the first who knocks; then the port is free for a new one.
+    let knock = pair.call(0, |sockets, cx| {
+        let socket = sockets.socket(AF_INET, SOCK_STREAM, 0, cx).unwrap();
+        let _ = sockets.connect(socket, &address(2, 80), cx);
+        socket
+    });
+    pair.pass(Duration::from_secs(1));
+    assert_ne!(pair.call(0, |sockets, _| sockets.state(knock)), Some(SocketState::Connected));
+    assert_eq!(flows(&mut pair, 1), Vec::<Value>::new());
+    pair.connect();
+}
+
+#[test]
+fn a_transport_that_is_made_anew_resets_what_it_does_not_know() {
+    let mut pair = Pair::new(0, "");
+    let (client, server) = pair.connect();
+    renew(&mut pair, 1, "tcp");
+    let sent = pair.call(1, |sockets, cx| sockets.send(server, Bytes::from_static(b"lost"), 0, None, &[], cx));
+    assert_eq!(sent, Ok(4));
+    assert_eq!(pair.call(1, |sockets, cx| sockets.receive(server, 10, 0, cx).err()), Some(Errno::ECONNRESET));
+    pair.call(0, |sockets, cx| sockets.send(client, Bytes::from_static(b"also lost"), 0, None, &[], cx)).unwrap();
+    pair.pass(Duration::from_secs(1));
+    assert_eq!(pair.call(0, |sockets, cx| sockets.receive(client, 10, 0, cx).err()), Some(Errno::ECONNRESET));
+}
