@@ -6,8 +6,8 @@ use crate::face::{SocketId, SocketState, Stack};
 use crate::netlink;
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
-use crate::standin::stream::{self, Phase};
 use crate::standin::buffer::ReadBuffer;
+use crate::standin::stream::{self, Phase};
 use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
 use slab::Slab;
@@ -202,7 +202,8 @@ impl Supervisor {
                     Phase::Connecting { .. } | Phase::Connected => self.reset(key, turn),
                     // Wakes who waits for a connection, so that the call comes and is refused.
                     Phase::Listening { name, token: false, .. } => {
-                        let _ = sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
+                        let _ =
+                            sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
                         self.die(key, turn);
                     }
                     _ => self.die(key, turn),

@@ -317,7 +317,8 @@ impl Stranger {
 
     /// SYNs from everywhere.
     fn flood(&mut self) -> (usize, Vec<u8>) {
-        let source = if self.rng.chance(0.5) { [10, 0, 0, 3 + self.byte() % 250] } else { [self.byte(), self.byte(), self.byte(), self.byte()] };
+        let source =
+            if self.rng.chance(0.5) { [10, 0, 0, 3 + self.byte() % 250] } else { [self.byte(), self.byte(), self.byte(), self.byte()] };
         let ports = (self.short(), [80, SEEN_PORT, self.short()][self.rng.below(3) as usize]);
         let options = [&[2, 4, 0, self.byte()][..], &[3, 3, self.byte(), 0]].concat();
         let (seq, window) = (self.rng.u32(), self.short());
