@@ -208,6 +208,16 @@ pub enum ClientError {
         /// The system's reason.
         why: io::Error,
     },
+    /// Somebody else's daemon.
+    #[error(
+        "{path}: permission denied: this control socket is {owner}; use it as that user, or name your own weft's socket with --control"
+    )]
+    Forbidden {
+        /// The socket's path.
+        path: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The connection broke.
     #[error("the weft daemon went away: {0}")]
     Gone(io::Error),
@@ -232,6 +242,9 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
         match UnixStream::connect(path) {
             Ok(socket) => Ok(Client { socket, input: Vec::new(), serial: 0 }),
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+                Err(ClientError::Forbidden { path: path.display().to_string(), owner: owner(path) })
+            }
             Err(why) => Err(ClientError::NoDaemon { path: path.display().to_string(), why }),
         }
     }
@@ -285,6 +298,16 @@ impl Client {
                 Err(error) => return Err(ClientError::Gone(error)),
             }
         }
+    }
+}
+
+/// Whose a socket is, or (where that may not be looked at) whose the directories above it are.
+fn owner(path: &Path) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    match path.ancestors().find_map(|path| std::fs::metadata(path).ok()).map(|facts| facts.uid()) {
+        Some(0) => "root's".to_owned(),
+        Some(uid) => format!("that of the user with number {uid}"),
+        None => "somebody else's".to_owned(),
     }
 }
 
