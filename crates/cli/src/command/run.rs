@@ -8,7 +8,8 @@ use weft_host::control::{Client, default_path};
 use weft_host::run;
 use weft_host::world::Options;
 
-/// Run a program on weft: on a running daemon if there is one, else on a stack of its own for the program's life.
+/// Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the
+/// processes that it leaves behind.
 /// The exit status is the program's.
 #[derive(clap::Args, Debug)]
 pub struct Args {
