@@ -154,7 +154,8 @@ fn a_graph_that_loops_drops_at_the_depth_limit() {
 fn a_graph_that_copies_in_a_loop_ends_all_the_same() {
     for mode in [Mode::Inline, Mode::Queued] {
         let mut engine = engine(mode);
-        let ops = vec![add("c", "copy"), bind("c:out", "c:in"), bind("c:copy", "c:in"), stamp("a"), add("x", "exit"), bind("a:out", "x:in")];
+        let ops =
+            vec![add("c", "copy"), bind("c:out", "c:in"), bind("c:copy", "c:in"), stamp("a"), add("x", "exit"), bind("a:out", "x:in")];
         control(&mut engine, Op::All(ops)).unwrap();
         let (copy, other) = (engine.graph().find("c").unwrap(), engine.graph().find("a").unwrap());
         engine.inject(Instant::ZERO, copy, InPort(0), [frame(0, 1)]);

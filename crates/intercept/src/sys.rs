@@ -296,8 +296,7 @@ pub fn keep_back_foreign() -> Result<(), Errno> {
         let mut domain = 0_i32;
         let mut length = size_of::<i32>() as libc::socklen_t;
         // SAFETY: both pointers are to locals of the sizes that the kernel is told.
-        let result =
-            unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut length) };
+        let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut length) };
         let is_ring = || std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:[io_uring]");
         if (result == 0 && domain != libc::AF_UNIX) || (result != 0 && is_ring()) {
             // SAFETY: takes no pointers.

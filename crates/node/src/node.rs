@@ -37,14 +37,8 @@ impl Node {
     pub fn new(stack: &Stack, seed: u64) -> Result<Node, StackError> {
         let section = stack.node();
         let engine = Engine::new(section.engine, block_table(), Rng::for_name(seed, &section.name));
-        let mut node = Node {
-            name: section.name.clone(),
-            engine,
-            interfaces: None,
-            sockets: None,
-            sockets_birth: None,
-            sockets_changes: 0,
-        };
+        let mut node =
+            Node { name: section.name.clone(), engine, interfaces: None, sockets: None, sockets_birth: None, sockets_changes: 0 };
         node.build(stack)?;
         node.find_ends(Instant::ZERO);
         Ok(node)

@@ -85,7 +85,7 @@ fn tcp(ports: (u16, u16), seq: u32, ack: u32, flags: u8, window: u16, options: &
     let mut out = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
     out.extend_from_slice(&seq.to_be_bytes());
     out.extend_from_slice(&ack.to_be_bytes());
-    out.extend_from_slice(&[((20 + options.len()) / 4 << 4) as u8, flags]);
+    out.extend_from_slice(&[(((20 + options.len()) / 4) << 4) as u8, flags]);
     out.extend_from_slice(&window.to_be_bytes());
     out.extend_from_slice(&[0, 0, 0, 0]);
     out.extend_from_slice(options);
@@ -150,7 +150,7 @@ impl Stranger {
         if frame.len() < tcp + 20 {
             return;
         }
-        let mut shift = |frame: &mut Vec<u8>, at: usize, rng: &mut Rng| {
+        let shift = |frame: &mut Vec<u8>, at: usize, rng: &mut Rng| {
             let old = u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
             let by = match rng.below(4) {
                 0 => rng.below(3) as u32,
@@ -225,7 +225,7 @@ impl Stranger {
         options.resize(options.len().next_multiple_of(4), 0);
         let payload = self.bytes(200);
         frame.truncate(tcp + 20);
-        frame[tcp + 12] = ((20 + options.len()) / 4 << 4) as u8;
+        frame[tcp + 12] = (((20 + options.len()) / 4) << 4) as u8;
         frame.extend_from_slice(&options);
         frame.extend_from_slice(&payload);
         let total = (frame.len() - LINK) as u16;
@@ -317,7 +317,8 @@ impl Stranger {
 
     /// SYNs from everywhere.
     fn flood(&mut self) -> (usize, Vec<u8>) {
-        let source = if self.rng.chance(0.5) { [10, 0, 0, 3 + self.byte() % 250] } else { [self.byte(), self.byte(), self.byte(), self.byte()] };
+        let source =
+            if self.rng.chance(0.5) { [10, 0, 0, 3 + self.byte() % 250] } else { [self.byte(), self.byte(), self.byte(), self.byte()] };
         let ports = (self.short(), [80, SEEN_PORT, self.short()][self.rng.below(3) as usize]);
         let options = [&[2, 4, 0, self.byte()][..], &[3, 3, self.byte(), 0]].concat();
         let (seq, window) = (self.rng.u32(), self.short());
@@ -428,7 +429,7 @@ impl Seen {
             }
             open
         });
-        if !alive || pair.nodes[0].engine().now().as_millis() % 50 == 0 {
+        if !alive || pair.nodes[0].engine().now().as_millis().is_multiple_of(50) {
             pair.call(0, |sockets, cx| sockets.close(client, cx));
             self.client = None;
         }
