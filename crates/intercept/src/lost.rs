@@ -6,6 +6,7 @@ use crate::standin::Body;
 use crate::standin::stream::Phase;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys;
+use std::os::fd::AsFd;
 
 impl Supervisor {
     /// The node has other sockets than before, or none: whoever held one of the old ones learns that it is gone.
