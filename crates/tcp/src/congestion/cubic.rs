@@ -26,8 +26,13 @@ const ALPHA: (u64, u64) = (9, 17);
 const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 /// Distances from the plateau are cut to this (9 hours), so that the cube times segment size fits; the window is at its bounds long before.
 const DISTANCE_US_MAX: u64 = 1 << 35;
-/// While the window stays the same, growth is evaluated anew only after this time: Linux's HZ/32.
-const RECOMPUTE_AFTER: Duration = Duration::from_millis(31);
+/// Linux's clock here: a jiffy with HZ=250.
+const JIFFY_NANOS: u64 = 4_000_000;
+/// Paths below this follow Linux's clock, which is what paces CUBIC there: between evaluations its growth stands still or runs ahead of Reno's
+/// estimate. On longer paths it would only cost throughput, and RFC 9438 is followed at every ACK.
+const SHORT_PATH: Duration = Duration::from_millis(8);
+/// While the window stays the same, growth is evaluated anew only after more than this: HZ/32.
+const SAME_WINDOW_JIFFIES: u64 = 7;
 /// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
 /// a timeout.
 const UNKNOWN_PLATEAU_DIVISOR: u32 = 20;
@@ -116,12 +121,21 @@ impl Cubic {
         let mss = u64::from(w.segment_bytes());
         let cwnd = u64::from(w.cwnd_bytes);
         epoch.reno_acked_bytes = epoch.reno_acked_bytes.saturating_add(acked_bytes.into());
-        // Linux bictcp_update: "if (ca->last_cwnd == cwnd && (s32)(tcp_jiffies32 - ca->last_time) <= HZ / 32) return;". On short paths
-        // this is what paces CUBIC; without it a flow of a few segments would take half as much again as Linux's.
-        if fresh || w.cwnd_bytes != epoch.evaluated_cwnd_bytes || ack.now.since(epoch.evaluated_at) > RECOMPUTE_AFTER {
+        // Linux bictcp_update: "if (ca->last_cwnd == cwnd && (s32)(tcp_jiffies32 - ca->last_time) <= HZ / 32) return;".
+        let passed = if self.delay_min < SHORT_PATH {
+            jiffies(ack.now) - jiffies(epoch.evaluated_at)
+        } else {
+            // To the RFC: at every ACK.
+            u64::MAX
+        };
+        if fresh || w.cwnd_bytes != epoch.evaluated_cwnd_bytes || passed > SAME_WINDOW_JIFFIES {
+            // "The CUBIC function can update ca->cnt at most once per jiffy." Reno's part can only quicken the growth within one.
+            if fresh || passed > 0 {
+                epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w);
+                (epoch.evaluated_at, epoch.evaluated_cwnd_bytes) = (ack.now, w.cwnd_bytes);
+            }
             let reno_step = advance_reno(&mut epoch, cwnd, mss);
-            epoch.bytes_per_step = self.bytes_per_step(&epoch, ack.now, w).min(reno_step);
-            (epoch.evaluated_at, epoch.evaluated_cwnd_bytes) = (ack.now, w.cwnd_bytes);
+            epoch.bytes_per_step = epoch.bytes_per_step.min(reno_step);
         }
         // RFC 9438 §4.2: "target = 1.5 * cwnd if W_cubic(t + RTT) > 1.5 * cwnd": never more than a segment per two acknowledged.
         let step_bytes = epoch.bytes_per_step.max(2 * mss);
@@ -324,8 +338,22 @@ impl CongestionControl for Cubic {
     fn import(&mut self, state: &[u64]) {
         let Some((head, rest)) = state.split_first_chunk::<14>() else { return };
         let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
-        let &[w_max, evaluated_cwnd, acked, delay_ns, slow_start, has_epoch, epoch_age, evaluated_age, k_us, origin, reno, reno_acked, step, cwnd] =
-            head;
+        let &[
+            w_max,
+            evaluated_cwnd,
+            acked,
+            delay_ns,
+            slow_start,
+            has_epoch,
+            epoch_age,
+            evaluated_age,
+            k_us,
+            origin,
+            reno,
+            reno_acked,
+            step,
+            cwnd,
+        ] = head;
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
         let mut hystart = HyStart::new();
         if slow_start == 0 {
@@ -354,6 +382,11 @@ impl CongestionControl for Cubic {
             imported_ages: Some((Duration::from_nanos(epoch_age), Duration::from_nanos(evaluated_age))),
         };
     }
+}
+
+/// Whole jiffies since boot.
+fn jiffies(at: Instant) -> u64 {
+    at.as_nanos() / JIFFY_NANOS
 }
 
 /// RFC 9438 §4.3: "W_est = W_est + alpha_cubic * segments_acked / cwnd", in whole segments as Linux. Returns the bytes to be acknowledged for
