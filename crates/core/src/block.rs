@@ -108,6 +108,23 @@ pub enum ParameterType {
     List,
 }
 
+/// In words, for help.
+impl std::fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ParameterType::Bool => f.write_str("true or false"),
+            ParameterType::Unsigned { min, max: u64::MAX } => write!(f, "{min} or more"),
+            ParameterType::Unsigned { min, max } => write!(f, "{min} to {max}"),
+            ParameterType::Float { min, max } => write!(f, "number from {min} to {max}"),
+            ParameterType::Duration => f.write_str("time span such as \"20ms\""),
+            ParameterType::Rate => f.write_str("rate such as \"100mbit\""),
+            ParameterType::Text => f.write_str("text"),
+            ParameterType::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            ParameterType::List => f.write_str("list"),
+        }
+    }
+}
+
 /// A parameter as a block declares it.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Parameter {

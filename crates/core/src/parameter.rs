@@ -49,6 +49,30 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     Ok(bits.round() as u64)
 }
 
+/// Refuses a bare number where a person writes a time span or a rate: nobody knows what unit was meant. Programs may say nanoseconds and
+/// bits per second to [`normalise`] as numbers.
+pub fn check_unit(block: &str, row: &Parameter, value: &Value) -> Result<(), ControlError> {
+    let why = match (row.value, value) {
+        (ParameterType::Duration, Value::Number(number)) => {
+            format!("{number} needs a unit: ns, us, ms, s, m or h, for example \"{number}ms\"")
+        }
+        (ParameterType::Rate, Value::Number(number)) => {
+            format!("{number} needs a unit: bit, kbit, mbit or gbit, for example \"{number}mbit\"")
+        }
+        _ => return Ok(()),
+    };
+    Err(ControlError::BadValue { block: block.to_owned(), parameter: row.name.to_owned(), why })
+}
+
+/// A number as JSON, or as text.
+fn number<T: std::str::FromStr>(value: &Value) -> Option<T> {
+    match value {
+        Value::Number(number) => number.to_string().parse().ok(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
 /// Brings a value into the one form of its row, or says what is wrong with it.
 pub fn normalise(block: &str, row: &Parameter, value: &Value) -> Result<Value, ControlError> {
     let bad = |why: String| ControlError::BadValue { block: block.to_owned(), parameter: row.name.to_owned(), why };
@@ -59,22 +83,18 @@ pub fn normalise(block: &str, row: &Parameter, value: &Value) -> Result<Value, C
             Value::String(text) if matches!(text.as_str(), "false" | "off" | "no" | "0") => Ok(false.into()),
             other => Err(bad(format!("{other} is neither true nor false"))),
         },
-        ParameterType::Unsigned { min, max } => {
-            let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
-            match number {
-                Some(number) if (min..=max).contains(&number) => Ok(number.into()),
-                Some(number) => Err(bad(format!("{number} is out of range: {min} to {max}"))),
-                None => Err(bad(format!("{value} is no whole number from {min} to {max}"))),
-            }
-        }
-        ParameterType::Float { min, max } => {
-            let number = value.as_f64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
-            match number {
-                Some(number) if (min..=max).contains(&number) => Ok(number.into()),
-                Some(number) => Err(bad(format!("{number} is out of range: {min} to {max}"))),
-                None => Err(bad(format!("{value} is no number from {min} to {max}"))),
-            }
-        }
+        ParameterType::Unsigned { min, max } => match number::<i128>(value) {
+            Some(number) => match u64::try_from(number) {
+                Ok(number) if (min..=max).contains(&number) => Ok(number.into()),
+                _ => Err(bad(format!("{number} is out of range: {min} to {max}"))),
+            },
+            None => Err(bad(format!("{value} is no whole number from {min} to {max}"))),
+        },
+        ParameterType::Float { min, max } => match number::<f64>(value) {
+            Some(number) if (min..=max).contains(&number) => Ok(number.into()),
+            Some(number) => Err(bad(format!("{number} is out of range: {min} to {max}"))),
+            None => Err(bad(format!("{value} is no number from {min} to {max}"))),
+        },
         ParameterType::Duration => match value {
             Value::Number(_) if value.as_u64().is_some() => Ok(value.clone()),
             Value::String(text) => parse_duration(text).map(|span| (span.as_nanos() as u64).into()).map_err(bad),
@@ -200,6 +220,36 @@ mod tests {
         assert_eq!(normalise("b", &row, &"3".into()).unwrap(), 3);
         let error = normalise("b", &row, &10.into()).unwrap_err().to_string();
         assert_eq!(error, "b.n: 10 is out of range: 1 to 9");
-        assert!(normalise("b", &row, &(-1).into()).is_err());
+        for minus in [(-1).into(), "-1".into()] {
+            assert_eq!(normalise("b", &row, &minus).unwrap_err().to_string(), "b.n: -1 is out of range: 1 to 9");
+        }
+        assert!(normalise("b", &row, &"x".into()).unwrap_err().to_string().contains("no whole number"));
+        assert!(normalise("b", &row, &1.5.into()).unwrap_err().to_string().contains("no whole number"));
+    }
+
+    #[test]
+    fn a_person_must_write_units_and_a_program_need_not() {
+        for (value, unit) in [(ParameterType::Duration, "ms"), (ParameterType::Rate, "mbit")] {
+            let row = Parameter { name: "p", value, default: "\"\"", live: true, doc: "" };
+            let error = check_unit("b", &row, &20.into()).unwrap_err().to_string();
+            assert!(error.starts_with("b.p: 20 needs a unit") && error.contains(&format!("\"20{unit}\"")), "{error}");
+            check_unit("b", &row, &format!("20{unit}").into()).unwrap();
+            assert!(normalise("b", &row, &"20".into()).unwrap_err().to_string().contains("needs a unit"));
+            assert_eq!(normalise("b", &row, &20.into()).unwrap(), 20);
+        }
+    }
+
+    #[test]
+    fn types_are_told_in_words() {
+        let words = [
+            (ParameterType::Bool, "true or false"),
+            (ParameterType::Unsigned { min: 0, max: 65_535 }, "0 to 65535"),
+            (ParameterType::Unsigned { min: 1, max: u64::MAX }, "1 or more"),
+            (ParameterType::Float { min: 0.0, max: 1.0 }, "number from 0 to 1"),
+            (ParameterType::Choice(&["reno", "cubic"]), "one of reno, cubic"),
+        ];
+        for (value, word) in words {
+            assert_eq!(value.to_string(), word);
+        }
     }
 }

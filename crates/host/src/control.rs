@@ -208,6 +208,16 @@ pub enum ClientError {
         /// The system's reason.
         why: io::Error,
     },
+    /// Somebody else's daemon.
+    #[error(
+        "{path}: permission denied: this control socket is {owner}; use it as that user, or name your own weft's socket with --control"
+    )]
+    Forbidden {
+        /// The socket's path.
+        path: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The connection broke.
     #[error("the weft daemon went away: {0}")]
     Gone(io::Error),
@@ -231,11 +241,14 @@ impl Client {
     /// Connects, to a daemon of this user's or root's only: who runs it serves the programs that join, and /tmp is everybody's.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
         let no_daemon = |why| ClientError::NoDaemon { path: path.display().to_string(), why };
-        let socket = UnixStream::connect(path).map_err(no_daemon)?;
+        let forbidden = || ClientError::Forbidden { path: path.display().to_string(), owner: owner(path) };
+        let socket = UnixStream::connect(path).map_err(|why| match why.kind() {
+            io::ErrorKind::PermissionDenied => forbidden(),
+            _ => no_daemon(why),
+        })?;
         let peer = net::sockopt::socket_peercred(&socket).map_err(|errno| no_daemon(errno.into()))?;
         if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
-            let why = format!("who listens there is user {}, not you", peer.uid.as_raw());
-            return Err(no_daemon(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+            return Err(forbidden());
         }
         Ok(Client { socket, input: Vec::new(), serial: 0 })
     }
@@ -289,6 +302,16 @@ impl Client {
                 Err(error) => return Err(ClientError::Gone(error)),
             }
         }
+    }
+}
+
+/// Whose a socket is, or (where that may not be looked at) whose the directories above it are.
+fn owner(path: &Path) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    match path.ancestors().find_map(|path| std::fs::metadata(path).ok()).map(|facts| facts.uid()) {
+        Some(0) => "root's".to_owned(),
+        Some(uid) => format!("that of the user with number {uid}"),
+        None => "somebody else's".to_owned(),
     }
 }
 

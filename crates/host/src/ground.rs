@@ -17,9 +17,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use weft_backend::packet::Packet;
-use weft_backend::{Backend, Features, LinkType, OpenOptions, host_side};
+use weft_backend::{Backend, Features, LinkType, OpenError, OpenOptions, SCHEMES, host_side};
 use weft_core::InterfaceIndex;
-use weft_node::{InterfaceSection, Stack};
+use weft_node::{InterfaceSection, Stack, StackError};
 use weft_wire::ethernet::Mac;
 
 /// The hidden command that runs a ground keeper.
@@ -50,6 +50,47 @@ pub struct Ground {
     pub notices: Vec<String>,
 }
 
+/// The longest name of an interface that Linux takes, bytes (IFNAMSIZ less its zero).
+const INTERFACE_NAME_BYTES_MAX: usize = 15;
+
+/// Checks what a stack file says of its backends without opening any: their kinds and the names of TAP devices.
+pub fn check(stack: &Stack) -> Result<(), StackError> {
+    let known = || format!("write one of {}", SCHEMES.iter().map(|scheme| scheme.usage).collect::<Vec<_>>().join(", "));
+    for (index, section) in stack.interfaces().enumerate() {
+        let wrong = |what: String, help: &str| Err(stack.interface_error(index, "backend", &what, help));
+        let Some((scheme, name)) = section.backend.split_once(':') else {
+            return wrong(format!("the backend '{}' has no kind", section.backend), &known());
+        };
+        if !SCHEMES.iter().any(|row| row.name == scheme) {
+            return wrong(format!("there is no kind of backend named '{scheme}'"), &known());
+        }
+        if scheme == "tap" && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
+            return wrong(format!("'{name}' is no name for a TAP"), "use 1 to 15 bytes without '/', ':' and spaces");
+        }
+    }
+    Ok(())
+}
+
+/// Must a veth pair do, because this process may not open a TAP, or the system has none? Any other error is one that its user can mend.
+fn no_tap_here(error: &OpenError) -> bool {
+    match error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw) {
+        Some(nix::errno::Errno::EPERM | nix::errno::Errno::EACCES) => true,
+        Some(nix::errno::Errno::ENOENT | nix::errno::Errno::ENODEV | nix::errno::Errno::ENXIO) => error.doing.contains("/dev/net/tun"),
+        _ => false,
+    }
+}
+
+/// Why a backend could not be opened, and what to do.
+fn refusal(section: &InterfaceSection, error: &OpenError) -> String {
+    let errno = error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw);
+    match (section.backend.strip_prefix("tap:"), errno) {
+        (Some(tap), Some(nix::errno::Errno::EBUSY)) => format!(
+            "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// Opens the backends of a stack's interfaces. The n-th gets interface number 2 + n.
 pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
     let mut ground = Ground { backends: Vec::new(), keepers: Vec::new(), notices: Vec::new() };
@@ -59,7 +100,7 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
             options(section, index).map_err(|why| WorldError::Interface { interface: format!("{} ({name})", section.name), why })?;
         match weft_backend::open(&section.backend, &options) {
             Ok(backend) => ground.backends.push(backend),
-            Err(error) if section.backend.starts_with("tap:") => {
+            Err(error) if section.backend.starts_with("tap:") && no_tap_here(&error) => {
                 let (backend, keeper) = keep_ground(section, &options).map_err(|why| WorldError::Interface {
                     interface: section.name.clone(),
                     why: format!("{error}\nneither can a veth pair be made in a namespace of its own: {why}"),
@@ -72,7 +113,7 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
                 ground.backends.push(backend);
                 ground.keepers.push(keeper);
             }
-            Err(error) => return Err(WorldError::Interface { interface: section.name.clone(), why: error.to_string() }),
+            Err(error) => return Err(WorldError::Interface { interface: section.name.clone(), why: refusal(section, &error) }),
         }
     }
     Ok(ground)
@@ -216,5 +257,49 @@ fn receive(from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
     match got.bytes {
         0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "weft, started once more in its own namespaces, ended without a word")),
         bytes => Ok((String::from_utf8_lossy(&buffer[..bytes]).into_owned(), descriptor)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(backend: &str) -> Stack {
+        Stack::parse("a.toml", &format!("[[interface]]\nname = \"weft0\"\nmtu = 1500\nbackend = \"{backend}\"\n")).unwrap()
+    }
+
+    #[test]
+    fn backends_are_checked_with_file_and_line() {
+        for good in ["tap:weft0", "tap:", "packet:eth0", "memory:x"] {
+            check(&stack(good)).unwrap();
+        }
+        for (backend, what, help) in [
+            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, packet:INTERFACE, memory:NAME"),
+            ("weft0", "'weft0' has no kind", "tap:NAME, packet:INTERFACE, memory:NAME"),
+            ("tap:waytoolongforatap", "is no name for a TAP", "15 bytes"),
+        ] {
+            let error = check(&stack(backend)).unwrap_err();
+            assert_eq!(error.line, 4, "{error}");
+            assert!(error.what.contains(what) && error.help.contains(help), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_veth_pair_stands_in_only_where_no_tap_may_be_opened() {
+        let error = |doing: &str, errno: nix::errno::Errno| OpenError {
+            url: "tap:weft0".to_owned(),
+            doing: doing.to_owned(),
+            why: String::new(),
+            advice: String::new(),
+            source: Some(errno.into()),
+        };
+        let (open, create) = ("opening /dev/net/tun", "creating the device");
+        assert!(no_tap_here(&error(open, nix::errno::Errno::EACCES)) && no_tap_here(&error(create, nix::errno::Errno::EPERM)));
+        assert!(no_tap_here(&error(open, nix::errno::Errno::ENOENT)));
+        let busy = error(create, nix::errno::Errno::EBUSY);
+        assert!(!no_tap_here(&busy) && !no_tap_here(&error(create, nix::errno::Errno::EINVAL)));
+        let stack = stack("tap:weft0");
+        let text = refusal(stack.interfaces().next().unwrap(), &busy);
+        assert!(text.contains("the TAP weft0 is in use") && text.contains("--tap NAME"), "{text}");
     }
 }

@@ -63,6 +63,11 @@ impl Programs {
         self.supervisor.after_stack_ran(&mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
     }
 
+    /// Process trees of which a process is left.
+    pub fn trees(&self) -> usize {
+        self.supervisor.trees()
+    }
+
     /// Sockets that programs still hold.
     pub fn stand_ins(&self) -> usize {
         self.supervisor.stand_ins()

@@ -16,6 +16,8 @@ use weft_node::Stack;
 const LINGER_MAX: Duration = Duration::from_secs(60);
 /// How long nothing may move before the rest is given up.
 const IDLE_MAX: Duration = Duration::from_secs(10);
+/// How long the processes that a program started may outlive it before its user is told why weft still runs.
+const STRAGGLE_MAX: Duration = Duration::from_millis(300);
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +93,7 @@ pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> 
     Ok(spawn::exit_code(status) as u8)
 }
 
-/// Runs a program on a stack that lives as long as it does, and until what it sent has arrived.
+/// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived.
 pub fn alone(stack: Stack, options: Options, arguments: &[OsString]) -> Result<u8, RunError> {
     let mut world = World::new(stack, options)?;
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
@@ -117,8 +119,33 @@ pub fn alone(stack: Stack, options: Options, arguments: &[OsString]) -> Result<u
         }
     };
     world.unwake(program.pidfd());
-    deliver_rest(&mut world, &signals).map_err(io_error("waiting"))?;
+    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if outlive_descendants(&mut world, &signals, &name).map_err(io_error("waiting"))? {
+        deliver_rest(&mut world, &signals).map_err(io_error("waiting"))?;
+    }
     Ok(spawn::exit_code(status) as u8)
+}
+
+/// Keeps the stack running until the processes that a program has left behind (a server that goes to the background) are gone. False: a
+/// signal came first, and the stack is to end at once.
+fn outlive_descendants(world: &mut World, signals: &Signals, name: &str) -> io::Result<bool> {
+    let start = Instant::now();
+    let mut told = false;
+    // The filter's listener hangs up with the last process that is under the filter; the first turn learns of a hang-up that is there already.
+    let mut woken = world.turn(Duration::ZERO)?;
+    while world.programs.trees() > 0 {
+        if woken && signals.next().is_some() {
+            return Ok(false);
+        }
+        let left = STRAGGLE_MAX.saturating_sub(start.elapsed());
+        if left.is_zero() && !told {
+            let base = name.rsplit('/').next().unwrap_or(name);
+            eprintln!("weft: {base} has left processes behind; the stack stays until they end (use weft up for servers)");
+            told = true;
+        }
+        woken = world.turn(if told { Duration::from_secs(3600) } else { left })?;
+    }
+    Ok(true)
 }
 
 /// As a kernel would, delivers what ended programs have left in their sockets; a signal, or long silence, ends it.

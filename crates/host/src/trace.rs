@@ -36,8 +36,9 @@ fn transport(protocol: Protocol, src: IpAddr, dst: IpAddr, bytes: &[u8], length:
         Protocol::TCP => match tcp::Segment::parse(bytes) {
             Ok((segment, header)) => {
                 let data = length.saturating_sub(header);
-                let mut line =
-                    format!("TCP {src}:{} -> {dst}:{} {:?} seq {}", segment.src_port, segment.dst_port, segment.flags, segment.seq.0);
+                let flags = segment.flags.iter_names().map(|(name, _)| name).collect::<Vec<_>>().join("|");
+                let flags = if flags.is_empty() { "none" } else { &flags };
+                let mut line = format!("TCP {src}:{} -> {dst}:{} {flags} seq {}", segment.src_port, segment.dst_port, segment.seq.0);
                 if segment.flags.contains(tcp::Flags::ACK) {
                     let _ = write!(line, " ack {}", segment.ack.0);
                 }

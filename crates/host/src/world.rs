@@ -114,6 +114,7 @@ impl World {
     pub fn new(mut stack: Stack, options: Options) -> Result<World, WorldError> {
         let system = |what| move |why: io::Error| WorldError::System { what, why };
         // Everything that needs no device is checked before anything is opened.
+        ground::check(&stack)?;
         Node::check(&stack)?;
         let Ground { backends, keepers, notices } = ground::open(&mut stack)?;
         let clock = Clock::default();

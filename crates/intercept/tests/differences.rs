@@ -151,6 +151,10 @@ def make(*a):
 print(make(socket.AF_INET6, socket.SOCK_STREAM), make(socket.AF_PACKET, socket.SOCK_RAW, 3), make(socket.AF_NETLINK, socket.SOCK_RAW, 4), make(socket.AF_INET, socket.SOCK_RAW, 1))
 "#;
     row(script, "made made made made", "EAFNOSUPPORT EPERM EPROTONOSUPPORT EPERM");
+    // Linux asks ping_group_range, which is empty in a new namespace; many systems open it.
+    let ping = "print(attempt(socket.socket, socket.AF_INET, socket.SOCK_DGRAM, 1))";
+    let ended = Host::new().run(&["python3", "-c", &format!("{PRELUDE}{ping}")]);
+    assert_eq!(ended.output.trim(), "EACCES");
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Node {
         for (index, section) in stack.interfaces().enumerate() {
             let interface = node.describe(stack, index, section)?;
             node.add_interface(Instant::ZERO, &interface)
-                .map_err(|error| stack.interface_error(index, &error.to_string(), "see `weft help stack`"))?;
+                .map_err(|error| stack.interface_error(index, field_of(&error, "name"), &plainly(&error), "see `weft help stack`"))?;
         }
         node.configure(Instant::ZERO, stack)?;
         Ok(node)
@@ -74,12 +74,13 @@ impl Node {
         let mac = match &section.mac {
             None => default_mac(&self.name, &section.name),
             Some(text) => text.parse().map_err(|_| {
-                stack.interface_error(index, &format!("'{text}' is no MAC address"), "write it as mac = \"02:00:00:00:00:01\"")
+                stack.interface_error(index, "mac", &format!("'{text}' is no MAC address"), "write it as mac = \"02:00:00:00:00:01\"")
             })?,
         };
         if mac.is_multicast() {
             return Err(stack.interface_error(
                 index,
+                "mac",
                 &format!("{mac} is a multicast address"),
                 "the first byte of an interface's address must be even, for example 02",
             ));
@@ -130,15 +131,12 @@ impl Node {
         match self.engine.prepare(&all) {
             Ok(plan) => {
                 self.engine.commit(plan);
-                transaction::check_complete(self.engine.graph()).map_err(|error| {
-                    stack.error(0..0, &error.to_string(), "bind it under [graph] edges, or start from graph = \"default\"")
-                })
+                transaction::check_complete(self.engine.graph()).map_err(|error| incomplete(stack, &error))
             }
             Err(whole) => {
-                let culprit = (1..=all.len())
-                    .find_map(|count| self.engine.prepare(&all[..count]).err().map(|error| (error, ops[count - 1].1.clone())));
-                let (error, span) = culprit.unwrap_or((whole, 0..0));
-                Err(stack.error(span, &error.to_string(), help_for(&error)))
+                let culprit = (0..all.len()).find_map(|at| self.engine.prepare(&all[..=at]).err().map(|error| (error, at)));
+                let Some((error, at)) = culprit else { return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`")) };
+                Err(stack.error(ops[at].1.clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
             }
         }
     }
@@ -148,7 +146,10 @@ impl Node {
         let (Some(entry), Some(row)) = (entry, self.engine.kinds().get(kind)) else { return Ok(()) };
         for (name, value) in &entry.parameters {
             let one = IndexMap::from([(name.clone(), value.clone())]);
-            if let Err(error) = weft_core::parameter::complete(&entry.name, row.kind, &one, Rng::for_name(0, "check")) {
+            let unit = row.kind.parameter(name).map_or(Ok(()), |row| weft_core::parameter::check_unit(&entry.name, row, value));
+            let checked =
+                unit.and_then(|()| weft_core::parameter::complete(&entry.name, row.kind, &one, Rng::for_name(0, "check")).map(|_| ()));
+            if let Err(error) = checked {
                 let span = entry.spans.get(name).cloned().unwrap_or_else(|| entry.span.clone());
                 return Err(stack.error(span, &error.to_string(), &format!("`weft help block {kind}` lists its parameters")));
             }
@@ -205,8 +206,9 @@ impl Node {
     pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
         for (index, address) in stack.addresses().enumerate() {
             let arguments = serde_json::json!({"interface": address.interface, "address": address.address});
-            self.exec(now, "ip4", "address_add", arguments)
-                .map_err(|error| stack.address_error(index, &error.to_string(), "write it as address = \"10.77.0.2/24\""))?;
+            self.exec(now, "ip4", "address_add", arguments).map_err(|error| {
+                stack.address_error(index, field_of(&error, "address"), &plainly(&error), "write it as address = \"10.77.0.2/24\"")
+            })?;
         }
         for (index, route) in stack.routes().enumerate() {
             let mut arguments = serde_json::json!({"destination": route.destination, "metric": route.metric});
@@ -217,9 +219,11 @@ impl Node {
                 arguments["interface"] = interface.as_str().into();
             }
             self.exec(now, "ip4", "route_add", arguments).map_err(|error| {
+                let blamed = if route.gateway.is_some() && !plainly(&error).contains("bits set") { "gateway" } else { "destination" };
                 stack.route_error(
                     index,
-                    &error.to_string(),
+                    field_of(&error, blamed),
+                    &plainly(&error),
                     "a route needs destination = \"default\" or a prefix, and a gateway on a connected network or an interface",
                 )
             })?;
@@ -291,14 +295,71 @@ fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
     weft_wire::ethernet::Mac(mac)
 }
 
-fn help_for(error: &ControlError) -> &'static str {
-    match error {
-        ControlError::NoKind { .. } => "`weft help blocks` lists the kinds; a block whose name is not its kind needs kind = \"…\"",
-        ControlError::NoParameter { .. } | ControlError::BadValue { .. } => "`weft help block KIND` lists the parameters",
-        ControlError::NoPort { .. } | ControlError::TypeMismatch { .. } | ControlError::AmbiguousPort { .. } => {
+/// An error of a procedure as the reader of a stack file wants it: without the names of block and procedure, errno and argument, which the line
+/// that it points at tells.
+fn plainly(error: &ControlError) -> String {
+    let ControlError::ExecFailed { why, .. } = error else { return error.to_string() };
+    let mut why = why.as_str();
+    while let Some((word, rest)) = why.split_once(": ")
+        && !word.is_empty()
+        && (word.bytes().all(|byte| byte.is_ascii_uppercase()) || ARGUMENTS.contains(&word))
+    {
+        why = rest;
+    }
+    why.to_owned()
+}
+
+/// Arguments of procedures that are fields of the stack file's sections under the same name.
+const ARGUMENTS: &[&str] = &["name", "mac", "mtu", "group", "backend", "interface", "address", "destination", "gateway", "metric"];
+
+/// Which field of a section a procedure complains about.
+fn field_of<'a>(error: &ControlError, otherwise: &'a str) -> &'a str {
+    let ControlError::ExecFailed { why, .. } = error else { return otherwise };
+    ARGUMENTS.iter().find(|name| why.strip_prefix(**name).is_some_and(|rest| rest.starts_with(": "))).copied().unwrap_or(otherwise)
+}
+
+/// A port that must be bound is not: what to do depends on whose block it is.
+fn incomplete(stack: &Stack, error: &ControlError) -> StackError {
+    let ControlError::Unbound { end, .. } = error else { return stack.error(0..0, &error.to_string(), "see `weft help stack`") };
+    let name = End::parse(end).block;
+    let entry = stack.blocks().find(|entry| entry.name == name);
+    let span = entry.map_or(0..0, |entry| entry.span);
+    let of_base = stack.node().graph == Base::Default && BLOCKS.contains(&name.as_str());
+    let help = match stack.node().graph {
+        Base::Default if !of_base => format!("put it into an edge: [graph] insert = [\"{name} ether:lower interfaces:upper\"]"),
+        _ => "bind it under [graph] edges, or start from graph = \"default\"".to_owned(),
+    };
+    stack.error(span, &error.to_string(), &help)
+}
+
+/// What to do about an error of `op`, which comes after those `before` it.
+fn help_for(error: &ControlError, op: &Op, before: &[Op]) -> String {
+    let help = match (error, op) {
+        (ControlError::NoBlock { name, .. }, _) => {
+            return format!("declare it under [block.{name}] with kind = \"…\"; `weft help blocks` lists the kinds");
+        }
+        (ControlError::NoEdge { .. }, Op::Insert { block, from, to }) => {
+            let split = before.iter().find_map(|earlier| match earlier {
+                Op::Insert { block: first, from: f, to: t } if (f, t) == (from, to) => Some(&first.block),
+                _ => None,
+            });
+            return match split {
+                Some(first) => {
+                    let second = &block.block;
+                    format!(
+                        "'{first}' stands in that edge already: write \"{second} {from} {first}\" (before it) or \"{second} {first} {to}\" (after it)"
+                    )
+                }
+                None => "docs/architecture.md draws the default graph's edges; `weft show edges` lists those of a running node".to_owned(),
+            };
+        }
+        (ControlError::NoKind { .. }, _) => "`weft help blocks` lists the kinds; a block whose name is not its kind needs kind = \"…\"",
+        (ControlError::NoParameter { .. } | ControlError::BadValue { .. }, _) => "`weft help block KIND` lists the parameters",
+        (ControlError::NoPort { .. } | ControlError::TypeMismatch { .. } | ControlError::AmbiguousPort { .. }, _) => {
             "`weft help block KIND` lists the ports and what they carry"
         }
-        ControlError::PortTaken { .. } => "use [graph] insert to put a block into an existing edge",
+        (ControlError::PortTaken { .. }, _) => "use [graph] insert to put a block into an existing edge",
         _ => "see `weft help stack`",
-    }
+    };
+    help.to_owned()
 }

@@ -56,6 +56,16 @@ pub struct Stack {
     pub file: String,
     text: String,
     raw: Raw,
+    places: Places,
+}
+
+/// Where the fields of the sections stand, for messages.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Places {
+    interface: Vec<IndexMap<String, Spanned<toml::Value>>>,
+    address: Vec<IndexMap<String, Spanned<toml::Value>>>,
+    route: Vec<IndexMap<String, Spanned<toml::Value>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -214,8 +224,11 @@ impl Stack {
             let (what, help) = explain(error.message());
             locate(file, text, span, &what, &help)
         })?;
-        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw };
+        // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
+        let places = toml::from_str(text).unwrap_or_default();
+        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places };
         stack.check_names()?;
+        stack.check_families()?;
         Ok(stack)
     }
 
@@ -339,15 +352,18 @@ impl Stack {
         }
         locate(&self.file, &self.text, span, what, help)
     }
-    /// An error about the n-th `[[interface]]`.
-    pub fn interface_error(&self, index: usize, what: &str, help: &str) -> StackError {
-        self.error(self.raw.interface.get(index).map_or(0..0, Spanned::span), what, help)
+    /// An error about a field of the n-th `[[interface]]`; where it is left out, about the section.
+    pub fn interface_error(&self, index: usize, field: &str, what: &str, help: &str) -> StackError {
+        let section = self.raw.interface.get(index).map_or(0..0, Spanned::span);
+        self.error(place(&self.places.interface, index, field).unwrap_or(section), what, help)
     }
-    pub(crate) fn address_error(&self, index: usize, what: &str, help: &str) -> StackError {
-        self.error(self.raw.address.get(index).map_or(0..0, Spanned::span), what, help)
+    pub(crate) fn address_error(&self, index: usize, field: &str, what: &str, help: &str) -> StackError {
+        let section = self.raw.address.get(index).map_or(0..0, Spanned::span);
+        self.error(place(&self.places.address, index, field).unwrap_or(section), what, help)
     }
-    pub(crate) fn route_error(&self, index: usize, what: &str, help: &str) -> StackError {
-        self.error(self.raw.route.get(index).map_or(0..0, Spanned::span), what, help)
+    pub(crate) fn route_error(&self, index: usize, field: &str, what: &str, help: &str) -> StackError {
+        let section = self.raw.route.get(index).map_or(0..0, Spanned::span);
+        self.error(place(&self.places.route, index, field).unwrap_or(section), what, help)
     }
 
     fn check_names(&self) -> Result<(), StackError> {
@@ -357,6 +373,7 @@ impl Stack {
             if name.is_empty() || name.len() > 15 || name.contains(['/', ' ', ':']) {
                 return Err(self.interface_error(
                     index,
+                    "name",
                     &format!("'{name}' is no interface name"),
                     "use 1 to 15 bytes without '/', ':' and spaces",
                 ));
@@ -364,20 +381,50 @@ impl Stack {
             if seen.contains(&name) {
                 return Err(self.interface_error(
                     index,
+                    "name",
                     &format!("there is an interface '{name}' already"),
                     "give each interface a name of its own ('lo' is the loopback interface)",
                 ));
             }
             seen.push(name);
         }
+        let absent = |name: &str| (!seen.contains(&name)).then(|| format!("there is no interface '{name}'"));
+        let known = format!("the file has: {}", seen.join(", "));
         for (index, address) in self.addresses().enumerate() {
-            if !seen.contains(&address.interface.as_str()) {
-                let what = format!("there is no interface '{}'", address.interface);
-                return Err(self.address_error(index, &what, &format!("the file has: {}", seen.join(", "))));
+            if let Some(what) = absent(&address.interface) {
+                return Err(self.address_error(index, "interface", &what, &known));
+            }
+        }
+        for (index, route) in self.routes().enumerate() {
+            if let Some(what) = route.interface.as_deref().and_then(absent) {
+                return Err(self.route_error(index, "interface", &what, &known));
             }
         }
         Ok(())
     }
+
+    /// The stack has no IPv6: say so rather than that its addresses are none.
+    fn check_families(&self) -> Result<(), StackError> {
+        let six = |text: &str| text.contains(':').then(|| format!("'{text}': IPv6 is not supported yet"));
+        for (index, address) in self.addresses().enumerate() {
+            if let Some(what) = six(&address.address) {
+                return Err(self.address_error(index, "address", &what, "use an IPv4 address, for example \"10.77.0.2/24\""));
+            }
+        }
+        for (index, route) in self.routes().enumerate() {
+            if let Some(what) = six(&route.destination) {
+                return Err(self.route_error(index, "destination", &what, "use an IPv4 prefix, for example \"192.0.2.0/24\""));
+            }
+            if let Some(what) = route.gateway.as_deref().and_then(six) {
+                return Err(self.route_error(index, "gateway", &what, "use an IPv4 address, for example \"10.77.0.1\""));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place(sections: &[IndexMap<String, Spanned<toml::Value>>], index: usize, field: &str) -> Option<Range<usize>> {
+    sections.get(index)?.get(field).map(Spanned::span)
 }
 
 /// Says what the TOML reader found in words that help.
@@ -427,9 +474,13 @@ mod tests {
             ("[[interface]]\nname = \"a\"\n", 1, "missing field `backend`", "add it"),
             ("[node]\nname = 5\n", 2, "invalid type", "right type"),
             ("[node\n", 1, "", "example"),
-            ("[[interface]]\nname = \"waytoolongforaninterface\"\nbackend = \"memory:x\"\n", 1, "is no interface name", "15 bytes"),
-            ("[[interface]]\nname = \"lo\"\nbackend = \"memory:x\"\n", 1, "already", "name of its own"),
-            ("\n[[address]]\ninterface = \"nope\"\naddress = \"1.2.3.4/8\"\n", 2, "no interface 'nope'", "lo"),
+            ("[[interface]]\nname = \"waytoolongforaninterface\"\nbackend = \"memory:x\"\n", 2, "is no interface name", "15 bytes"),
+            ("[[interface]]\nname = \"lo\"\nbackend = \"memory:x\"\n", 2, "already", "name of its own"),
+            ("\n[[address]]\ninterface = \"nope\"\naddress = \"1.2.3.4/8\"\n", 3, "no interface 'nope'", "lo"),
+            ("[[address]]\ninterface = \"lo\"\naddress = \"fd00::1/64\"\n", 3, "'fd00::1/64': IPv6 is not supported yet", "IPv4"),
+            ("[[route]]\ndestination = \"default\"\ngateway = \"fe80::1\"\n", 3, "IPv6 is not supported yet", "IPv4"),
+            ("[[route]]\ndestination = \"::/0\"\ninterface = \"lo\"\n", 2, "IPv6 is not supported yet", "IPv4"),
+            ("[[route]]\ndestination = \"default\"\ninterface = \"eth9\"\n", 3, "no interface 'eth9'", "lo"),
         ] {
             let error = Stack::parse("a.toml", text).unwrap_err();
             assert_eq!(error.line, line, "{error}");

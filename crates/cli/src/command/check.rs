@@ -18,6 +18,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stack = read_stack(&args.file)?;
+    weft_host::ground::check(&stack)?;
     let node = Node::check(&stack)?;
     let graph = node.engine().graph();
     let (blocks, edges) = (graph.ids().count(), graph.edges().count());

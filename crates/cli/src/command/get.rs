@@ -2,6 +2,7 @@
 
 use super::Target;
 use crate::output;
+use serde_json::Value;
 use std::process::ExitCode;
 use weft_core::Selector;
 use weft_core::control::Op;
@@ -22,7 +23,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let value = args.target.connect()?.node(Op::Get { target: Selector::parse(block), name: parameter.clone() })?;
     if args.target.json {
-        output::json(&value);
+        output::json(&nested(value, parameter.as_deref()));
         return Ok(ExitCode::SUCCESS);
     }
     for (block, value) in value.as_object().into_iter().flatten() {
@@ -33,4 +34,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One parameter in the same form as all of a block: `{"tcp":{"mss":536}}`.
+fn nested(value: Value, parameter: Option<&str>) -> Value {
+    match (value, parameter) {
+        (Value::Object(blocks), Some(name)) => {
+            Value::Object(blocks.into_iter().map(|(block, value)| (block, serde_json::json!({name: value}))).collect())
+        }
+        (value, _) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_parameter_has_the_form_of_all() {
+        assert_eq!(nested(json!({"tcp": 536, "udp": 1}), Some("mss")), json!({"tcp": {"mss": 536}, "udp": {"mss": 1}}));
+        assert_eq!(nested(json!({"tcp": {"mss": 536}}), None), json!({"tcp": {"mss": 536}}));
+    }
 }

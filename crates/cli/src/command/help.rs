@@ -21,7 +21,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match topic[..] {
         [] => output::line(&crate::Cli::command().render_help().to_string()),
         ["stack"] => output::line(STACK_HELP),
-        ["blocks"] => {
+        ["blocks" | "block"] => {
             let kinds = weft_node::block_table();
             let rows: Vec<_> = kinds.iter().map(|row| serde_json::json!({"block": row.kind.name, "summary": row.kind.summary})).collect();
             match args.json {
@@ -37,13 +37,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 false => block(row.kind),
             }
         }
-        [command] => match crate::Cli::command().find_subcommand_mut(command) {
+        [name] => match built().find_subcommand_mut(name) {
             Some(command) => output::line(&command.render_long_help().to_string()),
-            None => bail!("no help on '{command}'; try `weft help`, `weft help stack`, `weft help blocks`"),
+            None => bail!("no help on '{name}'; try `weft help`, `weft help stack`, `weft help blocks`"),
         },
         _ => bail!("no help on '{}'; try `weft help`, `weft help block NAME`", topic.join(" ")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command line's declaration, complete: subcommands know that they are called `weft show`.
+fn built() -> clap::Command {
+    let mut command = crate::Cli::command();
+    command.build();
+    command
 }
 
 /// A block's declarations as a manual page.
@@ -66,7 +73,7 @@ fn block(kind: &Kind) {
     for parameter in kind.parameters {
         let live = if parameter.live { "" } else { ", fixed when made" };
         output::line(&format!(
-            "  {:<24} {:?}, default {}{live}\n{:27}{}",
+            "  {:<24} {}, default {}{live}\n{:27}{}",
             parameter.name, parameter.value, parameter.default, "", parameter.doc
         ));
     }

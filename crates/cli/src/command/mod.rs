@@ -71,6 +71,7 @@ impl StackArgs {
             stack.set(assignment)?;
         }
         if let Some(tap) = &self.tap {
+            anyhow::ensure!((1..=15).contains(&tap.len()), "--tap: '{tap}' is no name of an interface: use 1 to 15 bytes");
             let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
             first.backend = format!("tap:{tap}");
         }
@@ -80,6 +81,9 @@ impl StackArgs {
 
 /// Reads and parses a stack file.
 pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the stack file {}", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let help = "name an existing TOML file; `weft help stack` shows what to write into one";
+        anyhow::anyhow!("cannot read the stack file {}: {error}\nhelp: {help}", path.display())
+    })?;
     Ok(Stack::parse(&path.display().to_string(), &text)?)
 }

@@ -13,7 +13,8 @@ use weft_core::control::Op;
 pub struct Args {
     /// block.parameter; the block may be a pattern: then all that match are set, or none
     name: String,
-    /// The value: a number, true, false, a word, "20ms", "100mbit"
+    /// The value: a number, true, false, a word, 20ms, 100mbit
+    #[arg(allow_hyphen_values = true)]
     value: String,
     #[command(flatten)]
     target: Target,
@@ -21,7 +22,11 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (block, parameter) = args.name.split_once('.').context("name the parameter as block.parameter, for example tcp.mss")?;
-    let value = serde_json::from_str::<Value>(&args.value).unwrap_or_else(|_| args.value.clone().into());
+    // As it was written: the parameter's type decides what it is, and a bare number is no time span.
+    let value = match serde_json::from_str(&args.value) {
+        Ok(value @ (Value::Array(_) | Value::Object(_) | Value::String(_))) => value,
+        _ => args.value.clone().into(),
+    };
     let op = Op::Set { target: Selector::parse(block), name: parameter.to_owned(), value };
     changed(&args.target, op)
 }
