@@ -238,15 +238,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects, to a daemon of this user's or root's only: who runs it serves the programs that join, and /tmp is everybody's.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
-        match UnixStream::connect(path) {
-            Ok(socket) => Ok(Client { socket, input: Vec::new(), serial: 0 }),
-            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
-                Err(ClientError::Forbidden { path: path.display().to_string(), owner: owner(path) })
-            }
-            Err(why) => Err(ClientError::NoDaemon { path: path.display().to_string(), why }),
+        let no_daemon = |why| ClientError::NoDaemon { path: path.display().to_string(), why };
+        let forbidden = || ClientError::Forbidden { path: path.display().to_string(), owner: owner(path) };
+        let socket = UnixStream::connect(path).map_err(|why| match why.kind() {
+            io::ErrorKind::PermissionDenied => forbidden(),
+            _ => no_daemon(why),
+        })?;
+        let peer = net::sockopt::socket_peercred(&socket).map_err(|errno| no_daemon(errno.into()))?;
+        if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+            return Err(forbidden());
         }
+        Ok(Client { socket, input: Vec::new(), serial: 0 })
     }
 
     /// Asks and waits for the answer.
@@ -318,5 +322,91 @@ pub fn default_path() -> PathBuf {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("weft/control"),
         _ if rustix::process::geteuid().is_root() => PathBuf::from("/run/weft/control"),
         _ => PathBuf::from(format!("/tmp/weft-{}/control", rustix::process::geteuid().as_raw())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (UnixStream, Connection) {
+        let dir = std::env::temp_dir().join(format!("weft-control-{}-{:?}", std::process::id(), std::thread::current().id()));
+        let listener = Listener::bind(&dir.join("control")).unwrap();
+        let client = UnixStream::connect(dir.join("control")).unwrap();
+        let connection = listener.accept().unwrap();
+        drop(listener);
+        let _ = std::fs::remove_dir(&dir);
+        (client, connection)
+    }
+
+    const HELLO: &[u8] = b"{\"serial\":1,\"ask\":\"hello\"}\n";
+
+    #[test]
+    fn a_flood_of_lines_is_taken_in_portions_and_completely() {
+        let (mut client, mut connection) = pair();
+        client.set_nonblocking(true).unwrap();
+        let (mut written, mut read, mut done) = (0, 0, false);
+        while !done {
+            match client.write(&[b'\n'; 4096]) {
+                Ok(bytes) if written < 500_000 => written += bytes,
+                Ok(bytes) => (written, done) = (written + bytes, true),
+                Err(_) => {}
+            }
+            let requests = connection.read();
+            assert!(requests.len() <= REQUESTS_MAX && requests.iter().all(Result::is_err));
+            read += requests.len();
+        }
+        while read < written {
+            read += connection.read().len();
+        }
+        assert_eq!(read, written);
+        assert!(!connection.has_requests() && !connection.is_gone());
+    }
+
+    #[test]
+    fn a_line_in_many_pieces_is_one_request_and_one_without_end_is_cut_off() {
+        let (mut client, mut connection) = pair();
+        for byte in HELLO {
+            assert_eq!(connection.read().len(), 0);
+            client.write_all(&[*byte]).unwrap();
+        }
+        assert!(matches!(connection.read()[..], [Ok(Request { serial: 1, ask: crate::protocol::Ask::Hello })]));
+        let mut written = 0;
+        while !connection.is_gone() {
+            assert!(written <= LINE_BYTES_MAX + READ_BYTES_MAX);
+            client.write_all(&[b'x'; 16 * 1024]).unwrap();
+            written += 16 * 1024;
+            assert_eq!(connection.read().len(), 0);
+        }
+        assert!(written > LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn who_only_stops_sending_gets_all_answers() {
+        let (mut client, mut connection) = pair();
+        client.write_all(&HELLO.repeat(200)).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answered = 0;
+        while !connection.is_gone() {
+            for request in connection.read() {
+                connection.send(&Line::Answer { serial: request.unwrap().serial, result: Ok(Value::Null) });
+                answered += 1;
+            }
+        }
+        drop(connection);
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert_eq!((answered, text.lines().count()), (200, 200));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_cut_off_and_costs_nothing_more() {
+        let (_client, mut connection) = pair();
+        let line = Line::Event(Value::String("x".repeat(10_000)));
+        for _ in 0..2000 {
+            connection.send(&line);
+            assert!(connection.output.len() <= OUT_BYTES_MAX + 20_000);
+        }
+        assert!(connection.is_gone() && !connection.wants_write());
     }
 }

@@ -70,7 +70,9 @@ pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQ
 
 /// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit
 /// forms.
-pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
+pub const IOCTLS: [u32; 8] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907, TUNSETIFF];
+/// Makes an interface of the host's: refused.
+pub const TUNSETIFF: u32 = 0x4004_54ca;
 /// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, SIOC[GS]IF*, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
 pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
 /// Wireless extensions: they too reach the host's interfaces through any socket.

@@ -18,6 +18,7 @@ mod call;
 pub mod calls;
 pub mod face;
 pub mod filter;
+mod lost;
 mod netlink;
 mod notify;
 pub mod reactor;

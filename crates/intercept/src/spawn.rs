@@ -108,6 +108,7 @@ impl Command {
     pub fn spawn(&self) -> Result<Program, SpawnError> {
         let step = |step| move |errno| SpawnError::Step { step, errno };
         let filter = filter::program();
+        sys::keep_back_foreign().map_err(step("look through the descriptors"))?;
         let (reports, child_reports) = sys::pipe().map_err(step("make a pipe"))?;
         let (child_goes, goes) = sys::pipe().map_err(step("make a pipe"))?;
         let pointers = |strings: &[CString]| strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();

@@ -192,29 +192,6 @@ impl Supervisor {
         self.settle(&mut Turn { stack, reactor });
     }
 
-    /// The node has other sockets than before, or none: whoever held one of the old ones learns that it is gone.
-    pub fn sockets_lost(&mut self, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
-        let turn = &mut Turn { stack, reactor };
-        let keys: Vec<usize> = self.stand_ins.iter().filter(|(_, one)| one.socket().is_some()).map(|(key, _)| key).collect();
-        for key in keys {
-            match self.stand_ins.get(key).map(|one| &one.body) {
-                Some(Body::Stream(stream)) => match &stream.phase {
-                    Phase::Connecting { .. } | Phase::Connected => self.reset(key, turn),
-                    // Wakes who waits for a connection, so that the call comes and is refused.
-                    Phase::Listening { name, token: false, .. } => {
-                        let _ =
-                            sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
-                        self.die(key, turn);
-                    }
-                    _ => self.die(key, turn),
-                },
-                _ => self.die(key, turn),
-            }
-            self.retry(key, turn);
-        }
-        self.arm();
-    }
-
     fn settle(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..ROUNDS_MAX {
             let changed = turn.stack.take_changed();
@@ -354,7 +331,7 @@ impl Supervisor {
     }
 
     /// Tries the calls that wait at a stand-in again, oldest first.
-    fn retry(&mut self, key: usize, turn: &mut Turn<'_>) {
+    pub(crate) fn retry(&mut self, key: usize, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get(key) else { return };
         if one.held.is_empty() {
             return;
@@ -396,7 +373,7 @@ impl Supervisor {
     }
 
     /// Sets the timer to the next thing that time brings.
-    fn arm(&mut self) {
+    pub(crate) fn arm(&mut self) {
         let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
         if next != self.timer_at {
             self.timer_at = next;
@@ -770,7 +747,7 @@ impl Supervisor {
     }
 
     /// The connection is gone by an error: the program's end gets ECONNRESET after what is queued there.
-    fn reset(&mut self, key: usize, turn: &mut Turn<'_>) {
+    pub(crate) fn reset(&mut self, key: usize, turn: &mut Turn<'_>) {
         let unread = self.stand_ins.get(key).and_then(|one| one.ours.as_ref()).is_some_and(|ours| sys::readable_bytes(ours.as_fd()) > 0);
         if !unread {
             // A unix socket is reset when its peer closes with unread data. There is none: put one byte in from the program's side.
@@ -784,7 +761,7 @@ impl Supervisor {
         self.die(key, turn);
     }
 
-    fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
+    pub(crate) fn die(&mut self, key: usize, turn: &mut Turn<'_>) {
         let shown = self.stand_ins.get(key).and_then(|one| one.ours.as_ref()).is_some_and(|ours| sys::readable_bytes(ours.as_fd()) > 0);
         self.detach(key, turn);
         self.watch(key);

@@ -285,6 +285,27 @@ pub fn status_flags(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }).map(|flags| flags as i32)
 }
 
+/// Keeps from programs what this process has inherited and what would take them past the filter to the host's network: sockets other than
+/// AF_UNIX, and rings. They are closed when a program is executed. The three standard streams are whatever the user wants them to be.
+///
+/// # Errors
+/// When /proc is not mounted.
+pub fn keep_back_foreign() -> Result<(), Errno> {
+    for entry in std::fs::read_dir("/proc/self/fd").map_err(|_| Errno(libc::ENOENT))?.flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()).filter(|fd| *fd > 2) else { continue };
+        let mut domain = 0_i32;
+        let mut length = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: both pointers are to locals of the sizes that the kernel is told.
+        let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut length) };
+        let is_ring = || std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:[io_uring]");
+        if (result == 0 && domain != libc::AF_UNIX) || (result != 0 && is_ring()) {
+            // SAFETY: takes no pointers.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+    Ok(())
+}
+
 /// Sets O_NONBLOCK.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = status_flags(fd)?;

@@ -245,3 +245,34 @@ fn a_command_that_cannot_be_executed_is_an_error() {
     let error = Command::new(["/does/not/exist"]).unwrap().spawn().unwrap_err();
     assert!(matches!(error, SpawnError::Execute { errno: weft_intercept::Errno::ENOENT, .. }), "{error}");
 }
+
+#[test]
+fn nothing_that_is_inherited_leads_past_the_stack() {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    // A socket of the host's that would survive an exec, and one end of a pipe that should.
+    let foreign = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let keep = |fd: i32| {
+        // SAFETY: duplicates a descriptor that is open; the copy belongs to nobody else.
+        unsafe { OwnedFd::from_raw_fd(libc::fcntl(fd, libc::F_DUPFD, 100)) }
+    };
+    let (foreign, (pipe, _writer)) = (keep(foreign.as_raw_fd()), std::io::pipe().unwrap());
+    let pipe = keep(pipe.as_raw_fd());
+    let mut host = Host::new();
+    let out = host.python(&format!(
+        r#"
+import os, fcntl, errno
+def is_open(fd):
+    try: os.fstat(fd); return True
+    except OSError: return False
+print(is_open({}), is_open({}))
+try:
+    tun = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(tun, 0x400454ca, b"\0" * 16 + b"\x02\x10" + b"\0" * 22)
+    print("an interface of the host's")
+except OSError as error: print(error.errno in (errno.EPERM, errno.ENOENT, errno.EACCES))
+"#,
+        foreign.as_raw_fd(),
+        pipe.as_raw_fd()
+    ));
+    assert_eq!(out.trim(), "False True\nTrue");
+}

@@ -489,7 +489,28 @@ fn check_accounts(pair: &mut Pair, side: usize, injected: u64, more: u64) {
     assert_eq!(delivered + lost, received, "ip4 of node {side}");
 }
 
-fn attack(seed: u64, frames: u64) {
+/// Nothing is left of what was closed, and every frame is accounted for.
+fn check_end(pair: &mut Pair, given: [u64; 2], more: [u64; 2]) {
+    for side in 0..2 {
+        // The listener that the pair made for the unseen flow stays.
+        for table in [Table::Flows, Table::Sockets] {
+            let left = rows(pair, side, Op::List(table));
+            assert_eq!(left.len(), side, "{table:?} of node {side} after everything is closed: {left:?}");
+        }
+        let timers = pair.nodes[side].engine().timers();
+        let neighbours = rows(pair, side, Op::List(Table::Neighbours(weft_core::table::Family::V4))).len();
+        assert!(timers <= neighbours + 1, "{timers} timers are left");
+    }
+    for side in 0..2 {
+        check_accounts(pair, side, given[side], more[side]);
+    }
+}
+
+/// Frames for each node, counted.
+type Count = Rc<RefCell<[u64; 2]>>;
+
+/// Two nodes on a wire that writes down frames of the seen flow, and counts.
+fn watched_pair() -> (Pair, Tape, Count, Count) {
     let tape = Tape::default();
     let writer = tape.clone();
     // Frames that each node was given.
@@ -498,7 +519,7 @@ fn attack(seed: u64, frames: u64) {
     let more = Rc::new(RefCell::new([0u64; 2]));
     let large = more.clone();
     let crossed = given.clone();
-    let mut pair = Pair::new(0, "").with_wire(Duration::from_micros(500), move |side, frame| {
+    let pair = Pair::new(0, "").with_wire(Duration::from_micros(500), move |side, frame| {
         crossed.borrow_mut()[1 - side] += 1;
         if let Some(gso) = frame.meta().gso {
             let head = frame.to_vec();
@@ -519,6 +540,11 @@ fn attack(seed: u64, frames: u64) {
         }
         Fate::Pass
     });
+    (pair, tape, given, more)
+}
+
+fn attack(seed: u64, frames: u64) {
+    let (mut pair, tape, given, more) = watched_pair();
     let (client, server) = pair.connect();
     let local = pair.call(0, |sockets, _| sockets.local_address(client)).unwrap();
     let blind_port = u16::from_be_bytes([local[2], local[3]]);
@@ -581,20 +607,7 @@ fn attack(seed: u64, frames: u64) {
         sockets.close(datagrams, cx);
     });
     pair.pass(Duration::from_secs(1800));
-    for side in 0..2 {
-        // The listener that the pair made for the unseen flow stays.
-        for table in [Table::Flows, Table::Sockets] {
-            let left = rows(&mut pair, side, Op::List(table));
-            assert_eq!(left.len(), side, "{table:?} of node {side} after everything is closed: {left:?}");
-        }
-        let timers = pair.nodes[side].engine().timers();
-        let neighbours = rows(&mut pair, side, Op::List(Table::Neighbours(weft_core::table::Family::V4))).len();
-        assert!(timers <= neighbours + 1, "{timers} timers are left");
-    }
-    for side in 0..2 {
-        let (given, more) = (given.borrow()[side], more.borrow()[side]);
-        check_accounts(&mut pair, side, given, more);
-    }
+    check_end(&mut pair, *given.borrow(), *more.borrow());
 }
 
 #[test]

@@ -117,6 +117,11 @@ const SIOCATMARK: u32 = 0x8905;
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let request = call.argument(1) as u32;
+    if request == crate::filter::TUNSETIFF {
+        // What comes through the device would go through the host's stack.
+        s.calls.unsupported("ioctl TUNSETIFF".to_owned(), Errno(libc::EPERM));
+        return Err(Errno(libc::EPERM));
+    }
     let found = s.find(call, call.argument(0))?;
     if crate::filter::IOCTL_RANGE.contains(&request) && request != SIOCOUTQNSD || crate::filter::IOCTL_WIRELESS.contains(&request) {
         // About interfaces, through whatever socket: libc uses AF_UNIX ones. On something that is no socket the numbers mean other things.
