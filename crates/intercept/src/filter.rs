@@ -73,7 +73,7 @@ pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQ
 pub const IOCTLS: [u32; 8] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907, TUNSETIFF];
 /// Makes an interface of the host's: refused.
 pub const TUNSETIFF: u32 = 0x4004_54ca;
-/// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, SIOC[GS]IF*, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
+/// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, `SIOC[GS]IF*`, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
 pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
 /// Wireless extensions: they too reach the host's interfaces through any socket.
 pub const IOCTL_WIRELESS: std::ops::Range<u32> = 0x8b00..0x8c00;

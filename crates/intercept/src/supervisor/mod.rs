@@ -1,0 +1,384 @@
+//! The supervisor: trees, stand-ins and held calls, and the order in which they are served.
+
+mod pump;
+mod stand_ins;
+
+use crate::call::{self, Call, Outcome};
+use crate::calls::Calls;
+use crate::face::{SocketId, Stack};
+use crate::notify::{Listener, Notification};
+use crate::reactor::{Interest, Reactor, Readiness};
+use crate::standin::StandIn;
+use crate::standin::buffer::ReadBuffer;
+use crate::sys::{self, Errno};
+use slab::Slab;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Most stand-ins of a supervisor.
+pub const STAND_INS_MAX: usize = 1 << 20;
+/// Most calls held at once (one a thread).
+pub const HELD_MAX: usize = 1 << 16;
+/// Notifications taken from one listener before others get a turn.
+const NOTIFICATIONS_MAX: usize = 64;
+/// Rounds of "the stack changed, so stand-ins move, so the stack changes" in one turn.
+const ROUNDS_MAX: usize = 32;
+/// pidfds kept open.
+const PIDFDS_MAX: usize = 256;
+
+/// A process tree under one filter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TreeId(pub(crate) usize);
+
+/// What is borrowed for one turn.
+pub(crate) struct Turn<'a> {
+    pub stack: &'a mut dyn Stack,
+    pub reactor: &'a mut dyn Reactor,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Held {
+    call: Call,
+    stand_in: usize,
+    deadline: Option<Instant>,
+}
+
+/// An answer whose effect has happened, while the notification was cancelled before it could be sent.
+#[derive(Debug)]
+struct Replay {
+    number: i32,
+    arguments: [u64; 6],
+    instruction: u64,
+    value: i64,
+}
+
+/// Serves the programs of one node. See the crate's text.
+#[derive(Debug)]
+pub struct Supervisor {
+    space: u64,
+    pub(crate) trees: Slab<Listener>,
+    pub(crate) stand_ins: Slab<StandIn>,
+    generation: u16,
+    by_inode: HashMap<u64, usize>,
+    by_socket: HashMap<SocketId, usize>,
+    held: BTreeMap<u64, Held>,
+    next_held: u64,
+    replays: HashMap<u32, Replay>,
+    pub(crate) calls: Calls,
+    /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.
+    door: OwnedFd,
+    door_name: Vec<u8>,
+    timer: OwnedFd,
+    timer_at: Option<Instant>,
+    look_at: Option<Instant>,
+    pidfds: HashMap<u32, OwnedFd>,
+    pub(crate) buffer: ReadBuffer,
+}
+
+const KIND_TREE: u64 = 1;
+const KIND_STAND_IN: u64 = 2;
+const KIND_TIMER: u64 = 3;
+
+/// Token: the host's space (8 bits), kind (8), generation (16), index (32).
+fn token(space: u64, kind: u64, generation: u16, index: usize) -> u64 {
+    space << 56 | kind << 48 | u64::from(generation) << 32 | index as u64 & 0xffff_ffff
+}
+
+impl Supervisor {
+    /// A supervisor without programs. All its tokens have `space` in their top byte, so that the host can tell them from its own.
+    /// Raises the process's descriptor limit: there is a descriptor for each connected stand-in.
+    ///
+    /// # Errors
+    /// When descriptors cannot be made or registered.
+    pub fn new(space: u8, reactor: &mut dyn Reactor) -> Result<Supervisor, Errno> {
+        if let Err(errno) = sys::raise_descriptor_limit() {
+            tracing::warn!(errno = errno.0, "the descriptor limit stays as it is");
+        }
+        let door = sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
+        let door_name = sys::autobind(door.as_fd())?;
+        sys::listen(door.as_fd(), 64)?;
+        let timer = sys::timer()?;
+        let space = u64::from(space);
+        reactor.add(timer.as_fd(), token(space, KIND_TIMER, 0, 0), Interest { readable: true, writable: false, edge: false })?;
+        Ok(Supervisor {
+            space,
+            trees: Slab::new(),
+            stand_ins: Slab::new(),
+            generation: 0,
+            by_inode: HashMap::new(),
+            by_socket: HashMap::new(),
+            held: BTreeMap::new(),
+            next_held: 0,
+            replays: HashMap::new(),
+            calls: Calls::default(),
+            door,
+            door_name,
+            timer,
+            timer_at: None,
+            look_at: None,
+            pidfds: HashMap::new(),
+            buffer: ReadBuffer::default(),
+        })
+    }
+
+    /// Is this one of the supervisor's tokens?
+    pub fn owns(&self, token: u64) -> bool {
+        token >> 56 == self.space
+    }
+
+    /// Takes over a process tree: `listener` is what [`crate::filter::install`] returned in it.
+    ///
+    /// # Errors
+    /// EINVAL: it is no listener. Others when the descriptor cannot be registered.
+    pub fn add_tree(&mut self, listener: OwnedFd, reactor: &mut dyn Reactor) -> Result<TreeId, Errno> {
+        if !Listener::is_one(listener.as_fd()) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let entry = self.trees.vacant_entry();
+        let key = entry.key();
+        reactor.add(listener.as_fd(), token(self.space, KIND_TREE, 0, key), Interest { readable: true, writable: false, edge: false })?;
+        entry.insert(Listener::new(listener));
+        Ok(TreeId(key))
+    }
+
+    /// Does the tree still have a process?
+    pub fn has_tree(&self, tree: TreeId) -> bool {
+        self.trees.contains(tree.0)
+    }
+
+    /// How many trees there are.
+    pub fn trees(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// How many stand-ins there are: sockets that a program still holds.
+    pub fn stand_ins(&self) -> usize {
+        self.stand_ins.len()
+    }
+
+    /// The counters behind `weft show calls`.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// A descriptor of the supervisor's is ready.
+    pub fn on_event(&mut self, event: u64, readiness: Readiness, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
+        let index = (event & 0xffff_ffff) as usize;
+        let turn = &mut Turn { stack, reactor };
+        match event >> 48 & 0xff {
+            KIND_TREE => self.serve_tree(index, readiness, turn),
+            KIND_STAND_IN => {
+                let generation = (event >> 32) as u16;
+                if let Some(one) = self.stand_ins.get_mut(index).filter(|one| one.generation == generation) {
+                    one.readable |= readiness.readable || readiness.hang_up || readiness.error;
+                    one.ends |= readiness.ended || readiness.hang_up || readiness.error;
+                    one.writable |= readiness.writable;
+                    self.move_and_retry(index, readiness.hang_up || readiness.error, turn);
+                }
+            }
+            KIND_TIMER => {
+                sys::clear_timer(self.timer.as_fd());
+                self.timer_at = None;
+                self.expire(turn);
+            }
+            _ => {}
+        }
+        self.settle(turn);
+    }
+
+    /// The node has run: frames came in, timers fired. Moves what the sockets that changed have for their programs.
+    pub fn after_stack_ran(&mut self, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
+        self.settle(&mut Turn { stack, reactor });
+    }
+
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..ROUNDS_MAX {
+            let changed = turn.stack.take_changed();
+            if changed.is_empty() {
+                break;
+            }
+            for socket in changed {
+                if let Some(&key) = self.by_socket.get(&socket) {
+                    self.move_and_retry(key, false, turn);
+                }
+            }
+        }
+        self.arm();
+    }
+
+    // ---- notifications ----
+
+    fn serve_tree(&mut self, tree: usize, readiness: Readiness, turn: &mut Turn<'_>) {
+        for _ in 0..NOTIFICATIONS_MAX {
+            let Some(listener) = self.trees.get(tree) else { return };
+            match listener.receive() {
+                Ok(Some(notification)) => self.serve(tree, &notification, turn),
+                Ok(None) => break,
+                Err(errno) => {
+                    tracing::warn!(errno = errno.0, "a seccomp listener failed; its program's network calls will fail");
+                    self.end_tree(tree, turn);
+                    return;
+                }
+            }
+        }
+        if readiness.hang_up || readiness.error {
+            self.end_tree(tree, turn);
+        }
+    }
+
+    /// No process of the tree is left.
+    fn end_tree(&mut self, tree: usize, turn: &mut Turn<'_>) {
+        let held: Vec<u64> = self.held.iter().filter(|(_, held)| held.call.tree == tree).map(|(id, _)| *id).collect();
+        for id in held {
+            self.forget_held(id);
+        }
+        if let Some(listener) = self.trees.try_remove(tree) {
+            let _ = turn.reactor.remove(listener.as_fd());
+        }
+        if self.trees.is_empty() {
+            self.pidfds.clear();
+            self.replays.clear();
+        }
+        self.look_for_closed(turn);
+    }
+
+    fn serve(&mut self, tree: usize, notification: &Notification, turn: &mut Turn<'_>) {
+        let row = call::row_of(notification.architecture, notification.number);
+        self.calls.of(row.name).seen += 1;
+        let call = Call {
+            tree,
+            id: notification.id,
+            tid: notification.tid,
+            number: notification.number,
+            arguments: notification.arguments,
+            instruction: notification.instruction,
+            row,
+            held: false,
+            expired: false,
+        };
+        if let Some(replay) = self.replays.remove(&call.tid)
+            && (replay.number, replay.arguments, replay.instruction) == (call.number, call.arguments, call.instruction)
+        {
+            self.finish(call, Ok(Outcome::Done(replay.value)));
+            return;
+        }
+        let outcome = (row.answer)(self, turn, &call);
+        self.finish(call, outcome);
+    }
+
+    /// Sends the answer, or keeps the call. Returns false when it stays held.
+    fn finish(&mut self, call: Call, outcome: Result<Outcome, Errno>) {
+        let Some(listener) = self.trees.get(call.tree) else { return };
+        let counts = self.calls.of(call.row.name);
+        let sent = match outcome {
+            Ok(Outcome::Done(value) | Outcome::DoneWithEffect(value)) => {
+                counts.answered += 1;
+                listener.answer(call.id, value)
+            }
+            Ok(Outcome::Sent) => {
+                counts.answered += 1;
+                Ok(())
+            }
+            Ok(Outcome::Cancelled) => Err(Errno(libc::ENOENT)),
+            Ok(Outcome::Continue) => {
+                counts.continued += 1;
+                listener.proceed(call.id)
+            }
+            Ok(Outcome::Hold { stand_in, limit }) => {
+                if self.held.len() >= HELD_MAX {
+                    let _ = listener.refuse(call.id, Errno(libc::ENOBUFS));
+                    return;
+                }
+                counts.held += 1;
+                self.hold(call, stand_in, limit);
+                return;
+            }
+            Err(errno) => {
+                counts.refused += 1;
+                listener.refuse(call.id, errno)
+            }
+        };
+        if sent.is_err() {
+            counts.cancelled += 1;
+            if let Ok(Outcome::DoneWithEffect(value)) = outcome {
+                let replay = Replay { number: call.number, arguments: call.arguments, instruction: call.instruction, value };
+                if self.replays.len() < HELD_MAX {
+                    self.replays.insert(call.tid, replay);
+                }
+            }
+        }
+    }
+
+    // ---- held calls ----
+
+    fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
+        call.held = true;
+        let id = self.next_held;
+        self.next_held += 1;
+        if let Some(one) = self.stand_ins.get_mut(stand_in) {
+            one.held.push(id);
+        }
+        self.held.insert(id, Held { call, stand_in, deadline: limit.map(|limit| Instant::now() + limit) });
+    }
+
+    fn forget_held(&mut self, id: u64) -> Option<Held> {
+        let held = self.held.remove(&id)?;
+        if let Some(one) = self.stand_ins.get_mut(held.stand_in) {
+            one.held.retain(|other| *other != id);
+        }
+        Some(held)
+    }
+
+    /// Tries the calls that wait at a stand-in again, oldest first.
+    pub(crate) fn retry(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let Some(one) = self.stand_ins.get(key) else { return };
+        if one.held.is_empty() {
+            return;
+        }
+        for id in one.held.clone() {
+            self.retry_one(id, turn);
+        }
+    }
+
+    fn retry_one(&mut self, id: u64, turn: &mut Turn<'_>) {
+        let Some(held) = self.held.get(&id) else { return };
+        let call = held.call;
+        let valid = self.trees.get(call.tree).is_some_and(|listener| listener.is_valid(call.id));
+        if !valid {
+            self.forget_held(id);
+            self.calls.of(call.row.name).cancelled += 1;
+            return;
+        }
+        let outcome = (call.row.answer)(self, turn, &call);
+        if !matches!(outcome, Ok(Outcome::Hold { .. })) {
+            self.forget_held(id);
+            self.finish(call, outcome);
+        }
+    }
+
+    fn expire(&mut self, turn: &mut Turn<'_>) {
+        let now = Instant::now();
+        let due: Vec<u64> = self.held.iter().filter(|(_, held)| held.deadline.is_some_and(|at| at <= now)).map(|(id, _)| *id).collect();
+        for id in due {
+            if let Some(held) = self.held.get_mut(&id) {
+                held.call.expired = true;
+                held.deadline = None;
+            }
+            self.retry_one(id, turn);
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_for_closed(turn);
+        }
+    }
+
+    /// Sets the timer to the next thing that time brings.
+    pub(crate) fn arm(&mut self) {
+        let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
+        if next != self.timer_at {
+            self.timer_at = next;
+            let _ = sys::set_timer(self.timer.as_fd(), next.map(|at| at.saturating_duration_since(Instant::now())));
+        }
+    }
+}

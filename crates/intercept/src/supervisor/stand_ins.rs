@@ -1,0 +1,242 @@
+//! The table of stand-ins: made, found, borrowed, watched, closed.
+
+use super::{KIND_STAND_IN, PIDFDS_MAX, STAND_INS_MAX, Supervisor, Turn, token};
+use crate::call::Call;
+use crate::reactor::Interest;
+use crate::standin::stream::{self, Phase};
+use crate::standin::{self, Body, StandIn, liveness, packet};
+use crate::sys::{self, Errno};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+impl Supervisor {
+    /// Makes a stand-in known. `theirs` is the end that the program will hold.
+    pub(crate) fn add_stand_in(
+        &mut self,
+        theirs: BorrowedFd<'_>,
+        ours: Option<OwnedFd>,
+        body: Body,
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, Errno> {
+        if self.stand_ins.len() >= STAND_INS_MAX {
+            return Err(Errno(libc::ENFILE));
+        }
+        let inode = sys::inode(theirs)?;
+        self.generation = self.generation.wrapping_add(1);
+        let mut one = StandIn::new(inode, body, None);
+        one.generation = self.generation;
+        let socket = one.socket();
+        let key = self.stand_ins.insert(one);
+        if let Some(ours) = ours
+            && let Err(errno) = self.attach(key, ours, turn)
+        {
+            self.stand_ins.remove(key);
+            return Err(errno);
+        }
+        self.by_inode.insert(inode, key);
+        if let Some(socket) = socket {
+            self.by_socket.insert(socket, key);
+        }
+        Ok(key)
+    }
+
+    /// Gives a stand-in its end on our side.
+    pub(crate) fn attach(&mut self, key: usize, ours: OwnedFd, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
+        let send_buffer = match &one.body {
+            Body::Stream(_) => standin::send_buffer_bytes(one.unread_max),
+            Body::Packet(_) | Body::Netlink(_) => packet::SEND_BUFFER_BYTES,
+        };
+        sys::set_send_buffer(ours.as_fd(), send_buffer);
+        let token = token(self.space, KIND_STAND_IN, one.generation, key);
+        turn.reactor.add(ours.as_fd(), token, Interest { readable: true, writable: false, edge: true })?;
+        one.watches_room = false;
+        one.ours = Some(ours);
+        one.readable = true;
+        one.writable = true;
+        Ok(())
+    }
+
+    /// Waits for room in a stand-in while there is something to put in, and only then.
+    pub(super) fn watch_room(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let Some(one) = self.stand_ins.get_mut(key).filter(|one| one.wants_room != one.watches_room) else { return };
+        let Some(ours) = &one.ours else { return };
+        let token = token(self.space, KIND_STAND_IN, one.generation, key);
+        let interest = Interest { readable: true, writable: one.wants_room, edge: true };
+        // Registering again reports at once what is ready now, so that nothing is missed in between.
+        if turn.reactor.modify(ours.as_fd(), token, interest).is_ok() {
+            one.watches_room = one.wants_room;
+        }
+    }
+
+    /// Closes our end.
+    pub(crate) fn detach(&mut self, key: usize, turn: &mut Turn<'_>) {
+        if let Some(ours) = self.stand_ins.get_mut(key).and_then(|one| one.ours.take()) {
+            let _ = turn.reactor.remove(ours.as_fd());
+        }
+    }
+
+    /// Forgets a stand-in; the model's socket is left alone.
+    pub(crate) fn remove_stand_in(&mut self, key: usize, turn: &mut Turn<'_>) -> Option<StandIn> {
+        self.detach(key, turn);
+        let one = self.stand_ins.try_remove(key)?;
+        if self.by_inode.get(&one.inode) == Some(&key) {
+            self.by_inode.remove(&one.inode);
+        }
+        if let Some(socket) = one.socket() {
+            self.by_socket.remove(&socket);
+        }
+        for id in &one.held {
+            if let Some(held) = self.held.remove(id)
+                && let Some(listener) = self.trees.get(held.call.tree)
+            {
+                let _ = listener.refuse(held.call.id, Errno(libc::EBADF));
+            }
+        }
+        Some(one)
+    }
+
+    /// The program's last descriptor is closed. With `unread` it left data behind in the stand-in.
+    pub(crate) fn close_stand_in(&mut self, key: usize, unread: bool, turn: &mut Turn<'_>) {
+        let Some(one) = self.remove_stand_in(key, turn) else { return };
+        if let Body::Stream(stream) = one.body {
+            if let Phase::Listening { returned, .. } = stream.phase {
+                returned.into_iter().for_each(|child| turn.stack.close(child));
+            }
+            if unread {
+                // RFC 2525 §2.17: closing with unread data resets. The model does that for what lies in its own queue; what lay in the
+                // stand-in is gone already, so ask for the reset: struct linger { l_onoff = 1, l_linger = 0 }.
+                let linger = [1_i32.to_ne_bytes(), 0_i32.to_ne_bytes()].concat();
+                let _ = turn.stack.set_option(stream.socket, libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+            }
+            turn.stack.close(stream.socket);
+        } else if let Some(socket) = one.socket() {
+            turn.stack.close(socket);
+        }
+    }
+
+    /// The stand-in behind a program's descriptor; none when it is something else.
+    ///
+    /// # Errors
+    /// EBADF: no such descriptor.
+    pub(crate) fn find(&mut self, call: &Call, fd: u64) -> Result<Option<usize>, Errno> {
+        let fd = fd as i32;
+        let inode = match sys::socket_inode(call.tid, fd) {
+            Ok(Some(inode)) => inode,
+            Ok(None) => return Ok(None),
+            Err(Errno(libc::EPERM)) => {
+                // A process that may not be looked into. The kernel does the call: no socket of the program is an INET one.
+                self.calls.not_permitted += 1;
+                return Ok(None);
+            }
+            Err(errno) => return Err(errno),
+        };
+        let Some(&key) = self.by_inode.get(&inode) else { return Ok(None) };
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.place = (call.tid, fd);
+        }
+        Ok(Some(key))
+    }
+
+    /// Borrows the program's end of a stand-in.
+    pub(crate) fn borrow(&mut self, key: usize) -> Result<OwnedFd, Errno> {
+        let Some(one) = self.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+        let ((tid, fd), inode) = (one.place, one.inode);
+        let end = self.borrow_at(tid, fd).or_else(|_| self.search(inode))?;
+        if sys::inode(end.as_fd())? == inode { Ok(end) } else { self.search(inode) }
+    }
+
+    fn borrow_at(&mut self, tid: u32, fd: i32) -> Result<OwnedFd, Errno> {
+        for fresh in [false, true] {
+            if fresh || !self.pidfds.contains_key(&tid) {
+                if self.pidfds.len() >= PIDFDS_MAX {
+                    self.pidfds.clear();
+                }
+                self.pidfds.insert(tid, sys::pidfd_open(tid)?);
+            }
+            match self.pidfds.get(&tid).map(|pidfd| sys::pidfd_getfd(pidfd.as_fd(), fd)) {
+                // A pidfd means one thread for ever, so a number that was given out again is noticed here.
+                Some(Err(Errno(libc::ESRCH))) => {
+                    self.pidfds.remove(&tid);
+                }
+                Some(other) => return other,
+                None => {}
+            }
+        }
+        Err(Errno(libc::ESRCH))
+    }
+
+    /// Sends a signal to a thread, as a native call would have.
+    pub(crate) fn signal(&mut self, tid: u32, signal: i32) {
+        if let Ok(pidfd) = sys::pidfd_open(tid) {
+            let _ = sys::pidfd_signal(pidfd.as_fd(), signal);
+        }
+    }
+
+    /// Looks for a stand-in in every process that made calls lately and all their relatives: the descriptor was passed on or renumbered.
+    fn search(&mut self, inode: u64) -> Result<OwnedFd, Errno> {
+        let wanted = format!("socket:[{inode}]");
+        for process in std::fs::read_dir("/proc").map_err(|_| Errno(libc::EBADF))?.flatten() {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            if pid == std::process::id() {
+                continue;
+            }
+            let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+            for descriptor in descriptors.flatten() {
+                let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
+                if let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok()))
+                    && let Ok(end) = self.borrow_at(pid, fd)
+                    && sys::inode(end.as_fd()) == Ok(inode)
+                {
+                    return Ok(end);
+                }
+            }
+        }
+        Err(Errno(libc::EBADF))
+    }
+
+    /// From now on looks for the last close of a stand-in that will not report it.
+    pub(crate) fn watch(&mut self, key: usize) {
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.watched = true;
+            self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
+        }
+    }
+
+    /// Closes the stand-ins whose last close nobody reported.
+    pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
+        self.look_at = None;
+        let watched: Vec<(usize, u64)> = self.stand_ins.iter().filter(|(_, one)| one.watched).map(|(key, one)| (key, one.inode)).collect();
+        if watched.is_empty() {
+            return;
+        }
+        self.look_at = Some(Instant::now() + liveness::PERIOD);
+        let Ok(living) = liveness::living() else { return };
+        for (key, inode) in watched {
+            if !living.contains(&inode) {
+                self.close_stand_in(key, false, turn);
+            }
+        }
+    }
+
+    /// Connects a fresh stand-in to us and fills it up, so that it looks like a socket that is connecting.
+    pub(crate) fn open_door(&mut self, key: usize, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        let end = self.borrow(key)?;
+        sys::connect(end.as_fd(), &self.door_name)?;
+        let ours = loop {
+            let ours = sys::accept(self.door.as_fd())?;
+            // Anybody in our network namespace can connect to the door; whoever is not this process is turned away.
+            if sys::peer_process(ours.as_fd()) == i32::try_from(std::process::id()).ok() {
+                break ours;
+            }
+        };
+        let filling = stream::fill(end.as_fd());
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.watched = false;
+            if let Body::Stream(stream) = &mut one.body {
+                stream.phase = Phase::Connecting { filling };
+            }
+        }
+        self.attach(key, ours, turn)
+    }
+}
