@@ -3,6 +3,7 @@
 //! A block never reads a clock, never blocks, never holds a descriptor. It is driven through the methods of [`Block`], each of which gets
 //! a [`Context`] with the time, randomness and the way out.
 
+use crate::change::Change;
 use crate::context::Context;
 use crate::control::{ControlError, Value};
 use crate::state::{State, StateError};
@@ -271,6 +272,11 @@ pub trait Block: Any + Send {
     /// A table it asked about has changed (sent to every block by the owner through `Context::table_changed`).
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
         let _ = (table, cx);
+    }
+
+    /// Changes a table it owns, because another block asked for it (`Context::tell`). What cannot be done is counted, not answered.
+    fn change(&mut self, table: Table, change: Change, cx: &mut Context<'_>) {
+        let _ = (table, change, cx);
     }
 
     /// Answers a question about a table it owns.

@@ -1,6 +1,7 @@
 //! What a block sees of the rest while it runs: the time, randomness, and the way out.
 
 use crate::block::{BlockId, OutPort};
+use crate::change::Change;
 use crate::control::Value;
 use crate::frame::{Completion, Frame};
 use crate::graph::Slots;
@@ -20,6 +21,7 @@ pub struct Outbox {
     pub(crate) timers: Vec<(u64, Option<Instant>)>,
     pub(crate) alerts: Vec<(&'static str, Value)>,
     pub(crate) changed: Vec<Table>,
+    pub(crate) changes: Vec<(Table, Change)>,
 }
 
 impl Outbox {
@@ -33,6 +35,7 @@ impl Outbox {
             && self.timers.is_empty()
             && self.alerts.is_empty()
             && self.changed.is_empty()
+            && self.changes.is_empty()
     }
 }
 
@@ -88,6 +91,10 @@ impl Context<'_> {
     /// Tells every block that a table of this block has changed.
     pub fn table_changed(&mut self, table: Table) {
         self.out.changed.push(table);
+    }
+    /// Asks the owner of a table to change it, after this call. Without an owner nothing happens.
+    pub fn tell(&mut self, table: Table, change: Change) {
+        self.out.changes.push((table, change));
     }
     /// Asks the owner of a table. `Answer::None` when there is no owner, or it is the running block itself.
     pub fn ask(&self, table: Table, query: &Query) -> Answer {

@@ -5,6 +5,7 @@
 //! than [`VISITS_MAX`] visits: a graph that loops, or copies in a loop, cannot hang a node.
 
 use crate::block::{Block, BlockId, InPort, OutPort};
+use crate::change::Change;
 use crate::context::{Context, Outbox};
 use crate::control::{ControlError, Message, Op, Reply, Show, Value};
 use crate::frame::{Completion, Frame};
@@ -74,6 +75,7 @@ enum Item {
     Message(InPort, StreamMessage),
     Completed(u64, u32),
     Changed(crate::table::Table),
+    Change(crate::table::Table, Box<Change>),
 }
 
 #[derive(Debug)]
@@ -406,6 +408,7 @@ impl Engine {
             Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),
             Item::Changed(table) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+            Item::Change(table, change) => self.call(id, depth, |block, cx| block.change(table, *change, cx)),
         }
     }
 
@@ -521,6 +524,11 @@ impl Engine {
         }
         for Completion { block, token, bytes } in out.completions.drain(..) {
             self.fresh.push(Work { block, depth: depth + 1, item: Item::Completed(token, bytes) });
+        }
+        for (table, change) in out.changes.drain(..) {
+            if let Some(block) = self.slots.owner(table) {
+                self.fresh.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
+            }
         }
         for table in out.changed.drain(..) {
             let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();

@@ -4,6 +4,7 @@
 
 use crate::frame::InterfaceIndex;
 use crate::stream::{FlowId, StreamInfo};
+use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use weft_wire::ethernet::Mac;
@@ -38,6 +39,8 @@ pub enum Table {
     Routes(Family),
     /// Link-layer addresses of neighbours.
     Neighbours(Family),
+    /// Multicast groups that interfaces listen to.
+    Groups(Family),
     /// Sockets, as programs see them.
     Sockets,
     /// Connections of the stream transport.
@@ -97,6 +100,48 @@ pub struct Address {
     pub address: IpAddr,
     /// Bits of the on-link prefix.
     pub prefix_bits: u8,
+    /// What it may be used for.
+    #[serde(default)]
+    pub state: AddressState,
+    /// The node made it itself (SLAAC, link-local), nobody set it (rtnetlink: no IFA_F_PERMANENT).
+    #[serde(default)]
+    pub dynamic: bool,
+    /// When it stops being preferred; none: never.
+    #[serde(default)]
+    pub preferred_until: Option<Instant>,
+    /// When it is removed; none: never.
+    #[serde(default)]
+    pub valid_until: Option<Instant>,
+}
+
+impl Address {
+    /// An address that somebody set, usable for ever.
+    pub const fn permanent(interface: InterfaceIndex, address: IpAddr, prefix_bits: u8) -> Address {
+        Address {
+            interface,
+            address,
+            prefix_bits,
+            state: AddressState::Preferred,
+            dynamic: false,
+            preferred_until: None,
+            valid_until: None,
+        }
+    }
+}
+
+/// What an address may be used for (RFC 4862 §2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AddressState {
+    /// Everything.
+    #[default]
+    Preferred,
+    /// Everything, but new connections take another source if there is one.
+    Deprecated,
+    /// Nothing yet: duplicate address detection is under way.
+    Tentative,
+    /// Nothing: somebody else has it (IFA_F_DADFAILED).
+    Duplicated,
 }
 
 /// A route.
@@ -193,6 +238,15 @@ pub enum Query {
     Interface(InterfaceIndex),
     /// One interface by name (owner of `Interfaces`).
     InterfaceNamed(String),
+    /// Does an interface want packets of a group from a source (owner of `Groups`)?
+    Wanted {
+        /// Where they come in.
+        interface: InterfaceIndex,
+        /// To which group.
+        group: IpAddr,
+        /// From whom.
+        source: IpAddr,
+    },
     /// TCP_INFO and friends of a flow (owner of `Flows`).
     FlowInfo(FlowId),
     /// The names of the congestion controls that are built in (owner of `Flows`).
@@ -210,6 +264,8 @@ pub enum Answer {
     AddressKind(AddressKind),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].
     Interface(Box<Interface>),
+    /// To [`Query::Wanted`].
+    Wanted(bool),
     /// To [`Query::FlowInfo`].
     FlowInfo(Box<StreamInfo>),
     /// To [`Query::CongestionControls`]: name of each, the node's default first.

@@ -233,3 +233,77 @@ fn time_never_runs_backwards_and_timers_are_never_early() {
     engine.run(Instant::from_millis(13));
     assert_eq!((left(&mut engine).len(), engine.next_timer()), (1, None));
 }
+
+/// Owns the groups of IPv4 and remembers, in order, what it was told and which frames came.
+#[derive(Default)]
+struct Owner(Vec<String>);
+static OWNER: Kind = Kind {
+    name: "owner",
+    inputs: &[Port::optional("in", Carries::Any, "frames")],
+    owns: &[Table::Groups(weft_core::table::Family::V4)],
+    ..Kind::EMPTY
+};
+impl Block for Owner {
+    fn kind(&self) -> &'static Kind {
+        &OWNER
+    }
+    fn process(&mut self, _port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
+        self.0.extend(vector.iter().map(|(_, frame)| format!("frame {}", frame.head()[0])));
+    }
+    fn change(&mut self, table: Table, change: Change, _cx: &mut Context<'_>) {
+        self.0.push(format!("{table:?} {change:?}"));
+    }
+    fn get(&self, name: &str, _now: Instant) -> Option<Value> {
+        (name == "log").then(|| self.0.clone().into())
+    }
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// Tells the owner of IPv4's groups about each frame, and somebody who is not there about it too.
+struct Teller;
+static TELLER: Kind = Kind {
+    name: "teller",
+    inputs: &[Port::optional("in", Carries::Any, "frames")],
+    outputs: &[Port::optional("out", Carries::Any, "the same")],
+    ..Kind::EMPTY
+};
+impl Block for Teller {
+    fn kind(&self) -> &'static Kind {
+        &TELLER
+    }
+    fn process(&mut self, _port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
+        vector.each(|frame| {
+            let change = Change::WantRaw { protocol: weft_wire::Protocol(frame.head()[0]), wanted: true };
+            cx.tell(Table::Groups(weft_core::table::Family::V4), change.clone());
+            cx.tell(Table::Groups(weft_core::table::Family::V6), change);
+            Verdict::Forward(OutPort(0))
+        });
+    }
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn what_is_told_reaches_the_owner_of_the_table_in_the_order_of_the_graph() {
+    for mode in [Mode::Inline, Mode::Queued] {
+        let rows = [
+            BlockRow { kind: &OWNER, make: |_| Ok(Box::new(Owner::default())) },
+            BlockRow { kind: &TELLER, make: |_| Ok(Box::new(Teller)) },
+        ];
+        let mut engine = Engine::new(mode, BlockTable::new(rows), Rng::for_name(1, "tell"));
+        let ops = vec![add("teller", "teller"), add("owner", "owner"), bind("teller:out", "owner:in")];
+        control(&mut engine, Op::All(ops)).unwrap();
+        let entry = engine.graph().find("teller").unwrap();
+        engine.inject(Instant::ZERO, entry, InPort(0), [frame(1, 0), frame(2, 1)]);
+        let owner = engine.graph().find("owner").unwrap();
+        let log = engine.graph().block(owner).unwrap().get("log", Instant::ZERO).unwrap();
+        let told = |n: u8| format!("Groups(V4) WantRaw {{ protocol: {:?}, wanted: true }}", weft_wire::Protocol(n));
+        let mut lines: Vec<String> = log.as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect();
+        let frames: Vec<String> = lines.extract_if(.., |line| line.starts_with("frame")).collect();
+        assert_eq!(lines, [told(1), told(2)], "{mode:?}");
+        assert_eq!(frames.len(), 2, "{mode:?}");
+    }
+}

@@ -32,7 +32,7 @@ impl Addresses {
     /// 127.0.0.1/8 on `lo`, as Linux has once `lo` is up.
     pub(super) fn new(hasher: KeyedHasher) -> Addresses {
         let mut addresses = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), broadcast: Map::with_hasher(hasher) };
-        let loopback = Address { interface: InterfaceIndex::LOOPBACK, address: Ipv4Addr::LOCALHOST.into(), prefix_bits: 8 };
+        let loopback = Address::permanent(InterfaceIndex::LOOPBACK, Ipv4Addr::LOCALHOST.into(), 8);
         addresses.add(loopback);
         addresses
     }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn address(interface: u32, ip: [u8; 4], prefix_bits: u8) -> Address {
-        Address { interface: InterfaceIndex(interface), address: IpAddr::from(ip), prefix_bits }
+        Address::permanent(InterfaceIndex(interface), IpAddr::from(ip), prefix_bits)
     }
 
     #[test]

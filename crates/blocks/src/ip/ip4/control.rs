@@ -55,7 +55,7 @@ impl Ip4 {
         if self.addresses.len() >= ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        let address = Address { interface, address: ip.into(), prefix_bits: bits };
+        let address = Address::permanent(interface, ip.into(), bits);
         if !self.addresses.add(address) {
             return Err(refused(TableError::AddressExists(ip)));
         }
