@@ -40,6 +40,14 @@ pub fn to_bytes(address: SocketAddr) -> Vec<u8> {
     }
 }
 
+/// The bytes of an address as a socket of this family tells it: AF_INET6 sockets map IPv4 addresses.
+pub(crate) fn told(domain: i32, address: SocketAddr) -> Vec<u8> {
+    match address {
+        SocketAddr::V4(v4) if domain == AF_INET6 => to_bytes(SocketAddr::new(IpAddr::V6(v4.ip().to_ipv6_mapped()), v4.port())),
+        other => to_bytes(other),
+    }
+}
+
 /// The family field, if the address is long enough to have one. Longer than any address: EINVAL, as `move_addr_to_kernel` says.
 pub(crate) fn family(bytes: &[u8]) -> Result<i32, Errno> {
     match bytes {
@@ -49,7 +57,7 @@ pub(crate) fn family(bytes: &[u8]) -> Result<i32, Errno> {
     }
 }
 
-fn inet_fields(bytes: &[u8]) -> Option<(u16, SocketAddr)> {
+pub(crate) fn inet_fields(bytes: &[u8]) -> Option<(u16, SocketAddr)> {
     let &[f0, f1, p0, p1, a, b, c, d, ..] = bytes else { return None };
     if bytes.len() < SOCKADDR_IN_BYTES || bytes.len() > SOCKADDR_BYTES_MAX {
         return None;

@@ -1,19 +1,13 @@
 //! What comes in from the transports: stream events, datagrams and errors about datagrams.
 
-use crate::errno::{self, Errno};
+use crate::errno::Errno;
 use crate::face::{Flow, Sockets, UNREACHABLE};
 use crate::ports::How;
-use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Datagram, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
-use weft_wire::Protocol;
-
-/// Most entries of one socket's error queue.
-pub(crate) const ERRORS_MAX: usize = 64;
-/// Most payload bytes that an error entry quotes.
-const QUOTED_BYTES_MAX: usize = 512;
 
 impl Sockets {
     /// A message from the stream transport.
@@ -258,7 +252,7 @@ impl Sockets {
 
     /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they
     /// share with SO_REUSEPORT, one chosen by the four-tuple.
-    fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
+    pub(crate) fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
         let mut best: Option<(u32, SocketId)> = None;
         let mut equals: Vec<SocketId> = Vec::new();
         for s in candidates.iter().rev() {
@@ -315,52 +309,13 @@ impl Sockets {
             bytes,
             truesize,
             from: SocketAddr::new(meta.src, meta.src_port),
-            to: meta.dst,
-            own,
-            to_port: meta.dst_port,
-            interface: meta.interface.0,
-            ttl: meta.ttl,
-            tos: meta.tos,
+            seen: Seen::of(meta, own, Some(meta.dst_port)),
             received,
             data: frame.into_payload(),
         };
         datagram.queued_truesize += truesize;
         datagram.queue.push_back(waiting);
         self.touch(s);
-    }
-
-    /// `__udp4_lib_err`: an ICMP error about a datagram that this node sent. The frame begins with that datagram's IP header.
-    pub(crate) fn datagram_error(&mut self, frame: Frame, cx: &mut Context<'_>) {
-        let Some((error, quoted)) = frame.meta().error.zip(quote(&frame)) else { return cx.drop(frame, Reason::NoPort) };
-        let found = self.receivers.get(&quoted.local.port()).and_then(|candidates| {
-            // The packet's sender is looked up as if it were to receive an answer.
-            self.find(candidates, quoted.local, quoted.remote, frame.meta().interface.0)
-        });
-        let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
-        let (number, hard) = errno::of_icmp(error.kind);
-        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
-        if socket.options.receive_errors {
-            if let Some(datagram) = socket.datagram_mut()
-                && datagram.errors.len() < ERRORS_MAX
-            {
-                let data = bytes::Bytes::from(quoted.payload);
-                datagram.errors.push_back(QueuedError { errno: number, kind: error.kind, offender: error.from, to: quoted.remote, data });
-            }
-        } else {
-            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
-            let counts = match error.kind {
-                IcmpErrorKind::TooBig { .. } => i32::from(socket.options.mtu_discover) != crate::abi::IP_PMTUDISC_DONT,
-                _ => hard,
-            };
-            if !counts || socket.remote.is_none() {
-                return cx.drop(frame, Reason::NoPort);
-            }
-        }
-        socket.error = Some(number);
-        self.touch(s);
-        if let Some(completion) = { frame }.take_completion() {
-            cx.complete(completion);
-        }
     }
 }
 
@@ -379,33 +334,6 @@ fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool 
     let IpAddr::V4(v4) = group else { return true };
     let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
     !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
-}
-
-struct Quoted {
-    local: SocketAddr,
-    remote: SocketAddr,
-    payload: Vec<u8>,
-}
-
-/// Reads addresses and ports of a quoted UDP packet; everything in it may be damaged.
-fn quote(frame: &Frame) -> Option<Quoted> {
-    let bytes = frame.to_vec();
-    let header = match bytes.first()? >> 4 {
-        4 => usize::from(bytes.first()? & 0x0f) * 4,
-        _ => return None,
-    };
-    let &[_, _, _, _, _, _, _, _, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, ..] = bytes.as_slice() else { return None };
-    let transport = bytes.get(header..)?;
-    let &[p0, p1, q0, q1, ..] = transport else { return None };
-    if header < 20 || Protocol(protocol) != Protocol::UDP {
-        return None;
-    }
-    let payload: Vec<u8> = transport.get(8..).unwrap_or_default().iter().copied().take(QUOTED_BYTES_MAX).collect();
-    Some(Quoted {
-        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(s0, s1, s2, s3)), u16::from_be_bytes([p0, p1])),
-        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3)), u16::from_be_bytes([q0, q1])),
-        payload,
-    })
 }
 
 impl Sockets {
