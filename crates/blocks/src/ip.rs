@@ -3,3 +3,5 @@
 pub mod arp;
 pub mod icmp4;
 pub mod ip4;
+pub mod nd;
+mod neighbour;
