@@ -3,3 +3,4 @@
 pub mod arp;
 pub mod icmp4;
 pub mod ip4;
+pub mod reassembly;
