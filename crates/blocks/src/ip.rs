@@ -5,3 +5,4 @@ pub mod icmp4;
 pub mod ip4;
 pub mod nd;
 mod neighbour;
+pub mod reassembly;
