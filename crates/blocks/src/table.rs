@@ -9,6 +9,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::link::ether::ROW,
         crate::link::loopback::ROW,
         crate::ip::arp::ROW,
+        crate::ip::nd::ROW,
         crate::ip::ip4::ROW,
         crate::ip::icmp4::ROW,
         crate::transport::udp::ROW,
