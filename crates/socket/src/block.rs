@@ -99,7 +99,8 @@ pub static KIND: Kind = Kind {
     name: "sockets",
     summary: "Linux sockets: what programs see of TCP, UDP, ICMP and IP",
     doc: "Keeps every socket of the node with Linux's semantics (bind rules, states, pending errors, options, readiness) and speaks to the \
-          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable`. \
+          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable` and \
+          `unreachable6`. \
           Raw sockets tell the IP block which protocols they want (WantRaw) and get them through `raw`; ICMP sockets get echo replies \
           through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own.\n\
           Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
@@ -264,7 +265,9 @@ impl Sockets {
 }
 
 fn row(id: SocketId, socket: &Socket) -> Value {
-    let peer = socket.remote.map_or_else(|| "0.0.0.0:*".to_owned(), |remote| remote.to_string());
+    let address = |address| crate::address::of_domain(socket.domain, address).to_string();
+    let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
+    let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);
     let connected = if socket.remote.is_some() { "ESTAB" } else { "UNCONN" };
     let (proto, state, recv, send, flow) = match &socket.body {
         // ss: for listeners the queues are the accept queue and its bound.
@@ -276,6 +279,6 @@ fn row(id: SocketId, socket: &Socket) -> Value {
         Body::Raw(raw) => ("raw", connected, Sockets::queued(&raw.queue), raw.queue.sending, None),
         Body::Ping(datagram) => ("icmp", connected, Sockets::queued(datagram), datagram.sending, None),
     };
-    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": socket.local.to_string(), "peer": peer,
+    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
            "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})
 }

@@ -67,7 +67,7 @@ fn int(data: &[u8]) -> Option<i32> {
 }
 
 /// `udp_cmsg_send`, `ip_cmsg_send` or `ip6_datagram_send_ctl` by the family of the destination, `__sock_cmsg_send`.
-pub(crate) fn for_sending(control: &[u8], sender: Sender, family: Family) -> Result<Ancillary, Errno> {
+pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: Family) -> Result<Ancillary, Errno> {
     let mut out = Ancillary::default();
     each(control, |level, kind, data| match (level, family) {
         (SOL_UDP, _) if sender == Sender::Udp => {
@@ -80,6 +80,15 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, family: Family) -> Res
         (SOL_SOCKET, _) => of_socket(&mut out, kind, data),
         (SOL_IP, Family::V4) => of_ipv4(&mut out, kind, data),
         (SOL_IPV6, Family::V6) => of_ipv6(&mut out, kind, data),
+        (SOL_IPV6, Family::V4) if domain == AF_INET6 && kind == IPV6_PKTINFO => {
+            // ip_cmsg_send: "if (!ipv6_addr_v4mapped(&src_info->ipi6_addr)) return -EINVAL; … ipc->addr = src_info->ipi6_addr.s6_addr32[3];"
+            of_ipv6(&mut out, kind, data)?;
+            match out.source {
+                Some(IpAddr::V6(address)) => out.source = Some(address.to_ipv4_mapped().ok_or(Errno::EINVAL)?.into()),
+                _ => return Err(Errno::EINVAL),
+            }
+            Ok(())
+        }
         // "if (cmsg->cmsg_level != SOL_IP) continue;"
         _ => Ok(()),
     })?;
@@ -285,12 +294,13 @@ pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::AF_INET;
 
     #[test]
     fn messages_are_read_as_they_are_written() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control.extend(message(SOL_IP, IP_TOS, &[0x10]));
-        let asked = for_sending(&control, Sender::Udp, Family::V4).unwrap();
+        let asked = for_sending(&control, Sender::Udp, AF_INET, Family::V4).unwrap();
         assert_eq!((asked.ttl, asked.tos), (Some(7), Some(0x10)));
         assert_eq!(control.len(), 48);
     }
@@ -299,11 +309,11 @@ mod tests {
     fn damaged_messages_are_invalid_and_short_rests_ignored() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control[0] = 200;
-        assert_eq!(for_sending(&control, Sender::Udp, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
         control[0] = 15;
-        assert_eq!(for_sending(&control, Sender::Udp, Family::V4).map(|_| ()), Err(Errno::EINVAL));
-        assert!(for_sending(&[1, 2, 3], Sender::Udp, Family::V4).is_ok());
-        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert!(for_sending(&[1, 2, 3], Sender::Udp, AF_INET, Family::V4).is_ok());
+        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(check_stream(&message(SOL_IP, 99, &[])).is_ok());
     }
 }

@@ -128,7 +128,8 @@ impl Sockets {
     /// `__udp4_lib_err`, `udpv6_err`.
     fn datagram_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
         let Some((from, to)) = quoted.ports() else { return false };
-        let (local, remote) = (SocketAddr::new(quoted.source, from), SocketAddr::new(quoted.destination, to));
+        let interface = meta.interface.0;
+        let (local, remote) = (address::scoped(quoted.source, from, interface), address::scoped(quoted.destination, to, interface));
         // The packet's sender is looked up as if it were to receive an answer.
         let found = self.receivers.get(&from).and_then(|candidates| self.find(candidates, local, remote, meta.interface.0));
         let Some(s) = found else { return false };

@@ -5,9 +5,10 @@ use crate::cmsg::Ancillary;
 use crate::datagram_socket::truesize;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::inet6::source_for;
 use crate::socket::SocketId;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::table::{AddressKind, RouteAnswer};
 use weft_core::{Answer, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
 
@@ -33,10 +34,6 @@ impl Outgoing {
     pub(crate) fn source(&self) -> IpAddr {
         self.source.unwrap_or(self.route.source)
     }
-    /// The path's MTU as sockets see it, bytes.
-    pub(crate) fn mtu(&self) -> usize {
-        (self.route.mtu as usize).min(PACKET_BYTES_MAX)
-    }
 }
 
 impl Sockets {
@@ -54,39 +51,29 @@ impl Sockets {
         let own = socket.local.ip();
         // ipcm_init_sk: "ipcm->addr = inet->inet_saddr", which a PKTINFO message replaces, by nothing too.
         let given = ancillary.source.unwrap_or(own);
-        let usable = !given.is_unspecified() && !given.is_multicast() && Family::of(given) == Family::of(to);
-        let of_group = socket.options.multicast_interface;
-        let multicast_index = if to.is_ipv6() { socket.options.multicast_index6() } else { socket.options.multicast_index };
-        let bound = socket.options.interface;
-        // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
-        let of_group = Some(IpAddr::V4(of_group)).filter(|address| to.is_ipv4() && to.is_multicast() && !address.is_unspecified());
-        let source = if usable { Some(given) } else { of_group };
-        let source = match source {
-            Some(address) if self.address_kind(address, cx) == AddressKind::Broadcast => None,
-            other => other,
-        };
-        let to = Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip();
-        let asked = ancillary.interface.filter(|index| *index != 0);
-        let bound = Some(bound).filter(|index| *index != 0);
-        let group = Some(multicast_index).filter(|index| to.is_multicast() && *index != 0);
-        let interface = asked.or(bound).or(group).map(InterfaceIndex);
-        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-        if let Some(index) = interface
-            && matches!(cx.ask(Table::Interfaces, &Query::Interface(index)), Answer::None)
+        let mut source = source_for(given, to)?.filter(|address| !address.is_unspecified());
+        let of_group = IpAddr::V4(socket.options.multicast_interface);
+        if source.is_none() && to.is_ipv4() && to.is_multicast() && !of_group.is_unspecified() {
+            // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
+            source = Some(of_group);
+        }
+        // A socket that is bound to a broadcast address has no source of its own (raw_bind: "inet->inet_saddr = 0;  /* Use device */").
+        if let Some(address) = source
+            && self.address_kind(address, cx) == AddressKind::Broadcast
         {
+            source = None;
+        }
+        let to = Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip();
+        let interface = ancillary.interface.unwrap_or(self.get(s)?.way_out(to));
+        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+        if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
             return Err(Errno::ENODEV);
         }
-        let route = cx.route(&Query::Route { destination: to, source, interface }, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
-        match route.kind {
-            RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast => {}
-            RouteKind::Blackhole => return Err(Errno::EINVAL),
-            RouteKind::Unreachable => return Err(Errno::EHOSTUNREACH),
-            RouteKind::Prohibit => return Err(Errno::EACCES),
-        }
+        let route = self.route_through(to, source, interface, cx)?;
         if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
-        let ancillary = Ancillary { interface: interface.map(|index| index.0), ..ancillary };
+        let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
         Ok(Outgoing { to, source, route, ancillary, protocol })
     }
 
@@ -105,13 +92,24 @@ impl Sockets {
         if socket.datagram().is_some_and(|datagram| datagram.sending >= room) { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
-    /// Most payload bytes of one packet: the MTU with IP_PMTUDISC_DO and PROBE, else what the length field can say.
-    pub(crate) fn payload_max(&self, s: SocketId, out: &Outgoing) -> usize {
-        let discover = self.get(s).map_or(0, |socket| i32::from(socket.options.discover(out.to.is_ipv6())));
-        let header = if out.to.is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
-        let whole = if out.to.is_ipv6() { PACKET_BYTES_MAX + HEADER_BYTES_V6 } else { PACKET_BYTES_MAX };
-        let bound = if matches!(discover, IP_PMTUDISC_DO | IP_PMTUDISC_PROBE) { out.mtu() } else { whole };
-        bound.saturating_sub(header)
+    /// Most payload bytes of one packet: the MTU where it may not be fragmented, else what the length field can say. EMSGSIZE beyond, which
+    /// the error queue tells too.
+    pub(crate) fn check_length(&mut self, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
+        let v6 = out.to.is_ipv6();
+        let options = &self.get(s)?.options;
+        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let whole = match i32::from(options.discover(v6)) {
+            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
+            _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+        };
+        let to = SocketAddr::new(out.to, 0);
+        let mtu = self.path_mtu(s, to, &out.route, cx)?.min(PACKET_BYTES_MAX);
+        let most = if v6 { PACKET_BYTES_MAX } else { PACKET_BYTES_MAX - header };
+        if bytes <= if whole { mtu - mtu.min(header) } else { most } {
+            return Ok(());
+        }
+        self.local_error(s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
+        Err(Errno::EMSGSIZE)
     }
 
     /// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
@@ -127,7 +125,7 @@ impl Sockets {
         meta.direction = Direction::Egress;
         (meta.src, meta.dst, meta.protocol) = (out.source(), out.to, out.protocol);
         meta.ttl = out.ancillary.ttl.unwrap_or_else(|| options.hop_limit(out.to));
-        meta.tos = out.ancillary.tos.unwrap_or_else(|| options.traffic_class(v6));
+        meta.tos = out.ancillary.tos.unwrap_or_else(|| options.traffic_class_of(v6));
         meta.mark = out.ancillary.mark.unwrap_or(options.mark);
         meta.interface = InterfaceIndex(out.ancillary.interface.unwrap_or(0));
         meta.dont_fragment = match i32::from(options.discover(v6)) {
@@ -135,7 +133,7 @@ impl Sockets {
             IP_PMTUDISC_WANT => fits && !v6,
             _ => false,
         };
-        if out.ancillary.dont_fragment == Some(true) {
+        if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
             meta.dont_fragment = true;
         }
         meta.transport_at = at;

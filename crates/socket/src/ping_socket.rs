@@ -4,7 +4,6 @@
 //! kernel fills in identifier and checksum, and gives the socket the replies with its identifier.
 
 use crate::abi::*;
-use crate::address;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::{IP4, IP6, Received, Sockets};
@@ -46,7 +45,7 @@ pub(crate) fn supported(family: Family, kind: u8, code: u8) -> bool {
 
 /// `ping_init_sock`: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
 fn family_of(socket: &Socket) -> Family {
-    if socket.domain == address::AF_INET6 { Family::V6 } else { Family::V4 }
+    if socket.is_v6() { Family::V6 } else { Family::V4 }
 }
 
 impl Sockets {
@@ -123,7 +122,7 @@ impl Sockets {
         // inet_send_prepare
         self.autobind(s, cx)?;
         let socket = self.get(s)?;
-        let (family, remote) = (family_of(socket), socket.remote);
+        let (family, remote, domain) = (family_of(socket), socket.remote, socket.domain);
         // ping_common_sendmsg
         if data.len() > 0xffff {
             return Err(Errno::EMSGSIZE);
@@ -140,7 +139,7 @@ impl Sockets {
             (None, Some(remote)) => remote,
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
-        let mut ancillary = cmsg::for_sending(control, Sender::Ping, family)?;
+        let mut ancillary = cmsg::for_sending(control, Sender::Ping, domain, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0
@@ -149,10 +148,7 @@ impl Sockets {
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
         let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
-        if data.len() > self.payload_max(s, &out) {
-            self.local_error(s, Errno::EMSGSIZE, SocketAddr::new(out.to, 0), out.mtu() as u32, cx.now);
-            return Err(Errno::EMSGSIZE);
-        }
+        self.check_length(s, data.len(), &out, cx)?;
         self.admit(s)?;
         let ident = self.get(s)?.number.to_be_bytes();
         let mut header = [kind, code, 0, 0, ident[0], ident[1], sequence_high, sequence_low];

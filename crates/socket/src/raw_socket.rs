@@ -4,7 +4,6 @@
 //! the IP header on, over IPv6 from the transport header on. The port that getsockname shows is the protocol, as in Linux.
 
 use crate::abi::*;
-use crate::address;
 use crate::cmsg::{self, Sender};
 use crate::datagram_socket::truesize;
 use crate::errno::Errno;
@@ -31,7 +30,7 @@ impl Raw {
 
 /// The family of a socket's packets: of a v6 socket only IPv6, raw sockets have no mapped addresses.
 fn family_of(socket: &Socket) -> Family {
-    if socket.domain == address::AF_INET6 { Family::V6 } else { Family::V4 }
+    if socket.is_v6() { Family::V6 } else { Family::V4 }
 }
 
 impl Sockets {
@@ -130,7 +129,7 @@ impl Sockets {
             (None, Some(remote)) => (remote, protocol),
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
-        let mut ancillary = cmsg::for_sending(control, Sender::Raw, family)?;
+        let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket.domain, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0
@@ -152,12 +151,8 @@ impl Sockets {
 
     /// `ip_append_data`: with MSG_MORE, pieces become one packet.
     fn append_raw(&mut self, s: SocketId, data: Bytes, more: bool, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
-        let bound = self.payload_max(s, &out);
         let corked = self.get(s)?.datagram().and_then(|queue| queue.corked.as_ref()).map_or(0, |corked| corked.data.len());
-        if corked + data.len() > bound {
-            self.local_error(s, Errno::EMSGSIZE, SocketAddr::new(out.to, 0), out.mtu() as u32, cx.now);
-            return Err(Errno::EMSGSIZE);
-        }
+        self.check_length(s, corked + data.len(), &out, cx)?;
         // __ip_append_data, without a transport header of the kernel's: "if (refcount_read(&sk->sk_wmem_alloc) + wmem_alloc_delta <=
         // 2 * sk->sk_sndbuf) skb = alloc_skb(…); if (unlikely(!skb)) err = -ENOBUFS;". Neither errors nor shutdown are looked at.
         let socket = self.get(s)?;
@@ -314,7 +309,7 @@ impl Sockets {
         let (Some(raw), Some(kind)) = (socket.raw(), kind) else { return true };
         let (word, bit) = (usize::from(kind >> 5), kind & 31);
         // ICMP_FILTER knows the first 32 types only.
-        let word = if word > 0 && socket.domain != address::AF_INET6 { return false } else { word };
+        let word = if word > 0 && !socket.is_v6() { return false } else { word };
         raw.filter.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
     }
 

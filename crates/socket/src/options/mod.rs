@@ -7,6 +7,7 @@
 #![allow(clippy::unit_arg)]
 
 mod ip;
+mod ipv6;
 mod raw;
 mod socket;
 mod tcp;
@@ -91,6 +92,33 @@ pub(crate) struct Options {
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
+    pub unicast_index: u32,
+    pub unicast6_index: u32,
+    /// IPV6_MULTICAST_IF; 0: by route.
+    pub multicast6_index: u32,
+    /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
+    pub v6_only: bool,
+    /// IPV6_UNICAST_HOPS as set; -1: the node's default, which 0 comes to as well.
+    pub hop_limit: i16,
+    /// IPV6_TCLASS.
+    pub traffic_class: u8,
+    pub mtu_discover6: u8,
+    /// IPV6_MULTICAST_HOPS.
+    pub multicast6_hops: u8,
+    /// IPV6_MTU: packets are made no larger, bytes; 0: off.
+    pub fragment_bytes: u32,
+    /// IPV6_DONTFRAG.
+    pub dont_fragment: bool,
+    /// IPV6_AUTOFLOWLABEL.
+    pub auto_flow_label: bool,
+    /// IPV6_ADDR_PREFERENCES, the kernel's `srcprefs`.
+    pub address_preferences: u8,
+    /// IPV6_MINHOPCOUNT.
+    pub min_hop_count: u8,
+    /// IPV6_FLOWINFO_SEND and the label of the last connect(2).
+    pub flow_info_send: bool,
+    pub flow_label: u32,
     /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
     pub port_range: (u16, u16),
     /// TCP_NOTSENT_LOWAT as set.
@@ -160,6 +188,21 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
             multicast_groups: Vec::new(),
+            unicast_index: 0,
+            unicast6_index: 0,
+            multicast6_index: 0,
+            v6_only: false,
+            hop_limit: -1,
+            traffic_class: 0,
+            mtu_discover6: IP_PMTUDISC_WANT as u8,
+            multicast6_hops: 1,
+            fragment_bytes: 0,
+            dont_fragment: false,
+            auto_flow_label: true,
+            address_preferences: 0,
+            min_hop_count: 0,
+            flow_info_send: false,
+            flow_label: 0,
             port_range: (0, 0),
             unsent_low_water: 0,
             tcp_inq: false,
@@ -179,24 +222,22 @@ impl Options {
 
     /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
     pub(crate) fn discover(&self, v6: bool) -> u8 {
-        let _ = v6;
-        self.mtu_discover
+        if v6 { self.mtu_discover6 } else { self.mtu_discover }
     }
 
     /// Time to live or hop limit of a packet to this address; 0: the node's default.
     pub(crate) fn hop_limit(&self, to: IpAddr) -> u8 {
-        if to.is_multicast() { self.multicast_ttl } else { self.ttl }
+        match (to.is_multicast(), to.is_ipv6()) {
+            (true, true) => self.multicast6_hops,
+            (true, false) => self.multicast_ttl,
+            (false, true) => self.hop_limit.max(0) as u8,
+            (false, false) => self.ttl,
+        }
     }
 
     /// IP_TOS or IPV6_TCLASS.
-    pub(crate) fn traffic_class(&self, v6: bool) -> u8 {
-        let _ = v6;
-        self.tos
-    }
-
-    /// IPV6_MULTICAST_IF.
-    pub(crate) fn multicast_index6(&self) -> u32 {
-        self.multicast_index
+    pub(crate) fn traffic_class_of(&self, v6: bool) -> u8 {
+        if v6 { self.traffic_class } else { self.tos }
     }
 
     /// `ip_mc_sf_allow`: would the socket hear this source of a group? A group that it did not join is heard with IP_MULTICAST_ALL.
@@ -233,6 +274,8 @@ pub(crate) enum Set {
     Int(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or one byte where there are fewer than four (SOL_IP).
     IntOrByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, or 0 where there are fewer than four bytes (some of SOL_IPV6).
+    IntOrZero(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// Bytes as they are.
     Bytes(fn(&mut Access<'_, '_>, &[u8]) -> Result<(), Errno>),
     /// Cannot be set: this error.
@@ -279,7 +322,7 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(tcp::ROWS).chain(udp::ROWS).chain(raw::ROWS)
+    socket::ROWS.iter().chain(ip::ROWS).chain(ipv6::ROWS).chain(tcp::ROWS).chain(udp::ROWS).chain(raw::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -311,15 +354,15 @@ impl Access<'_, '_> {
         }
         Ok(())
     }
+    /// Tells a stream's transport what counts for one of the two families only, if that is its peer's.
+    pub(crate) fn of_family(&mut self, v6: bool, option: StreamOption) -> Result<(), Errno> {
+        let socket = self.socket()?;
+        let talks = socket.remote.map_or(socket.is_v6(), |remote| remote.is_ipv6());
+        if talks == v6 { self.transport(option) } else { Ok(()) }
+    }
     /// Lets others see this socket's reuse flags and interface.
     pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
-        let socket = self.sockets.get(self.id)?;
-        let (address, port, interface) = (socket.options.reuse_address, socket.options.reuse_port, socket.options.interface);
-        let streams = socket.stream().is_some();
-        if let Some(hold) = socket.hold {
-            let ports = if streams { &mut self.sockets.tcp_ports } else { &mut self.sockets.udp_ports };
-            ports.update(hold, |held| (held.reuse_address, held.reuse_port, held.interface) = (address, port, interface));
-        }
+        self.sockets.show_hold(self.id);
         Ok(())
     }
 }
@@ -329,6 +372,7 @@ fn table(socket: &Socket, level: i32) -> Option<&'static [OptionRow]> {
     match (level, &socket.body) {
         (SOL_SOCKET, _) => Some(socket::ROWS),
         (SOL_IP, _) => Some(ip::ROWS),
+        (SOL_IPV6, _) if socket.is_v6() => Some(ipv6::ROWS),
         (SOL_TCP, Body::Stream(_)) => Some(tcp::ROWS),
         (SOL_UDP, Body::Datagram(_)) => Some(udp::ROWS),
         (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some(raw::ROWS),
@@ -343,7 +387,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
         Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    table(socket, level)?.iter().find(|row| (row.level, row.name) == (level, name) && applies(row))
+    table(socket, level)?.iter().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).
@@ -362,6 +406,7 @@ pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, va
         Set::Int(set) => set(&mut access, integer.ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
         Set::IntOrByte(set) => set(&mut access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::IntOrZero(set) => set(&mut access, integer.unwrap_or(0))?,
         Set::Bytes(set) => set(&mut access, value)?,
         Set::Never(error) => return Err(error),
     }
@@ -383,8 +428,8 @@ pub(crate) fn get(
     cx: &mut Context<'_>,
 ) -> Result<Vec<u8>, Errno> {
     let socket = sockets.get(id)?;
-    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT.
-    let known = table(socket, level).is_some();
+    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
+    let known = socket.is_v6() || table(socket, level).is_some();
     let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {

@@ -39,6 +39,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     row(SOL_RAW, IPV6_CHECKSUM, "IPV6_CHECKSUM (SOL_RAW)", Raw, Set::Bytes(|a, value| set_checksum(a, value, SOL_RAW)), Get::Int(checksum)),
+    row(SOL_IPV6, IPV6_CHECKSUM, "IPV6_CHECKSUM", Raw, Set::Bytes(|a, value| set_checksum(a, value, SOL_IPV6)), Get::Int(checksum)),
+    row(SOL_IPV6, IPV6_HDRINCL, "IPV6_HDRINCL", Raw, Set::Bytes(set_header_included), Get::Int(header_included)),
     row(SOL_RAW, IPV6_HDRINCL, "IPV6_HDRINCL (SOL_RAW)", Raw, Set::Bytes(set_header_included), Get::Int(header_included)),
 ];
 
@@ -79,7 +81,7 @@ fn only_v6(a: &mut Access<'_, '_>) -> Result<(), Errno> {
 }
 
 /// IPV6_CHECKSUM, at SOL_RAW and SOL_IPV6 (do_rawv6_setsockopt).
-pub(super) fn set_checksum(a: &mut Access<'_, '_>, value: &[u8], level: i32) -> Result<(), Errno> {
+fn set_checksum(a: &mut Access<'_, '_>, value: &[u8], level: i32) -> Result<(), Errno> {
     only_v6(a)?;
     let value = int(value)?;
     let icmp = a.socket()?.protocol == IPPROTO_ICMPV6;
@@ -94,19 +96,19 @@ pub(super) fn set_checksum(a: &mut Access<'_, '_>, value: &[u8], level: i32) -> 
     Ok(())
 }
 
-pub(super) fn checksum(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+fn checksum(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     only_v6(a)?;
     Ok(a.socket()?.raw().ok_or(Errno::ENOPROTOOPT)?.checksum_at.map_or(-1, i32::from))
 }
 
 /// IPV6_HDRINCL, at SOL_RAW and SOL_IPV6.
-pub(super) fn set_header_included(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+fn set_header_included(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     only_v6(a)?;
     let value = int(value)?;
     Ok(a.socket()?.raw_mut().ok_or(Errno::EINVAL)?.header_included = value != 0)
 }
 
-pub(super) fn header_included(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+fn header_included(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     only_v6(a)?;
     super::flag(a.socket()?.raw().is_some_and(|raw| raw.header_included))
 }
