@@ -6,3 +6,4 @@ pub mod icmp6;
 pub mod ip4;
 pub mod ip6;
 mod limit;
+pub mod reassembly;
