@@ -36,6 +36,10 @@ impl Chain {
         let mut chain = Chain { header, protocol: header.next_header, offset: HEADER_LEN, announced_at: 6, fragment: None };
         let mut walk = Extensions::new(header.next_header, &bytes[HEADER_LEN..]);
         while is_walked(walk.next_header()) {
+            // RFC 8200 §4.1: hop-by-hop options are "restricted to appear immediately after an IPv6 header only".
+            if walk.next_header() == Protocol::HOP_BY_HOP && chain.offset != HEADER_LEN {
+                break;
+            }
             let (at, Some(extension)) = (chain.offset, walk.next()) else { break };
             if let Extension::Fragment(fragment) = extension? {
                 chain.fragment = Some(fragment);
@@ -85,6 +89,8 @@ mod tests {
     fn a_later_fragment_has_none_and_authentication_is_one() {
         let chain = Chain::parse(&packet(Protocol::FRAGMENT, &[60, 0, 0, 8, 0, 0, 0, 9, 1, 2, 3])).expect("a chain");
         assert_eq!((chain.has_upper_layer(), chain.protocol, chain.offset), (false, Protocol::DESTINATION_OPTIONS, 48));
+        let chain = Chain::parse(&packet(Protocol::DESTINATION_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0])).expect("a chain");
+        assert_eq!((chain.protocol, chain.offset, chain.announced_at), (Protocol::HOP_BY_HOP, 48, 40), "not at its place");
         let chain = Chain::parse(&packet(Protocol::AH, &[6, 4])).expect("a chain");
         assert_eq!((chain.has_upper_layer(), chain.protocol, chain.offset), (true, Protocol::AH, 40));
     }

@@ -59,7 +59,8 @@ impl Addresses {
     /// ::1/128 on `lo`, as Linux has once `lo` is up.
     pub(super) fn new(hasher: KeyedHasher) -> Addresses {
         let mut addresses = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), groups: Map::with_hasher(hasher) };
-        addresses.put(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128));
+        // Cannot fail: it is an IPv6 address.
+        let _ = addresses.put(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128));
         addresses
     }
 
