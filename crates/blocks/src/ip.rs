@@ -1,4 +1,4 @@
-//! IP and what belongs to it: address resolution, IPv4, IPv6, ICMP.
+//! IP and what belongs to it: address resolution, neighbour discovery, IPv4, IPv6, ICMP, fragments.
 
 pub mod arp;
 pub mod icmp4;
@@ -6,4 +6,6 @@ pub mod icmp6;
 pub mod ip4;
 pub mod ip6;
 mod limit;
+pub mod nd;
+mod neighbour;
 pub mod reassembly;

@@ -1,7 +1,7 @@
 //! ICMPv6: echo, errors both ways, limits.
 
-mod six;
-use six::*;
+mod graph6;
+use graph6::*;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::*;
 use weft_wire::Protocol;
