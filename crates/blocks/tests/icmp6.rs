@@ -152,10 +152,11 @@ fn a_link_local_sender_hears_of_its_error_on_its_link() {
     let frame = from_peer(header(PEER_LINK_IP, OUR_LINK_IP, Protocol(99)), b"x");
     let (ip6, _, _) = parse_icmp(&node.receive(&frame)[0]);
     assert_eq!((ip6.src, ip6.dst), (OUR_LINK_IP, PEER_LINK_IP));
-    let mut on_eth1 = Frame::ingress(&ethernet(weft_wire::ethernet::Mac([2, 0, 0, 0, 1, 1]), PEER_MAC, &packet(
-        header(PEER_LINK_IP, ip("fe80::ff:fe00:101"), Protocol(99)),
-        b"x",
-    )));
+    let mut on_eth1 = Frame::ingress(&ethernet(
+        weft_wire::ethernet::Mac([2, 0, 0, 0, 1, 1]),
+        PEER_MAC,
+        &packet(header(PEER_LINK_IP, ip("fe80::ff:fe00:101"), Protocol(99)), b"x"),
+    ));
     on_eth1.meta_mut().interface = ETH1;
     let out = node.receive_frame(on_eth1);
     assert_eq!(parse(&out[0]).0.src.0[4], 1, "out of eth1");

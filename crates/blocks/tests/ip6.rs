@@ -1,8 +1,8 @@
 //! IPv6: checks, extension headers, addresses, routes, forwarding.
 
 mod graph6;
-use serde_json::json;
 use graph6::*;
+use serde_json::json;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressKind, AddressState, Family, Route, RouteKind};
 use weft_core::*;

@@ -20,9 +20,9 @@
 //! addresses on interfaces with an MTU below 1280, routing by policy (one table, the longest prefix, then the lowest metric), multicast routing,
 //! redirects of its own, and to fragment what it forwards (RFC 8200 §4.5).
 //!
-//! Standards: RFC 8200, RFC 4291, RFC 6724 §5 (source addresses), RFC 4007 (scopes), RFC 5095, RFC 6437 (flow labels), RFC 8201 (path MTU),
+//! Standards: RFC 8200, RFC 5722 and 6946 (fragments), RFC 4291, RFC 6724 §5 (source addresses), RFC 4007 (scopes), RFC 5095, RFC 6437 (flow labels), RFC 8201 (path MTU),
 //! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `exceptions` (what
-//! routers told about single destinations), `resolve` (which way), `ingress`, `extensions`, `egress`, `forward`, `interfaces` (link-local
+//! routers told about single destinations), `resolve` (which way), `ingress`, `extensions`, `fragments`, `egress`, `forward`, `interfaces` (link-local
 //! addresses), `control` (procedures and changes).
 
 mod addresses;
@@ -31,6 +31,7 @@ mod egress;
 mod exceptions;
 mod extensions;
 mod forward;
+mod fragments;
 mod ingress;
 mod interfaces;
 mod resolve;
@@ -38,6 +39,7 @@ mod routes;
 mod select;
 
 use crate::facts::FactsCache;
+use crate::ip::reassembly::Reassembly;
 use addresses::Addresses;
 use exceptions::Exceptions;
 use resolve::RouteCache;
@@ -64,6 +66,7 @@ const OUTPUTS: usize = 8;
 
 const TIMER_LIFETIMES: u64 = 0;
 const TIMER_EXCEPTIONS: u64 = 1;
+const TIMER_REASSEMBLY: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
@@ -76,10 +79,11 @@ pub static KIND: Kind = Kind {
     summary: "IPv6: header on and off, checks, addresses, routes, local delivery, forwarding",
     doc: "Checks received packets (every reason for a drop has a name), walks through their extension headers, delivers those for this node by \
           upper layer, routes and frames packets to send, forwards if told to. Owns addresses and routes. Chooses source addresses by RFC 6724, \
-          writes a flow label for each flow (a keyed hash of addresses, protocol and ports, as Linux auto_flowlabels), learns path MTUs and \
+          puts fragments together and sends in \
+          fragments what its sender lets be fragmented, writes a flow label for each flow (a keyed hash of addresses, protocol and ports, as Linux auto_flowlabels), learns path MTUs and \
           redirects. Every Ethernet interface gets its link-local address when it comes up (EUI-64). Jumbograms and routing headers with \
           segments left are refused.\n\
-          Standards: RFC 8200, RFC 4291, RFC 6724, RFC 4007, RFC 5095, RFC 6437, RFC 8201.\n\
+          Standards: RFC 8200, RFC 5722, RFC 6946, RFC 4291, RFC 6724, RFC 4007, RFC 5095, RFC 6437, RFC 8201.\n\
           Example: bind ip6:lower nd:upper",
     inputs: &[
         Port::required("lower", Carries::Link, "received packets, from a link or the loopback"),
@@ -110,6 +114,20 @@ pub static KIND: Kind = Kind {
             default: "false",
             live: true,
             doc: "forward packets for others (Linux net.ipv6.conf.all.forwarding)",
+        },
+        Parameter {
+            name: "fragment_memory_bytes",
+            value: ParameterType::Unsigned { min: 0, max: 1 << 32 },
+            default: "4194304",
+            live: true,
+            doc: "memory for fragments that wait for others; 0: none is put together (Linux net.ipv6.ip6frag_high_thresh)",
+        },
+        Parameter {
+            name: "fragment_timeout",
+            value: ParameterType::Duration,
+            default: "\"60s\"",
+            live: true,
+            doc: "how long a packet's fragments wait for the rest, from the first that came (Linux net.ipv6.ip6frag_time)",
         },
     ],
     procedures: &[
@@ -147,13 +165,24 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutDiscards", text: "packets refused for another reason" },
         Counter { name: "OutMcastPkts", text: "multicast packets sent" },
         Counter { name: "OutOctets", text: "bytes sent, from the IP header on" },
-        Counter { name: "ReasmFails", text: "fragments dropped because nothing reassembles them" },
+        Counter { name: "ReasmReqds", text: "fragments received" },
+        Counter { name: "ReasmOKs", text: "packets put together" },
+        Counter { name: "ReasmFails", text: "packets given up, and fragments refused, but duplicates" },
+        Counter {
+            name: "ReasmFailsHeader",
+            text: "fragments refused for their header alone: length, offset, or headers that are not all in the first",
+        },
+        Counter { name: "ReasmTimeout", text: "packets given up because fragments were missing for too long" },
+        Counter { name: "ReasmOverlaps", text: "packets given up because fragments overlap" },
         Counter { name: "FragOKs", text: "packets sent in fragments" },
         Counter { name: "FragFails", text: "packets larger than the MTU that must not be fragmented" },
         Counter { name: "FragCreates", text: "fragments sent" },
         Counter { name: "RouteCacheMisses", text: "packets sent whose route was not in the route cache" },
         Counter { name: "ExceptionsFull", text: "path MTUs and redirects that pushed out another, the table being full" },
-        Counter { name: "ChangesRefused", text: "addresses and routes of other blocks that were not taken: the table was full, or they make no sense" },
+        Counter {
+            name: "ChangesRefused",
+            text: "addresses and routes of other blocks that were not taken: the table was full, or they make no sense",
+        },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     state_version: 1,
@@ -177,14 +206,19 @@ mod count {
     pub const OUT_DISCARDS: usize = 13;
     pub const OUT_MCAST: usize = 14;
     pub const OUT_OCTETS: usize = 15;
-    pub const REASM_FAILS: usize = 16;
-    pub const FRAG_OKS: usize = 17;
-    pub const FRAG_FAILS: usize = 18;
-    pub const FRAG_CREATES: usize = 19;
-    pub const ROUTE_CACHE_MISSES: usize = 20;
-    pub const EXCEPTIONS_FULL: usize = 21;
-    pub const CHANGES_REFUSED: usize = 22;
-    pub const ALL: usize = 23;
+    pub const REASM_REQDS: usize = 16;
+    pub const REASM_OKS: usize = 17;
+    pub const REASM_FAILS: usize = 18;
+    pub const REASM_FAILS_HERE: usize = 19;
+    pub const REASM_TIMEOUT: usize = 20;
+    pub const REASM_OVERLAPS: usize = 21;
+    pub const FRAG_OKS: usize = 22;
+    pub const FRAG_FAILS: usize = 23;
+    pub const FRAG_CREATES: usize = 24;
+    pub const ROUTE_CACHE_MISSES: usize = 25;
+    pub const EXCEPTIONS_FULL: usize = 26;
+    pub const CHANGES_REFUSED: usize = 27;
+    pub const ALL: usize = 28;
 }
 
 /// How to make one.
@@ -199,6 +233,9 @@ pub struct Ip6 {
     addresses: Addresses,
     routes: Routes,
     exceptions: Exceptions,
+    reassembly: Reassembly,
+    /// What the timer is set to.
+    reassembly_timer: Option<Instant>,
     facts: FactsCache,
     /// The graph has an owner of interfaces; without one, all interfaces count as up with an MTU of 1500.
     has_interfaces: bool,
@@ -236,6 +273,7 @@ struct Exported {
 impl Ip6 {
     /// A block with ::1/128 on `lo` and no routes.
     pub fn new(config: &mut Config) -> Ip6 {
+        let limits = Ip6::reassembly_limits(config.u64("fragment_memory_bytes"), config.duration("fragment_timeout"));
         Ip6 {
             name: config.name.clone(),
             default_hop_limit: config.u64("default_hop_limit") as u8,
@@ -243,6 +281,8 @@ impl Ip6 {
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
             routes: Routes::default(),
             exceptions: Exceptions::new(KeyedHasher::new(&mut config.rng)),
+            reassembly: Reassembly::new(limits, KeyedHasher::new(&mut config.rng)),
+            reassembly_timer: None,
             facts: FactsCache::default(),
             has_interfaces: false,
             awake: BTreeSet::new(),
@@ -312,6 +352,7 @@ impl Block for Ip6 {
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
         match token {
             TIMER_LIFETIMES => self.lifetimes_passed(cx),
+            TIMER_REASSEMBLY => self.expire_fragments(cx),
             _ => self.exceptions_passed(cx),
         }
     }
@@ -345,6 +386,9 @@ impl Block for Ip6 {
         match name {
             "default_hop_limit" => Some(self.default_hop_limit.into()),
             "forward" => Some(self.forwards.into()),
+            "fragment_memory_bytes" => Some(self.reassembly.limits().memory_bytes_max.into()),
+            "fragment_timeout" => Some((self.reassembly.limits().timeout.as_nanos() as u64).into()),
+            "fragments_memory_used_bytes" => Some(self.reassembly.memory_bytes().into()),
             _ => None,
         }
     }
@@ -352,6 +396,14 @@ impl Block for Ip6 {
     fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
         match (name, value.as_u64(), value.as_bool()) {
             ("default_hop_limit", Some(hops), _) => self.default_hop_limit = hops as u8,
+            ("fragment_memory_bytes", Some(bytes), _) => {
+                let timeout = self.reassembly.limits().timeout;
+                self.reassembly.set_limits(Ip6::reassembly_limits(bytes, timeout));
+            }
+            ("fragment_timeout", Some(nanos), _) => {
+                let bytes = self.reassembly.limits().memory_bytes_max as u64;
+                self.reassembly.set_limits(Ip6::reassembly_limits(bytes, Duration::from_nanos(nanos)));
+            }
             ("forward", _, Some(forwards)) => {
                 self.forwards = forwards;
                 self.changed();

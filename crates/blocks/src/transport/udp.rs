@@ -13,8 +13,8 @@
 use std::any::Any;
 use std::net::IpAddr;
 use weft_core::*;
-use weft_wire::ipv6::{Chain, MTU_MIN};
 use weft_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use weft_wire::ipv6::{Chain, MTU_MIN};
 use weft_wire::udp::{CHECKSUM_OFFSET, Header, LEN};
 use weft_wire::{Error, Protocol, ipv4};
 

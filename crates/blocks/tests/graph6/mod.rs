@@ -89,7 +89,8 @@ impl Block for Ends {
 }
 
 /// Stands for the owners of neighbours and groups where a test wants one.
-static OWNERS: Kind = Kind { name: "owners", owns: &[Table::Neighbours(table::Family::V6), Table::Groups(table::Family::V6)], ..Kind::EMPTY };
+static OWNERS: Kind =
+    Kind { name: "owners", owns: &[Table::Neighbours(table::Family::V6), Table::Groups(table::Family::V6)], ..Kind::EMPTY };
 
 /// The group that somebody wants.
 pub const WANTED_GROUP: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 0x77);
@@ -313,7 +314,8 @@ impl Node {
     }
 
     pub fn route(&self, destination: Ipv6Addr, source: Option<Ipv6Addr>, interface: Option<u32>) -> Option<table::RouteAnswer> {
-        let query = Query::Route { destination: destination.into(), source: source.map(Into::into), interface: interface.map(InterfaceIndex) };
+        let query =
+            Query::Route { destination: destination.into(), source: source.map(Into::into), interface: interface.map(InterfaceIndex) };
         match self.engine.graph().block(self.id("ip6")).unwrap().query(&query, self.now) {
             Answer::Route(answer) => Some(answer),
             _ => None,

@@ -89,7 +89,8 @@ mod tests {
     fn a_later_fragment_has_none_and_authentication_is_one() {
         let chain = Chain::parse(&packet(Protocol::FRAGMENT, &[60, 0, 0, 8, 0, 0, 0, 9, 1, 2, 3])).expect("a chain");
         assert_eq!((chain.has_upper_layer(), chain.protocol, chain.offset), (false, Protocol::DESTINATION_OPTIONS, 48));
-        let chain = Chain::parse(&packet(Protocol::DESTINATION_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0])).expect("a chain");
+        let chain =
+            Chain::parse(&packet(Protocol::DESTINATION_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0])).expect("a chain");
         assert_eq!((chain.protocol, chain.offset, chain.announced_at), (Protocol::HOP_BY_HOP, 48, 40), "not at its place");
         let chain = Chain::parse(&packet(Protocol::AH, &[6, 4])).expect("a chain");
         assert_eq!((chain.has_upper_layer(), chain.protocol, chain.offset), (true, Protocol::AH, 40));

@@ -100,7 +100,9 @@ mod tests {
             count_sent(&mut counters, message);
             assert_eq!(counters[COUNTERS.iter().position(|row| row.name == name).unwrap()], 1, "{message} is {name}");
         }
-        for (at, name) in [(count::OUT_ECHO_REPLIES, "OutEchoReplies"), (count::LOCAL_ERRORS, "LocalErrors"), (count::IN_IGNORED, "InIgnored")] {
+        for (at, name) in
+            [(count::OUT_ECHO_REPLIES, "OutEchoReplies"), (count::LOCAL_ERRORS, "LocalErrors"), (count::IN_IGNORED, "InIgnored")]
+        {
             assert_eq!(COUNTERS[at].name, name);
         }
     }

@@ -50,8 +50,8 @@ pub(super) fn forbidden(frame: &Frame, chain: &Chain, message: &Message) -> bool
     // "A packet whose source address does not uniquely identify a single node".
     let source = chain.header.src;
     let no_node = source.is_unspecified() || source.is_multicast();
-    // Of a packet in pieces the first one says what there is to say (as RFC 792 has it; Linux is_ineligible looks at the offset too).
-    icmp_error || (many && !excepted) || no_node || !chain.has_upper_layer()
+    // A later fragment is none of these (RFC 8200 §4.5 has errors about them).
+    icmp_error || (many && !excepted) || no_node
 }
 
 /// The message that says so.
@@ -108,7 +108,9 @@ pub(super) fn meaning(message: u8, code: u8, rest: u32) -> Option<IcmpErrorKind>
         (kind::DESTINATION_UNREACHABLE, unreachable::NO_ROUTE) => IcmpErrorKind::NetUnreachable,
         (kind::DESTINATION_UNREACHABLE, unreachable::BEYOND_SCOPE | unreachable::ADDRESS) => IcmpErrorKind::HostUnreachable,
         (kind::DESTINATION_UNREACHABLE, unreachable::PORT) => IcmpErrorKind::PortUnreachable,
-        (kind::DESTINATION_UNREACHABLE, unreachable::PROHIBITED | unreachable::POLICY | unreachable::REJECT_ROUTE) => IcmpErrorKind::Prohibited,
+        (kind::DESTINATION_UNREACHABLE, unreachable::PROHIBITED | unreachable::POLICY | unreachable::REJECT_ROUTE) => {
+            IcmpErrorKind::Prohibited
+        }
         (kind::PACKET_TOO_BIG, _) => IcmpErrorKind::TooBig { mtu: rest },
         (kind::TIME_EXCEEDED, 0) => IcmpErrorKind::TtlExceeded,
         (kind::TIME_EXCEEDED, 1) => IcmpErrorKind::ReassemblyTimeout,

@@ -200,9 +200,15 @@ mod tests {
     #[test]
     fn scopes_are_recognised() {
         let ip = |text: &str| text.parse::<Ipv6Addr>().unwrap();
-        for (text, of_link) in
-            [("fe80::1", true), ("febf::1", true), ("fec0::1", false), ("fd77::2", false), ("ff02::1", true), ("ff05::2", false), ("ff01::1", true)]
-        {
+        for (text, of_link) in [
+            ("fe80::1", true),
+            ("febf::1", true),
+            ("fec0::1", false),
+            ("fd77::2", false),
+            ("ff02::1", true),
+            ("ff05::2", false),
+            ("ff01::1", true),
+        ] {
             assert_eq!(is_of_link(ip(text)), of_link, "{text}");
         }
     }

@@ -305,9 +305,8 @@ impl Ip6 {
     /// Address." §8.3: "If the Target and Destination Addresses are the same, the host MUST treat the Target as on-link."
     fn take_redirect(&mut self, destination: Ipv6Addr, gateway: Ipv6Addr, on: InterfaceIndex, from: Ipv6Addr, cx: &Context<'_>) -> bool {
         let current = self.resolve(destination, None, Some(on), cx.now);
-        let told_by_router = current.is_some_and(|answer| {
-            answer.kind == RouteKind::Unicast && answer.interface == on && answer.next_hop == IpAddr::V6(from)
-        });
+        let told_by_router = current
+            .is_some_and(|answer| answer.kind == RouteKind::Unicast && answer.interface == on && answer.next_hop == IpAddr::V6(from));
         // RFC 4861 §8.1: the target is a router's link-local address, or the destination itself.
         if self.forwards || !told_by_router || destination.is_multicast() || !(is_link_local(gateway) || gateway == destination) {
             return false;

@@ -55,7 +55,8 @@ impl Ip6 {
             // who send nothing but what nd sends.
             RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast => return Ok(answer),
             RouteKind::Multicast => {
-                self.counters[count::OUT_MCAST] += frame.meta().gso.map_or(1, |gso| frame.len().div_ceil(gso.segment_bytes.max(1).into())) as u64;
+                self.counters[count::OUT_MCAST] +=
+                    frame.meta().gso.map_or(1, |gso| frame.len().div_ceil(gso.segment_bytes.max(1).into())) as u64;
                 return Ok(answer);
             }
             RouteKind::Blackhole => None,
@@ -87,12 +88,6 @@ impl Ip6 {
         Some(self.refuse(frame, source, Some(IcmpErrorKind::TooBig { mtu: answer.mtu }), Reason::TooBig))
     }
 
-    /// RFC 8200 §4.5: not done yet.
-    fn send_fragments(&mut self, _frame: &mut Frame, _source: Ipv6Addr, _answer: &RouteAnswer, _cx: &mut Context<'_>) -> Verdict {
-        self.counters[count::FRAG_FAILS] += 1;
-        Verdict::Drop(Reason::TooBig)
-    }
-
     /// Tells the local sender why its packet was not sent. The packet goes to it with the header that it would have had.
     fn refuse(&mut self, frame: &mut Frame, source: Ipv6Addr, kind: Option<IcmpErrorKind>, reason: Reason) -> Verdict {
         let Some(kind) = kind.filter(|_| self.is_bound(OUT_ERROR)) else { return Verdict::Drop(reason) };
@@ -101,18 +96,22 @@ impl Ip6 {
     }
 
     fn finish(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
+        self.set_hop_limit(frame, answer);
+        self.push_header(frame, source);
+        self.leave(frame, source, answer, cx)
+    }
+
+    pub(super) fn set_hop_limit(&self, frame: &mut Frame, answer: &RouteAnswer) {
         let meta = frame.meta_mut();
         if meta.ttl == 0 {
             // RFC 4861 §6.3.2: CurHopLimit, "The default hop limit to be used when sending IP packets", which routers may tell.
             let told = || self.links.get(&answer.interface).and_then(|link| link.hop_limit);
             meta.ttl = if answer.kind == RouteKind::Multicast { MULTICAST_HOP_LIMIT } else { told().unwrap_or(self.default_hop_limit) };
         }
-        self.push_header(frame, source);
-        self.leave(frame, source, answer, cx)
     }
 
     /// Sends a packet with its header on its way.
-    fn leave(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
+    pub(super) fn leave(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
         self.counters[count::OUT_OCTETS] += frame.len() as u64;
         let meta = frame.meta_mut();
         meta.ether_type = EtherType::IPV6;
@@ -165,7 +164,7 @@ impl Ip6 {
     /// RFC 6437 §3: "It is therefore RECOMMENDED that source hosts support the flow label by setting the Flow Label field for all packets of a
     /// given flow to the same value chosen from an approximation to a discrete uniform distribution." As Linux's auto_flowlabels: a keyed hash.
     #[inline]
-    fn flow_label(&self, frame: &Frame, source: Ipv6Addr) -> u32 {
+    pub(super) fn flow_label(&self, frame: &Frame, source: Ipv6Addr) -> u32 {
         let meta = frame.meta();
         let IpAddr::V6(destination) = meta.dst else { return 0 };
         let ports = match (meta.protocol, frame.head().first_chunk::<4>()) {

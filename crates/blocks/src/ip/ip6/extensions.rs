@@ -5,7 +5,7 @@
 use super::*;
 use weft_wire::Error;
 use weft_wire::ipv6::extension::{EXTENSIONS_MAX, FRAGMENT_LEN, Unknown, option_kind};
-use weft_wire::ipv6::{HEADER_LEN, Header};
+use weft_wire::ipv6::{Fragment, HEADER_LEN, Header};
 
 /// Linux IP6_DEFAULT_MAX_DST_OPTS_CNT and IP6_DEFAULT_MAX_HBH_OPTS_CNT.
 const OPTIONS_MAX: usize = 8;
@@ -24,12 +24,23 @@ pub(super) struct Upper {
     pub offset: usize,
     /// Where the byte is that announces it, likewise.
     pub announced_at: usize,
-    headers: usize,
+    pub headers: usize,
 }
 
 impl Upper {
     pub(super) fn new(header: &Header) -> Upper {
         Upper { protocol: header.next_header, offset: HEADER_LEN, announced_at: NEXT_HEADER_AT, headers: 0 }
+    }
+
+    /// The walk of a packet that was checked, up to the header at `offset`; none: the chain does not lead there.
+    pub(super) fn at(bytes: &[u8], offset: usize) -> Option<Upper> {
+        let (header, _) = Header::parse(bytes).ok()?;
+        let mut upper = Upper::new(&header);
+        while upper.offset < offset {
+            let [next, units] = *bytes.get(upper.offset..)?.first_chunk()?;
+            upper.step(Protocol(next), (usize::from(units) + 1) * 8);
+        }
+        (upper.offset == offset).then_some(upper)
     }
 
     fn step(&mut self, next: Protocol, length: usize) {
@@ -131,14 +142,14 @@ impl Ip6 {
     }
 
     /// Tells the source which byte of its packet is the problem.
-    fn problem(&mut self, frame: &mut Frame, pointer: usize) -> Verdict {
+    pub(super) fn problem(&mut self, frame: &mut Frame, pointer: usize) -> Verdict {
         self.counters[count::IN_HDR_ERRORS] += 1;
         let from = frame.meta().dst;
         self.complain(frame, IcmpErrorKind::ParameterProblem { pointer: pointer as u32 }, from, Reason::BadOption)
     }
 
     /// Walks to the upper layer of a packet for this node.
-    pub(super) fn walk(&mut self, frame: &mut Frame, upper: &mut Upper) -> Result<(), Verdict> {
+    pub(super) fn walk(&mut self, frame: &mut Frame, upper: &mut Upper, cx: &mut Context<'_>) -> Result<(), Verdict> {
         loop {
             match upper.protocol {
                 Protocol::DESTINATION_OPTIONS => {
@@ -151,7 +162,7 @@ impl Ip6 {
                 }
                 Protocol::FRAGMENT => {
                     self.gather(frame, upper)?;
-                    self.fragment(frame, upper)?;
+                    self.fragment(frame, upper, cx)?;
                 }
                 // RFC 8200 §4.1: hop-by-hop options are "restricted to appear immediately after an IPv6 header only"; §4: elsewhere they are
                 // an unrecognized next header, and so nobody's here.
@@ -175,18 +186,21 @@ impl Ip6 {
         Ok(())
     }
 
-    fn fragment(&mut self, frame: &mut Frame, upper: &mut Upper) -> Result<(), Verdict> {
-        let bytes = &frame.head()[upper.offset..];
-        let next = Protocol(bytes[0]);
-        let place = u16::from_be_bytes([bytes[2], bytes[3]]);
+    fn fragment(&mut self, frame: &mut Frame, upper: &mut Upper, cx: &mut Context<'_>) -> Result<(), Verdict> {
+        let [next, _, high, low, a, b, c, d] = match frame.head().get(upper.offset..).and_then(|bytes| bytes.first_chunk::<FRAGMENT_LEN>())
+        {
+            Some(bytes) => *bytes,
+            None => return Err(self.bad_header(Error::Truncated)),
+        };
+        let place = u16::from_be_bytes([high, low]);
+        let place = Fragment { offset: place & !7, more: place & 1 != 0, identification: u32::from_be_bytes([a, b, c, d]) };
         // RFC 6946 §4: "A host that receives an IPv6 packet that includes a Fragment Header with the 'Fragment Offset' equal to 0 and the 'M' flag
         // equal to 0 MUST process that packet in isolation from any other packets/fragments".
-        if place & !6 == 0 {
-            upper.step(next, FRAGMENT_LEN);
+        if place.is_atomic() {
+            upper.step(Protocol(next), FRAGMENT_LEN);
             return Ok(());
         }
-        self.counters[count::REASM_FAILS] += 1;
-        Err(Verdict::Drop(Reason::FragmentUnsupported))
+        self.reassemble(frame, upper, place, cx)
     }
 }
 

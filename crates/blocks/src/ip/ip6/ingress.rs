@@ -91,7 +91,7 @@ impl Ip6 {
             }
         }
         if weft_wire::ipv6::chain::is_walked(upper.protocol)
-            && let Err(verdict) = self.walk(frame, &mut upper)
+            && let Err(verdict) = self.walk(frame, &mut upper, cx)
         {
             return verdict;
         }

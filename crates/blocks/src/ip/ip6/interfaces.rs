@@ -97,7 +97,8 @@ impl Ip6 {
     pub(super) fn lifetimes_passed(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.delete_addresses(|address| address.valid_until.is_some_and(|until| until <= now), cx);
-        let late = |address: &&Address| address.state == AddressState::Preferred && address.preferred_until.is_some_and(|until| until <= now);
+        let late =
+            |address: &&Address| address.state == AddressState::Preferred && address.preferred_until.is_some_and(|until| until <= now);
         let aged: Vec<Address> = self.addresses.iter().filter(late).copied().collect();
         for address in aged {
             self.add_address(Address { state: AddressState::Deprecated, ..address }, cx);

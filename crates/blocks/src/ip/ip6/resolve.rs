@@ -63,7 +63,8 @@ impl Ip6 {
             Some([only]) => Some(*only),
             _ => None,
         };
-        let routed = || self.lookup(group, None).filter(|route| route.prefix_bits >= 8 && !refuses(route.kind)).map(|route| route.interface);
+        let routed =
+            || self.lookup(group, None).filter(|route| route.prefix_bits >= 8 && !refuses(route.kind)).map(|route| route.interface);
         let first = || {
             let outside = self.addresses.iter().map(|address| address.interface).filter(|interface| *interface != InterfaceIndex::LOOPBACK);
             outside.into_iter().find(|interface| self.is_up(*interface))
@@ -71,7 +72,8 @@ impl Ip6 {
         // RFC 4291 §2.7: "Interface-Local scope spans only a single interface on a node and is useful only for loopback transmission of
         // multicast."
         let inside = || (group.octets()[1] & 0xf == 1).then_some(InterfaceIndex::LOOPBACK);
-        let interface = bound.or_else(of_source).or_else(inside).or_else(routed).or_else(first).filter(|interface| self.is_up(*interface))?;
+        let interface =
+            bound.or_else(of_source).or_else(inside).or_else(routed).or_else(first).filter(|interface| self.is_up(*interface))?;
         let chosen = source.or_else(|| self.addresses.source_for(interface, group)).unwrap_or(Ipv6Addr::UNSPECIFIED);
         Some(self.answer(RouteKind::Multicast, interface, chosen, group, None))
     }

@@ -57,14 +57,8 @@ impl Addresses {
             // Rule 2: "Prefer appropriate scope": the smallest that is large enough, else the largest.
             let scope_rank = if its >= i32::from(wanted) { -its } else { its - 128 };
             let common = (ip.to_bits() ^ destination.to_bits()).leading_zeros().min(address.prefix_bits.into());
-            let rank = (
-                ip == destination,
-                scope_rank,
-                address.state != AddressState::Deprecated,
-                here,
-                label(ip) == label(destination),
-                common,
-            );
+            let rank =
+                (ip == destination, scope_rank, address.state != AddressState::Deprecated, here, label(ip) == label(destination), common);
             // Of equals the first stays.
             if best.is_none_or(|(before, _)| rank > before) {
                 best = Some((rank, ip));
@@ -102,7 +96,11 @@ mod tests {
             ("2001:db8:1::1", vec![("2001:db8:1::1/64", Deprecated), ("2001:db8:2::1/64", Preferred)], "2001:db8:1::1"),
             ("fe80::1", vec![("fe80::2/64", Deprecated), ("2001:db8:1::1/64", Preferred)], "fe80::2"),
             ("2001:db8:1::1", vec![("2001:db8:1::2/64", Preferred), ("2001:db8:3::2/64", Preferred)], "2001:db8:1::2"),
-            ("2002:c633:6401::1", vec![("2002:c633:6401::d5e3:7953:13eb:22e8/64", Preferred), ("2001:db8:1::2/64", Preferred)], "2002:c633:6401::d5e3:7953:13eb:22e8"),
+            (
+                "2002:c633:6401::1",
+                vec![("2002:c633:6401::d5e3:7953:13eb:22e8/64", Preferred), ("2001:db8:1::2/64", Preferred)],
+                "2002:c633:6401::d5e3:7953:13eb:22e8",
+            ),
             // Rule 3, and that it comes before the longest prefix.
             ("2001:db8:1::1", vec![("2001:db8:1::2/64", Deprecated), ("2001:db8:3::2/64", Preferred)], "2001:db8:3::2"),
             // Rule 6: a unique local destination takes a unique local source.
