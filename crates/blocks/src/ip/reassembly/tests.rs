@@ -1,0 +1,365 @@
+use super::*;
+use proptest::prelude::*;
+use weft_core::{Bytes, Rng};
+
+const HEADER: usize = 20;
+
+fn fresh(limits: Limits) -> Reassembly {
+    Reassembly::new(limits, KeyedHasher::new(&mut Rng::for_name(1, "reassembly")))
+}
+
+fn key(identification: u32) -> Key {
+    Key { src: [10, 0, 0, 2].into(), dst: [10, 0, 0, 1].into(), identification, protocol: Protocol::UDP, interface: InterfaceIndex::NONE }
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// What the byte at this place of a payload is.
+fn byte(at: usize) -> u8 {
+    (at * 7 / 3) as u8
+}
+
+/// A header of `0xaa…` and the bytes `start..end` of the payload.
+fn fragment(start: usize, end: usize, more: bool) -> (Fragment, Frame) {
+    let mut bytes = vec![0xaa; HEADER];
+    bytes.extend((start..end).map(byte));
+    let fragment = Fragment { offset: start, more, header_len: HEADER, ecn: Ecn::NotCapable, dont_fragment: false };
+    (fragment, Frame::ingress(&bytes))
+}
+
+struct Traffic(Reassembly);
+
+impl Traffic {
+    fn sends(&mut self, start: usize, end: usize, more: bool) -> Outcome {
+        let (fragment, mut frame) = fragment(start, end, more);
+        self.0.insert(at(1), key(1), fragment, &mut frame)
+    }
+    fn completes(&mut self, start: usize, end: usize, more: bool) -> Vec<u8> {
+        let (fragment, mut frame) = fragment(start, end, more);
+        assert!(matches!(self.0.insert(at(1), key(1), fragment, &mut frame), Outcome::Complete(_)));
+        assert_eq!(frame.to_vec()[..HEADER], [0xaa; HEADER]);
+        frame.to_vec().split_off(HEADER)
+    }
+}
+
+fn traffic() -> Traffic {
+    Traffic(fresh(Limits::V4))
+}
+
+const OVERLAP: Outcome = Outcome::Refused(Refusal::Overlap);
+const DUPLICATE: Outcome = Outcome::Refused(Refusal::Duplicate);
+const CONTRADICTION: Outcome = Outcome::Refused(Refusal::Contradiction);
+
+#[test]
+fn fragments_in_any_order_become_the_packet() {
+    let parts = [(0, 16, true), (16, 24, true), (24, 48, true), (48, 51, false)];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]] {
+        let mut traffic = traffic();
+        for index in &order[..3] {
+            let (start, end, more) = parts[*index];
+            assert_eq!(traffic.sends(start, end, more), Outcome::Kept);
+        }
+        let (start, end, more) = parts[order[3]];
+        assert_eq!(traffic.completes(start, end, more), (0..51).map(byte).collect::<Vec<u8>>());
+        assert!(traffic.0.is_empty() && traffic.0.memory_bytes() == 0 && traffic.0.next_deadline().is_none());
+        assert_eq!(*traffic.0.counts(), Counts { requested: 4, completed: 1, ..Counts::default() });
+    }
+}
+
+#[test]
+fn an_overlap_discards_the_packet_and_a_duplicate_nothing() {
+    type Span = (usize, usize);
+    // (what is there, what comes, what it is)
+    let rows: &[(&[Span], Span, Outcome)] = &[
+        (&[(0, 16)], (0, 16), DUPLICATE),
+        (&[(0, 16)], (8, 16), DUPLICATE),
+        (&[(0, 16)], (8, 24), OVERLAP),
+        (&[(16, 32)], (8, 24), OVERLAP),
+        (&[(16, 32)], (8, 40), OVERLAP),
+        (&[(16, 32)], (8, 32), OVERLAP),
+        // One run, because they came in order: all of it is there.
+        (&[(0, 16), (16, 32)], (8, 24), DUPLICATE),
+        (&[(0, 16), (16, 32)], (0, 32), DUPLICATE),
+        // Two runs, because they did not.
+        (&[(16, 32), (0, 16)], (8, 24), OVERLAP),
+        (&[(16, 32), (0, 16)], (0, 32), OVERLAP),
+        (&[(0, 8), (16, 24), (32, 40)], (8, 16), Outcome::Kept),
+        (&[(0, 8), (16, 24), (32, 40)], (8, 24), OVERLAP),
+    ];
+    for (there, (start, end), expected) in rows {
+        let mut traffic = traffic();
+        for (start, end) in *there {
+            assert_eq!(traffic.sends(*start, *end, true), Outcome::Kept);
+        }
+        assert_eq!(traffic.sends(*start, *end, true), *expected, "{there:?} then {start}..{end}");
+        assert_eq!(traffic.0.is_empty(), *expected == OVERLAP);
+        let counts = traffic.0.counts();
+        assert_eq!((counts.failed, counts.overlaps), (u64::from(*expected == OVERLAP), u64::from(*expected == OVERLAP)));
+    }
+}
+
+#[test]
+fn ends_that_contradict_each_other_discard_the_packet() {
+    // Behind the last; a second last one elsewhere, beyond and before; nothing at all; nothing once cut to a multiple of eight.
+    for (start, end, more) in [(32, 40, true), (24, 40, false), (8, 16, false), (8, 8, true), (8, 15, true), (8, 8, false)] {
+        let mut traffic = traffic();
+        assert_eq!(traffic.sends(24, 32, false), Outcome::Kept);
+        assert_eq!(traffic.sends(start, end, more), CONTRADICTION, "{start}..{end} {more}");
+        assert!(traffic.0.is_empty());
+        assert_eq!(traffic.0.counts().failed, 1);
+    }
+    // The same last one again is a duplicate, and bytes beyond a multiple of eight count only in the last.
+    let mut traffic = traffic();
+    assert_eq!(traffic.sends(16, 21, false), Outcome::Kept);
+    assert_eq!(traffic.sends(16, 21, false), DUPLICATE);
+    assert_eq!(traffic.completes(0, 19, true).len(), 21);
+}
+
+#[test]
+fn no_packet_is_larger_than_ip_allows() {
+    let mut traffic = traffic();
+    assert_eq!(traffic.sends(65_528, 65_536, false), Outcome::Refused(Refusal::TooLong));
+    assert_eq!(traffic.sends(0, 65_512, true), Outcome::Kept);
+    assert_eq!(traffic.completes(65_512, 65_515, false).len(), 65_515);
+    // The first header counts: with options the same payload is too much.
+    let mut reassembly = fresh(Limits::V4);
+    let (last, mut frame) = fragment(65_000, 65_515, false);
+    assert_eq!(reassembly.insert(at(1), key(1), last, &mut frame), Outcome::Kept);
+    let (first, mut frame) = fragment(0, 65_004, true);
+    let first = Fragment { header_len: HEADER + 4, ..first };
+    assert_eq!(reassembly.insert(at(1), key(1), first, &mut frame), Outcome::Refused(Refusal::TooLong));
+    assert!(reassembly.is_empty());
+}
+
+#[test]
+fn what_takes_too_long_is_given_up_with_its_first_fragment() {
+    let mut reassembly = fresh(Limits::V4);
+    let mut sends = |seconds: u64, identification: u32, start: usize| {
+        let (fragment, mut frame) = fragment(start, start + 8, true);
+        reassembly.insert(at(seconds), key(identification), fragment, &mut frame)
+    };
+    // The time counts from the fragment that came first, whichever it is; later ones do not renew it.
+    assert_eq!(sends(1, 1, 8), Outcome::Kept);
+    assert_eq!(sends(20, 1, 0), Outcome::Kept);
+    assert_eq!(sends(5, 2, 8), Outcome::Kept);
+    assert_eq!(reassembly.next_deadline(), Some(at(31)));
+    assert!(reassembly.expire(at(30)).is_none());
+    let expired = reassembly.expire(at(40)).unwrap();
+    assert_eq!((expired.key, expired.first.unwrap().len()), (key(1), HEADER + 8));
+    let expired = reassembly.expire(at(40)).unwrap();
+    assert_eq!((expired.key, expired.first.is_none()), (key(2), true), "nobody hears of a packet whose first fragment is missing");
+    assert!(reassembly.expire(at(40)).is_none() && reassembly.is_empty());
+    assert_eq!(*reassembly.counts(), Counts { requested: 3, failed: 2, timed_out: 2, ..Counts::default() });
+    assert_eq!(Limits::V6.timeout, Duration::from_secs(60));
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_there_stays() {
+    let mut reassembly = fresh(Limits { memory_bytes_max: 100_000, ..Limits::V4 });
+    let mut refused = 0;
+    for identification in 0..1000 {
+        let (fragment, mut frame) = fragment(8, 1008, true);
+        match reassembly.insert(at(1), key(identification), fragment, &mut frame) {
+            Outcome::Kept => assert_eq!(refused, 0, "none is evicted for it"),
+            Outcome::Refused(Refusal::NoMemory) => refused += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(reassembly.memory_bytes() <= 100_000 + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + 1000);
+    }
+    assert_eq!((refused + reassembly.len(), reassembly.counts().failed), (1000, refused as u64));
+    while reassembly.expire(at(31)).is_some() {}
+    assert_eq!((reassembly.memory_bytes(), reassembly.sources.len(), reassembly.deadlines.len()), (0, 0, 0));
+    let mut none = fresh(Limits { memory_bytes_max: 0, ..Limits::V4 });
+    let (first, mut frame) = fragment(0, 8, true);
+    assert_eq!(none.insert(at(1), key(1), first, &mut frame), Outcome::Refused(Refusal::NoMemory));
+    assert_eq!(frame.len(), HEADER + 8, "what is refused stays as it was");
+}
+
+#[test]
+fn fragments_of_one_packet_are_bounded() {
+    let mut traffic = Traffic(fresh(Limits { fragments_max: 3, ..Limits::V4 }));
+    for start in [0, 16, 32] {
+        assert_eq!(traffic.sends(start, start + 8, true), Outcome::Kept);
+    }
+    assert_eq!(traffic.sends(48, 56, true), Outcome::Refused(Refusal::TooMany));
+    assert!(traffic.0.is_empty() && traffic.0.memory_bytes() == 0);
+    // The largest packet, cut for the smallest link, passes.
+    let mut traffic = self::traffic();
+    let starts: Vec<usize> = (0..65_515).step_by(48).collect();
+    for start in &starts[..starts.len() - 1] {
+        assert_eq!(traffic.sends(*start, start + 48, true), Outcome::Kept);
+    }
+    assert_eq!(traffic.completes(starts[starts.len() - 1], 65_515, false), (0..65_515).map(byte).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_packet_starts_again_when_its_source_has_sent_many_others_since() {
+    for (others, distance_max, restarts) in [(63, Some(64), false), (64, Some(64), true), (64, None, false), (64, Some(0), false)] {
+        let mut reassembly = fresh(Limits { distance_max, ..Limits::V4 });
+        let mut sends = |identification: u32, start: usize, end: usize, more: bool| {
+            let (fragment, mut frame) = fragment(start, end, more);
+            reassembly.insert(at(1), key(identification), fragment, &mut frame)
+        };
+        assert_eq!(sends(1, 0, 8, true), Outcome::Kept);
+        for identification in 0..others {
+            sends(100 + identification, 0, 8, true);
+        }
+        let outcome = sends(1, 8, 16, false);
+        assert_eq!(outcome == Outcome::Kept, restarts, "{others} {distance_max:?}");
+        assert_eq!(reassembly.counts().failed, u64::from(restarts));
+    }
+    // Fragments of another source do not count.
+    let mut reassembly = fresh(Limits::V4);
+    let mut sends = |source: u8, identification: u32, start: usize, more: bool| {
+        let (fragment, mut frame) = fragment(start, start + 8, more);
+        reassembly.insert(at(1), Key { src: [10, 0, 1, source].into(), ..key(identification) }, fragment, &mut frame)
+    };
+    sends(1, 1, 0, true);
+    for identification in 0..100 {
+        sends(2, identification, 0, true);
+    }
+    assert!(matches!(sends(1, 1, 8, false), Outcome::Complete(_)));
+}
+
+#[test]
+fn congestion_marks_are_not_lost_and_mixtures_are_discarded() {
+    use Ecn::{Capable0, Capable1, CongestionExperienced, NotCapable};
+    for (first, second, expected) in [
+        (NotCapable, NotCapable, Some(false)),
+        (Capable0, Capable0, Some(false)),
+        (Capable0, Capable1, Some(false)),
+        (Capable0, CongestionExperienced, Some(true)),
+        (CongestionExperienced, Capable1, Some(true)),
+        (CongestionExperienced, CongestionExperienced, Some(true)),
+        (NotCapable, CongestionExperienced, None),
+        (Capable0, NotCapable, None),
+        (NotCapable, Capable1, None),
+    ] {
+        let mut reassembly = fresh(Limits::V4);
+        let (one, mut frame) = fragment(0, 8, true);
+        assert_eq!(reassembly.insert(at(1), key(1), Fragment { ecn: first, ..one }, &mut frame), Outcome::Kept);
+        let (two, mut frame) = fragment(8, 16, false);
+        match reassembly.insert(at(1), key(1), Fragment { ecn: second, ..two }, &mut frame) {
+            Outcome::Complete(whole) => assert_eq!(Some(whole.congestion_experienced), expected),
+            Outcome::Refused(Refusal::EcnMixed) => assert_eq!(expected, None),
+            other => panic!("{other:?}"),
+        }
+        assert!(reassembly.is_empty());
+    }
+}
+
+#[test]
+fn the_bit_of_the_largest_fragment_is_the_packets() {
+    for (first, second, expected) in [(true, true, true), (true, false, true), (false, true, false), (false, false, false)] {
+        let mut reassembly = fresh(Limits::V4);
+        let (one, mut frame) = fragment(0, 32, true);
+        reassembly.insert(at(1), key(1), Fragment { dont_fragment: first, ..one }, &mut frame);
+        let (two, mut frame) = fragment(32, 40, false);
+        let outcome = reassembly.insert(at(1), key(1), Fragment { dont_fragment: second, ..two }, &mut frame);
+        assert!(matches!(outcome, Outcome::Complete(Whole { dont_fragment, .. }) if dont_fragment == expected));
+    }
+}
+
+#[test]
+fn packets_are_told_apart_by_every_part_of_the_key() {
+    let others = [
+        Key { src: [10, 0, 0, 3].into(), ..key(1) },
+        Key { dst: [10, 0, 0, 9].into(), ..key(1) },
+        Key { protocol: Protocol::ICMP, ..key(1) },
+        Key { interface: InterfaceIndex(7), ..key(1) },
+        key(2),
+    ];
+    let mut reassembly = fresh(Limits::V4);
+    let (first, mut frame) = fragment(0, 8, true);
+    reassembly.insert(at(1), key(1), first, &mut frame);
+    for other in others {
+        let (last, mut frame) = fragment(8, 16, false);
+        assert_eq!(reassembly.insert(at(1), other, last, &mut frame), Outcome::Kept);
+    }
+    assert_eq!(reassembly.len(), 6);
+}
+
+#[test]
+fn payload_is_shared_when_short_and_copied_when_it_could_hold_a_large_block() {
+    let mut reassembly = fresh(Limits::V4);
+    let block = Bytes::from(vec![5u8; 100_000]);
+    for (start, end, more, shared) in [(0usize, 1480usize, true, true), (1480, 9480, true, false), (9480, 10_000, false, true)] {
+        let (fragment, _) = fragment(start, end, more);
+        let mut frame = Frame::ingress_parts(&[0xaa; HEADER], block.slice(start..end));
+        let outcome = reassembly.insert(at(1), key(1), fragment, &mut frame);
+        if let Outcome::Complete(_) = outcome {
+            let shares: Vec<bool> = frame.tail().iter().map(|slice| block.as_ptr_range().contains(&slice.as_ptr())).collect();
+            assert_eq!((shares, frame.len()), (vec![true, false, true], HEADER + 10_000));
+        } else {
+            assert_eq!((outcome, shared || more), (Outcome::Kept, true));
+        }
+    }
+    assert_eq!(reassembly.counts().completed, 1);
+}
+
+proptest! {
+    /// Whatever comes, the bookkeeping adds up, bounds hold, and what is completed has at each place a byte that some fragment had there.
+    #[test]
+    fn any_fragments(
+        sent in proptest::collection::vec((0usize..12, 1usize..40, any::<bool>(), 0u32..2, 0u8..4, any::<bool>(), 0u64..12), 1..80),
+        fragments_max in 1usize..20,
+        memory_bytes_max in 2000usize..30_000,
+    ) {
+        let mut reassembly = fresh(Limits { fragments_max, memory_bytes_max, distance_max: Some(9), ..Limits::V4 });
+        let mut seconds = 0;
+        for (eighth, length, more, identification, ecn, dont_fragment, later) in sent {
+            seconds += later;
+            while reassembly.expire(at(seconds)).is_some() {}
+            let (one, mut frame) = fragment(eighth * 8, eighth * 8 + length, more);
+            let one = Fragment { ecn: Ecn::from_bits(ecn), dont_fragment, ..one };
+            let before = frame.len();
+            match reassembly.insert(at(seconds), key(identification), one, &mut frame) {
+                Outcome::Complete(whole) => {
+                    let all = frame.to_vec().split_off(whole.header_len);
+                    prop_assert!(all.iter().enumerate().all(|(place, value)| *value == byte(place)));
+                }
+                Outcome::Refused(refusal) => prop_assert!(frame.len() == before || refusal == Refusal::EcnMixed),
+                Outcome::Kept => {}
+            }
+            let charged: usize = reassembly.queues.values().map(Queue::charge).sum();
+            prop_assert_eq!(reassembly.memory_bytes(), charged);
+            prop_assert!(charged <= memory_bytes_max + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + 40);
+            prop_assert_eq!(reassembly.deadlines.len(), reassembly.len());
+            let packets: usize = reassembly.sources.values().map(|source| source.packets).sum();
+            prop_assert_eq!(packets, reassembly.len());
+            prop_assert!(reassembly.next_deadline().is_none_or(|deadline| deadline > at(seconds)));
+        }
+        while reassembly.expire(at(seconds + 31)).is_some() {}
+        prop_assert!(reassembly.is_empty() && reassembly.memory_bytes() == 0 && reassembly.sources.is_empty());
+    }
+
+    /// Any way of cutting, in any order, with duplicates of what is there: the packet comes out as it went in.
+    #[test]
+    fn any_cut_and_any_order(
+        cuts in proptest::collection::btree_set(1usize..180, 0..30),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 31),
+        again in proptest::collection::vec(any::<bool>(), 31),
+        tail in 1usize..8,
+    ) {
+        let total = 180 * 8 + tail;
+        let mut edges: Vec<usize> = std::iter::once(0).chain(cuts.iter().map(|cut| cut * 8)).collect();
+        edges.push(total);
+        let mut parts: Vec<(usize, usize)> = edges.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let mut reassembly = fresh(Limits { distance_max: None, ..Limits::V4 });
+        let mut whole = None;
+        for (pick, again) in order.iter().zip(&again) {
+            if parts.is_empty() { break; }
+            let (start, end) = parts.swap_remove(pick.index(parts.len()));
+            for round in 0..=usize::from(*again && !parts.is_empty()) {
+                let (one, mut frame) = fragment(start, end, end != total);
+                match reassembly.insert(at(1), key(1), one, &mut frame) {
+                    Outcome::Complete(_) => whole = Some(frame.to_vec().split_off(HEADER)),
+                    outcome => prop_assert_eq!(outcome, if round == 0 { Outcome::Kept } else { DUPLICATE }),
+                }
+            }
+        }
+        prop_assert_eq!(whole, Some((0..total).map(byte).collect::<Vec<u8>>()));
+    }
+}
