@@ -3,4 +3,6 @@
 pub mod arp;
 pub mod icmp4;
 pub mod ip4;
+pub mod nd;
+mod neighbour;
 pub mod reassembly;

@@ -9,6 +9,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::link::ether::ROW,
         crate::link::loopback::ROW,
         crate::ip::arp::ROW,
+        crate::ip::nd::ROW,
         crate::ip::ip4::ROW,
         crate::ip::icmp4::ROW,
         crate::transport::udp::ROW,
@@ -17,6 +18,9 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::counter::ROW,
         crate::tool::logger::ROW,
         crate::tool::loss::ROW,
+        crate::tool::gilbert::ROW,
+        crate::tool::duplicate::ROW,
+        crate::tool::corrupt::ROW,
         crate::tool::delay::ROW,
         crate::tool::rate::ROW,
     ]

@@ -8,6 +8,9 @@ use crate::table::{Address, Route};
 use std::net::IpAddr;
 use weft_wire::Protocol;
 
+/// The holder of the node's own memberships in [`Change::Group`] (solicited-node groups); those of sockets are others.
+pub const HOLDER_NODE: u64 = u64::MAX;
+
 /// A request to the owner of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -55,10 +58,19 @@ pub enum Change {
         interface: InterfaceIndex,
         /// Which group.
         group: IpAddr,
-        /// Who: a number that the asking block gives out, one a socket.
+        /// Who: a number that the asking block gives out, one a socket; [`HOLDER_NODE`] is the node itself.
         holder: u64,
         /// What; `None`: nothing any more.
         filter: Option<SourceFilter>,
+    },
+    /// A router told what packets to an interface's link should be like (owner of `Routes`; RFC 4861 §6.3.4). `None`: as the interface has it.
+    LinkParameters {
+        /// Which interface.
+        interface: InterfaceIndex,
+        /// Largest IP packet, bytes; never above the interface's own.
+        mtu: Option<u32>,
+        /// Hop limit of packets that ask for none.
+        hop_limit: Option<u8>,
     },
     /// The neighbour answers: a transport made progress through it (owner of `Neighbours`; RFC 4861 §7.3.1).
     Confirm {

@@ -29,7 +29,7 @@ pub mod vector;
 
 pub use block::{Block, BlockId, BlockRow, Carries, Config, Counter, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port};
 pub use bytes::Bytes;
-pub use change::{Change, SourceFilter};
+pub use change::{Change, HOLDER_NODE, SourceFilter};
 pub use context::Context;
 pub use control::{ControlError, End, Message, Op, Reply, Show, Value};
 pub use engine::{Engine, Mode};

@@ -234,6 +234,8 @@ pub enum Query {
     },
     /// What an address is to this node (owner of `Addresses`).
     AddressKind(IpAddr),
+    /// Every address with its state and lifetimes (owner of `Addresses`); [`Query::List`] has them for people.
+    Addresses,
     /// One interface (owner of `Interfaces`).
     Interface(InterfaceIndex),
     /// One interface by name (owner of `Interfaces`).
@@ -262,6 +264,8 @@ pub enum Answer {
     Route(RouteAnswer),
     /// To [`Query::AddressKind`].
     AddressKind(AddressKind),
+    /// To [`Query::Addresses`], in the order in which they were added.
+    Addresses(Vec<Address>),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].
     Interface(Box<Interface>),
     /// To [`Query::Wanted`].

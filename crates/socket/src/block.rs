@@ -92,7 +92,7 @@ pub static KIND: Kind = Kind {
     name: "sockets",
     summary: "Linux sockets: what programs see of TCP and UDP",
     doc: "Keeps every socket of the node with Linux's semantics (bind rules, states, pending errors, options, readiness) and speaks to the \
-          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable`.\n\
+          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable` and `unreachable6`.\n\
           Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
     inputs: &[
         Port::required("tcp", Carries::Stream, "answers, data and events of the stream transport"),
@@ -102,7 +102,8 @@ pub static KIND: Kind = Kind {
     outputs: &[
         Port::required("tcp", Carries::Stream, "calls and data for the stream transport"),
         Port::required("udp", Carries::Datagram, "datagrams that programs sent"),
-        Port::optional("unreachable", Carries::Error, "datagrams for ports without a socket"),
+        Port::optional("unreachable", Carries::Error, "IPv4 datagrams for ports without a socket"),
+        Port::optional("unreachable6", Carries::Error, "IPv6 datagrams for ports without a socket"),
     ],
     parameters: PARAMETERS,
     procedures: &[],
@@ -242,7 +243,9 @@ impl Sockets {
 }
 
 fn row(id: SocketId, socket: &Socket) -> Value {
-    let peer = socket.remote.map_or_else(|| "0.0.0.0:*".to_owned(), |remote| remote.to_string());
+    let address = |address| crate::address::of_domain(socket.domain, address).to_string();
+    let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
+    let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);
     let (proto, state, recv, send, flow) = match &socket.body {
         // ss: for listeners the queues are the accept queue and its bound.
         Body::Stream(stream) if stream.state == TcpState::Listen => {
@@ -254,6 +257,6 @@ fn row(id: SocketId, socket: &Socket) -> Value {
             ("udp", state, Sockets::queued(datagram), datagram.sending, None)
         }
     };
-    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": socket.local.to_string(), "peer": peer,
+    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
            "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})
 }

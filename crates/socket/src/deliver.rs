@@ -1,13 +1,15 @@
 //! What comes in from the transports: stream events, datagrams and errors about datagrams.
 
 use crate::errno::{self, Errno};
-use crate::face::{Flow, Sockets, UNREACHABLE};
+use crate::face::{Flow, Sockets, UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
 use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
+use weft_core::{
+    Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
+};
 use weft_wire::Protocol;
 
 /// Most entries of one socket's error queue.
@@ -132,8 +134,17 @@ impl Sockets {
         let shutdown = parent.shutdown;
         // sk_clone: "newsk->sk_priority = 0;"
         let options = crate::options::Options { priority: 0, ..options };
+        let owner = parent.owner;
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
+        socket.owner = owner;
         (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
+        // inet_reqsk_alloc: "ireq->ir_iif = … if (ipv6_addr_type(&ireq->ir_v6_rmt_addr) & IPV6_ADDR_LINKLOCAL)"; the child is bound to it.
+        if let SocketAddr::V6(v6) = remote
+            && v6.scope_id() != 0
+        {
+            socket.options.interface = v6.scope_id();
+        }
+        self.dress(child, &mut socket, remote.ip(), cx);
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.store.insert(socket);
@@ -153,6 +164,24 @@ impl Sockets {
             self.shutdown_flow(id, shutdown, TcpState::Established, cx);
         }
         self.touch(listener);
+    }
+
+    /// The listener's options came with the child; which of the two families' (IP_TTL or IPV6_UNICAST_HOPS …) count, its peer decides.
+    fn dress(&mut self, child: FlowId, socket: &mut crate::socket::Socket, peer: IpAddr, cx: &mut Context<'_>) {
+        let Some(before) = socket.stream().map(|stream| (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover)) else {
+            return;
+        };
+        socket.match_family(peer);
+        let Some(stream) = socket.stream() else { return };
+        let (ttl, tos, discover) = (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover);
+        let changed = [
+            (ttl != before.0).then_some(StreamOption::Ttl(ttl)),
+            (tos != before.1).then_some(StreamOption::Tos(tos)),
+            (discover != before.2).then_some(StreamOption::MtuDiscover(discover)),
+        ];
+        for option in changed.into_iter().flatten() {
+            self.call(child, StreamCall::Set(option), cx);
+        }
     }
 
     /// `tcp_fin`.
@@ -256,16 +285,14 @@ impl Sockets {
         !group.is_multicast() || group == all_hosts || self.memberships.contains_key(&(group, interface))
     }
 
-    /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they
-    /// share with SO_REUSEPORT, one chosen by the four-tuple.
+    /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
+    /// among equals the newest — or, where they share with SO_REUSEPORT, one chosen by the four-tuple.
     fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
-        let mut best: Option<(u32, SocketId)> = None;
+        let mut best: Option<((bool, u32), SocketId)> = None;
         let mut equals: Vec<SocketId> = Vec::new();
         for s in candidates.iter().rev() {
             let Some(socket) = self.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
-            let score = u32::from(!socket.local.ip().is_unspecified()) * 8
-                + u32::from(socket.remote.is_some()) * 16
-                + u32::from(socket.options.interface != 0) * 4;
+            let score = (!socket.local.ip().is_unspecified(), score(socket, to.ip()));
             if best.is_none_or(|(most, _)| score > most) {
                 best = Some((score, *s));
                 equals.clear();
@@ -284,14 +311,15 @@ impl Sockets {
     fn unwanted(&mut self, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
         self.count(crate::block::NO_PORTS);
         let (at, from) = (frame.meta().network_at, frame.meta().dst);
+        let out = if from.is_ipv6() { UNREACHABLE6 } else { UNREACHABLE };
         // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
-        // IP multicast address".
-        if group || at == 0 || !cx.is_bound(UNREACHABLE) {
+        // IP multicast address". RFC 4443 §2.4 (e.3) likewise.
+        if group || at == 0 || !cx.is_bound(out) {
             return cx.drop(frame, Reason::NoPort);
         }
         frame.rewind(at);
         frame.meta_mut().error = Some(IcmpError { kind: IcmpErrorKind::PortUnreachable, from });
-        cx.emit(UNREACHABLE, frame);
+        cx.emit(out, frame);
     }
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
@@ -314,7 +342,7 @@ impl Sockets {
         let waiting = Waiting {
             bytes,
             truesize,
-            from: SocketAddr::new(meta.src, meta.src_port),
+            from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
             to: meta.dst,
             own,
             to_port: meta.dst_port,
@@ -349,7 +377,11 @@ impl Sockets {
         } else {
             // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
             let counts = match error.kind {
-                IcmpErrorKind::TooBig { .. } => i32::from(socket.options.mtu_discover) != crate::abi::IP_PMTUDISC_DONT,
+                IcmpErrorKind::TooBig { .. } => {
+                    let options = &socket.options;
+                    let discover = if quoted.remote.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
+                    i32::from(discover) != crate::abi::IP_PMTUDISC_DONT
+                }
                 _ => hard,
             };
             if !counts || socket.remote.is_none() {
@@ -366,12 +398,28 @@ impl Sockets {
 
 /// Would this socket take a datagram with these addresses?
 fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, interface: u32) -> bool {
-    let address = socket.local.ip();
-    let here = address.is_unspecified() || address == to.ip();
+    let here = match (socket.local.ip(), to.ip()) {
+        // "sk->sk_family != PF_INET6" for IPv6; "ipv6_only_sock(sk)" keeps IPv4 away from `::`.
+        (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !socket.options.v6_only,
+        (own @ IpAddr::V4(_), IpAddr::V4(to)) => own.is_unspecified() || own == to,
+        (own @ IpAddr::V6(_), IpAddr::V6(to)) => own.is_unspecified() || own == to,
+        (IpAddr::V4(_), IpAddr::V6(_)) => false,
+    };
     let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
     // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
     let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
     here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
+}
+
+/// `compute_score` of linux/net/ipv4/udp.c and linux/net/ipv6/udp.c.
+fn score(socket: &crate::socket::Socket, to: IpAddr) -> u32 {
+    let (peer, port) = (socket.remote.is_some(), socket.remote.is_some_and(|remote| remote.port() != 0));
+    let bound = socket.options.interface != 0;
+    match to {
+        // "score = (sk->sk_family == PF_INET) ? 2 : 1;" and 4 for each of the others
+        IpAddr::V4(_) => u32::from(!socket.is_v6()) + 1 + 4 * (u32::from(peer) + u32::from(port) + u32::from(bound)),
+        IpAddr::V6(_) => u32::from(peer) + u32::from(port) + u32::from(bound),
+    }
 }
 
 /// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
@@ -390,20 +438,34 @@ struct Quoted {
 /// Reads addresses and ports of a quoted UDP packet; everything in it may be damaged.
 fn quote(frame: &Frame) -> Option<Quoted> {
     let bytes = frame.to_vec();
-    let header = match bytes.first()? >> 4 {
-        4 => usize::from(bytes.first()? & 0x0f) * 4,
+    let (source, destination, header) = match bytes.first()? >> 4 {
+        4 => {
+            let address = |at: usize| Some(IpAddr::from(*bytes.get(at..at + 4)?.first_chunk::<4>()?));
+            let header = usize::from(bytes.first()? & 0x0f) * 4;
+            if header < 20 || Protocol(*bytes.get(9)?) != Protocol::UDP {
+                return None;
+            }
+            (address(12)?, address(16)?, header)
+        }
+        6 => {
+            let address = |at: usize| Some(IpAddr::from(*bytes.get(at..at + 16)?.first_chunk::<16>()?));
+            // Where the UDP header lies behind extension headers, the transport has said so.
+            let meta = frame.meta();
+            let header = match meta.transport_at.checked_sub(frame.position()) {
+                Some(at @ 40..) if meta.protocol == Protocol::UDP => usize::from(at),
+                _ if Protocol(*bytes.get(6)?) == Protocol::UDP => 40,
+                _ => return None,
+            };
+            (address(8)?, address(24)?, header)
+        }
         _ => return None,
     };
-    let &[_, _, _, _, _, _, _, _, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, ..] = bytes.as_slice() else { return None };
     let transport = bytes.get(header..)?;
     let &[p0, p1, q0, q1, ..] = transport else { return None };
-    if header < 20 || Protocol(protocol) != Protocol::UDP {
-        return None;
-    }
     let payload: Vec<u8> = transport.get(8..).unwrap_or_default().iter().copied().take(QUOTED_BYTES_MAX).collect();
     Some(Quoted {
-        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(s0, s1, s2, s3)), u16::from_be_bytes([p0, p1])),
-        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3)), u16::from_be_bytes([q0, q1])),
+        local: SocketAddr::new(source, u16::from_be_bytes([p0, p1])),
+        remote: SocketAddr::new(destination, u16::from_be_bytes([q0, q1])),
         payload,
     })
 }

@@ -5,14 +5,14 @@
 //! as much as the buffer can hold) is there. `send` takes what there is room for; a blocking caller calls again with the rest.
 
 use crate::abi::*;
-use crate::address::{self, AF_INET};
+use crate::address::{self, AF_INET, AF_INET6};
 use crate::errno::Errno;
 use crate::options::{self, Options};
 use crate::ports::{HoldId, Ports, Rules};
-use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState, UNSPECIFIED};
+use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
 
@@ -140,9 +140,8 @@ impl Sockets {
     }
 
     /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
-    /// has them; SOCK_RAW is EPERM (as without CAP_NET_RAW), ping sockets EACCES (Linux's default `ping_group_range`); ENFILE at the limit.
+    /// has them (EAFNOSUPPORT for AF_INET6 in a node without IPv6); SOCK_RAW is EPERM (as without CAP_NET_RAW), ping sockets EACCES (Linux's default `ping_group_range`); ENFILE at the limit.
     pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
-        let _ = &cx;
         // __sock_create: "if (family < 0 || family >= NPROTO) return -EAFNOSUPPORT; if (type < 0 || type >= SOCK_MAX) return -EINVAL;"
         if !(0..FAMILIES).contains(&domain) {
             return Err(Errno::EAFNOSUPPORT);
@@ -150,8 +149,10 @@ impl Sockets {
         if !(0..11).contains(&kind) {
             return Err(Errno::EINVAL);
         }
-        // IPv6 is a row to come: today AF_INET6 is answered as a kernel without IPv6 answers.
-        if domain != AF_INET {
+        // A node without IPv6's blocks answers as a kernel without IPv6.
+        let without_ipv6 =
+            || matches!(cx.ask(Table::Addresses(Family::V6), &Query::AddressKind(Ipv6Addr::UNSPECIFIED.into())), Answer::None);
+        if !matches!(domain, AF_INET | AF_INET6) || domain == AF_INET6 && without_ipv6() {
             return Err(Errno::EAFNOSUPPORT);
         }
         if !(0..IPPROTO_MAX).contains(&protocol) {
@@ -160,7 +161,8 @@ impl Sockets {
         let (body, protocol) = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
-            (SOCK_DGRAM, IPPROTO_ICMP) => return Err(Errno::EACCES),
+            (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => return Err(Errno::EACCES),
+            (SOCK_DGRAM, IPPROTO_ICMPV6) if domain == AF_INET6 => return Err(Errno::EACCES),
             (SOCK_RAW, 0) => return Err(Errno::EPROTONOSUPPORT),
             (SOCK_RAW, _) => return Err(Errno::EPERM),
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
@@ -170,7 +172,8 @@ impl Sockets {
             self.count(crate::block::SOCKETS_FULL);
             return Err(Errno::ENFILE);
         }
-        let mut options = Options::default();
+        // inet6_create sets no MC_ALL for IPv4's groups.
+        let mut options = Options { multicast_all: domain == AF_INET, ..Options::default() };
         let streams = matches!(body, Body::Stream(_));
         options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.limits.buffer_default };
         options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.limits.buffer_default };
@@ -185,12 +188,13 @@ impl Sockets {
         Socket {
             cookie,
             domain,
+            owner: 0,
             kind,
             protocol,
             options,
             error: None,
             shutdown: Shutdown::default(),
-            local: UNSPECIFIED,
+            local: address::unspecified(domain),
             remote: None,
             number: 0,
             hold: None,
@@ -203,29 +207,26 @@ impl Sockets {
 
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        let address = address::for_bind(address)?;
-        let freebind = self.get(s)?.options.freebind;
-        // inet_addr_valid_or_nonlocal: IP_FREEBIND and IP_TRANSPARENT let any address pass.
-        let kind = self.address_kind(address.ip(), cx);
-        if matches!(kind, AddressKind::Other) && !freebind {
-            return Err(Errno::EADDRNOTAVAIL);
-        }
-        let socket = self.get(s)?;
-        let closed = socket.stream().is_none_or(|stream| stream.state == TcpState::Close);
-        let connected_datagram = socket.datagram().is_some() && socket.remote.is_some();
-        if !closed || connected_datagram || socket.number != 0 {
-            return Err(Errno::EINVAL);
-        }
+        let domain = self.get(s)?.domain;
+        let binding = if domain == AF_INET6 { self.bind_v6(s, address, cx)? } else { self.bind_v4(s, address, cx)? };
+        let address = binding.address;
+        let socket = self.get_mut(s)?;
+        let only_before = socket.options.v6_only;
+        socket.options.v6_only |= binding.only_v6;
         let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
         if !no_port && let Err(error) = self.take_port(s, address, cx) {
-            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;"
-            self.get_mut(s)?.local.set_ip(UNSPECIFIED.ip());
+            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;" and __inet6_bind's inet_reset_saddr.
+            let socket = self.get_mut(s)?;
+            socket.options.v6_only = only_before;
+            let port = socket.local.port();
+            socket.local = address::unspecified(domain);
+            socket.local.set_port(port);
             return Err(error);
         }
         let socket = self.get_mut(s)?;
-        socket.local.set_ip(address.ip());
+        socket.local = address;
         socket.local.set_port(socket.number);
-        socket.address_locked = !address.ip().is_unspecified();
+        socket.address_locked = binding.locks;
         socket.port_locked = address.port() != 0;
         self.touch(s);
         Ok(())
@@ -280,7 +281,8 @@ impl Sockets {
 
     /// getsockname(2): `sockaddr` bytes.
     pub fn local_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        Ok(address::to_bytes(self.get(s)?.local))
+        let socket = self.get(s)?;
+        Ok(address::told(socket.domain, socket.local))
     }
 
     /// getpeername(2): `sockaddr` bytes; ENOTCONN.
@@ -289,14 +291,15 @@ impl Sockets {
         // inet_getname: "(((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_SYN_SENT)) && peer == 1)"
         let in_state = socket.stream().is_none_or(|stream| !matches!(stream.state, TcpState::Close | TcpState::SynSent));
         match socket.remote {
-            Some(remote) if in_state && remote.port() != 0 => Ok(address::to_bytes(remote)),
+            Some(remote) if in_state && remote.port() != 0 => Ok(socket.told_with_label(remote)),
             _ => Err(Errno::ENOTCONN),
         }
     }
 
     /// The peer's address for accept(2), which is told even when the connection has failed since.
     pub fn accepted_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.get(s)?.remote.map(address::to_bytes).ok_or(Errno::ECONNABORTED)
+        let socket = self.get(s)?;
+        socket.remote.map(|remote| address::told(socket.domain, remote)).ok_or(Errno::ECONNABORTED)
     }
 
     /// getsockopt(2): at most `length` bytes of the value.
@@ -420,6 +423,14 @@ impl Sockets {
         }
     }
 
+    /// The user who made the socket (`sk_uid`, 0 until told): SO_REUSEPORT shares a port among sockets of one user.
+    pub fn set_owner(&mut self, s: SocketId, user: u32) {
+        if let Some(socket) = self.store.get_mut(s) {
+            socket.owner = user;
+        }
+        self.show_hold(s);
+    }
+
     pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {
         self.store.get(s).ok_or(Errno::EBADF)
     }
@@ -480,5 +491,7 @@ impl Sockets {
 pub(crate) const TCP: OutPort = OutPort(0);
 /// Output to the datagram transport.
 pub(crate) const UDP: OutPort = OutPort(1);
-/// Output for datagrams that nobody wants.
+/// Output for IPv4 datagrams that nobody wants.
 pub(crate) const UNREACHABLE: OutPort = OutPort(2);
+/// Output for IPv6 datagrams that nobody wants.
+pub(crate) const UNREACHABLE6: OutPort = OutPort(3);

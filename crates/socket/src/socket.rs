@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::ports::HoldId;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use weft_core::{FlowId, IcmpErrorKind, Instant, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
@@ -219,13 +219,15 @@ pub(crate) enum Body {
 pub(crate) struct Socket {
     pub cookie: u64,
     pub domain: i32,
+    /// `sk_uid`.
+    pub owner: u32,
     pub kind: i32,
     pub protocol: i32,
     pub options: Options,
     /// `sk_err`.
     pub error: Option<Errno>,
     pub shutdown: Shutdown,
-    /// `inet_rcv_saddr` and `inet_sport`.
+    /// `inet_rcv_saddr` (or `sk_v6_rcv_saddr`) and `inet_sport`; an IPv4 address on an AF_INET6 socket that talks IPv4.
     pub local: SocketAddr,
     /// `inet_daddr` and `inet_dport`; port 0 counts as none.
     pub remote: Option<SocketAddr>,
@@ -240,9 +242,6 @@ pub(crate) struct Socket {
     pub changed: bool,
     pub body: Body,
 }
-
-/// 0.0.0.0:0.
-pub(crate) const UNSPECIFIED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Socket {
     pub(crate) fn stream(&self) -> Option<&Stream> {
@@ -272,6 +271,49 @@ impl Socket {
     /// `sock_error`: the pending error, taken.
     pub(crate) fn take_error(&mut self) -> Option<Errno> {
         self.error.take()
+    }
+    /// AF_INET6.
+    pub(crate) fn is_v6(&self) -> bool {
+        self.domain == crate::address::AF_INET6
+    }
+    /// No address: the port stays.
+    pub(crate) fn reset_address(&mut self) {
+        let port = self.local.port();
+        self.local = crate::address::unspecified(self.domain);
+        self.local.set_port(port);
+    }
+    /// inet6_getname: "if (inet6_test_bit(SNDFLOW, sk)) sin->sin6_flowinfo = np->flow_label;"
+    pub(crate) fn told_with_label(&self, remote: SocketAddr) -> Vec<u8> {
+        match crate::address::of_domain(self.domain, remote) {
+            SocketAddr::V6(mut v6) if self.options.flow_info_send => {
+                v6.set_flowinfo(self.options.flow_label);
+                crate::address::to_bytes(v6.into())
+            }
+            told => crate::address::to_bytes(told),
+        }
+    }
+    /// Through which interface packets to this address leave, as far as the socket says; 0: wherever the route goes.
+    /// udp_sendmsg: "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index); … } else if (!ipc.oif) ipc.oif =
+    /// READ_ONCE(inet->uc_index);" and the same in udpv6_sendmsg.
+    pub(crate) fn way_out(&self, to: IpAddr) -> u32 {
+        let options = &self.options;
+        match (options.interface, to) {
+            (bound @ 1.., _) => bound,
+            (0, IpAddr::V4(to)) if to.is_multicast() => options.multicast_index,
+            (0, IpAddr::V4(_)) => options.unicast_index,
+            (0, IpAddr::V6(to)) if to.is_multicast() => options.multicast6_index,
+            (0, IpAddr::V6(_)) => options.unicast6_index,
+        }
+    }
+    /// IP_TTL or IPV6_UNICAST_HOPS, IP_TOS or IPV6_TCLASS …: what a stream's transport is told depends on whom it talks to.
+    pub(crate) fn match_family(&mut self, peer: IpAddr) {
+        let options = &self.options;
+        let v6 = peer.is_ipv6();
+        let (ttl, tos) = if v6 { (options.hop_limit.max(0) as u8, options.traffic_class) } else { (options.ttl, options.tos) };
+        let discover = if v6 { options.mtu_discover6 } else { options.mtu_discover };
+        if let Some(stream) = self.stream_mut() {
+            (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover) = (ttl, tos, discover);
+        }
     }
     /// Is it a listening socket?
     pub(crate) fn is_listening(&self) -> bool {
@@ -342,12 +384,13 @@ mod tests {
         let make = || Socket {
             cookie: 1,
             domain: 2,
+            owner: 0,
             kind: 1,
             protocol: 6,
             options: Options::default(),
             error: None,
             shutdown: Shutdown::default(),
-            local: UNSPECIFIED,
+            local: crate::address::unspecified(2),
             remote: None,
             number: 0,
             hold: None,

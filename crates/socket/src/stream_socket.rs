@@ -35,11 +35,13 @@ impl Sockets {
             }
         };
         let options = stream.transport.clone();
+        // `::` serves IPv4 as well, unless the program said otherwise.
+        let dual_stack = local.ip() == std::net::IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED) && !socket.options.v6_only;
         if flow == fresh {
             self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
         // The transport lets one more wait, as sk_acceptq_is_full does.
-        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options }, cx);
+        self.call(flow, StreamCall::Listen { local, dual_stack, backlog, options }, cx);
         self.touch(s);
         Ok(())
     }

@@ -15,6 +15,8 @@ mod language;
 mod model;
 #[path = "twins/random.rs"]
 mod random;
+#[path = "twins/six.rs"]
+mod six;
 
 use weft_core::Mode;
 
@@ -45,7 +47,19 @@ fn compare(kernel: &str, model: &str) -> String {
 /// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
 /// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
+    let (_, bodies) = bodies::topics().into_iter().chain(bodies::topics_6()).find(|(name, _)| *name == topic).expect("a topic");
+    compare_all(topic, &bodies);
+}
+
+/// The bodies of a topic in another form.
+fn twins_as(topic: &str, form: impl Fn(&str) -> Option<String>, at_least: usize) {
     let (_, bodies) = bodies::topics().into_iter().find(|(name, _)| *name == topic).expect("a topic");
+    let bodies: Vec<(String, String)> = bodies.iter().filter_map(|(name, body)| Some((name.clone(), form(body)?))).collect();
+    assert!(bodies.len() >= at_least, "{topic}: {}", bodies.len());
+    compare_all(topic, &bodies);
+}
+
+fn compare_all(topic: &str, bodies: &[(String, String)]) {
     let mut differences = String::new();
     let only = std::env::var("TWIN").ok();
     for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name)) {
@@ -94,6 +108,29 @@ fn datagram() {
 fn options() {
     twins("options");
 }
+
+#[test]
+fn dual() {
+    twins("dual");
+}
+
+#[test]
+fn options6() {
+    twins("options6");
+}
+
+/// Every body of IPv4 that makes sense, once more over IPv6, and with IPv4-mapped addresses.
+macro_rules! families {
+    ($($topic:ident $at_least:literal $mapped_at_least:literal),+ $(,)?) => {
+        mod over_ipv6 {
+            $(#[test] fn $topic() { super::twins_as(stringify!($topic), super::bodies::over_ipv6, $at_least); })+
+        }
+        mod mapped {
+            $(#[test] fn $topic() { super::twins_as(stringify!($topic), super::bodies::mapped, $mapped_at_least); })+
+        }
+    };
+}
+families!(states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30);
 
 #[test]
 fn there_are_enough_bodies_and_no_name_twice() {

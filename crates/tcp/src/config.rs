@@ -71,6 +71,10 @@ pub struct Config {
     pub delayed_ack_min: Duration,
     /// Longest (TCP_DELACK_MAX).
     pub delayed_ack_max: Duration,
+    /// Acknowledgments of out-of-order data that may leave as one (tcp_comp_sack_nr; 0: none).
+    pub compressed_acks_max: u32,
+    /// How long they may wait for that (tcp_comp_sack_delay_ns).
+    pub compressed_ack_delay_max: Duration,
     /// Shrink the window of a connection that was idle (tcp_slow_start_after_idle).
     pub slow_start_after_idle: bool,
     /// Let the receive buffer follow the program (tcp_moderate_rcvbuf).
@@ -132,6 +136,8 @@ impl Default for Config {
             rto_initial: secs(1),
             delayed_ack_min: millis(40),
             delayed_ack_max: millis(200),
+            compressed_acks_max: 44,
+            compressed_ack_delay_max: millis(1),
             slow_start_after_idle: true,
             moderate_receive_buffer: true,
             rfc1337: false,

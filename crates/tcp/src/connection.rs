@@ -9,6 +9,7 @@
 
 mod acknowledge;
 mod close;
+mod compress;
 mod delivery;
 mod ecn;
 mod handshake;
@@ -273,6 +274,7 @@ pub struct Connection {
     queue: SendQueue,
     outstanding: Outstanding,
     receive: Receive,
+    compression: compress::Compression,
     /// Payload bytes of a full segment without SACK blocks.
     mss: u32,
     /// The MSS we announced.

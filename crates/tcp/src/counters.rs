@@ -54,6 +54,7 @@ counters! {
     TCPHPHits "data segments taken by header prediction",
     TCPHPAcks "acknowledgments taken by header prediction",
     TCPPureAcks "acknowledgments without data",
+    TCPAckCompressed "acknowledgments of out-of-order data that left as one with others",
     DelayedACKs "acknowledgments sent by the delayed-ACK timer",
     PAWSEstab "segments refused by PAWS",
     PAWSActive "handshake segments refused by PAWS",

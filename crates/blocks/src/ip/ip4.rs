@@ -245,6 +245,7 @@ impl Block for Ip4 {
                 self.resolve(*destination, source, interface).map_or(Answer::None, Answer::Route)
             }
             Query::AddressKind(IpAddr::V4(address)) => Answer::AddressKind(self.addresses.kind(*address)),
+            Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
             _ => Answer::None,

@@ -37,7 +37,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             // "if (val != -1 && (val < 1 || val > 255)) goto e_inval;" and -1: the default again
             let ttl = if v == -1 { 0 } else { within(v, 1, 255)? as u8 };
             a.options()?.ttl = ttl;
-            a.transport(StreamOption::Ttl(ttl))
+            a.of_family(false, StreamOption::Ttl(ttl))
         }),
         Get::IntOrByte(|a| {
             Ok(match a.options()?.ttl {
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::IntOrByte(|a, v| {
             let how = within(v, IP_PMTUDISC_DONT, IP_PMTUDISC_OMIT)? as u8;
             a.options()?.mtu_discover = how;
-            a.transport(StreamOption::MtuDiscover(how))
+            a.of_family(false, StreamOption::MtuDiscover(how))
         }),
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.mtu_discover))),
     ),
@@ -146,6 +146,17 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         SOL_IP,
+        IP_UNICAST_IF,
+        "IP_UNICAST_IF",
+        Any,
+        Set::Bytes(|a, v| {
+            let index = unicast_interface(a, v)?;
+            Ok(a.options()?.unicast_index = index)
+        }),
+        Get::IntOrByte(|a| Ok(a.options()?.unicast_index.to_be() as i32)),
+    ),
+    row(
+        SOL_IP,
         IP_LOCAL_PORT_RANGE,
         "IP_LOCAL_PORT_RANGE",
         Any,
@@ -162,17 +173,19 @@ fn set_tos(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let old = a.options()?.tos;
     let tos = if a.stream().is_ok() { (value as u8 & !3) | (old & 3) } else { value as u8 };
     a.options()?.tos = tos;
-    a.transport(StreamOption::Tos(tos))
+    a.of_family(false, StreamOption::Tos(tos))
 }
 
 /// The path MTU of a connected socket; ENOTCONN otherwise.
-fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+pub(super) fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
-    let source = Some(socket.local.ip()).filter(|ip| !ip.is_unspecified());
+    let own = socket.local.ip();
     let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
+    let source = crate::inet6::source_for(own, remote.ip()).map_err(|_| Errno::ENOTCONN)?;
     let route = a.sockets.route(a.id, remote.ip(), source, a.cx).map_err(|_| Errno::ENOTCONN)?;
-    // dst_mtu() never exceeds IP_MAX_MTU, whatever the device says.
-    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(0xffff))
+    // dst_mtu() of IPv4 never exceeds IP_MAX_MTU, whatever the device says.
+    let most = if remote.is_ipv4() { 0xffff } else { i32::MAX };
+    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(most))
 }
 
 fn not_stream(a: &mut Access<'_, '_>) -> Result<(), Errno> {
@@ -238,6 +251,19 @@ fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Err
     }
     a.sockets.count_membership(key, add);
     Ok(())
+}
+
+/// IP_UNICAST_IF and IPV6_UNICAST_IF: "if (optlen != sizeof(int)) goto e_inval; ifindex = (__force int)ntohl((__force __be32)val);", 0 takes it
+/// back; "err = -EADDRNOTAVAIL; if (!dev) break; … err = -EINVAL; if (sk->sk_bound_dev_if && midx != sk->sk_bound_dev_if) break;"
+pub(super) fn unicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<u32, Errno> {
+    let index = u32::from_be_bytes(value.try_into().map_err(|_| Errno::EINVAL)?);
+    if index == 0 {
+        return Ok(0);
+    }
+    if !super::ipv6::is_interface(a, index) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    if a.options()?.interface != 0 { Err(Errno::EINVAL) } else { Ok(index) }
 }
 
 fn set_port_range(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

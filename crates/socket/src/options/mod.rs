@@ -7,6 +7,7 @@
 #![allow(clippy::unit_arg)]
 
 mod ip;
+mod ipv6;
 mod socket;
 mod tcp;
 mod udp;
@@ -82,6 +83,33 @@ pub(crate) struct Options {
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
+    pub unicast_index: u32,
+    pub unicast6_index: u32,
+    /// IPV6_MULTICAST_IF; 0: by route.
+    pub multicast6_index: u32,
+    /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
+    pub v6_only: bool,
+    /// IPV6_UNICAST_HOPS as set; -1: the node's default, which 0 comes to as well.
+    pub hop_limit: i16,
+    /// IPV6_TCLASS.
+    pub traffic_class: u8,
+    pub mtu_discover6: u8,
+    /// IPV6_MULTICAST_HOPS.
+    pub multicast6_hops: u8,
+    /// IPV6_MTU: packets are made no larger, bytes; 0: off.
+    pub fragment_bytes: u32,
+    /// IPV6_DONTFRAG.
+    pub dont_fragment: bool,
+    /// IPV6_AUTOFLOWLABEL.
+    pub auto_flow_label: bool,
+    /// IPV6_ADDR_PREFERENCES, the kernel's `srcprefs`.
+    pub address_preferences: u8,
+    /// IPV6_MINHOPCOUNT.
+    pub min_hop_count: u8,
+    /// IPV6_FLOWINFO_SEND and the label of the last connect(2).
+    pub flow_info_send: bool,
+    pub flow_label: u32,
     /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
     pub port_range: (u16, u16),
     /// TCP_NOTSENT_LOWAT as set.
@@ -144,6 +172,21 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
             multicast_groups: Vec::new(),
+            unicast_index: 0,
+            unicast6_index: 0,
+            multicast6_index: 0,
+            v6_only: false,
+            hop_limit: -1,
+            traffic_class: 0,
+            mtu_discover6: IP_PMTUDISC_WANT as u8,
+            multicast6_hops: 1,
+            fragment_bytes: 0,
+            dont_fragment: false,
+            auto_flow_label: true,
+            address_preferences: 0,
+            min_hop_count: 0,
+            flow_info_send: false,
+            flow_label: 0,
             port_range: (0, 0),
             unsent_low_water: 0,
             tcp_inq: false,
@@ -180,6 +223,8 @@ pub(crate) enum Set {
     Int(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or one byte where there are fewer than four (SOL_IP).
     IntOrByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, or 0 where there are fewer than four bytes (some of SOL_IPV6).
+    IntOrZero(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// Bytes as they are.
     Bytes(fn(&mut Access<'_, '_>, &[u8]) -> Result<(), Errno>),
     /// Cannot be set: this error.
@@ -226,7 +271,7 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
+    socket::ROWS.iter().chain(ip::ROWS).chain(ipv6::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -258,23 +303,24 @@ impl Access<'_, '_> {
         }
         Ok(())
     }
+    /// Tells a stream's transport what counts for one of the two families only, if that is its peer's.
+    pub(crate) fn of_family(&mut self, v6: bool, option: StreamOption) -> Result<(), Errno> {
+        let socket = self.socket()?;
+        let talks = socket.remote.map_or(socket.is_v6(), |remote| remote.is_ipv6());
+        if talks == v6 { self.transport(option) } else { Ok(()) }
+    }
     /// Lets others see this socket's reuse flags and interface.
     pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
-        let socket = self.sockets.get(self.id)?;
-        let (address, port, interface) = (socket.options.reuse_address, socket.options.reuse_port, socket.options.interface);
-        let streams = socket.stream().is_some();
-        if let Some(hold) = socket.hold {
-            let ports = if streams { &mut self.sockets.tcp_ports } else { &mut self.sockets.udp_ports };
-            ports.update(hold, |held| (held.reuse_address, held.reuse_port, held.interface) = (address, port, interface));
-        }
+        self.sockets.show_hold(self.id);
         Ok(())
     }
 }
 
-fn find(streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
+fn find(v6: bool, streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
     let table = match (level, streams) {
         (SOL_SOCKET, _) => socket::ROWS,
         (SOL_IP, _) => ip::ROWS,
+        (SOL_IPV6, _) if v6 => ipv6::ROWS,
         (SOL_TCP, true) => tcp::ROWS,
         (SOL_UDP, false) => udp::ROWS,
         _ => return None,
@@ -285,7 +331,8 @@ fn find(streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
 /// setsockopt(2).
 pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
     let streams = sockets.get(id)?.stream().is_some();
-    let row = find(streams, level, name);
+    let v6 = sockets.get(id)?.is_v6();
+    let row = find(v6, streams, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
     let length_first = matches!((level, streams), (SOL_SOCKET, _) | (SOL_TCP, true) | (SOL_UDP, false));
@@ -298,6 +345,7 @@ pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, va
         Set::Int(set) => set(&mut access, integer.ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
         Set::IntOrByte(set) => set(&mut access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::IntOrZero(set) => set(&mut access, integer.unwrap_or(0))?,
         Set::Bytes(set) => set(&mut access, value)?,
         Set::Never(error) => return Err(error),
     }
@@ -319,9 +367,10 @@ pub(crate) fn get(
     cx: &mut Context<'_>,
 ) -> Result<Vec<u8>, Errno> {
     let streams = sockets.get(id)?.stream().is_some();
-    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT.
-    let known = matches!((level, streams), (SOL_SOCKET | SOL_IP, _) | (SOL_TCP, true) | (SOL_UDP, false));
-    let row = find(streams, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
+    let v6 = sockets.get(id)?.is_v6();
+    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
+    let known = v6 || matches!((level, streams), (SOL_SOCKET | SOL_IP, _) | (SOL_TCP, true) | (SOL_UDP, false));
+    let row = find(v6, streams, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {
         Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),

@@ -3,7 +3,7 @@
 use super::model::Model;
 use weft_core::{BlockTable, End, Mode, Op};
 
-const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets"];
+const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets", "six"];
 
 /// The edges of docs/architecture.md.
 const EDGES: &[&str] = &[
@@ -31,6 +31,12 @@ const EDGES: &[&str] = &[
     "sockets:udp udp:upper",
     "tcp:upper sockets:tcp",
     "sockets:tcp tcp:upper",
+    "tcp:ip6 six:upper",
+    "udp:ip6 six:upper",
+    "six:tcp tcp:lower",
+    "six:udp udp:lower",
+    "sockets:unreachable6 six:unreachable",
+    "six:error sockets:error",
 ];
 
 /// The sockets on the real blocks, in either mode of engine.
@@ -38,6 +44,7 @@ pub fn model(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
+    rows.push(super::six::ROW);
     let add = |name: &&str| Op::Add { name: (*name).to_owned(), kind: (*name).to_owned(), parameters: Default::default() };
     let bind = |edge: &&str| {
         let (from, to) = edge.split_once(' ').expect("two ends");

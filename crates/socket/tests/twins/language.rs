@@ -11,7 +11,7 @@
 //! send A "hello"
 //! recv C 100 peek
 //! ```
-//! Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
+//! Sockets are `stream`, `dgram`, of IPv6 `stream6` and `dgram6`; addresses `127.0.0.1:80`, `[::1]:80`, `[fe80::1%2]:80`. Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
 //! `e1`, `e2` … in the order in which they appear, so that hosts that choose differently give the same text.
 
 use std::collections::BTreeMap;
@@ -172,13 +172,18 @@ impl Run<'_> {
         if let Some(bytes) = word.strip_prefix("raw:") {
             return hex(bytes);
         }
-        let (ip, port) = word.split_once(':').expect("address:port");
+        let (ip, port) = word.rsplit_once(':').expect("address:port");
         let port = match (port.strip_prefix('@'), port.strip_prefix('p')) {
             (Some(name), _) => self.port_of(name),
             (_, Some(digit)) => self.base_port + digit.parse::<u16>().expect("p1 to p9"),
             _ => port.parse().expect("a port"),
         };
-        address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), port))
+        let Some(v6) = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')) else {
+            return address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), port));
+        };
+        let (v6, scope) = v6.split_once('%').unwrap_or((v6, "0"));
+        let (v6, scope) = (v6.parse().expect("an address"), scope.parse().expect("an interface's number"));
+        address::to_bytes(std::net::SocketAddrV6::new(v6, port, 0, scope).into())
     }
 
     /// An address as a transcript shows it.
@@ -198,7 +203,14 @@ impl Run<'_> {
                 format!("e{}", at + 1)
             }
         };
-        format!("{}:{port}", address.ip())
+        match address {
+            std::net::SocketAddr::V4(v4) => format!("{}:{port}", v4.ip()),
+            std::net::SocketAddr::V6(v6) => {
+                let scope = if v6.scope_id() == 0 { String::new() } else { format!("%{}", v6.scope_id()) };
+                let flow = if v6.flowinfo() == 0 { String::new() } else { format!(" flow {:#x}", v6.flowinfo()) };
+                format!("[{}{scope}]:{port}{flow}", v6.ip())
+            }
+        }
     }
 
     fn step(&mut self, line: &str) -> Done<String> {
@@ -211,6 +223,8 @@ impl Run<'_> {
                 let (domain, kind, protocol) = match kind {
                     ["stream"] => (2, 1, 0),
                     ["dgram"] => (2, 2, 0),
+                    ["stream6"] => (10, 1, 0),
+                    ["dgram6"] => (10, 2, 0),
                     _ => (number(0, 2), number(1, 1), number(2, 0)),
                 };
                 let s = self.host.socket(domain, kind, protocol)?;

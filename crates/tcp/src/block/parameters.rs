@@ -121,6 +121,8 @@ parameters! {
     "rto_initial" ParameterType::Duration, "\"1s\"", rto_initial, "retransmission timeout before a round trip was measured";
     "delayed_ack_min" ParameterType::Duration, "\"40ms\"", delayed_ack_min, "shortest delay of an acknowledgment";
     "delayed_ack_max" ParameterType::Duration, "\"200ms\"", delayed_ack_max, "longest delay of an acknowledgment";
+    "compressed_acks_max" number(0, 255), "44", compressed_acks_max, "acknowledgments of out-of-order data that may leave as one";
+    "compressed_ack_delay_max" ParameterType::Duration, "\"1ms\"", compressed_ack_delay_max, "how long they may wait for that at most; a twentieth of the round trip otherwise";
     "slow_start_after_idle" ParameterType::Bool, "true", slow_start_after_idle, "shrink the window of a connection that was idle";
     "moderate_rcvbuf" ParameterType::Bool, "true", moderate_receive_buffer, "let receive buffers follow the program";
     "rfc1337" ParameterType::Bool, "false", rfc1337, "ignore RST in TIME-WAIT";

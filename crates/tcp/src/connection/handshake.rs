@@ -143,6 +143,7 @@ impl Connection {
             remote: setup.remote,
             state,
             receive: Receive::new(config, &setup.options, announced),
+            compression: Default::default(),
             extension: setup.extension,
             path: setup.path,
             path_mtu: None,

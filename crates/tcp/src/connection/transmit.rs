@@ -112,18 +112,19 @@ impl Connection {
         }
         self.extension.write_options(kind, &mut segment.options);
         segment.window = self.announce_window(env);
-        self.acknowledgment_sent();
+        self.acknowledgment_sent(env);
         segment
     }
 
     /// Whatever was to be acknowledged now is.
-    fn acknowledgment_sent(&mut self) {
+    fn acknowledgment_sent(&mut self, env: &mut Env<'_>) {
         self.receive.last_ack_sent = self.receive.next;
         let acks = &mut self.receive.ack;
         acks.wanted = false;
         acks.now = false;
         acks.quick = acks.quick.saturating_sub(1);
         self.timers.cancel(Timer::DelayedAck);
+        self.compressed_acks_sent(env);
     }
 
     /// An acknowledgment alone.

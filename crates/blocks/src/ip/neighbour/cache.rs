@@ -8,7 +8,7 @@ use weft_wire::ethernet::Mac;
 
 /// Neighbour unreachability state, with Linux's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Nud {
+pub(in crate::ip) enum Nud {
     Incomplete,
     Reachable,
     Stale,
@@ -19,7 +19,7 @@ pub(super) enum Nud {
 }
 
 impl Nud {
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::ip) const fn name(self) -> &'static str {
         match self {
             Nud::Incomplete => "INCOMPLETE",
             Nud::Reachable => "REACHABLE",
@@ -34,26 +34,26 @@ impl Nud {
 
 /// Packets that wait for an address, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(in crate::ip) struct Pending {
     frames: VecDeque<Frame>,
     bytes: usize,
 }
 
 impl Pending {
-    pub(super) fn push(&mut self, frame: Frame) {
+    pub(in crate::ip) fn push(&mut self, frame: Frame) {
         self.bytes += frame.len();
         self.frames.push_back(frame);
     }
-    pub(super) fn pop(&mut self) -> Option<Frame> {
+    pub(in crate::ip) fn pop(&mut self) -> Option<Frame> {
         let frame = self.frames.pop_front()?;
         self.bytes -= frame.len();
         Some(frame)
     }
     /// Over a limit, and more than the latest packet is there to give up.
-    pub(super) fn exceeds(&self, frames_max: usize, bytes_max: usize) -> bool {
+    pub(in crate::ip) fn exceeds(&self, frames_max: usize, bytes_max: usize) -> bool {
         self.frames.len() > 1 && (self.frames.len() > frames_max || self.bytes > bytes_max)
     }
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ip) fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 }
@@ -68,9 +68,9 @@ impl IntoIterator for Pending {
 
 /// One neighbour.
 #[derive(Debug)]
-pub(super) struct Neighbour {
+pub(in crate::ip) struct Neighbour {
     pub interface: InterfaceIndex,
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     pub mac: Mac,
     pub state: Nud,
     /// In state REACHABLE: until when.
@@ -83,12 +83,14 @@ pub(super) struct Neighbour {
     pub probes: u32,
     /// Source address of the packet that started the attempt.
     pub source: IpAddr,
+    /// It says that it is a router (neighbour discovery only).
+    pub router: bool,
     pub pending: Pending,
 }
 
 impl Neighbour {
     /// In state FAILED, which the first packet moves on.
-    pub(super) fn new(interface: InterfaceIndex, address: Ipv4Addr, now: Instant) -> Neighbour {
+    pub(in crate::ip) fn new(interface: InterfaceIndex, address: IpAddr, now: Instant) -> Neighbour {
         Neighbour {
             interface,
             address,
@@ -99,12 +101,13 @@ impl Neighbour {
             updated: now,
             probes: 0,
             source: Ipv4Addr::UNSPECIFIED.into(),
+            router: false,
             pending: Pending::default(),
         }
     }
     /// May a packet use its address without a change of state?
     #[inline]
-    pub(super) fn usable_at(&self, now: Instant) -> bool {
+    pub(in crate::ip) fn usable_at(&self, now: Instant) -> bool {
         match self.state {
             Nud::Reachable => now < self.reachable_until,
             Nud::Permanent | Nud::Delay | Nud::Probe => true,
@@ -112,37 +115,38 @@ impl Neighbour {
         }
     }
     /// REACHABLE ends by itself.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(in crate::ip) fn expire(&mut self, now: Instant) {
         self.state = self.state_at(now);
     }
-    pub(super) fn state_at(&self, now: Instant) -> Nud {
+    pub(in crate::ip) fn state_at(&self, now: Instant) -> Nud {
         match self.state {
             Nud::Reachable if now >= self.reachable_until => Nud::Stale,
             state => state,
         }
     }
-    pub(super) fn has_mac(&self) -> bool {
+    pub(in crate::ip) fn has_mac(&self) -> bool {
         !matches!(self.state, Nud::Incomplete | Nud::Failed)
     }
 }
 
 /// A neighbour as exported state: times relative to the export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ExportedNeighbour {
+pub(in crate::ip) struct ExportedNeighbour {
     interface: InterfaceIndex,
-    address: Ipv4Addr,
+    address: IpAddr,
     mac: [u8; 6],
     state: Nud,
     reachable_for: Duration,
     unused_for: Duration,
+    router: bool,
 }
 
 /// All neighbours.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(in crate::ip) struct Cache {
     slots: Vec<Option<Neighbour>>,
     free: Vec<u32>,
-    by_address: Map<(InterfaceIndex, Ipv4Addr), u32>,
+    by_address: Map<(InterfaceIndex, IpAddr), u32>,
     collected_at: Option<Instant>,
 }
 
@@ -150,20 +154,20 @@ pub(super) struct Cache {
 const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Cache {
-    pub(super) fn new(hasher: KeyedHasher) -> Cache {
+    pub(in crate::ip) fn new(hasher: KeyedHasher) -> Cache {
         Cache { slots: Vec::new(), free: Vec::new(), by_address: Map::with_hasher(hasher), collected_at: None }
     }
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::ip) fn len(&self) -> usize {
         self.by_address.len()
     }
-    pub(super) fn find(&self, interface: InterfaceIndex, address: Ipv4Addr) -> Option<u32> {
+    pub(in crate::ip) fn find(&self, interface: InterfaceIndex, address: IpAddr) -> Option<u32> {
         self.by_address.get(&(interface, address)).copied()
     }
     #[inline]
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Neighbour> {
+    pub(in crate::ip) fn get_mut(&mut self, slot: u32) -> Option<&mut Neighbour> {
         self.slots.get_mut(slot as usize).and_then(Option::as_mut)
     }
-    pub(super) fn insert(&mut self, neighbour: Neighbour) -> u32 {
+    pub(in crate::ip) fn insert(&mut self, neighbour: Neighbour) -> u32 {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         if self.slots.len() <= slot as usize {
             self.slots.resize_with(slot as usize + 1, || None);
@@ -172,24 +176,24 @@ impl Cache {
         self.slots[slot as usize] = Some(neighbour);
         slot
     }
-    pub(super) fn remove(&mut self, slot: u32) -> Option<Neighbour> {
+    pub(in crate::ip) fn remove(&mut self, slot: u32) -> Option<Neighbour> {
         let neighbour = self.slots.get_mut(slot as usize).and_then(Option::take)?;
         self.by_address.swap_remove(&(neighbour.interface, neighbour.address));
         self.free.push(slot);
         Some(neighbour)
     }
-    pub(super) fn slots_where(&self, fits: impl Fn(&Neighbour) -> bool) -> Vec<u32> {
+    pub(in crate::ip) fn slots_where(&self, fits: impl Fn(&Neighbour) -> bool) -> Vec<u32> {
         let entries = self.slots.iter().enumerate();
         entries.filter(|(_, entry)| entry.as_ref().is_some_and(&fits)).map(|(slot, _)| slot as u32).collect()
     }
     /// The interfaces that have neighbours.
-    pub(super) fn interfaces(&self) -> BTreeSet<InterfaceIndex> {
+    pub(in crate::ip) fn interfaces(&self) -> BTreeSet<InterfaceIndex> {
         self.by_address.keys().map(|(interface, _)| *interface).collect()
     }
 
     /// Takes out unused entries older than `stale_time`; when the cache is full, at least the least recently used one. Permanent
     /// entries and those with waiting packets stay.
-    pub(super) fn collect(&mut self, now: Instant, stale_time: Duration, full: bool) -> Vec<u32> {
+    pub(in crate::ip) fn collect(&mut self, now: Instant, stale_time: Duration, full: bool) -> Vec<u32> {
         if !full && self.collected_at.is_some_and(|at| now < at + COLLECT_INTERVAL) {
             return Vec::new();
         }
@@ -207,21 +211,25 @@ impl Cache {
         old
     }
 
-    pub(super) fn rows(&self, now: Instant) -> Vec<Value> {
+    pub(in crate::ip) fn rows(&self, now: Instant) -> Vec<Value> {
         let mut entries: Vec<&Neighbour> = self.slots.iter().flatten().collect();
         entries.sort_by_key(|entry| (entry.interface, entry.address));
         let row = |entry: &Neighbour| {
-            serde_json::json!({
+            let mut row = serde_json::json!({
                 "interface": entry.interface.0,
                 "address": entry.address.to_string(),
                 "mac": entry.has_mac().then(|| entry.mac.to_string()),
                 "state": entry.state_at(now).name(),
-            })
+            });
+            if entry.router {
+                row["router"] = true.into();
+            }
+            row
         };
         entries.into_iter().map(row).collect()
     }
 
-    pub(super) fn export(&self, now: Instant) -> Vec<ExportedNeighbour> {
+    pub(in crate::ip) fn export(&self, now: Instant) -> Vec<ExportedNeighbour> {
         let kept = self.slots.iter().flatten().filter(|entry| entry.has_mac());
         kept.map(|entry| ExportedNeighbour {
             interface: entry.interface,
@@ -230,12 +238,13 @@ impl Cache {
             state: entry.state_at(now),
             reachable_for: entry.reachable_until.since(now),
             unused_for: now.since(entry.used),
+            router: entry.router,
         })
         .collect()
     }
 
     /// What was DELAY or PROBE starts again as STALE.
-    pub(super) fn import(&mut self, neighbours: Vec<ExportedNeighbour>, now: Instant) {
+    pub(in crate::ip) fn import(&mut self, neighbours: Vec<ExportedNeighbour>, now: Instant) {
         for read in neighbours {
             let mut neighbour = Neighbour::new(read.interface, read.address, now);
             neighbour.mac = Mac(read.mac);
@@ -245,6 +254,7 @@ impl Cache {
             };
             neighbour.reachable_until = now + read.reachable_for;
             neighbour.used = now - read.unused_for;
+            neighbour.router = read.router;
             self.insert(neighbour);
         }
     }
