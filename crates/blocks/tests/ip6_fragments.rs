@@ -84,7 +84,10 @@ fn what_is_missing_too_long_is_reported() {
     assert_eq!((ip6.dst, message), (PEER_IP, Message::TimeExceeded { code: 1 }));
     assert_eq!(quoted, first[14..], "the first fragment is quoted");
     assert_eq!((out.len(), node.counter("ip6", "ReasmTimeout")), (1, 2), "the packet whose first fragment never came is not");
-    assert_eq!(node.control(Op::Get { target: Selector::parse("ip6"), name: Some("fragments_memory_used_bytes".into()) }).unwrap()["ip6"], 0);
+    assert_eq!(
+        node.control(Op::Get { target: Selector::parse("ip6"), name: Some("fragments_memory_used_bytes".into()) }).unwrap()["ip6"],
+        0
+    );
 }
 
 #[test]
