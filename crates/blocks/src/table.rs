@@ -12,6 +12,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::ip::nd::ROW,
         crate::ip::ip4::ROW,
         crate::ip::icmp4::ROW,
+        crate::ip::ip6::ROW,
+        crate::ip::icmp6::ROW,
         crate::transport::udp::ROW,
         crate::tool::forward::ROW,
         crate::tool::tee::ROW,
