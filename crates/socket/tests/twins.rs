@@ -132,6 +132,7 @@ macro_rules! families {
 }
 families!(states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30);
 
+#[test]
 fn raw() {
     twins("raw");
 }

@@ -37,7 +37,6 @@ const EDGES: &[&str] = &[
     "six:udp udp:lower",
     "sockets:unreachable6 six:unreachable",
     "six:error sockets:error",
-    "icmp4:other sockets:error",
     "icmp4:sockets sockets:icmp",
     "ip4:raw sockets:raw",
     "sockets:ip4 ip4:upper",
