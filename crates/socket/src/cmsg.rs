@@ -183,7 +183,7 @@ fn pair(first: i64, second: i64) -> [u8; 16] {
 /// What a received datagram carries for a program that asked: `__sock_recv_cmsgs`, then the family's, in their order.
 pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u64, dropped: u32) -> Vec<u8> {
     let options = &socket.options;
-    let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()));
+    let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()), false);
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
     }
@@ -191,13 +191,24 @@ pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u
     out
 }
 
-/// `__sock_recv_timestamp`.
-fn of_time(options: &Options, at: u64) -> Vec<u8> {
+/// `__sock_recv_timestamp`. What was received has a time where SO_TIMESTAMPING asks for it, an entry of the error queue has one always.
+fn of_time(options: &Options, at: u64, of_error: bool) -> Vec<u8> {
     let (seconds, rest) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
-    match options.timestamps {
-        Some((name, nanos)) => message(SOL_SOCKET, name, &pair(seconds, if nanos { rest } else { rest / 1000 })),
+    let mut out = match options.timestamps {
+        Some(nanos) => message(SOL_SOCKET, options.timestamps_name(nanos), &pair(seconds, if nanos { rest } else { rest / 1000 })),
         None => Vec::new(),
+    };
+    let flags = options.timestamping;
+    // A packet has a time where the socket asked for any; SOF_TIMESTAMPING_OPT_RX_FILTER shows it only to who asked for this one.
+    let anyway = options.timestamps.is_some() && flags & TIMESTAMPING_OPT_RX_FILTER == 0;
+    if flags & TIMESTAMPING_SOFTWARE != 0 && (of_error || anyway || flags & TIMESTAMPING_RX_SOFTWARE != 0) {
+        // struct scm_timestamping: three times, of which the first is the software's and the others are hardware's.
+        let mut times = pair(seconds, rest).to_vec();
+        times.resize(48, 0);
+        let name = if options.timestamping_new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING_OLD };
+        out.extend(message(SOL_SOCKET, name, &times));
     }
+    out
 }
 
 /// What the program asked for about the packet itself: `ip_cmsg_recv_offset`, `ip6_datagram_recv_common_ctl`, `_specific_ctl`.
@@ -273,7 +284,8 @@ fn octets(address: IpAddr) -> [u8; 4] {
 /// `struct sock_extended_err` and the offender's address, after what the program asked for about the ICMP message (ip_recv_error,
 /// ipv6_recv_error).
 pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u64) -> Vec<u8> {
-    let mut out = of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()));
+    let timed = error.origin != SO_EE_ORIGIN_ZEROCOPY && error.origin != SO_EE_ORIGIN_LOCAL;
+    let mut out = if timed { of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()), true) } else { Vec::new() };
     if let Some(seen) = &error.seen {
         of_packet(socket, seen, &mut out);
     }
