@@ -2,7 +2,10 @@
 
 pub mod arp;
 pub mod icmp4;
+pub mod igmp;
 pub mod ip4;
+mod membership;
+pub mod mld;
 pub mod nd;
 mod neighbour;
 pub mod reassembly;
