@@ -14,6 +14,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::ip::mld::ROW,
         crate::ip::ip4::ROW,
         crate::ip::icmp4::ROW,
+        crate::ip::ip6::ROW,
+        crate::ip::icmp6::ROW,
         crate::transport::udp::ROW,
         crate::tool::forward::ROW,
         crate::tool::tee::ROW,
