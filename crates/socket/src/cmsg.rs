@@ -113,6 +113,10 @@ pub(crate) fn of_received(options: &Options, waiting: &Waiting, boot_time_nanos:
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
     }
+    // udp_cmsg_recv: "if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) … put_cmsg(msg, SOL_UDP, UDP_GRO, sizeof(gso_size), &gso_size);"
+    if waiting.segment_bytes != 0 {
+        out.extend(message(SOL_UDP, UDP_GRO, &i32::from(waiting.segment_bytes).to_ne_bytes()));
+    }
     if options.packet_info {
         let mut info = Vec::with_capacity(12);
         info.extend(waiting.interface.to_ne_bytes());

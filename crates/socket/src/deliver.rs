@@ -324,9 +324,16 @@ impl Sockets {
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
+        let vector = self.vector;
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
+        let coalesces = socket.options.udp_gro;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
+        if coalesces && joins_last(datagram, &frame, vector, room) {
+            frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
+            join_last(datagram, frame);
+            return self.touch(s);
+        }
         let bytes = frame.len();
         let truesize = crate::datagram_socket::truesize(bytes);
         if datagram.queued_truesize + truesize > room {
@@ -350,6 +357,9 @@ impl Sockets {
             ttl: meta.ttl,
             tos: meta.tos,
             received,
+            segment_bytes: 0,
+            segments: 1,
+            vector,
             data: frame.into_payload(),
         };
         datagram.queued_truesize += truesize;
@@ -427,6 +437,39 @@ fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool 
     let IpAddr::V4(v4) = group else { return true };
     let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
     !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
+}
+
+/// Most datagrams that are read as one, and most bytes of them.
+const COALESCED_MAX: u16 = crate::datagram_socket::SEGMENTS_MAX as u16;
+const COALESCED_BYTES_MAX: usize = 65_535;
+
+/// Payload bytes of each datagram of those that are read as one.
+fn each_bytes(waiting: &Waiting) -> usize {
+    if waiting.segment_bytes == 0 { waiting.bytes } else { usize::from(waiting.segment_bytes) }
+}
+
+/// UDP_GRO: does a datagram join the last one that waits? It does when both came together, are of the same flow, and the new one is no larger
+/// (`udp_gro_receive`); a shorter one ends it.
+fn joins_last(datagram: &Datagram, frame: &Frame, vector: u64, room: usize) -> bool {
+    let (bytes, meta) = (frame.len(), frame.meta());
+    let Some(last) = datagram.queue.back().filter(|last| last.vector == vector) else { return false };
+    let each = each_bytes(last);
+    let flow = (last.from.ip(), last.from.port(), last.to, last.to_port, last.interface, last.ttl, last.tos);
+    let same = flow == (meta.src, meta.src_port, meta.dst, meta.dst_port, meta.interface.0, meta.ttl, meta.tos);
+    let open = each != 0 && last.bytes.is_multiple_of(each) && last.segments < COALESCED_MAX;
+    let grown = crate::datagram_socket::truesize(last.bytes + bytes).saturating_sub(last.truesize);
+    let fits = last.bytes + bytes <= COALESCED_BYTES_MAX && datagram.queued_truesize + grown <= room;
+    same && open && fits && (1..=each).contains(&bytes)
+}
+
+fn join_last(datagram: &mut Datagram, frame: Frame) {
+    let Some(last) = datagram.queue.back_mut() else { return };
+    (last.segment_bytes, last.segments) = (each_bytes(last) as u16, last.segments + 1);
+    last.bytes += frame.len();
+    last.data.extend(frame.into_payload());
+    let truesize = crate::datagram_socket::truesize(last.bytes);
+    datagram.queued_truesize += truesize.saturating_sub(last.truesize);
+    last.truesize = truesize.max(last.truesize);
 }
 
 struct Quoted {

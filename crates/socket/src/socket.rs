@@ -171,6 +171,12 @@ pub(crate) struct Waiting {
     pub ttl: u8,
     pub tos: u8,
     pub received: Instant,
+    /// Several datagrams of this size, the last perhaps shorter (UDP_GRO); 0: one.
+    pub segment_bytes: u16,
+    /// How many they are.
+    pub segments: u16,
+    /// With which vector it came in: what comes together may be read together.
+    pub vector: u64,
 }
 
 /// An entry of the error queue (IP_RECVERR).

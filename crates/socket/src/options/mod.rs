@@ -10,6 +10,7 @@ mod ip;
 mod ipv6;
 mod socket;
 mod tcp;
+mod tuning;
 mod udp;
 
 use crate::abi::*;
@@ -83,6 +84,19 @@ pub(crate) struct Options {
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// SO_PREFER_BUSY_POLL.
+    pub prefer_busy_poll: bool,
+    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
+    pub buffers_locked: u8,
+    /// SO_TXREHASH.
+    pub rehash: bool,
+    /// SO_TXTIME: clock and flags, and whether it was ever set.
+    pub transmit_time: (i32, u32),
+    pub transmit_time_on: bool,
+    /// TCP_THIN_LINEAR_TIMEOUTS.
+    pub thin_timeouts: bool,
+    /// TCP_TX_DELAY, microseconds.
+    pub transmit_delay_us: i32,
     /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
     pub unicast_index: u32,
     pub unicast6_index: u32,
@@ -172,6 +186,13 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
             multicast_groups: Vec::new(),
+            prefer_busy_poll: false,
+            buffers_locked: 0,
+            rehash: true,
+            transmit_time: (0, 0),
+            transmit_time_on: false,
+            thin_timeouts: false,
+            transmit_delay_us: 0,
             unicast_index: 0,
             unicast6_index: 0,
             multicast6_index: 0,
@@ -271,7 +292,14 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(ipv6::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
+    socket::ROWS
+        .iter()
+        .chain(tuning::SOCKET_ROWS)
+        .chain(ip::ROWS)
+        .chain(ipv6::ROWS)
+        .chain(tuning::TCP_ROWS)
+        .chain(tcp::ROWS)
+        .chain(udp::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -317,15 +345,18 @@ impl Access<'_, '_> {
 }
 
 fn find(v6: bool, streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
-    let table = match (level, streams) {
-        (SOL_SOCKET, _) => socket::ROWS,
-        (SOL_IP, _) => ip::ROWS,
-        (SOL_IPV6, _) if v6 => ipv6::ROWS,
-        (SOL_TCP, true) => tcp::ROWS,
-        (SOL_UDP, false) => udp::ROWS,
+    let tables: [&[OptionRow]; 2] = match (level, streams) {
+        (SOL_SOCKET, _) => [socket::ROWS, tuning::SOCKET_ROWS],
+        (SOL_IP, _) => [ip::ROWS, &[]],
+        (SOL_IPV6, _) if v6 => [ipv6::ROWS, &[]],
+        (SOL_TCP, true) => [tcp::ROWS, tuning::TCP_ROWS],
+        (SOL_UDP, false) => [udp::ROWS, &[]],
         _ => return None,
     };
-    table.iter().find(|row| row.name == name && (row.applies == Applies::Any || (row.applies == Applies::Stream) == streams))
+    tables
+        .into_iter()
+        .flatten()
+        .find(|row| row.name == name && (row.applies == Applies::Any || (row.applies == Applies::Stream) == streams))
 }
 
 /// setsockopt(2).
