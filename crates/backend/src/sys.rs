@@ -41,10 +41,10 @@ fn name_of(request: &libc::ifreq) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Attaches the descriptor to a TAP device, made if there is none; returns its name.
-pub(crate) fn tun_attach_tap(fd: BorrowedFd<'_>, name: &str) -> io::Result<String> {
+/// Attaches the descriptor to a device of this kind (`libc::IFF_TAP` or `libc::IFF_TUN`), made if there is none; returns its name.
+pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, kind: libc::c_int) -> io::Result<String> {
     let mut request = request(name)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     unsafe { ioctl::tun_set_iff(fd.as_raw_fd(), &mut request) }?;
     Ok(name_of(&request))
@@ -144,17 +144,45 @@ pub(crate) fn packet_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(statistics[1])) }
 }
 
+/// The address of an interface for a packet socket.
+fn packet_address(index: i32, ether_type: u16) -> libc::sockaddr_ll {
+    // SAFETY: sockaddr_ll is plain data.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ether_type.to_be();
+    address.sll_ifindex = index;
+    address
+}
+
+/// Sends one frame, given in parts, through a packet socket whose frames have no link-layer header: the address says what they are.
+pub(crate) fn packet_send(fd: BorrowedFd<'_>, parts: &[io::IoSlice<'_>], index: i32, ether_type: u16) -> io::Result<()> {
+    let mut address = packet_address(index, ether_type);
+    // SAFETY: msghdr is plain data.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = std::ptr::from_mut(&mut address).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len() as _;
+    loop {
+        // SAFETY: an IoSlice has the layout of an iovec; the kernel reads the parts and the address, which live across the call, and
+        // writes to none of them.
+        if unsafe { libc::sendmsg(fd.as_raw_fd(), &message, 0) } >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// A packet socket on one interface, receiving every EtherType.
 pub(crate) fn packet_socket(prepare: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>, index: i32) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     // Protocol 0: it receives nothing until it is bound. With a protocol it would receive from all interfaces at once.
     let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     prepare(fd.as_fd())?;
-    // SAFETY: sockaddr_ll is plain data.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index;
+    let address = packet_address(index, libc::ETH_P_ALL as u16);
     let bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the kernel reads `bytes` bytes of `address`, which lives across the call.
     if unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) } < 0 {

@@ -161,7 +161,7 @@ fn a_missing_interface_and_a_wrong_one_are_told() {
              namespace: see `ip link`"
         );
         let error = open("packet:lo", &OpenOptions::default()).err().unwrap();
-        assert!(error.to_string().contains("is not Ethernet"), "{error}");
+        assert!(error.to_string().contains("carries neither Ethernet"), "{error}");
     })
     .join()
     .unwrap();

@@ -18,6 +18,9 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::counter::ROW,
         crate::tool::logger::ROW,
         crate::tool::loss::ROW,
+        crate::tool::gilbert::ROW,
+        crate::tool::duplicate::ROW,
+        crate::tool::corrupt::ROW,
         crate::tool::delay::ROW,
         crate::tool::rate::ROW,
     ]

@@ -1,9 +1,12 @@
 //! Tools that go into any edge: they take the type of what they are bound to.
 
+pub mod corrupt;
 pub mod counter;
 mod cut;
 pub mod delay;
+pub mod duplicate;
 pub mod forward;
+pub mod gilbert;
 pub mod logger;
 pub mod loss;
 pub mod rate;

@@ -64,8 +64,13 @@ pub fn check(stack: &Stack) -> Result<(), StackError> {
         if !SCHEMES.iter().any(|row| row.name == scheme) {
             return wrong(format!("there is no kind of backend named '{scheme}'"), &known());
         }
-        if scheme == "tap" && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
-            return wrong(format!("'{name}' is no name for a TAP"), "use 1 to 15 bytes without '/', ':' and spaces");
+        // What stands behind wrappers, too.
+        let (scheme, name) = weft_backend::innermost(&section.backend).unwrap_or((scheme, name));
+        if !SCHEMES.iter().any(|row| row.name == scheme) {
+            return wrong(format!("there is no kind of backend named '{scheme}' behind '{}'", section.backend), &known());
+        }
+        if matches!(scheme, "tap" | "tun") && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
+            return wrong(format!("'{name}' is no name for a {}", scheme.to_uppercase()), "use 1 to 15 bytes without '/', ':' and spaces");
         }
     }
     Ok(())
@@ -270,13 +275,15 @@ mod tests {
 
     #[test]
     fn backends_are_checked_with_file_and_line() {
-        for good in ["tap:weft0", "tap:", "packet:eth0", "memory:x"] {
+        for good in ["tap:weft0", "tap:", "tun:weft0", "packet:eth0", "memory:x", "trace:fault:loss=0.1:tap:weft0"] {
             check(&stack(good)).unwrap();
         }
         for (backend, what, help) in [
-            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, packet:INTERFACE, memory:NAME"),
-            ("weft0", "'weft0' has no kind", "tap:NAME, packet:INTERFACE, memory:NAME"),
+            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
+            ("weft0", "'weft0' has no kind", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
             ("tap:waytoolongforatap", "is no name for a TAP", "15 bytes"),
+            ("trace:tun:waytoolongforatun", "is no name for a TUN", "15 bytes"),
+            ("fault:loss=1:pigeon:1", "no kind of backend named 'pigeon'", "tun:NAME"),
         ] {
             let error = check(&stack(backend)).unwrap_err();
             assert_eq!(error.line, 4, "{error}");

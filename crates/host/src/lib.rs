@@ -13,7 +13,6 @@ pub mod protocol;
 pub mod reactor;
 pub mod run;
 pub mod signals;
-pub mod trace;
 pub mod world;
 
 /// A seed from the system's random source.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_core::control::{ControlError, Message, Value};
+use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
 use weft_core::{Frame, InterfaceIndex};
 use weft_node::{Node, Stack, StackError};
@@ -210,7 +210,8 @@ impl World {
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
-        let due = self.node.next_timer().map(|at| at.since(now));
+        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
+        let due = timers.min().map(|at| at.since(now));
         let wait = match self.node.has_transmit() || !self.unserved.is_empty() {
             true => Duration::ZERO,
             false => due.map_or(wait_max, |due| due.min(wait_max)),
@@ -231,6 +232,7 @@ impl World {
             }
         }
         self.ready = ready;
+        self.receive_what_is_due();
         for id in std::mem::take(&mut self.unserved) {
             self.serve(id);
         }
@@ -265,6 +267,16 @@ impl World {
         self.frames = frames;
         self.take_down(index);
         self.transmit();
+    }
+
+    /// Backends that hold frames back are asked for them when it is time.
+    fn receive_what_is_due(&mut self) {
+        let now = self.clock.now();
+        for index in 0..self.ports.len() {
+            if self.ports[index].next_timer().is_some_and(|at| at <= now) {
+                self.receive(index);
+            }
+        }
     }
 
     /// An interface whose device is gone is not waited for any more, and down in the node's table.
@@ -305,8 +317,10 @@ impl World {
     }
 
     fn trace(&mut self, direction: &str, frame: &Frame) {
-        let interface = self.ports.iter().find(|port| port.index() == frame.meta().interface).map_or("?", Port::name);
-        let event = serde_json::json!({"time": format!("{}", self.clock.now()), "interface": interface, "direction": direction, "frame": crate::trace::describe(frame)});
+        let Some(port) = self.ports.iter().find(|port| port.index() == frame.meta().interface) else { return };
+        let text = weft_backend::trace::describe(frame, port.link());
+        let event =
+            serde_json::json!({"time": self.clock.now().to_string(), "interface": port.name(), "direction": direction, "frame": text});
         let line = Line::Event(event);
         self.clients.values_mut().filter(|client| client.traces).for_each(|client| client.send(&line));
     }
@@ -384,7 +398,14 @@ impl World {
             Ask::Hello => Ok(
                 serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),
             ),
-            Ask::Node(op) => self.node.control(now, &Message { serial: request.serial, op }).result,
+            Ask::Node(op) => {
+                let drops = matches!(op, Op::Show(Show::Drops));
+                let mut result = self.node.control(now, &Message { serial: request.serial, op }).result;
+                if let (true, Ok(Value::Array(rows))) = (drops, &mut result) {
+                    rows.extend(self.ports.iter_mut().flat_map(Port::drop_rows));
+                }
+                result
+            }
             Ask::Calls => Ok(self.programs.calls()),
             Ask::Join { program } => {
                 let listener = client.take_descriptor().ok_or_else(|| world("join came without the program's listener".to_owned()))?;

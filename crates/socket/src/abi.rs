@@ -9,6 +9,7 @@ pub const IPPROTO_ICMP: i32 = 1;
 pub const IPPROTO_TCP: i32 = 6;
 pub const IPPROTO_UDP: i32 = 17;
 pub const IPPROTO_ICMPV6: i32 = 58;
+pub const IPPROTO_RAW: i32 = 255;
 /// Largest protocol number that socket(2) takes, plus one (IPPROTO_MAX, since MPTCP's 262).
 pub const IPPROTO_MAX: i32 = 263;
 
@@ -42,6 +43,8 @@ pub const SOL_SOCKET: i32 = 1;
 pub const SOL_TCP: i32 = 6;
 pub const SOL_UDP: i32 = 17;
 pub const SOL_IPV6: i32 = 41;
+pub const SOL_ICMPV6: i32 = 58;
+pub const SOL_RAW: i32 = 255;
 
 pub const SO_DEBUG: i32 = 1;
 pub const SO_REUSEADDR: i32 = 2;
@@ -167,6 +170,7 @@ pub const IP_FREEBIND: i32 = 15;
 pub const IP_TRANSPARENT: i32 = 19;
 pub const IP_RECVORIGDSTADDR: i32 = 20;
 pub const IP_MINTTL: i32 = 21;
+pub const IP_NODEFRAG: i32 = 22;
 pub const IP_BIND_ADDRESS_NO_PORT: i32 = 24;
 pub const IP_RECVFRAGSIZE: i32 = 25;
 pub const IP_MULTICAST_IF: i32 = 32;
@@ -177,6 +181,20 @@ pub const IP_DROP_MEMBERSHIP: i32 = 36;
 pub const IP_MULTICAST_ALL: i32 = 49;
 pub const IP_UNICAST_IF: i32 = 50;
 pub const IP_LOCAL_PORT_RANGE: i32 = 51;
+
+pub const ICMP_FILTER: i32 = 1;
+pub const ICMPV6_FILTER: i32 = 1;
+pub const IPV6_ORIGDSTADDR: i32 = 74;
+/// The bits of SO_TIMESTAMPING that ask for a transmit time (SOF_TIMESTAMPING_TX_RECORD_MASK).
+pub const TIMESTAMPING_TX_RECORDS: u32 = 1 | 2 | 0x100 | 0x200 | 0x4_0000;
+
+pub const SO_EE_ORIGIN_NONE: u8 = 0;
+pub const SO_EE_ORIGIN_LOCAL: u8 = 1;
+pub const SO_EE_ORIGIN_ICMP: u8 = 2;
+pub const SO_EE_ORIGIN_ICMP6: u8 = 3;
+pub const SO_EE_ORIGIN_TIMESTAMPING: u8 = 4;
+pub const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+pub const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 pub const IP_PMTUDISC_DONT: i32 = 0;
 pub const IP_PMTUDISC_WANT: i32 = 1;

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::face::{Flow, Sockets};
 use crate::ports::{Hold, How};
-use crate::socket::{Phase, Shutdown, SocketId, Stream, TcpState};
+use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
 use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
@@ -58,6 +58,12 @@ impl Sockets {
         if socket.number != 0 {
             return Ok(());
         }
+        if matches!(socket.body, Body::Ping(_)) {
+            self.take_ident(s, 0).map_err(|_| Errno::EAGAIN)?;
+            let socket = self.get_mut(s)?;
+            socket.local.set_port(socket.number);
+            return Ok(());
+        }
         let address = SocketAddr::new(socket.local.ip(), 0);
         self.take_port(s, address, cx).map_err(|_| Errno::EAGAIN)?;
         let socket = self.get_mut(s)?;
@@ -80,6 +86,9 @@ impl Sockets {
     /// Gives the port up.
     pub(crate) fn release_port(&mut self, s: SocketId) {
         let Some(socket) = self.store.get_mut(s) else { return };
+        if matches!(socket.body, Body::Ping(_)) {
+            return self.release_ident(s);
+        }
         let streams = socket.stream().is_some();
         let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
         if let Some(hold) = hold {

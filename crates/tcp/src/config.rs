@@ -53,6 +53,8 @@ pub struct Config {
     pub pacing: bool,
     /// Half-open connections of a listener at most, whatever its backlog (tcp_max_syn_backlog).
     pub syn_backlog: u32,
+    /// SYN cookies: 0 never, 1 when a listener has no room for half-open connections, 2 always (tcp_syncookies).
+    pub syncookies: u8,
     /// Connections in TIME-WAIT at most (tcp_max_tw_buckets).
     pub time_wait_max: u32,
     /// Connections at most.
@@ -71,6 +73,10 @@ pub struct Config {
     pub delayed_ack_min: Duration,
     /// Longest (TCP_DELACK_MAX).
     pub delayed_ack_max: Duration,
+    /// Acknowledgments of out-of-order data that may leave as one (tcp_comp_sack_nr; 0: none).
+    pub compressed_acks_max: u32,
+    /// How long they may wait for that (tcp_comp_sack_delay_ns).
+    pub compressed_ack_delay_max: Duration,
     /// Shrink the window of a connection that was idle (tcp_slow_start_after_idle).
     pub slow_start_after_idle: bool,
     /// Let the receive buffer follow the program (tcp_moderate_rcvbuf).
@@ -123,6 +129,7 @@ impl Default for Config {
             tsq_bytes: 4_194_304,
             pacing: false,
             syn_backlog: 2048,
+            syncookies: 1,
             time_wait_max: 131_072,
             connections_max: 262_144,
             challenge_ack_limit: i32::MAX as u32,
@@ -132,6 +139,8 @@ impl Default for Config {
             rto_initial: secs(1),
             delayed_ack_min: millis(40),
             delayed_ack_max: millis(200),
+            compressed_acks_max: 44,
+            compressed_ack_delay_max: millis(1),
             slow_start_after_idle: true,
             moderate_receive_buffer: true,
             rfc1337: false,

@@ -375,3 +375,53 @@ fn window_scale_above_fourteen_counts_as_fourteen() {
         info snd_wnd 16384",
     );
 }
+
+#[test]
+fn acknowledgments_behind_the_third_duplicate_leave_as_one() {
+    accepted(
+        "# The first acknowledgments of a connection never wait.
+        set noquickack
+        -> ACK seq 1001 ack 1 len 1000
+        <- ACK ack 1 sack 1001-2001
+        -> ACK seq 2001 ack 1 len 1000
+        <- ACK ack 1 sack 1001-3001
+        -> ACK seq 3001 ack 1 len 1000
+        <- ACK ack 1 sack 1001-4001
+        -> ACK seq 4001 ack 1 len 1000
+        <- none
+        -> ACK seq 5001 ack 1 len 1000
+        <- none
+        within 1100us
+        <- ACK ack 1 sack 1001-6001
+        counter TCPAckCompressed 1
+        -> ACK seq 6001 ack 1 len 1000
+        <- none
+        # A gap that is filled ends the waiting.
+        -> ACK seq 1 ack 1 len 1000
+        <- ACK ack 7001 nosack
+        received 7000
+        counter TCPAckCompressed 2
+        -> ACK seq 8001 ack 1 len 1000
+        <- ACK ack 7001 sack 8001-9001",
+    );
+}
+
+#[test]
+fn what_waits_leaves_before_a_block_could_go_unreported() {
+    accepted(
+        "# The first acknowledgments of a connection never wait.
+        set noquickack
+        -> ACK seq 1001 ack 1 len 1000
+        <- ACK ack 1 sack 1001-2001
+        -> ACK seq 3001 ack 1 len 1000
+        <- ACK ack 1 sack 3001-4001,1001-2001
+        -> ACK seq 4001 ack 1 len 1000
+        <- ACK ack 1 sack 3001-5001,1001-2001
+        -> ACK seq 5001 ack 1 len 1000
+        <- none
+        -> ACK seq 7001 ack 1 len 1000
+        <- ACK ack 1 sack 3001-6001,1001-2001
+        within 1100us
+        <- ACK ack 1 sack 7001-8001,3001-6001,1001-2001",
+    );
+}

@@ -407,7 +407,7 @@ const fn reason_of(kind: IcmpErrorKind) -> Reason {
         IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::ParameterProblem { .. } => Reason::BadOption,
         IcmpErrorKind::Prohibited => Reason::Filtered,
         IcmpErrorKind::TtlExceeded => Reason::TtlExceeded,
-        IcmpErrorKind::ReassemblyTimeout => Reason::FragmentUnsupported,
+        IcmpErrorKind::ReassemblyTimeout => Reason::ReassemblyTimeout,
     }
 }
 

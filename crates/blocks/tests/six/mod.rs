@@ -150,9 +150,9 @@ impl Node {
         Node::around("nd", &edges, parameters, true)
     }
 
-    /// Neighbour discovery that leaves its interface alone, and fd00::1 to talk from.
+    /// Neighbour discovery, and fd00::1 to talk from.
     pub fn quiet() -> Node {
-        let mut node = Node::nd(&[("link_local", false.into())]);
+        let mut node = Node::nd(&[]);
         node.address("fd00::1", AddressState::Preferred);
         node
     }

@@ -3,6 +3,7 @@
 use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::socket::Body;
 use std::time::Duration;
 use weft_core::table::Table;
 use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
@@ -259,8 +260,15 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_PEEK_OFF,
         "SO_PEEK_OFF",
         Any,
-        Set::Int(|a, v| Ok(a.options()?.peek_offset = v)),
-        Get::Int(|a| Ok(a.options()?.peek_offset)),
+        // "if (sock->ops->set_peek_off) ret = …; else ret = -EOPNOTSUPP": inet_sockraw_ops has none.
+        Set::Int(|a, v| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset = v),
+        }),
+        Get::Int(|a| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset),
+        }),
     ),
     row(
         SOL_SOCKET,

@@ -112,6 +112,7 @@ parameters! {
     "tsq_bytes" BYTES, "4194304", tsq_bytes, "bytes of a connection that may wait below at most (the working limit is about 1 ms of its rate)";
     "pacing" ParameterType::Bool, "false", pacing, "pace every connection, not only those with a rate limit or a control that needs it";
     "syn_backlog" number(1, 1 << 20), "2048", syn_backlog, "half-open connections of a listener at most";
+    "syncookies" number(0, 2), "1", syncookies, "0: no SYN cookies; 1: when a listener has no room for half-open connections; 2: always (RFC 4987)";
     "time_wait_max" U32, "131072", time_wait_max, "connections in TIME-WAIT at most";
     "connections_max" number(1, 1 << 24), "262144", connections_max, "connections at most";
     "challenge_ack_limit" U32, "2147483647", challenge_ack_limit, "challenge ACKs of the node in a second at most (RFC 5961)";
@@ -121,6 +122,8 @@ parameters! {
     "rto_initial" ParameterType::Duration, "\"1s\"", rto_initial, "retransmission timeout before a round trip was measured";
     "delayed_ack_min" ParameterType::Duration, "\"40ms\"", delayed_ack_min, "shortest delay of an acknowledgment";
     "delayed_ack_max" ParameterType::Duration, "\"200ms\"", delayed_ack_max, "longest delay of an acknowledgment";
+    "compressed_acks_max" number(0, 255), "44", compressed_acks_max, "acknowledgments of out-of-order data that may leave as one";
+    "compressed_ack_delay_max" ParameterType::Duration, "\"1ms\"", compressed_ack_delay_max, "how long they may wait for that at most; a twentieth of the round trip otherwise";
     "slow_start_after_idle" ParameterType::Bool, "true", slow_start_after_idle, "shrink the window of a connection that was idle";
     "moderate_rcvbuf" ParameterType::Bool, "true", moderate_receive_buffer, "let receive buffers follow the program";
     "rfc1337" ParameterType::Bool, "false", rfc1337, "ignore RST in TIME-WAIT";

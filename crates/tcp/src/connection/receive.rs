@@ -24,6 +24,8 @@ pub(super) struct Acks {
     pub wanted: bool,
     /// At once.
     pub now: bool,
+    /// Out-of-order data lies in the queue: at once, or compressed with others (`compress.rs`).
+    pub gap: bool,
     /// Segments that are still to be acknowledged at once.
     pub quick: u32,
     /// The program answers quickly: acknowledgments ride on its data.
@@ -165,6 +167,12 @@ impl Receive {
         self.recent.truncate(SACK_RECENT_MAX);
     }
 
+    /// Which of the blocks, newest first, a new range touches; beyond the last: none of them.
+    fn place_among_reported(&self, start: u64, end: u64) -> usize {
+        let touches = |of: &u64| self.queue.ranges.covering(*of).is_some_and(|(first, last)| first <= end && start <= last);
+        self.recent.iter().position(touches).unwrap_or(self.recent.len())
+    }
+
     /// The SACK blocks to report, newest first, at most `room`, after the duplicate if there is one.
     pub(super) fn sack_blocks(&mut self, room: usize, mut with: impl FnMut(Seq, Seq)) {
         let mut left = room;
@@ -242,7 +250,7 @@ impl Connection {
             self.receive.fin_taken = true;
         }
         // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap".
-        self.receive.ack.now |= !self.receive.queue.is_empty();
+        self.receive.ack.gap |= !self.receive.queue.is_empty();
     }
 
     fn deliver(&mut self, env: &mut Env<'_>, frame: Frame, end: u64) {
@@ -267,9 +275,10 @@ impl Connection {
 
     fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
         // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives."
-        self.receive.ack.now = true;
+        self.receive.ack.gap = true;
         if self.receive.queue.cost() + frame.len() as u64 > u64::from(self.receive.buffer) {
             env.count(Counter::TCPOFODrop);
+            self.receive.ack.now = true;
             env.refuse(Reason::TcpOutOfOrderFull);
             return;
         }
@@ -281,6 +290,9 @@ impl Connection {
             return;
         }
         env.count(Counter::TCPOFOQueue);
+        if self.receive.place_among_reported(start, end) >= super::compress::BLOCKS_EXPECTED {
+            self.send_compressed_now(env);
+        }
         let (range, known) = self.receive.queue.insert(start, frame);
         if known {
             self.note_duplicate(env, start, end, Counter::TCPDSACKOfoSent);
@@ -331,7 +343,8 @@ impl Connection {
 
     /// RFC 9293 §3.8.6.3: "an ACK SHOULD be generated for at least every second full-sized segment … and MUST be generated within 0.5 seconds".
     pub(super) fn acknowledge_if_due(&mut self, env: &mut Env<'_>) {
-        if !self.receive.ack.wanted && !self.receive.ack.now {
+        let gap = std::mem::take(&mut self.receive.ack.gap);
+        if !self.receive.ack.wanted && !self.receive.ack.now && !gap {
             return;
         }
         let unacknowledged = self.receive.next - self.receive.last_ack_sent;
@@ -339,6 +352,9 @@ impl Connection {
         let two_segments = unacknowledged > u64::from(self.receive.mss);
         if self.receive.ack.now || quick || two_segments || self.state == State::Closed {
             return self.send_ack(env);
+        }
+        if gap {
+            return self.acknowledge_or_compress(env);
         }
         let acks = &self.receive.ack;
         let delay = acks.timeout.clamp(env.config.delayed_ack_min, env.config.delayed_ack_max);

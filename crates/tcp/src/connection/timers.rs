@@ -21,6 +21,8 @@ pub(super) enum Timer {
     /// Zero window.
     Persist,
     DelayedAck,
+    /// Acknowledgments of out-of-order data, several in one.
+    CompressedAck,
     Keepalive,
     /// FIN-WAIT-2 without a program.
     FinWait2,
@@ -30,13 +32,14 @@ pub(super) enum Timer {
     Linger,
 }
 
-const TIMERS: usize = 10;
+const TIMERS: usize = 11;
 const ALL: [Timer; TIMERS] = [
     Timer::Retransmit,
     Timer::Probe,
     Timer::Reorder,
     Timer::Persist,
     Timer::DelayedAck,
+    Timer::CompressedAck,
     Timer::Keepalive,
     Timer::FinWait2,
     Timer::Pacing,
@@ -117,6 +120,7 @@ impl Connection {
                 Timer::Reorder => self.on_reorder_timer(env),
                 Timer::Persist => self.on_persist_timer(env),
                 Timer::DelayedAck => self.on_delayed_ack(env),
+                Timer::CompressedAck => self.on_compressed_ack(env),
                 Timer::Keepalive => self.on_keepalive_timer(env),
                 Timer::FinWait2 => self.on_fin_wait_2_timer(env),
                 Timer::Pacing => self.transmit(env),
