@@ -154,6 +154,16 @@ families!(
 );
 
 #[test]
+fn raw() {
+    twins("raw");
+}
+
+#[test]
+fn ping() {
+    twins("ping");
+}
+
+#[test]
 fn there_are_enough_bodies_and_no_name_twice() {
     let topics = bodies::topics();
     let names: Vec<(&str, &String)> =
