@@ -361,6 +361,8 @@ pub struct StreamInfo {
     pub send_queue_bytes: u32,
     /// Congestion control's name.
     pub congestion: String,
+    /// TCP_CC_INFO: words of the control's part of `union tcp_cc_info`; empty: it has none.
+    pub cc_info: Vec<u32>,
     /// MSS that the peer announced in its SYN.
     pub user_mss: u32,
 }

@@ -4,6 +4,7 @@
 //! keep their own deadlines; the engine has one timer a connection, which is only ever moved earlier: when it fires too early it is set
 //! again, so that the common move of the retransmission timer to a later time costs nothing.
 
+mod cookies;
 mod error;
 mod ingress;
 mod initial;
@@ -26,7 +27,7 @@ use weft_core::map::{KeyedHasher, Map};
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
-    Reason, StreamError, StreamEvent, StreamMessage, Table, Vector,
+    Reason, Rng, StreamError, StreamEvent, StreamMessage, Table, Vector,
 };
 
 const LOWER: InPort = InPort(0);
@@ -44,7 +45,8 @@ pub static KIND: Kind = Kind {
 `lower` takes segments with their addresses in the metadata, `error` quoted packets that an ICMP error is about. `upper` speaks \
 stream messages with the sockets. Checksums leave as partial ones, large frames leave whole (gso) where the route allows; both are the \
 edge's to complete.\n\
-It refuses: fragments (the IP block's), IP options, SYN cookies, Fast Open. It owns the table of flows.\n\
+SYN cookies answer where a listener has no room for half-open connections (RFC 4987). Controls: cubic, reno, bbr.\n\
+It refuses: fragments (the IP block's), IP options. It owns the table of flows, whose state cannot be exported yet.\n\
 Example: [block.tcp] congestion = \"reno\", mss = 536",
     inputs: &[
         Port::required("lower", Carries::Transport, "segments from IP"),
@@ -97,6 +99,7 @@ pub struct TcpBlock {
     settings: Settings,
     out: Outbox,
     secrets: initial::Secrets,
+    rng: Rng,
     tuples: Map<Tuple, Owner>,
     flows: Map<FlowId, FlowOwner>,
     connections: Slab<Box<Slot>>,
@@ -130,6 +133,7 @@ impl TcpBlock {
             settings,
             out: Outbox::default(),
             secrets: initial::Secrets::new(&mut config.rng),
+            rng: config.rng.fork("connections"),
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),
             connections: Slab::default(),

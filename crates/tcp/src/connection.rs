@@ -282,6 +282,8 @@ pub struct Connection {
     rtt: RttEstimator,
     window: Window,
     control: Box<dyn CongestionControl>,
+    /// Seeds a control that is chosen later.
+    control_seed: u64,
     usage: CwndUsage,
     prr: Prr,
     pacer: Pacer,
@@ -302,6 +304,8 @@ pub struct Connection {
     failed: bool,
     soft_error: Option<weft_core::StreamError>,
     syn_sent_at: Instant,
+    /// It is known when the SYN was sent.
+    handshake_measured: bool,
     syn_retransmitted: u32,
     finished: Finished,
     totals: Totals,
@@ -353,6 +357,7 @@ impl Connection {
         }
         debug_assert!(length <= self.send.credit, "sent {length} with a credit of {}", self.send.credit);
         self.send.credit = self.send.credit.saturating_sub(length);
+        self.check_app_limited();
         let behind = self.queue.end() > self.send.next;
         self.queue.push(bytes, mapping, behind);
         self.send.more = flags.more;

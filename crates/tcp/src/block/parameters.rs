@@ -112,6 +112,7 @@ parameters! {
     "tsq_bytes" BYTES, "4194304", tsq_bytes, "bytes of a connection that may wait below at most (the working limit is about 1 ms of its rate)";
     "pacing" ParameterType::Bool, "false", pacing, "pace every connection, not only those with a rate limit or a control that needs it";
     "syn_backlog" number(1, 1 << 20), "2048", syn_backlog, "half-open connections of a listener at most";
+    "syncookies" number(0, 2), "1", syncookies, "0: no SYN cookies; 1: when a listener has no room for half-open connections; 2: always (RFC 4987)";
     "time_wait_max" U32, "131072", time_wait_max, "connections in TIME-WAIT at most";
     "connections_max" number(1, 1 << 24), "262144", connections_max, "connections at most";
     "challenge_ack_limit" U32, "2147483647", challenge_ack_limit, "challenge ACKs of the node in a second at most (RFC 5961)";

@@ -49,6 +49,7 @@ impl TcpBlock {
                     options: *options,
                     waiting: 0,
                     half_open: 0,
+                    overflowed_at: None,
                     extension: Box::new(Plain),
                 };
                 self.listen(id, listener, cx);
@@ -112,6 +113,7 @@ impl TcpBlock {
             initial: above.unwrap_or_else(|| self.secrets.sequence(&tuple, cx.now)),
             timestamp_offset: self.secrets.timestamp_offset(&tuple),
             extension: Box::new(Plain),
+            control_seed: self.rng.u64(),
         };
         self.reply(id, flow, Ok(()), cx);
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };

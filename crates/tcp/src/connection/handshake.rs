@@ -46,6 +46,8 @@ pub struct Setup {
     pub timestamp_offset: u32,
     /// Who uses the connection.
     pub extension: Box<dyn Extension>,
+    /// A random number for the congestion control.
+    pub control_seed: u64,
 }
 
 /// What a listener agreed on before the connection existed.
@@ -71,6 +73,8 @@ pub struct Handshake {
     pub announced_mss: u32,
     /// When the SYN|ACK was sent.
     pub sent_at: Instant,
+    /// That is known, so that the handshake gives a round-trip time.
+    pub measured: bool,
     /// How often it was sent again.
     pub retransmits: u32,
 }
@@ -133,7 +137,8 @@ impl Connection {
         let config = env.config;
         let announced = announced_mss(config, &setup.options, &setup.path, setup.remote);
         let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
-        let control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
+        let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
+        control.seed(setup.control_seed);
         let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
         let bounds = RtoBounds { min: config.rto_min, max: config.rto_max, initial: config.rto_initial };
         Connection {
@@ -176,6 +181,7 @@ impl Connection {
             rtt: RttEstimator::new(bounds),
             window: Window::new(announced),
             control,
+            control_seed: setup.control_seed,
             usage: CwndUsage::new(env.now),
             prr: Prr::new(),
             pacer: Pacer::new(),
@@ -192,6 +198,7 @@ impl Connection {
             failed: false,
             soft_error: None,
             syn_sent_at: env.now,
+            handshake_measured: true,
             syn_retransmitted: 0,
             finished: Finished::No,
             totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
@@ -215,6 +222,7 @@ impl Connection {
         let mut connection = Connection::new(env, setup, State::SynReceived);
         connection.announced_mss = handshake.announced_mss;
         connection.syn_sent_at = handshake.sent_at;
+        connection.handshake_measured = handshake.measured;
         connection.syn_retransmitted = handshake.retransmits;
         connection.agreed = Agreed {
             sack: handshake.sack,
@@ -402,6 +410,9 @@ impl Connection {
     /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
     fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        if !self.handshake_measured {
+            return;
+        }
         if self.syn_retransmitted == 0 {
             self.rtt.on_sample(env.now, (env.now - self.syn_sent_at).max(Duration::from_micros(1)), una, next, false);
             return;

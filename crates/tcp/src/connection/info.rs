@@ -89,6 +89,7 @@ impl Connection {
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
             congestion: self.control.name().to_owned(),
+            cc_info: self.control.cc_info(),
             user_mss: self.send.peer_mss,
         }
     }

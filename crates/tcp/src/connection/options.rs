@@ -18,6 +18,7 @@ impl Connection {
     pub fn set_option(&mut self, env: &mut Env<'_>, option: StreamOption) -> Result<(), StreamError> {
         if let StreamOption::Congestion(Some(name)) = &option {
             let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
+            control.seed(self.control_seed);
             if self.state.is_synchronised() && control.name() != self.control.name() {
                 // The window goes on; only what is learned about it starts afresh.
                 let before = self.window;
