@@ -34,8 +34,4 @@ pub const EDGES: &[(&str, &str)] = &[
     ("sockets:ip4", "ip4:upper"),
     ("sockets:packet", "ip4:packet"),
     ("sockets:unreachable", "icmp4:error"),
-    ("ip4:raw", "sockets:raw"),
-    ("icmp4:sockets", "sockets:icmp"),
-    ("sockets:ip4", "ip4:upper"),
-    ("sockets:packet", "ip4:packet"),
 ];
