@@ -67,7 +67,7 @@ fn int(data: &[u8]) -> Option<i32> {
 }
 
 /// `udp_cmsg_send`, `ip_cmsg_send` or `ip6_datagram_send_ctl` by the family of the destination, `__sock_cmsg_send`.
-pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: Family) -> Result<Ancillary, Errno> {
+pub(crate) fn for_sending(control: &[u8], sender: Sender, socket: &Socket, family: Family) -> Result<Ancillary, Errno> {
     let mut out = Ancillary::default();
     each(control, |level, kind, data| match (level, family) {
         (SOL_UDP, _) if sender == Sender::Udp => {
@@ -77,10 +77,10 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: F
             out.segment_bytes = Some(u16::from_ne_bytes(data.try_into().map_err(|_| Errno::EINVAL)?));
             Ok(())
         }
-        (SOL_SOCKET, _) => of_socket(&mut out, kind, data),
+        (SOL_SOCKET, _) => of_socket(&mut out, socket, kind, data),
         (SOL_IP, Family::V4) => of_ipv4(&mut out, kind, data),
         (SOL_IPV6, Family::V6) => of_ipv6(&mut out, kind, data),
-        (SOL_IPV6, Family::V4) if domain == AF_INET6 && kind == IPV6_PKTINFO => {
+        (SOL_IPV6, Family::V4) if socket.is_v6() && kind == IPV6_PKTINFO => {
             // ip_cmsg_send: "if (!ipv6_addr_v4mapped(&src_info->ipi6_addr)) return -EINVAL; … ipc->addr = src_info->ipi6_addr.s6_addr32[3];"
             of_ipv6(&mut out, kind, data)?;
             match out.source {
@@ -96,7 +96,7 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: F
 }
 
 /// `__sock_cmsg_send`.
-fn of_socket(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
+fn of_socket(out: &mut Ancillary, socket: &Socket, kind: i32, data: &[u8]) -> Result<(), Errno> {
     match kind {
         SO_MARK => out.mark = Some(int(data).ok_or(Errno::EINVAL)? as u32),
         SO_TIMESTAMPING_OLD | SO_TIMESTAMPING_NEW => {
@@ -106,6 +106,9 @@ fn of_socket(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             }
             out.timestamping = Some(asked);
         }
+        // Priorities order nothing here, and datagrams leave at once whatever their time is: checked, then forgotten.
+        SO_PRIORITY if data.len() == 4 => {}
+        SO_TXTIME if socket.options.transmit_time_on && data.len() == 8 => {}
         _ => return Err(Errno::EINVAL),
     }
     Ok(())
@@ -186,6 +189,10 @@ pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u
     let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()), false);
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
+    }
+    // udp_cmsg_recv: "if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) … put_cmsg(msg, SOL_UDP, UDP_GRO, sizeof(gso_size), &gso_size);"
+    if waiting.joined.each_bytes != 0 {
+        out.extend(message(SOL_UDP, UDP_GRO, &i32::from(waiting.joined.each_bytes).to_ne_bytes()));
     }
     of_packet(socket, &waiting.seen, &mut out);
     out
@@ -306,13 +313,16 @@ pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::AF_INET;
+
+    fn udp() -> Socket {
+        Socket::for_test(crate::socket::Body::Datagram(Default::default()))
+    }
 
     #[test]
     fn messages_are_read_as_they_are_written() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control.extend(message(SOL_IP, IP_TOS, &[0x10]));
-        let asked = for_sending(&control, Sender::Udp, AF_INET, Family::V4).unwrap();
+        let asked = for_sending(&control, Sender::Udp, &udp(), Family::V4).unwrap();
         assert_eq!((asked.ttl, asked.tos), (Some(7), Some(0x10)));
         assert_eq!(control.len(), 48);
     }
@@ -321,11 +331,11 @@ mod tests {
     fn damaged_messages_are_invalid_and_short_rests_ignored() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control[0] = 200;
-        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         control[0] = 15;
-        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
-        assert!(for_sending(&[1, 2, 3], Sender::Udp, AF_INET, Family::V4).is_ok());
-        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert!(for_sending(&[1, 2, 3], Sender::Udp, &udp(), Family::V4).is_ok());
+        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(check_stream(&message(SOL_IP, 99, &[])).is_ok());
     }
 }

@@ -75,24 +75,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Int(|a, v| set_timestamping(a, v as u32, true)),
         Get::Bytes(|a, _| timestamping(a, true)),
     ),
-    // struct sock_txtime { __kernel_clockid_t clockid; __u32 flags; }. Only queueing disciplines that know times (fq, etf) hold packets back,
-    // and there are none here: the value is kept and nothing waits.
-    row(
-        SOL_SOCKET,
-        SO_TXTIME,
-        "SO_TXTIME",
-        Any,
-        Set::Bytes(|a, v| {
-            let Ok(value) = <[u8; 8]>::try_from(v) else { return Err(Errno::EINVAL) };
-            let [.., f0, f1, f2, f3] = value;
-            // SOF_TXTIME_FLAGS_MASK
-            if u32::from_ne_bytes([f0, f1, f2, f3]) & !3 != 0 {
-                return Err(Errno::EINVAL);
-            }
-            Ok(a.options()?.transmit_time = Some(value))
-        }),
-        Get::Bytes(|a, _| Ok(a.options()?.transmit_time.unwrap_or_default().to_vec())),
-    ),
 ];
 
 fn int(value: &[u8]) -> Result<i32, Errno> {
