@@ -15,8 +15,6 @@ mod language;
 mod model;
 #[path = "twins/random.rs"]
 mod random;
-#[path = "twins/six.rs"]
-mod six;
 
 use weft_core::Mode;
 

@@ -3,7 +3,8 @@
 use super::model::Model;
 use weft_core::{BlockTable, End, Mode, Op};
 
-const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets", "six"];
+const BLOCKS: &[&str] =
+    &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "loopback6", "nd", "ip6", "icmp6", "udp", "tcp", "sockets"];
 
 /// The edges of docs/architecture.md.
 const EDGES: &[&str] = &[
@@ -31,12 +32,27 @@ const EDGES: &[&str] = &[
     "sockets:udp udp:upper",
     "tcp:upper sockets:tcp",
     "sockets:tcp tcp:upper",
-    "tcp:ip6 six:upper",
-    "udp:ip6 six:upper",
-    "six:tcp tcp:lower",
-    "six:udp udp:lower",
-    "sockets:unreachable6 six:unreachable",
-    "six:error sockets:error",
+    "ether:ip6 ip6:lower",
+    "nd:lower ether:upper",
+    "nd:failed icmp6:error",
+    "ip6:lower nd:upper",
+    "ip6:loopback loopback6:in",
+    "loopback6:out ip6:lower",
+    "ip6:tcp tcp:lower",
+    "ip6:udp udp:lower",
+    "ip6:icmp icmp6:lower",
+    "ip6:error icmp6:error",
+    "icmp6:lower ip6:upper",
+    "icmp6:nd nd:icmp",
+    "icmp6:tcp tcp:error",
+    "icmp6:udp udp:error",
+    "icmp6:sockets sockets:icmp",
+    "sockets:unreachable6 icmp6:error",
+    "tcp:ip6 ip6:upper",
+    "udp:ip6 ip6:upper",
+    "ip6:raw sockets:raw",
+    "sockets:ip6 ip6:upper",
+    "sockets:packet6 ip6:packet",
     "icmp4:sockets sockets:icmp",
     "ip4:raw sockets:raw",
     "sockets:ip4 ip4:upper",
@@ -48,8 +64,10 @@ pub fn model(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
-    rows.push(super::six::ROW);
-    let add = |name: &&str| Op::Add { name: (*name).to_owned(), kind: (*name).to_owned(), parameters: Default::default() };
+    let add = |name: &&str| {
+        let kind = if *name == "loopback6" { "loopback" } else { name };
+        Op::Add { name: (*name).to_owned(), kind: kind.to_owned(), parameters: Default::default() }
+    };
     let bind = |edge: &&str| {
         let (from, to) = edge.split_once(' ').expect("two ends");
         Op::Bind { from: End::parse(from), to: End::parse(to) }
