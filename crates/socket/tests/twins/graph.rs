@@ -61,6 +61,28 @@ const EDGES: &[&str] = &[
 
 /// The sockets on the real blocks, in either mode of engine.
 pub fn model(mode: Mode) -> Model {
+    with_blocks(mode)
+}
+
+/// The same with a second interface: `weft9`, number 2, on which nobody answers.
+#[allow(dead_code)] // only one of the programs that share this file has a use for it
+pub fn with_link(mode: Mode) -> Model {
+    let mut model = with_blocks(mode);
+    let mut exec = |block: &str, procedure: &str, arguments: serde_json::Value| {
+        let target = weft_core::Selector::parse(block);
+        let op = Op::Exec { target, procedure: procedure.to_owned(), arguments };
+        let reply = model.engine.control(weft_core::Instant::ZERO, &weft_core::Message { serial: 1, op });
+        reply.result.unwrap_or_else(|error| panic!("{block} {procedure}: {error:?}"));
+    };
+    exec("interfaces", "add", serde_json::json!({"name": "weft9", "index": 2}));
+    exec("ip4", "address_add", serde_json::json!({"interface": "weft9", "address": "10.55.0.1/24"}));
+    for address in ["fe80::5/64", "2001:db8:5::1/64"] {
+        exec("ip6", "address_add", serde_json::json!({"interface": "weft9", "address": address, "dad": false}));
+    }
+    model
+}
+
+fn with_blocks(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
