@@ -31,17 +31,6 @@ fn on_kernel(body: &str) -> String {
     })
 }
 
-/// The same with a second interface.
-fn on_kernel_with_link(body: &str) -> String {
-    std::thread::scope(|scope| {
-        let run = || {
-            kernel::enter_namespace().and_then(|()| kernel::add_link()).unwrap_or_else(|why| panic!("{why}"));
-            language::run(&mut kernel::Kernel::default(), body, BASE_PORT)
-        };
-        scope.spawn(run).join().expect("the kernel's run")
-    })
-}
-
 /// The lines in which two transcripts differ, as text.
 fn compare(kernel: &str, model: &str) -> String {
     let pairs = kernel.lines().zip(model.lines()).enumerate().filter(|(_, (kernel, model))| kernel != model);
@@ -55,22 +44,6 @@ fn compare(kernel: &str, model: &str) -> String {
 
 fn all_topics() -> impl Iterator<Item = bodies::Topic> {
     bodies::topics().into_iter().chain(bodies::topics_more()).chain(bodies::topics_6())
-}
-
-#[test]
-fn links() {
-    let mut differences = String::new();
-    let only = std::env::var("TWIN").ok();
-    for (name, body) in bodies::topic_of_links().iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name)) {
-        let kernel = on_kernel_with_link(body);
-        for mode in [Mode::Inline, Mode::Queued] {
-            let lines = compare(&kernel, &language::run(&mut graph::with_link(mode), body, BASE_PORT));
-            if !lines.is_empty() {
-                differences += &format!("links/{name} ({mode:?}):\n{lines}");
-            }
-        }
-    }
-    assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
 }
 
 /// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.

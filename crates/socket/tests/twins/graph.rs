@@ -59,15 +59,10 @@ const EDGES: &[&str] = &[
     "sockets:packet ip4:packet",
 ];
 
-/// The sockets on the real blocks, in either mode of engine.
-pub fn model(mode: Mode) -> Model {
-    with_blocks(mode)
-}
-
-/// The same with a second interface: `weft9`, number 2, on which nobody answers.
+/// [`model`] with a second interface: `weft9`, number 2, on which nobody answers.
 #[allow(dead_code)] // only one of the programs that share this file has a use for it
 pub fn with_link(mode: Mode) -> Model {
-    let mut model = with_blocks(mode);
+    let mut model = model(mode);
     let mut exec = |block: &str, procedure: &str, arguments: serde_json::Value| {
         let target = weft_core::Selector::parse(block);
         let op = Op::Exec { target, procedure: procedure.to_owned(), arguments };
@@ -82,7 +77,8 @@ pub fn with_link(mode: Mode) -> Model {
     model
 }
 
-fn with_blocks(mode: Mode) -> Model {
+/// The sockets on the real blocks, in either mode of engine.
+pub fn model(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
