@@ -33,6 +33,35 @@ pub fn enter_namespace() -> Result<(), String> {
     Ok(())
 }
 
+/// Gives the namespace a second interface: `weft9`, number 2, on which nobody answers.
+#[allow(dead_code)] // only one of the programs that share this file has a use for it
+pub fn add_link() -> Result<(), String> {
+    for command in [
+        "link add weft9 index 2 type veth peer name weft8 index 3",
+        "link set weft8 addrgenmode none",
+        "link set weft8 up",
+        "link set weft9 addrgenmode none",
+        "link set weft9 up",
+        "addr add 10.55.0.1/24 dev weft9",
+        "addr add fe80::5/64 dev weft9 nodad",
+        "addr add 2001:db8:5::1/64 dev weft9 nodad",
+    ] {
+        let done = std::process::Command::new("ip").args(command.split(' ')).output().map_err(|why| format!("ip: {why}"))?;
+        if !done.status.success() {
+            return Err(format!("ip {command}: {}", String::from_utf8_lossy(&done.stderr)));
+        }
+    }
+    // The kernel notices the carrier a moment later, and only then are the routes there.
+    for _ in 0..400 {
+        let shown = std::process::Command::new("ip").args(["-o", "link", "show", "weft9"]).output().map_err(|why| format!("ip: {why}"))?;
+        if String::from_utf8_lossy(&shown.stdout).contains("state UP") {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Err("weft9 does not come up".to_owned())
+}
+
 impl Kernel {
     fn fd(&self, s: usize) -> RawFd {
         self.sockets.get(s).and_then(Option::as_ref).map_or(-1, AsRawFd::as_raw_fd)
