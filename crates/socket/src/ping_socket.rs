@@ -4,7 +4,7 @@
 //! kernel fills in identifier and checksum, and gives the socket the replies with its identifier.
 
 use crate::abi::*;
-use crate::address::{needs_scope, scoped};
+use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::{IP4, IP6, Received, Sockets};
@@ -12,6 +12,7 @@ use crate::raw_address;
 use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Context, Frame, Reason};
 use weft_wire::Protocol;

@@ -4,7 +4,7 @@
 //! the IP header on, over IPv6 from the transport header on. The port that getsockname shows is the protocol, as in Linux.
 
 use crate::abi::*;
-use crate::address::{needs_scope, scoped};
+use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::datagram_socket::truesize;
 use crate::errno::Errno;
@@ -14,6 +14,7 @@ use crate::raw_address;
 use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, Change, Checksum, Context, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::Protocol;
@@ -292,15 +293,7 @@ impl Sockets {
         if wanting.is_empty() {
             return cx.drop(frame, Reason::NoPort);
         }
-        if family == Family::V6 && !ipv6_checksum_holds(&frame) && wanting.iter().any(|s| self.checks(*s)) {
-            // rawv6_rcv_skb: "if ((raw6_sk(sk)->checksum || …) && skb_checksum_complete(skb)) { sk_drops_inc(sk); …"
-            for s in wanting.iter().copied() {
-                if let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) {
-                    queue.dropped = queue.dropped.saturating_add(1);
-                }
-            }
-            return cx.drop(frame, Reason::BadChecksum);
-        }
+        let sound = family == Family::V4 || ipv6_checksum_holds(&frame);
         let head = frame.slices(0, 4).concat();
         let icmp = matches!((family, i32::from(number)), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
         let own = self.own_address(to, from, cx);
@@ -310,6 +303,12 @@ impl Sockets {
         for s in wanting {
             if self.is_full(s) {
                 cx.count_drop(Reason::SocketBufferFull);
+            } else if !sound && self.checks(s) {
+                // rawv6_rcv_skb: "if ((raw6_sk(sk)->checksum || …) && skb_checksum_complete(skb)) { sk_drops_inc(sk); …"
+                if let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) {
+                    queue.dropped = queue.dropped.saturating_add(1);
+                }
+                cx.count_drop(Reason::BadChecksum);
             } else if !icmp || !self.filtered(s, head.first().copied()) {
                 self.enqueue_raw(s, frame.clone(), own, &head, cx.now);
             }
@@ -381,7 +380,7 @@ impl Sockets {
         let waiting = Waiting {
             bytes,
             truesize: truesize(bytes.saturating_sub(28)),
-            from: SocketAddr::new(meta.src, 0),
+            from: scoped(meta.src, 0, meta.interface.0),
             seen: Seen::of(meta, own, to_port),
             received: if meta.received == Instant::ZERO { now } else { meta.received },
             joined: Joined::default(),
