@@ -268,12 +268,10 @@ impl Sockets {
         }
         let mut header = data.to_vec();
         let header_bytes = usize::from(header.first().copied().unwrap_or(0) & 0xf) * 4;
-        if header_bytes > length {
+        if !(HEADER_BYTES_V4..=length).contains(&header_bytes) {
             return Err(Errno::EINVAL);
         }
-        if header_bytes >= HEADER_BYTES_V4 {
-            complete_header(&mut header, header_bytes, out, cx);
-        }
+        complete_header(&mut header, header_bytes, out, cx);
         let protocol = header.get(9).copied().unwrap_or(0);
         frame.append(Bytes::from(header));
         let out = Outgoing { protocol: Protocol(protocol), ..*out };
