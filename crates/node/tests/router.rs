@@ -22,8 +22,11 @@ const IP_RECVERR: i32 = 11;
 const IP_MTU: i32 = 14;
 const MSG_ERRQUEUE: i32 = 0x2000;
 
-/// Where an interface leads: node and interface on the other side.
-const LINKS: &[((usize, u32), (usize, u32))] = &[((0, 2), (1, 2)), ((1, 3), (2, 2)), ((2, 3), (3, 2))];
+/// A node and one of its interfaces.
+type End = (usize, u32);
+
+/// Which ends are joined.
+const LINKS: &[(End, End)] = &[((0, 2), (1, 2)), ((1, 3), (2, 2)), ((2, 3), (3, 2))];
 
 struct Net {
     nodes: Vec<Node>,
