@@ -4,7 +4,7 @@ use super::model::Model;
 use weft_core::{BlockTable, End, Mode, Op};
 
 const BLOCKS: &[&str] =
-    &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "loopback6", "nd", "ip6", "icmp6", "udp", "tcp", "sockets"];
+    &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "igmp", "loopback6", "nd", "ip6", "icmp6", "mld", "udp", "tcp", "sockets"];
 
 /// The edges of docs/architecture.md.
 const EDGES: &[&str] = &[
@@ -44,6 +44,9 @@ const EDGES: &[&str] = &[
     "ip6:error icmp6:error",
     "icmp6:lower ip6:upper",
     "icmp6:nd nd:icmp",
+    "icmp6:mld mld:lower",
+    "mld:lower nd:upper",
+    "icmp6:other sockets:error",
     "icmp6:tcp tcp:error",
     "icmp6:udp udp:error",
     "icmp6:sockets sockets:icmp",
@@ -54,6 +57,9 @@ const EDGES: &[&str] = &[
     "sockets:ip6 ip6:upper",
     "sockets:packet6 ip6:packet",
     "icmp4:sockets sockets:icmp",
+    "icmp4:other sockets:error",
+    "ip4:igmp igmp:lower",
+    "igmp:lower arp:upper",
     "ip4:raw sockets:raw",
     "sockets:ip4 ip4:upper",
     "sockets:packet ip4:packet",
