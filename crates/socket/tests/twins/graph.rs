@@ -4,7 +4,7 @@ use super::model::Model;
 use weft_core::{BlockTable, End, Mode, Op};
 
 const BLOCKS: &[&str] =
-    &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "loopback6", "nd", "ip6", "icmp6", "udp", "tcp", "sockets", "igmp", "mld"];
+    &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "igmp", "loopback6", "nd", "ip6", "icmp6", "mld", "udp", "tcp", "sockets"];
 
 /// The edges of docs/architecture.md.
 const EDGES: &[&str] = &[
@@ -44,12 +44,12 @@ const EDGES: &[&str] = &[
     "ip6:error icmp6:error",
     "icmp6:lower ip6:upper",
     "icmp6:nd nd:icmp",
+    "icmp6:mld mld:lower",
+    "mld:lower nd:upper",
+    "icmp6:other sockets:error",
     "icmp6:tcp tcp:error",
     "icmp6:udp udp:error",
     "icmp6:sockets sockets:icmp",
-    "icmp6:other sockets:error",
-    "icmp6:mld mld:lower",
-    "mld:lower nd:upper",
     "sockets:unreachable6 icmp6:error",
     "tcp:ip6 ip6:upper",
     "udp:ip6 ip6:upper",
