@@ -53,6 +53,8 @@ pub struct Config {
     pub pacing: bool,
     /// Half-open connections of a listener at most, whatever its backlog (tcp_max_syn_backlog).
     pub syn_backlog: u32,
+    /// Fast Open, bits as in net.ipv4.tcp_fastopen: 1 client, 2 server, 4 client without cookie, 0x200 server without, 0x400 every listener.
+    pub fastopen: u32,
     /// SYN cookies: 0 never, 1 when a listener has no room for half-open connections, 2 always (tcp_syncookies).
     pub syncookies: u8,
     /// Connections in TIME-WAIT at most (tcp_max_tw_buckets).
@@ -129,6 +131,7 @@ impl Default for Config {
             tsq_bytes: 4_194_304,
             pacing: false,
             syn_backlog: 2048,
+            fastopen: 1,
             syncookies: 1,
             time_wait_max: 131_072,
             connections_max: 262_144,

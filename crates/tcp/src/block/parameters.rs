@@ -113,6 +113,7 @@ parameters! {
     "pacing" ParameterType::Bool, "false", pacing, "pace every connection, not only those with a rate limit or a control that needs it";
     "syn_backlog" number(1, 1 << 20), "2048", syn_backlog, "half-open connections of a listener at most";
     "syncookies" number(0, 2), "1", syncookies, "0: no SYN cookies; 1: when a listener has no room for half-open connections; 2: always (RFC 4987)";
+    "fastopen" number(0, 0xffff), "1", fastopen, "Fast Open, sum of 1: clients may, 2: listeners may, 4: clients need no cookie, 512: listeners ask for none, 1024: all listeners (RFC 7413)";
     "time_wait_max" U32, "131072", time_wait_max, "connections in TIME-WAIT at most";
     "connections_max" number(1, 1 << 24), "262144", connections_max, "connections at most";
     "challenge_ack_limit" U32, "2147483647", challenge_ack_limit, "challenge ACKs of the node in a second at most (RFC 5961)";

@@ -160,6 +160,7 @@ impl Connection {
     fn arm_tail_probe(&mut self, env: &mut Env<'_>) {
         let wanted = env.config.tail_loss_probe
             && self.agreed.sack
+            && !self.fast_open.early
             && matches!(self.recovery.phase, Phase::Open | Phase::Cwr)
             && self.outstanding.sacked == 0
             && self.recovery.tlp_high.is_none();

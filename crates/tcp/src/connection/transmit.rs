@@ -211,7 +211,7 @@ impl Connection {
 
     /// Sends what may be sent: lost segments, then new data, then FIN.
     pub(super) fn transmit(&mut self, env: &mut Env<'_>) {
-        if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
+        if !(self.state.is_synchronised() || self.is_early()) || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
         if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
