@@ -48,17 +48,10 @@ fn every_bad_header_has_its_own_reason() {
     node.receive(&spoiled(|packet| packet[8] ^= 1, false));
     node.receive(&spoiled(|packet| packet.truncate(15), false));
     node.receive(&spoiled(|packet| packet[6] = 0x20, true));
-    let drops = [
-        "ip4 truncated 2",
-        "ip4 bad-version 1",
-        "ip4 bad-header-length 1",
-        "ip4 bad-total-length 1",
-        "ip4 bad-checksum 1",
-        "ip4 fragment 1",
-    ];
+    let drops = ["ip4 truncated 2", "ip4 bad-version 1", "ip4 bad-header-length 1", "ip4 bad-total-length 1", "ip4 bad-checksum 1"];
     assert_eq!(node.all_drops(), drops);
     assert_eq!((node.counter("ip4", "InReceives"), node.counter("ip4", "InDelivers")), (7, 0));
-    assert_eq!((node.counter("ip4", "ReasmFails"), node.counter("ip4", "InHdrErrors")), (1, 4));
+    assert_eq!((node.counter("ip4", "ReasmReqds"), node.counter("ip4", "InHdrErrors")), (1, 4));
     node.receive(&spoiled(|_| {}, true));
     assert_eq!(node.seen("sockets").len(), 1);
 }
@@ -224,8 +217,9 @@ fn completions_are_reported_once_on_every_path() {
     };
     node.send_frame(with(b"looped", OUR_IP, 1));
     assert_eq!(node.counter("sockets", "Completed"), 1, "the loopback completes on entry");
-    node.send_frame(with(&[0; 2000], PEER_IP, 10));
-    assert_eq!(node.counter("sockets", "Completed"), 11, "dropped: too big");
+    node.exec("ip4", "route_add", json!({"destination": "203.0.113.0/24", "kind": "blackhole"})).unwrap();
+    node.send_frame(with(b"lost", ip(203, 0, 113, 1), 10));
+    assert_eq!(node.counter("sockets", "Completed"), 11, "dropped");
     node.exec("ip4", "route_add", json!({"destination": "198.51.100.0/24", "kind": "unreachable"})).unwrap();
     node.send_frame(with(b"x", ip(198, 51, 100, 1), 100));
     node.seen("sockets").into_iter().for_each(drop);
@@ -236,14 +230,19 @@ fn completions_are_reported_once_on_every_path() {
     assert_eq!(node.counter("sockets", "Completed") / 1000, 0, "still below");
     node.engine.completed(node.now, completion);
     assert_eq!(node.counter("sockets", "Completed") / 1000, 1);
+    // Of fragments, the last reports for all.
+    node.engine.inject(node.now, sockets, InPort(2), [with(&[0; 4000], PEER_IP, 10_000)]);
+    let completions: Vec<_> =
+        node.take(interfaces).iter().map(|frame| frame.meta().completion.map(|completion| completion.bytes)).collect();
+    assert_eq!(completions, [None, None, Some(10_000)]);
 }
 
 #[test]
 fn packets_that_do_not_fit_are_refused_and_large_ones_pass() {
     let mut node = Node::with_peer();
-    assert!(node.send(&[0; 1473], OUR_IP, 1, PEER_IP, 2).is_empty());
-    assert_eq!((node.drops("ip4", Reason::TooBig), node.counter("ip4", "FragFails")), (1, 1));
+    assert!(node.send(&[0; 65_508], OUR_IP, 1, PEER_IP, 2).is_empty());
     assert_eq!(node.send(&[0; 1472], OUR_IP, 1, PEER_IP, 2).len(), 1);
+    assert_eq!(node.send(&[0; 1473], OUR_IP, 1, PEER_IP, 2).len(), 2);
     let mut frame = datagram(&[0; 1473], OUR_IP, 1000, PEER_IP, 53);
     frame.meta_mut().dont_fragment = true;
     assert!(node.send_frame(frame).is_empty());
@@ -254,8 +253,13 @@ fn packets_that_do_not_fit_are_refused_and_large_ones_pass() {
     large.meta_mut().gso = Some(Gso { segment_bytes: 1472, kind: GsoKind::Udp });
     assert_eq!(node.send_frame(large)[0].len(), 30_000 + 42);
     let mut large = datagram(&[0; 30_000], OUR_IP, 1, PEER_IP, 2);
+    // Segments that do not fit are cut from the large frame first, and then into two fragments each.
     large.meta_mut().gso = Some(Gso { segment_bytes: 1473, kind: GsoKind::Udp });
-    assert!(node.send_frame(large).is_empty());
+    let cut = node.send_frame(large);
+    let headers: Vec<_> = cut.iter().map(|frame| parse_ip(frame).1).collect();
+    assert_eq!(headers.len(), 20 * 2 + 1, "20 of 1473 bytes, one of the rest");
+    assert!(headers[..40].chunks(2).all(|pair| pair[0].identification == pair[1].identification && pair[0].more_fragments));
+    assert!(headers.windows(2).all(|pair| pair[1].identification.wrapping_sub(pair[0].identification) <= 1));
 }
 
 #[test]

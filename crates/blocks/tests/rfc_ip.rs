@@ -182,19 +182,6 @@ fn options_that_nobody_knows_are_ignored_and_all_are_there_for_the_transport() {
 }
 
 #[test]
-fn fragments_are_dropped_without_a_word() {
-    let mut node = Node::with_peer();
-    node.set("sockets", "listening", false.into());
-    for (more_fragments, fragment_offset) in [(true, 0), (true, 8), (false, 8), (false, 65_528)] {
-        for protocol in [Protocol::UDP, Protocol::ICMP, Protocol::GRE] {
-            let header = ipv4::Header { more_fragments, fragment_offset, ..header(PEER_IP, OUR_IP, protocol) };
-            assert!(node.receive(&from_peer(header, &[8; 16])).is_empty());
-        }
-    }
-    assert_eq!(node.all_drops(), ["ip4 fragment 12"]);
-}
-
-#[test]
 fn the_identification_of_atomic_packets_is_ignored_and_sent_as_zero() {
     let mut node = Node::with_peer();
     for identification in [7, 7, 0, 7] {

@@ -29,4 +29,8 @@ pub const EDGES: &[(&str, &str)] = &[
     ("sockets:tcp", "tcp:upper"),
     ("sockets:udp", "udp:upper"),
     ("sockets:unreachable", "icmp4:error"),
+    ("ip4:raw", "sockets:raw"),
+    ("icmp4:sockets", "sockets:icmp"),
+    ("sockets:ip4", "ip4:upper"),
+    ("sockets:packet", "ip4:packet"),
 ];

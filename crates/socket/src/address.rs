@@ -94,7 +94,7 @@ pub(crate) fn family(bytes: &[u8]) -> Result<i32, Errno> {
     }
 }
 
-fn inet_fields(bytes: &[u8]) -> Option<(u16, SocketAddr)> {
+pub(crate) fn inet_fields(bytes: &[u8]) -> Option<(u16, SocketAddr)> {
     let &[f0, f1, p0, p1, a, b, c, d, ..] = bytes else { return None };
     if bytes.len() < SOCKADDR_IN_BYTES || bytes.len() > SOCKADDR_BYTES_MAX {
         return None;

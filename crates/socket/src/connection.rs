@@ -3,10 +3,10 @@
 use crate::errno::Errno;
 use crate::face::{Flow, Sockets};
 use crate::ports::{Hold, How};
-use crate::socket::{Phase, Shutdown, SocketId, Stream, TcpState};
+use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
-use weft_core::{Context, FlowId, InterfaceIndex, Query, StreamCall};
+use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
 
 impl Sockets {
     /// What others see of this socket's hold on a port.
@@ -58,6 +58,12 @@ impl Sockets {
         if socket.number != 0 {
             return Ok(());
         }
+        if matches!(socket.body, Body::Ping(_)) {
+            self.take_ident(s, 0).map_err(|_| Errno::EAGAIN)?;
+            let socket = self.get_mut(s)?;
+            socket.local.set_port(socket.number);
+            return Ok(());
+        }
         let address = SocketAddr::new(socket.local.ip(), 0);
         self.take_port(s, address, cx).map_err(|_| Errno::EAGAIN)?;
         let socket = self.get_mut(s)?;
@@ -80,6 +86,9 @@ impl Sockets {
     /// Gives the port up.
     pub(crate) fn release_port(&mut self, s: SocketId) {
         let Some(socket) = self.store.get_mut(s) else { return };
+        if matches!(socket.body, Body::Ping(_)) {
+            return self.release_ident(s);
+        }
         let streams = socket.stream().is_some();
         let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
         if let Some(hold) = hold {
@@ -103,6 +112,12 @@ impl Sockets {
     /// The same through an interface that is already chosen; 0: any.
     pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
+        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+        if let (IpAddr::V4(_), Some(interface)) = (to, interface)
+            && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
+        {
+            return Err(Errno::ENODEV);
+        }
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
         match answer.kind {

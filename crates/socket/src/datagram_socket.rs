@@ -2,14 +2,14 @@
 
 use crate::abi::*;
 use crate::address;
-use crate::cmsg::{self, Ancillary};
+use crate::cmsg::{self, Ancillary, Sender};
 use crate::errno::Errno;
 use crate::face::{Received, Sockets, UDP};
 use crate::inet6::source_for;
 use crate::socket::{Corked, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{AddressKind, RouteAnswer};
+use weft_core::table::{AddressKind, Family, RouteAnswer};
 use weft_core::{Answer, Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex, Query, Table, Tail};
 use weft_wire::Protocol;
 
@@ -18,7 +18,7 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 65535 - 20 - 8;
 /// The same over IPv6, whose length field does not count the IP header.
 const PAYLOAD_BYTES_MAX_V6: usize = 65535 - 8;
 /// Most segments of one UDP_SEGMENT send (UDP_MAX_SEGMENTS).
-const SEGMENTS_MAX: usize = 128;
+pub(crate) const SEGMENTS_MAX: usize = 128;
 
 /// What a datagram of this many payload bytes counts against a buffer: the kernel's allocation (a power of two above 512, then pages) with
 /// its headers and `struct skb_shared_info`, plus `struct sk_buff`.
@@ -34,7 +34,7 @@ impl Sockets {
     /// `__ip4_datagram_connect` and `__udp_disconnect`.
     pub(crate) fn connect_datagram(&mut self, s: SocketId, family: i32, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         if family == address::AF_UNSPEC {
-            return self.disconnect_datagram(s);
+            return self.disconnect_datagram(s, cx);
         }
         self.autobind(s, cx)?;
         let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { address::for_connect(address)? };
@@ -71,7 +71,7 @@ impl Sockets {
     }
 
     /// "1003.1g - break association."
-    fn disconnect_datagram(&mut self, s: SocketId) -> Result<(), Errno> {
+    fn disconnect_datagram(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let socket = self.get_mut(s)?;
         let before = socket.local.ip();
         socket.remote = None;
@@ -82,7 +82,11 @@ impl Sockets {
         }
         let (hold, address, locked) = (socket.hold, socket.local.ip(), socket.port_locked);
         if !locked {
-            self.release_port(s);
+            match self.get(s)?.body {
+                // "sk->sk_prot->unhash(sk);": a raw socket that is dissolved hears nothing any more.
+                crate::socket::Body::Raw(_) => self.unhash_raw(s, cx),
+                _ => self.release_port(s),
+            }
             self.get_mut(s)?.local.set_port(0);
         } else if let Some(hold) = hold {
             self.udp_ports.update(hold, |held| held.address = address);
@@ -128,10 +132,10 @@ impl Sockets {
         if let Some((to, source)) = corked {
             return self.send_routed(s, data, flags, to, source, Ancillary::default(), cx);
         }
-        let ancillary = cmsg::for_datagram(control)?;
+        let ancillary = cmsg::for_sending(control, Sender::Udp, socket.domain, Family::of(to.ip()))?;
         let own = socket.local.ip();
         let mut source = match ancillary.source {
-            Some(source) => Some(IpAddr::V4(source)),
+            Some(source) => Some(source).filter(|source| !source.is_unspecified()),
             None => source_for(own, to.ip())?,
         };
         let of_group = IpAddr::V4(socket.options.multicast_interface);
@@ -167,6 +171,7 @@ impl Sockets {
         let already = datagram.corked.as_ref().map_or(0, |corked| corked.data.len());
         let total = already + data.len();
         if total > bound {
+            self.local_error(s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
             return Err(Errno::EMSGSIZE);
         }
         // sock_alloc_send_pskb: "err = sock_error(sk); if (err != 0) goto failure; err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) …
@@ -277,7 +282,8 @@ impl Sockets {
             if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
                 return Err(Errno::EMSGSIZE);
             }
-            if data.len() > segment * SEGMENTS_MAX || self.get(s)?.options.no_check {
+            let options = &self.get(s)?.options;
+            if data.len() > segment * SEGMENTS_MAX || (to.is_ipv4() && options.no_check) {
                 return Err(Errno::EINVAL);
             }
         }
@@ -372,7 +378,9 @@ impl Sockets {
         if !peek {
             datagram.queued_truesize = datagram.queued_truesize.saturating_sub(waiting.truesize);
         }
+        // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
         let dropped = datagram.dropped;
+        let dropped = if matches!(socket.body, crate::socket::Body::Ping(_)) { 0 } else { dropped };
         offset = offset.min(waiting.bytes);
         let available = waiting.bytes - offset;
         let copied = length.min(available);
@@ -380,33 +388,13 @@ impl Sockets {
             data: cut(&waiting.data, offset, copied),
             from: address::told(domain, waiting.from),
             flags: if length < available { MSG_TRUNC } else { 0 },
-            control: cmsg::of_received(&socket.options, &waiting, boot_time, dropped),
+            control: cmsg::of_received(socket, &waiting, boot_time, dropped),
             datagram_bytes: available,
         };
         move_peek_offset(socket, peek, copied, waiting.bytes);
         if !peek {
             self.touch(s);
         }
-        Ok(out)
-    }
-
-    /// `ip_recv_error`: the oldest entry of the error queue.
-    fn receive_error(&mut self, s: SocketId, length: usize) -> Result<Received, Errno> {
-        let socket = self.get_mut(s)?;
-        let domain = socket.domain;
-        let Some(error) = socket.datagram_mut().and_then(|datagram| datagram.errors.pop_front()) else { return Err(Errno::EAGAIN) };
-        // sock_dequeue_err_skb: the next entry becomes the pending error, or none does.
-        socket.error = socket.datagram().and_then(|datagram| datagram.errors.front().map(|next| next.errno));
-        let copied = error.data.len().min(length);
-        let truncated = if copied < error.data.len() { MSG_TRUNC } else { 0 };
-        let out = Received {
-            data: Tail::from_iter([error.data.slice(..copied)]),
-            from: address::told(domain, error.to),
-            flags: MSG_ERRQUEUE | truncated,
-            control: cmsg::of_error(&error),
-            datagram_bytes: copied,
-        };
-        self.touch(s);
         Ok(out)
     }
 

@@ -1,21 +1,16 @@
 //! What comes in from the transports: stream events, datagrams and errors about datagrams.
 
-use crate::errno::{self, Errno};
+use crate::coalesce;
+use crate::errno::Errno;
 use crate::face::{Flow, Sockets, UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
     Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
 };
-use weft_wire::Protocol;
-
-/// Most entries of one socket's error queue.
-pub(crate) const ERRORS_MAX: usize = 64;
-/// Most payload bytes that an error entry quotes.
-const QUOTED_BYTES_MAX: usize = 512;
 
 impl Sockets {
     /// A message from the stream transport.
@@ -287,7 +282,7 @@ impl Sockets {
 
     /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
     /// among equals the newest — or, where they share with SO_REUSEPORT, one chosen by the four-tuple.
-    fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
+    pub(crate) fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
         let mut best: Option<((bool, u32), SocketId)> = None;
         let mut equals: Vec<SocketId> = Vec::new();
         for s in candidates.iter().rev() {
@@ -324,9 +319,16 @@ impl Sockets {
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
+        let vector = self.vector;
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
+        let coalesces = socket.options.udp_gro;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
+        if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
+            frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
+            coalesce::join_last(datagram, frame);
+            return self.touch(s);
+        }
         let bytes = frame.len();
         let truesize = crate::datagram_socket::truesize(bytes);
         if datagram.queued_truesize + truesize > room {
@@ -343,56 +345,14 @@ impl Sockets {
             bytes,
             truesize,
             from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
-            to: meta.dst,
-            own,
-            to_port: meta.dst_port,
-            interface: meta.interface.0,
-            ttl: meta.ttl,
-            tos: meta.tos,
+            seen: Seen::of(meta, own, Some(meta.dst_port)),
             received,
+            joined: Joined { each_bytes: 0, datagrams: 1, vector },
             data: frame.into_payload(),
         };
         datagram.queued_truesize += truesize;
         datagram.queue.push_back(waiting);
         self.touch(s);
-    }
-
-    /// `__udp4_lib_err`: an ICMP error about a datagram that this node sent. The frame begins with that datagram's IP header.
-    pub(crate) fn datagram_error(&mut self, frame: Frame, cx: &mut Context<'_>) {
-        let Some((error, quoted)) = frame.meta().error.zip(quote(&frame)) else { return cx.drop(frame, Reason::NoPort) };
-        let found = self.receivers.get(&quoted.local.port()).and_then(|candidates| {
-            // The packet's sender is looked up as if it were to receive an answer.
-            self.find(candidates, quoted.local, quoted.remote, frame.meta().interface.0)
-        });
-        let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
-        let (number, hard) = errno::of_icmp(error.kind);
-        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
-        if socket.options.receive_errors {
-            if let Some(datagram) = socket.datagram_mut()
-                && datagram.errors.len() < ERRORS_MAX
-            {
-                let data = bytes::Bytes::from(quoted.payload);
-                datagram.errors.push_back(QueuedError { errno: number, kind: error.kind, offender: error.from, to: quoted.remote, data });
-            }
-        } else {
-            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
-            let counts = match error.kind {
-                IcmpErrorKind::TooBig { .. } => {
-                    let options = &socket.options;
-                    let discover = if quoted.remote.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
-                    i32::from(discover) != crate::abi::IP_PMTUDISC_DONT
-                }
-                _ => hard,
-            };
-            if !counts || socket.remote.is_none() {
-                return cx.drop(frame, Reason::NoPort);
-            }
-        }
-        socket.error = Some(number);
-        self.touch(s);
-        if let Some(completion) = { frame }.take_completion() {
-            cx.complete(completion);
-        }
     }
 }
 
@@ -427,47 +387,6 @@ fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool 
     let IpAddr::V4(v4) = group else { return true };
     let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
     !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
-}
-
-struct Quoted {
-    local: SocketAddr,
-    remote: SocketAddr,
-    payload: Vec<u8>,
-}
-
-/// Reads addresses and ports of a quoted UDP packet; everything in it may be damaged.
-fn quote(frame: &Frame) -> Option<Quoted> {
-    let bytes = frame.to_vec();
-    let (source, destination, header) = match bytes.first()? >> 4 {
-        4 => {
-            let address = |at: usize| Some(IpAddr::from(*bytes.get(at..at + 4)?.first_chunk::<4>()?));
-            let header = usize::from(bytes.first()? & 0x0f) * 4;
-            if header < 20 || Protocol(*bytes.get(9)?) != Protocol::UDP {
-                return None;
-            }
-            (address(12)?, address(16)?, header)
-        }
-        6 => {
-            let address = |at: usize| Some(IpAddr::from(*bytes.get(at..at + 16)?.first_chunk::<16>()?));
-            // Where the UDP header lies behind extension headers, the transport has said so.
-            let meta = frame.meta();
-            let header = match meta.transport_at.checked_sub(frame.position()) {
-                Some(at @ 40..) if meta.protocol == Protocol::UDP => usize::from(at),
-                _ if Protocol(*bytes.get(6)?) == Protocol::UDP => 40,
-                _ => return None,
-            };
-            (address(8)?, address(24)?, header)
-        }
-        _ => return None,
-    };
-    let transport = bytes.get(header..)?;
-    let &[p0, p1, q0, q1, ..] = transport else { return None };
-    let payload: Vec<u8> = transport.get(8..).unwrap_or_default().iter().copied().take(QUOTED_BYTES_MAX).collect();
-    Some(Quoted {
-        local: SocketAddr::new(source, u16::from_be_bytes([p0, p1])),
-        remote: SocketAddr::new(destination, u16::from_be_bytes([q0, q1])),
-        payload,
-    })
 }
 
 impl Sockets {

@@ -9,7 +9,7 @@ use crate::address::{self, AF_INET, AF_INET6};
 use crate::errno::Errno;
 use crate::options::{self, Options};
 use crate::ports::{HoldId, Ports, Rules};
-use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState};
+use crate::socket::{Body, Datagram, Phase, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -97,6 +97,11 @@ pub struct Sockets {
     pub(crate) udp_ports: Ports,
     /// Datagram sockets by the port they hold, oldest first.
     pub(crate) receivers: BTreeMap<u16, Vec<SocketId>>,
+    /// Raw sockets by family and protocol, oldest first.
+    pub(crate) raw: BTreeMap<(Family, u16), Vec<SocketId>>,
+    /// ICMP datagram sockets by family and identifier, oldest first.
+    pub(crate) pings: BTreeMap<(Family, u16), Vec<SocketId>>,
+    pub(crate) ping_rover: u16,
     pub(crate) flows: Map<FlowId, Flow>,
     pub(crate) changed: Vec<SocketId>,
     pub(crate) limits: Limits,
@@ -106,6 +111,10 @@ pub struct Sockets {
     pub(crate) next_cookie: u64,
     /// Key for choosing among SO_REUSEPORT sockets.
     pub(crate) hasher: KeyedHasher,
+    /// Counts vectors of datagrams.
+    pub(crate) vector: u64,
+    /// The last one was full: what comes next may belong to it.
+    pub(crate) vector_goes_on: bool,
     /// How many sockets have joined a group on an interface.
     pub(crate) memberships: BTreeMap<(Ipv4Addr, u32), usize>,
     /// What the last destination address was to this node.
@@ -125,6 +134,9 @@ impl Sockets {
             tcp_ports: Ports::new(Rules::Stream),
             udp_ports: Ports::new(Rules::Datagram),
             receivers: BTreeMap::new(),
+            raw: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            ping_rover: rng.u32() as u16,
             flows: Map::with_hasher(KeyedHasher::new(rng)),
             changed: Vec::new(),
             limits,
@@ -134,13 +146,16 @@ impl Sockets {
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),
+            vector: 0,
+            vector_goes_on: false,
             memberships: BTreeMap::new(),
             kind_cache: None,
         }
     }
 
     /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
-    /// has them (EAFNOSUPPORT for AF_INET6 in a node without IPv6); SOCK_RAW is EPERM (as without CAP_NET_RAW), ping sockets EACCES (Linux's default `ping_group_range`); ENFILE at the limit.
+    /// has them (EAFNOSUPPORT for AF_INET6 in a node without IPv6); ENFILE at the limit. Whether a program may have raw (CAP_NET_RAW) and ICMP
+    /// sockets (`ping_group_range`) is the adapter's matter.
     pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
         // __sock_create: "if (family < 0 || family >= NPROTO) return -EAFNOSUPPORT; if (type < 0 || type >= SOCK_MAX) return -EINVAL;"
         if !(0..FAMILIES).contains(&domain) {
@@ -161,10 +176,10 @@ impl Sockets {
         let (body, protocol) = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
-            (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => return Err(Errno::EACCES),
-            (SOCK_DGRAM, IPPROTO_ICMPV6) if domain == AF_INET6 => return Err(Errno::EACCES),
+            (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => (Body::Ping(Datagram::default()), protocol),
+            (SOCK_DGRAM, IPPROTO_ICMPV6) if domain == AF_INET6 => (Body::Ping(Datagram::default()), protocol),
             (SOCK_RAW, 0) => return Err(Errno::EPROTONOSUPPORT),
-            (SOCK_RAW, _) => return Err(Errno::EPERM),
+            (SOCK_RAW, _) => (Body::Raw(Box::new(Raw::of(protocol))), protocol),
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
@@ -177,9 +192,18 @@ impl Sockets {
         let streams = matches!(body, Body::Stream(_));
         options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.limits.buffer_default };
         options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.limits.buffer_default };
+        let raw = matches!(body, Body::Raw(_));
+        // inet_create: "if (INET_PROTOSW_REUSE & answer_flags) sk->sk_reuse = SK_CAN_REUSE;"
+        options.reuse_address = matches!(body, Body::Raw(_) | Body::Ping(_));
+        // ping_init_sock: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
+        options.v6_only = domain == AF_INET6 && matches!(body, Body::Ping(_));
         let socket = self.fresh(domain, kind, protocol, options, body);
         self.count(crate::block::SOCKETS_OPENED);
-        Ok(self.store.insert(socket))
+        let id = self.store.insert(socket);
+        if raw {
+            self.open_raw(id, cx);
+        }
+        Ok(id)
     }
 
     pub(crate) fn fresh(&mut self, domain: i32, kind: i32, protocol: i32, options: Options, body: Body) -> Socket {
@@ -207,6 +231,11 @@ impl Sockets {
 
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        match &self.get(s)?.body {
+            Body::Raw(_) => return self.bind_raw(s, address, cx),
+            Body::Ping(_) => return self.bind_ping(s, address, cx),
+            Body::Stream(_) | Body::Datagram(_) => {}
+        }
         let domain = self.get(s)?.domain;
         let binding = if domain == AF_INET6 { self.bind_v6(s, address, cx)? } else { self.bind_v4(s, address, cx)? };
         let address = binding.address;
@@ -236,8 +265,10 @@ impl Sockets {
     pub fn connect(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let family = address::family(address)?;
         match &self.get(s)?.body {
+            // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
+            Body::Raw(_) if self.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
             Body::Stream(_) => self.connect_stream(s, family, address, cx),
-            Body::Datagram(_) => self.connect_datagram(s, family, address, cx),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.connect_datagram(s, family, address, cx),
         }
     }
 
@@ -245,7 +276,7 @@ impl Sockets {
     pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.get(s)?.body {
             Body::Stream(_) => self.listen_stream(s, backlog, cx),
-            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -253,7 +284,7 @@ impl Sockets {
     pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
         match &self.get(s)?.body {
             Body::Stream(_) => self.accept_stream(s, cx),
-            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -267,7 +298,7 @@ impl Sockets {
         };
         match &self.get(s)?.body {
             Body::Stream(_) => self.shutdown_stream(s, Shutdown { receive, send }, cx),
-            Body::Datagram(_) => {
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => {
                 let socket = self.get_mut(s)?;
                 socket.shutdown.receive |= receive;
                 socket.shutdown.send |= send;
@@ -330,6 +361,8 @@ impl Sockets {
         match &self.get(s)?.body {
             Body::Stream(_) => self.send_stream(s, data, flags, control, cx),
             Body::Datagram(_) => self.send_datagram(s, data, flags, to, control, cx),
+            Body::Raw(_) => self.send_raw(s, data, flags, to, control, cx),
+            Body::Ping(_) => self.send_ping(s, data, flags, to, control, cx),
         }
     }
 
@@ -338,6 +371,10 @@ impl Sockets {
         match &self.get(s)?.body {
             Body::Stream(_) => self.receive_stream(s, length, flags, cx),
             Body::Datagram(_) => self.receive_datagram(s, length, flags),
+            // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
+            Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
+            Body::Raw(_) => self.receive_datagram(s, length, flags),
+            Body::Ping(_) => self.receive_ping(s, length, flags),
         }
     }
 
@@ -346,11 +383,10 @@ impl Sockets {
         let _ = argument;
         let number = match &self.get(s)?.body {
             Body::Stream(_) => self.ioctl_stream(s, request, cx)?,
-            Body::Datagram(datagram) => match request {
-                FIONREAD => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
-                SIOCOUTQ => datagram.sending,
-                _ => return Err(Errno::ENOTTY),
-            },
+            // ping_prot has no ioctl.
+            Body::Ping(_) => return Err(Errno::ENOTTY),
+            Body::Datagram(datagram) => ioctl_messages(datagram, request)?,
+            Body::Raw(raw) => ioctl_messages(&raw.queue, request)?,
         };
         Ok(i32::try_from(number).unwrap_or(i32::MAX).to_ne_bytes().to_vec())
     }
@@ -360,7 +396,8 @@ impl Sockets {
         let Some(socket) = self.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => self.close_stream(s, cx),
-            Body::Datagram(_) => self.close_datagram(s),
+            Body::Datagram(_) | Body::Ping(_) => self.close_datagram(s),
+            Body::Raw(_) => self.close_raw(s, cx),
         }
     }
 
@@ -397,10 +434,10 @@ impl Sockets {
 
     /// Bytes that `send` would take now.
     pub fn send_room(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| (socket, &socket.body)) {
-            Some((_, Body::Stream(stream))) => stream.credit,
-            Some((socket, Body::Datagram(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
-            None => 0,
+        match self.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
+            Some((_, Some(stream), _)) => stream.credit,
+            Some((socket, _, Some(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
+            _ => 0,
         }
     }
 
@@ -416,10 +453,10 @@ impl Sockets {
 
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| &socket.body) {
-            Some(Body::Stream(stream)) => stream.unread(),
-            Some(Body::Datagram(datagram)) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
-            None => 0,
+        match self.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {
+            Some((Some(stream), _)) => stream.unread(),
+            Some((_, Some(datagram))) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
+            _ => 0,
         }
     }
 
@@ -495,3 +532,20 @@ pub(crate) const UDP: OutPort = OutPort(1);
 pub(crate) const UNREACHABLE: OutPort = OutPort(2);
 /// Output for IPv6 datagrams that nobody wants.
 pub(crate) const UNREACHABLE6: OutPort = OutPort(3);
+/// Outputs for what raw and ICMP sockets send.
+pub(crate) const IP4: OutPort = OutPort(4);
+/// The same over IPv6.
+pub(crate) const IP6: OutPort = OutPort(5);
+/// Output for whole IPv4 packets.
+pub(crate) const PACKET: OutPort = OutPort(6);
+/// Output for whole IPv6 packets.
+pub(crate) const PACKET6: OutPort = OutPort(7);
+
+/// udp_ioctl, raw_ioctl.
+fn ioctl_messages(datagram: &Datagram, request: u64) -> Result<usize, Errno> {
+    match request {
+        FIONREAD => Ok(datagram.queue.front().map_or(0, |waiting| waiting.bytes)),
+        SIOCOUTQ => Ok(datagram.sending),
+        _ => Err(Errno::ENOTTY),
+    }
+}

@@ -6,7 +6,7 @@ use crate::ports::HoldId;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{FlowId, IcmpErrorKind, Instant, StreamOptions, Tail};
+use weft_core::{FlowId, Instant, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -163,27 +163,57 @@ pub(crate) struct Waiting {
     /// What it counts against the receive buffer.
     pub truesize: usize,
     pub from: SocketAddr,
-    pub to: IpAddr,
-    /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
-    pub own: IpAddr,
-    pub to_port: u16,
-    pub interface: u32,
-    pub ttl: u8,
-    pub tos: u8,
+    pub seen: Seen,
     pub received: Instant,
+    pub joined: Joined,
 }
 
-/// An entry of the error queue (IP_RECVERR).
+/// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
 #[derive(Debug, Clone)]
 pub(crate) struct QueuedError {
     pub errno: Errno,
-    pub kind: IcmpErrorKind,
+    /// `ee_origin`: SO_EE_ORIGIN_*.
+    pub origin: u8,
+    /// `ee_type` and `ee_code`.
+    pub kind: u8,
+    pub code: u8,
+    /// `ee_info` and `ee_data`.
+    pub info: u32,
+    pub value: u32,
     /// Who reported it.
-    pub offender: IpAddr,
+    pub offender: Option<IpAddr>,
     /// Where the offending packet was going.
-    pub to: SocketAddr,
+    pub to: Option<SocketAddr>,
     /// Its payload, as far as quoted.
     pub data: Bytes,
+    /// The header of the ICMP message, for the control messages that the program asked for.
+    pub seen: Option<Seen>,
+    /// When it was made.
+    pub at: Instant,
+}
+
+/// What control messages tell of a received packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub to: IpAddr,
+    /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
+    pub own: IpAddr,
+    /// The third and fourth byte of the transport header, if there are four.
+    pub to_port: Option<u16>,
+    pub interface: u32,
+    pub ttl: u8,
+    pub tos: u8,
+}
+
+/// What of a datagram was joined to it (UDP_GRO).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Joined {
+    /// Several datagrams of this size, the last perhaps shorter; 0: one.
+    pub each_bytes: u16,
+    /// How many they are.
+    pub datagrams: u16,
+    /// With which vector it came in.
+    pub vector: u64,
 }
 
 /// A datagram in the making (MSG_MORE, UDP_CORK).
@@ -208,10 +238,29 @@ pub(crate) struct Datagram {
     pub dropped: u32,
 }
 
+/// What only a raw socket has (`struct raw_sock`, `struct raw6_sock`).
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub queue: Datagram,
+    /// IP_HDRINCL, IPV6_HDRINCL: the program writes the IP header.
+    pub header_included: bool,
+    /// IP_NODEFRAG.
+    pub no_defragmentation: bool,
+    /// ICMP_FILTER (the first word) and ICMP6_FILTER: a bit keeps messages of this type away.
+    pub filter: [u32; 8],
+    /// IPV6_CHECKSUM: where to put a checksum, from the transport header on.
+    pub checksum_at: Option<u16>,
+}
+
 #[derive(Debug)]
 pub(crate) enum Body {
     Stream(Stream),
+    /// UDP.
     Datagram(Datagram),
+    /// SOCK_RAW.
+    Raw(Box<Raw>),
+    /// SOCK_DGRAM over ICMP.
+    Ping(Datagram),
 }
 
 /// One socket.
@@ -247,25 +296,44 @@ impl Socket {
     pub(crate) fn stream(&self) -> Option<&Stream> {
         match &self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
         }
     }
     pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
         match &mut self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
         }
     }
+    /// The queues of a socket whose messages have boundaries.
     pub(crate) fn datagram(&self) -> Option<&Datagram> {
         match &self.body {
-            Body::Datagram(datagram) => Some(datagram),
+            Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
+            Body::Raw(raw) => Some(&raw.queue),
             Body::Stream(_) => None,
         }
     }
     pub(crate) fn datagram_mut(&mut self) -> Option<&mut Datagram> {
         match &mut self.body {
-            Body::Datagram(datagram) => Some(datagram),
+            Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
+            Body::Raw(raw) => Some(&mut raw.queue),
             Body::Stream(_) => None,
+        }
+    }
+    /// Where errors are queued.
+    pub(crate) fn message_queue_mut(&mut self) -> Option<&mut Datagram> {
+        self.datagram_mut()
+    }
+    pub(crate) fn raw(&self) -> Option<&Raw> {
+        match &self.body {
+            Body::Raw(raw) => Some(raw),
+            _ => None,
+        }
+    }
+    pub(crate) fn raw_mut(&mut self) -> Option<&mut Raw> {
+        match &mut self.body {
+            Body::Raw(raw) => Some(raw),
+            _ => None,
         }
     }
     /// `sock_error`: the pending error, taken.

@@ -27,9 +27,7 @@
 //!
 //! Standards: RFC 792; RFC 1122 §3.2.2; RFC 1812 §4.3.2 (quoting, precedence, rate limits); RFC 1191 (next-hop MTU).
 
-mod limit;
-
-use limit::{Limit, Limited};
+use super::limit::{Limit, Limited};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{AddressKind, Family};
@@ -289,7 +287,7 @@ impl Icmp4 {
         }
         // Linux icmpv4_mask_allow: "Don't limit PMTU discovery"; icmpv4_xrlim_allow: no limit on loopback.
         let exempt = matches!(error.kind, IcmpErrorKind::TooBig { .. }) || frame.meta().interface == InterfaceIndex::LOOPBACK;
-        if !exempt && let Err(limited) = self.limit.take(header.src, cx.now) {
+        if !exempt && let Err(limited) = self.limit.take(header.src.into(), cx.now) {
             let counter = if limited == Limited::Global { count::OUT_LIMIT_GLOBAL } else { count::OUT_LIMIT_HOST };
             self.counters[counter] += 1;
             return Verdict::Drop(Reason::RateLimited);
@@ -407,7 +405,7 @@ const fn reason_of(kind: IcmpErrorKind) -> Reason {
         IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::ParameterProblem { .. } => Reason::BadOption,
         IcmpErrorKind::Prohibited => Reason::Filtered,
         IcmpErrorKind::TtlExceeded => Reason::TtlExceeded,
-        IcmpErrorKind::ReassemblyTimeout => Reason::FragmentUnsupported,
+        IcmpErrorKind::ReassemblyTimeout => Reason::ReassemblyTimeout,
     }
 }
 

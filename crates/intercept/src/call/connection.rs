@@ -35,7 +35,7 @@ fn connect_stream(
     socket: SocketId,
     address: &[u8],
 ) -> Result<Outcome, Errno> {
-    if !call.held {
+    if call.held.is_none() {
         revive_if_used(s, turn, call, key, socket)?;
     }
     let result = turn.stack.connect(socket, address);
@@ -58,7 +58,7 @@ fn connect_stream(
         Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
             let end = s.borrow(key)?;
             // inet_stream_connect: a second connect of a blocking socket waits too; the limit is SO_SNDTIMEO, and then EINPROGRESS.
-            let otherwise = if call.held { libc::EINPROGRESS } else { errno.0 };
+            let otherwise = if call.held.is_some() { libc::EINPROGRESS } else { errno.0 };
             wait(call, key, &end, 0, libc::SO_SNDTIMEO, otherwise)
         }
         Err(errno) => {
@@ -268,7 +268,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
 }
 
 /// Our end may have something that epoll has not told yet.
-pub(super) fn refresh(s: &mut Supervisor, key: usize) {
+pub(crate) fn refresh(s: &mut Supervisor, key: usize) {
     if let Some(one) = s.stand_ins.get_mut(key) {
         one.readable |= one.ours.is_some();
     }

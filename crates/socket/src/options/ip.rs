@@ -47,7 +47,23 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     // Only raw sockets have it; setting it on others: "if (sk->sk_type != SOCK_RAW) return -ENOPROTOOPT;"
-    row(SOL_IP, IP_HDRINCL, "IP_HDRINCL", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(|_| Ok(0))),
+    row(
+        SOL_IP,
+        IP_HDRINCL,
+        "IP_HDRINCL",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?.header_included = v != 0)),
+        Get::IntOrByte(|a| flag(a.socket()?.raw().is_some_and(|raw| raw.header_included))),
+    ),
+    // It keeps netfilter from reassembling what is sent, and there is none: kept. "if (sk->sk_type != SOCK_RAW) return -ENOPROTOOPT;"
+    row(
+        SOL_IP,
+        IP_NODEFRAG,
+        "IP_NODEFRAG",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?.no_defragmentation = v != 0)),
+        Get::IntOrByte(|a| flag(a.socket()?.raw().is_some_and(|raw| raw.no_defragmentation))),
+    ),
     // IP options are not sent; clearing them is taken.
     row(
         SOL_IP,
@@ -81,7 +97,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             a.options()?.receive_errors = v != 0;
             // "if (!val) skb_errqueue_purge(&sk->sk_error_queue);"
             if v == 0
-                && let Some(datagram) = a.socket()?.datagram_mut()
+                && let Some(datagram) = a.socket()?.message_queue_mut()
             {
                 datagram.errors.clear();
             }

@@ -8,15 +8,17 @@
 
 mod ip;
 mod ipv6;
+mod raw;
 mod socket;
 mod tcp;
+mod tuning;
 mod udp;
 
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::socket::{Body, Socket, SocketId, Stream};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 use weft_core::{Context, StreamCall, StreamOption};
 
@@ -72,6 +74,14 @@ pub(crate) struct Options {
     pub receive_options: bool,
     pub return_options: bool,
     pub receive_errors: bool,
+    pub receive_errors6: bool,
+    /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
+    pub packet_info6: bool,
+    pub receive_hop_limit: bool,
+    pub receive_traffic_class: bool,
+    pub receive_original_destination6: bool,
+    pub packet_info_2292: bool,
+    pub receive_hop_limit_2292: bool,
     pub receive_original_destination: bool,
     pub min_ttl: u8,
     pub freebind: bool,
@@ -83,6 +93,19 @@ pub(crate) struct Options {
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// SO_PREFER_BUSY_POLL.
+    pub prefer_busy_poll: bool,
+    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
+    pub buffers_locked: u8,
+    /// SO_TXREHASH.
+    pub rehash: bool,
+    /// SO_TXTIME: clock and flags, and whether it was ever set.
+    pub transmit_time: (i32, u32),
+    pub transmit_time_on: bool,
+    /// TCP_THIN_LINEAR_TIMEOUTS.
+    pub thin_timeouts: bool,
+    /// TCP_TX_DELAY, microseconds.
+    pub transmit_delay_us: i32,
     /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
     pub unicast_index: u32,
     pub unicast6_index: u32,
@@ -162,6 +185,13 @@ impl Default for Options {
             receive_options: false,
             return_options: false,
             receive_errors: false,
+            receive_errors6: false,
+            packet_info6: false,
+            receive_hop_limit: false,
+            receive_traffic_class: false,
+            receive_original_destination6: false,
+            packet_info_2292: false,
+            receive_hop_limit_2292: false,
             receive_original_destination: false,
             min_ttl: 0,
             freebind: false,
@@ -172,6 +202,13 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
             multicast_groups: Vec::new(),
+            prefer_busy_poll: false,
+            buffers_locked: 0,
+            rehash: true,
+            transmit_time: (0, 0),
+            transmit_time_on: false,
+            thin_timeouts: false,
+            transmit_delay_us: 0,
             unicast_index: 0,
             unicast6_index: 0,
             multicast6_index: 0,
@@ -199,6 +236,39 @@ impl Default for Options {
 }
 
 impl Options {
+    /// IP_RECVERR or IPV6_RECVERR.
+    pub(crate) fn wants_errors(&self, v6: bool) -> bool {
+        if v6 { self.receive_errors6 } else { self.receive_errors }
+    }
+
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
+    pub(crate) fn discover(&self, v6: bool) -> u8 {
+        if v6 { self.mtu_discover6 } else { self.mtu_discover }
+    }
+
+    /// Time to live or hop limit of a packet to this address; 0: the node's default.
+    pub(crate) fn hop_limit(&self, to: IpAddr) -> u8 {
+        match (to.is_multicast(), to.is_ipv6()) {
+            (true, true) => self.multicast6_hops,
+            (true, false) => self.multicast_ttl,
+            (false, true) => self.hop_limit.max(0) as u8,
+            (false, false) => self.ttl,
+        }
+    }
+
+    /// IP_TOS or IPV6_TCLASS.
+    pub(crate) fn traffic_class_of(&self, v6: bool) -> u8 {
+        if v6 { self.traffic_class } else { self.tos }
+    }
+
+    /// `ip_mc_sf_allow`: would the socket hear this source of a group? A group that it did not join is heard with IP_MULTICAST_ALL.
+    pub(crate) fn hears(&self, to: IpAddr, from: IpAddr, interface: u32) -> bool {
+        let _ = from;
+        let IpAddr::V4(v4) = to else { return true };
+        let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
+        !v4.is_multicast() || self.multicast_all || self.multicast_groups.iter().any(joined)
+    }
+
     /// The options that a program has set, by name.
     pub(crate) fn summary(&self) -> Vec<&'static str> {
         self.set.clone()
@@ -214,6 +284,8 @@ pub enum Applies {
     Stream,
     /// SOCK_DGRAM over UDP.
     Datagram,
+    /// SOCK_RAW.
+    Raw,
 }
 
 /// How a value is written.
@@ -271,7 +343,15 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(ipv6::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
+    socket::ROWS
+        .iter()
+        .chain(tuning::SOCKET_ROWS)
+        .chain(ip::ROWS)
+        .chain(ipv6::ROWS)
+        .chain(tuning::TCP_ROWS)
+        .chain(tcp::ROWS)
+        .chain(udp::ROWS)
+        .chain(raw::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -291,7 +371,7 @@ impl Access<'_, '_> {
     pub(crate) fn stream(&mut self) -> Result<&mut Stream, Errno> {
         match &mut self.sockets.get_mut(self.id)?.body {
             Body::Stream(stream) => Ok(stream),
-            Body::Datagram(_) => Err(Errno::ENOPROTOOPT),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::ENOPROTOOPT),
         }
     }
     /// Tells a stream's transport, now and at connect or listen.
@@ -316,26 +396,36 @@ impl Access<'_, '_> {
     }
 }
 
-fn find(v6: bool, streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
-    let table = match (level, streams) {
-        (SOL_SOCKET, _) => socket::ROWS,
-        (SOL_IP, _) => ip::ROWS,
-        (SOL_IPV6, _) if v6 => ipv6::ROWS,
-        (SOL_TCP, true) => tcp::ROWS,
-        (SOL_UDP, false) => udp::ROWS,
-        _ => return None,
+/// The rows of a level, as far as this socket has it.
+fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
+    match (level, &socket.body) {
+        (SOL_SOCKET, _) => Some([socket::ROWS, tuning::SOCKET_ROWS]),
+        (SOL_IP, _) => Some([ip::ROWS, &[]]),
+        (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
+        (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
+        (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
+        (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
+        _ => None,
+    }
+}
+
+fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
+    let applies = |row: &&OptionRow| match row.applies {
+        Applies::Any => true,
+        Applies::Stream => matches!(socket.body, Body::Stream(_)),
+        Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
+        Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    table.iter().find(|row| row.name == name && (row.applies == Applies::Any || (row.applies == Applies::Stream) == streams))
+    tables(socket, level)?.into_iter().flatten().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).
 pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-    let streams = sockets.get(id)?.stream().is_some();
-    let v6 = sockets.get(id)?.is_v6();
-    let row = find(v6, streams, level, name);
+    let socket = sockets.get(id)?;
+    let row = find(socket, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
-    let length_first = matches!((level, streams), (SOL_SOCKET, _) | (SOL_TCP, true) | (SOL_UDP, false));
+    let length_first = matches!((level, &socket.body), (SOL_SOCKET, _) | (SOL_TCP, Body::Stream(_)) | (SOL_UDP, Body::Datagram(_)));
     if length_first && integer.is_none() && !matches!(row, Some(OptionRow { set: Set::Bytes(_), .. })) {
         return Err(Errno::EINVAL);
     }
@@ -366,11 +456,10 @@ pub(crate) fn get(
     length: usize,
     cx: &mut Context<'_>,
 ) -> Result<Vec<u8>, Errno> {
-    let streams = sockets.get(id)?.stream().is_some();
-    let v6 = sockets.get(id)?.is_v6();
+    let socket = sockets.get(id)?;
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
-    let known = v6 || matches!((level, streams), (SOL_SOCKET | SOL_IP, _) | (SOL_TCP, true) | (SOL_UDP, false));
-    let row = find(v6, streams, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
+    let known = socket.is_v6() || tables(socket, level).is_some();
+    let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {
         Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),

@@ -3,6 +3,7 @@
 use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::socket::Body;
 use std::time::Duration;
 use weft_core::table::Table;
 use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
@@ -259,8 +260,15 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_PEEK_OFF,
         "SO_PEEK_OFF",
         Any,
-        Set::Int(|a, v| Ok(a.options()?.peek_offset = v)),
-        Get::Int(|a| Ok(a.options()?.peek_offset)),
+        // "if (sock->ops->set_peek_off) ret = …; else ret = -EOPNOTSUPP": inet_sockraw_ops has none.
+        Set::Int(|a, v| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset = v),
+        }),
+        Get::Int(|a| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset),
+        }),
     ),
     row(
         SOL_SOCKET,
@@ -366,6 +374,7 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "WRITE_ONCE(sk->sk_sndbuf, max_t(int, val * 2, SOCK_MIN_SNDBUF));"
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(SEND_BUFFER_MIN);
     a.options()?.send_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::SEND_BUFFER_LOCK;
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
@@ -380,6 +389,7 @@ fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "We double it on the way in to account for "struct sk_buff" etc. overhead."
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(RECEIVE_BUFFER_MIN);
     a.options()?.receive_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::RECEIVE_BUFFER_LOCK;
     a.transport(StreamOption::ReceiveBuffer(Some(doubled)))
 }
 

@@ -2,10 +2,10 @@
 
 use super::tables::Tuple;
 use super::{Owner, TcpBlock};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use weft_core::{Context, Frame, IcmpErrorKind, Reason};
 use weft_wire::tcp::Seq;
-use weft_wire::{Protocol, ipv4};
+use weft_wire::{Protocol, ipv4, ipv6::Chain};
 
 /// Bytes of TCP header that every error quotes (RFC 792): ports and sequence number.
 const QUOTED_BYTES: usize = 8;
@@ -18,9 +18,9 @@ fn quoted_addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
             (header.protocol == Protocol::TCP && header.fragment_offset == 0).then_some((header.src.into(), header.dst.into(), length))
         }
         6 => {
-            let at = |from: usize| bytes.get(from..from + 16).and_then(|part| <[u8; 16]>::try_from(part).ok()).map(Ipv6Addr::from);
-            // RFC 8200 §3: next header at 6, source at 8, destination at 24; extension headers are not looked through.
-            (*bytes.get(6)? == Protocol::TCP.0).then_some((at(8)?.into(), at(24)?.into(), 40))
+            let chain = Chain::parse(bytes).ok()?;
+            let ours = chain.protocol == Protocol::TCP && chain.has_upper_layer();
+            ours.then_some((chain.header.src.into(), chain.header.dst.into(), chain.offset))
         }
         _ => None,
     }
