@@ -15,6 +15,7 @@ mod ecn;
 mod fast_open;
 mod handshake;
 mod info;
+mod mtu;
 mod options;
 mod outstanding;
 mod rack;
@@ -269,8 +270,7 @@ pub struct Connection {
     options: StreamOptions,
     extension: Box<dyn Extension>,
     path: Path,
-    /// Path MTU learned from routers, bytes.
-    path_mtu: Option<u32>,
+    path_mtu: mtu::PathMtu,
     agreed: Agreed,
     timestamp_offset: u32,
     send: Send,
@@ -386,6 +386,7 @@ impl Connection {
     /// A new answer about the way to the peer.
     pub fn set_path(&mut self, env: &mut Env<'_>, path: Path) {
         self.path = path;
+        self.path_mtu_follows();
         self.update_mss(env);
     }
 }

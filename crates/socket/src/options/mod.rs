@@ -352,6 +352,7 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(tcp::ROWS)
         .chain(udp::ROWS)
         .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -416,7 +417,12 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
         Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    tables(socket, level)?.into_iter().flatten().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
+    tables(socket, level)?
+        .into_iter()
+        .flatten()
+        .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
+        .find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).

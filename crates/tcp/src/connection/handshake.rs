@@ -151,7 +151,7 @@ impl Connection {
             compression: Default::default(),
             extension: setup.extension,
             path: setup.path,
-            path_mtu: None,
+            path_mtu: super::mtu::PathMtu::default(),
             agreed: Agreed::default(),
             timestamp_offset: setup.timestamp_offset,
             send: Send {
@@ -406,6 +406,7 @@ impl Connection {
 
     /// Everything that the sending and receiving of data begin with.
     pub(super) fn begin_transfer(&mut self, env: &mut Env<'_>) {
+        self.begin_path_mtu(env.config);
         self.update_mss(env);
         self.control.init(&mut self.window, env.now);
         let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
