@@ -25,6 +25,7 @@ mod face;
 mod fast_open;
 mod inet6;
 pub mod info;
+mod multicast;
 pub mod options;
 mod outgoing;
 mod ping_socket;

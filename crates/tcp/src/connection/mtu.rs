@@ -87,6 +87,11 @@ impl Connection {
         }
     }
 
+    /// The path MTU that an error told this connection of, bytes.
+    pub fn learned_mtu(&self) -> Option<u32> {
+        self.path_mtu.told.map(|(mtu, _)| mtu)
+    }
+
     /// What a router told long ago may have changed.
     pub(super) fn forget_old_mtu(&mut self, env: &mut Env<'_>) {
         if self.path_mtu.told.is_some_and(|(_, until)| env.now >= until) {
