@@ -113,10 +113,11 @@ impl Sockets {
     pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-        if let (IpAddr::V4(_), Some(interface)) = (to, interface)
+        // IPv6 looks for routes through it, and finds none.
+        if let Some(interface) = interface
             && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
         {
-            return Err(Errno::ENODEV);
+            return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
         }
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;

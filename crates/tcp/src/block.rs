@@ -25,6 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 use tables::{Kind as Token, Slab, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
+use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
@@ -257,6 +258,8 @@ impl TcpBlock {
 /// The way to the peer.
 fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
     let destination = tuple.remote.ip();
+    // A link-local peer is on the interface that its address names.
+    let interface = if interface == InterfaceIndex::NONE { interface_of(tuple.remote) } else { interface };
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
     let answer =
