@@ -11,9 +11,10 @@
 //!
 //! [[interface]]
 //! name = "weft0"
-//! backend = "tap:weft0"        # tap:, packet:, memory:
+//! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
 //! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
 //! mtu = 1500
+//! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
 //! host_address = "10.77.0.1/24" # tap: what the host's side of it gets
 //!
 //! [[address]]
@@ -48,6 +49,9 @@ use weft_core::{End, Mode};
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
+
+/// How many default stacks there are: [`Stack::numbered_default_stack`].
+pub const DEFAULT_STACKS_MAX: u8 = 255;
 
 /// A stack file, read but not yet built.
 #[derive(Clone, Debug)]
@@ -127,6 +131,8 @@ pub struct InterfaceSection {
     pub mac: Option<String>,
     /// Largest IP packet, bytes.
     pub mtu: Option<u32>,
+    /// Framing, where the backend does not decide it (`memory:`).
+    pub link: Option<Framing>,
     /// Interface group.
     #[serde(default)]
     pub group: u32,
@@ -135,6 +141,16 @@ pub struct InterfaceSection {
     /// The backend may be handed frames larger than the MTU, and unfinished checksums.
     #[serde(default = "yes")]
     pub offload: bool,
+}
+
+/// `link` of an `[[interface]]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Framing {
+    /// Ethernet II.
+    Ethernet,
+    /// IP packets without a header below them.
+    Raw,
 }
 
 fn yes() -> bool {
@@ -235,6 +251,17 @@ impl Stack {
     /// The default stack.
     pub fn default_stack() -> Stack {
         Stack::parse("the default stack", DEFAULT_STACK).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
+    }
+
+    /// One of [`DEFAULT_STACKS_MAX`] default stacks that do not get in each other's way: number 3 is on weft3 with 10.77.3.2/24 and, where IPv6 is,
+    /// fd77:0:0:3::2/64. Number 0 is [`Stack::default_stack`].
+    pub fn numbered_default_stack(number: u8) -> Stack {
+        if number == 0 {
+            return Stack::default_stack();
+        }
+        let text = DEFAULT_STACK.replace("weft0", &format!("weft{number}")).replace("10.77.0.", &format!("10.77.{number}."));
+        let text = text.replace("fd77::", &format!("fd77:0:0:{number:x}::"));
+        Stack::parse("the default stack", &text).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
     }
 
     /// `[node]`
@@ -465,6 +492,18 @@ mod tests {
     fn the_default_stack_is_sound() {
         let stack = Stack::default_stack();
         assert_eq!(stack.interfaces().map(|interface| interface.backend.as_str()).collect::<Vec<_>>(), ["tap:weft0"]);
+    }
+
+    #[test]
+    fn numbered_default_stacks_do_not_meet() {
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..DEFAULT_STACKS_MAX {
+            let stack = Stack::numbered_default_stack(number);
+            let interface = stack.interfaces().next().unwrap();
+            assert_eq!((interface.name.as_str(), interface.backend.as_str()), (&*format!("weft{number}"), &*format!("tap:weft{number}")));
+            assert!(seen.insert(interface.host_address.clone().unwrap()));
+            assert!(stack.addresses().all(|address| address.interface == interface.name && seen.insert(address.address.clone())));
+        }
     }
 
     #[test]
