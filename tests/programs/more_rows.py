@@ -143,8 +143,7 @@ def hops(output: str) -> list[str]:
                   or word.count(":") > 1), "*") for line in lines]
 
 
-@row(stage=RouterStage, roles=("client", "server"), needs_root="two TAPs on a bridge need root; runs as root",
-     awaits="errors for ICMP sockets")
+@row(stage=RouterStage, roles=("client", "server"), needs_root="two TAPs on a bridge need root; runs as root")
 def traceroute(stage: Stage) -> None:
     """UDP to unlikely ports, ICMP echo, TCP: through a router, which must show as the first hop."""
     near, far = stage.router
