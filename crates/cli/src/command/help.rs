@@ -103,7 +103,7 @@ backend = "tap:weft0"         # tap:NAME, packet:INTERFACE, memory:NAME
 mac = "02:77:65:66:74:01"     # default: made from the names of node and interface
 mtu = 1500
 group = 0
-host_address = "10.77.0.1/24" # tap: what the host's side gets
+host_address = "10.77.0.1/24" # tap: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
 
 [[address]]
