@@ -3,9 +3,12 @@
 pub mod arp;
 pub mod icmp4;
 pub mod icmp6;
+pub mod igmp;
 pub mod ip4;
 pub mod ip6;
 mod limit;
+mod membership;
+pub mod mld;
 pub mod nd;
 mod neighbour;
 pub mod reassembly;

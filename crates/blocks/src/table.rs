@@ -10,6 +10,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::link::loopback::ROW,
         crate::ip::arp::ROW,
         crate::ip::nd::ROW,
+        crate::ip::igmp::ROW,
+        crate::ip::mld::ROW,
         crate::ip::ip4::ROW,
         crate::ip::icmp4::ROW,
         crate::ip::ip6::ROW,

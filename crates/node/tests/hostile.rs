@@ -472,7 +472,8 @@ fn check_accounts(pair: &mut Pair, side: usize, injected: u64, more: u64) {
     let arp: u64 = names.iter().map(|name| counter(pair, side, "arp", name)).sum();
     let ether = counter(pair, side, "ether", "InFrames");
     assert_eq!(ether + drops(pair, side, "ether"), injected, "ether of node {side}");
-    assert_eq!(counter(pair, side, "ip4", "InReceives") + arp, ether, "above ether of node {side}");
+    let six = counter(pair, side, "ip6", "InReceives");
+    assert_eq!(counter(pair, side, "ip4", "InReceives") + arp + six, ether, "above ether of node {side}");
     let received = counter(pair, side, "ip4", "InReceives");
     let delivered = counter(pair, side, "ip4", "InDelivers");
     let (in_icmp, in_udp) = (counter(pair, side, "icmp4", "InMsgs"), {

@@ -133,6 +133,16 @@ macro_rules! families {
 families!(states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30);
 
 #[test]
+fn raw() {
+    twins("raw");
+}
+
+#[test]
+fn ping() {
+    twins("ping");
+}
+
+#[test]
 fn there_are_enough_bodies_and_no_name_twice() {
     let topics = bodies::topics();
     let names: Vec<(&str, &String)> =

@@ -14,6 +14,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("transfer", include_str!("bodies/transfer.txt")),
     ("datagram", include_str!("bodies/datagram.txt")),
     ("options", include_str!("bodies/options.txt")),
+    ("raw", include_str!("bodies/raw.txt")),
+    ("ping", include_str!("bodies/ping.txt")),
 ];
 const TEXTS_6: &[(&str, &str)] = &[("dual", include_str!("bodies/dual.txt")), ("options6", include_str!("bodies/options6.txt"))];
 

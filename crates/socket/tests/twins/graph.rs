@@ -37,6 +37,10 @@ const EDGES: &[&str] = &[
     "six:udp udp:lower",
     "sockets:unreachable6 six:unreachable",
     "six:error sockets:error",
+    "icmp4:sockets sockets:icmp",
+    "ip4:raw sockets:raw",
+    "sockets:ip4 ip4:upper",
+    "sockets:packet ip4:packet",
 ];
 
 /// The sockets on the real blocks, in either mode of engine.

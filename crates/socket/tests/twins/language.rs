@@ -62,11 +62,13 @@ struct Run<'a> {
     /// First of the ten ports that belong to this body.
     base_port: u16,
     ephemeral: Vec<u16>,
+    /// Sockets that read packets with their IPv4 header.
+    raw: std::collections::BTreeSet<String>,
 }
 
 /// Executes a body and returns its transcript.
 pub fn run(host: &mut dyn Host, body: &str, base_port: u16) -> String {
-    let mut run = Run { host, sockets: BTreeMap::new(), base_port, ephemeral: Vec::new() };
+    let mut run = Run { host, sockets: BTreeMap::new(), base_port, ephemeral: Vec::new(), raw: Default::default() };
     let mut out = String::new();
     for line in body.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()) {
         let result = match run.step(line) {
@@ -229,6 +231,9 @@ impl Run<'_> {
                 };
                 let s = self.host.socket(domain, kind, protocol)?;
                 self.name(name, s);
+                if (domain, kind) == (2, 3) {
+                    self.raw.insert((*name).to_owned());
+                }
                 Ok("ok".to_owned())
             }
             [_, "=", "accept", listener] if !self.sockets.contains_key(*listener) => Ok("no such socket".to_owned()),
@@ -394,7 +399,10 @@ impl Run<'_> {
         if !got.data.is_empty() {
             let same = got.data.iter().all(|byte| *byte == got.data[0]);
             let text = String::from_utf8_lossy(&got.data).into_owned();
-            let _ = if same && got.data.len() > 40 {
+            let plain = got.data.iter().all(|byte| (0x20..0x7f).contains(byte));
+            let _ = if !plain {
+                write!(out, " {}", show_bytes(&got.data, self.raw.contains(name)))
+            } else if same && got.data.len() > 40 {
                 write!(out, " {:?}*{}", text[..1].to_owned(), text.len())
             } else {
                 write!(out, " {text:?}")
@@ -428,8 +436,31 @@ impl Run<'_> {
     }
 }
 
-/// `"text"`, or `N*c`: N times the character c.
+/// Bytes in hexadecimal, long ones cut. Of an IPv4 header, identification and checksum differ from run to run: what matters is whether they
+/// are there and right.
+fn show_bytes(bytes: &[u8], with_header: bool) -> String {
+    let rest = if bytes.len() > 80 { format!("…{}", bytes.len()) } else { String::new() };
+    let shown = &bytes[..bytes.len().min(80)];
+    if !with_header || shown.len() < 8 || shown[0] >> 4 != 4 {
+        return to_hex(shown) + &rest;
+    }
+    let header = usize::from(shown[0] & 0xf) * 4;
+    if shown.len() < header || header < 20 {
+        return format!("{}(id){}{rest}", to_hex(&shown[..4]), to_hex(&shown[6..shown.len().min(10)]));
+    }
+    let sum: u32 = shown[..header].as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let verdict = if (sum & 0xffff) + (sum >> 16) == 0xffff { "good" } else { "bad" };
+    format!("{}(id){}({verdict}){}{rest}", to_hex(&shown[..4]), to_hex(&shown[6..10]), to_hex(&shown[12..]))
+}
+
+/// `"text"`, `N*c` (N times the character c), `hex:0800…`, or several of them joined by `+`.
 fn payload(word: &str) -> Vec<u8> {
+    if let Some((first, rest)) = word.split_once('+').filter(|_| word.starts_with("hex:")) {
+        return [payload(first), payload(rest)].concat();
+    }
+    if let Some(bytes) = word.strip_prefix("hex:") {
+        return hex(bytes);
+    }
     match (word.strip_prefix('"').and_then(|text| text.strip_suffix('"')), word.split_once('*')) {
         (Some(text), _) => text.as_bytes().to_vec(),
         (None, Some((count, character))) => character.repeat(count.parse().expect("a count")).into_bytes(),
