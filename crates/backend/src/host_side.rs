@@ -38,7 +38,8 @@ pub fn configure(name: &str, addresses: &[Prefix], mtu: Option<u32>) -> Result<(
         }
         match socket.call(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE) {
             // What Linux says where disable_ipv6 is set, and where it was built without.
-            Err(error) if address.is_ipv6() && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
+            Err(error)
+                if address.is_ipv6() && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
             Err(error) => return Err(failed(format!("adding the address {address}/{prefix_len}"), error)),
             Ok(()) => {}
         }

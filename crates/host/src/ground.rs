@@ -226,8 +226,7 @@ fn make(wish: &Wish) -> Result<(Made, OwnedFd), String> {
     write("gid_map", format!("0 {gid} 1"))?;
     let addresses = wish.addresses.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
     host_side::create_veth(&wish.host, &wish.stack).map_err(|error| format!("veth pair: {error}"))?;
-    host_side::configure(&wish.host, &addresses, wish.mtu)
-        .map_err(|error| format!("{}: {error}", wish.host))?;
+    host_side::configure(&wish.host, &addresses, wish.mtu).map_err(|error| format!("{}: {error}", wish.host))?;
     host_side::configure(&wish.stack, &[], wish.mtu).map_err(|error| format!("{}: {error}", wish.stack))?;
     host_side::configure("lo", &[], None).map_err(|error| format!("lo: {error}"))?;
     // The kernel's own IPv6 would answer on the stack's end, too. Where there is no IPv6 there is no such file.
