@@ -138,7 +138,11 @@ fn an_answer_without_the_askers_address_resolves_it_first() {
     let out = node.receive(&solicitation(PEER, "fd00::1", "fd00::1"));
     assert_eq!(sent(&out[0]).message, Nd::NeighborSolicitation { target: ip(PEER) });
     let out = node.receive(&advertisement(PEER, S | O, Some(PEER_MAC)));
-    assert_eq!(sent(&out[0]).message, Nd::NeighborAdvertisement { flags: S | O, target: ip("fd00::1") });
+    let answer = sent(&out[0]);
+    assert_eq!(answer.message, Nd::NeighborAdvertisement { flags: S, target: ip("fd00::1") });
+    assert_eq!(answer.target, None, "whoever asks one node alone has its address");
+    // RFC 4861 §4.3: who asks the group must say where it is.
+    assert!(node.receive(&solicitation("fd00::7", OUR_GROUP, "fd00::1")).is_empty());
 }
 
 #[test]

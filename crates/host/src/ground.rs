@@ -86,13 +86,17 @@ fn no_tap_here(error: &OpenError) -> bool {
 }
 
 /// Why a backend could not be opened, and what to do.
-fn refusal(section: &InterfaceSection, error: &OpenError) -> String {
+fn refusal(section: &InterfaceSection, error: &OpenError) -> WorldError {
     let errno = error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw);
+    let interface = section.name.clone();
     match (section.backend.strip_prefix("tap:"), errno) {
-        (Some(tap), Some(nix::errno::Errno::EBUSY)) => format!(
-            "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
-        ),
-        _ => error.to_string(),
+        (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
+            let why = format!(
+                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
+            );
+            WorldError::Busy { interface, why }
+        }
+        _ => WorldError::Interface { interface, why: error.to_string() },
     }
 }
 
@@ -118,7 +122,7 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
                 ground.backends.push(backend);
                 ground.keepers.push(keeper);
             }
-            Err(error) => return Err(WorldError::Interface { interface: section.name.clone(), why: refusal(section, &error) }),
+            Err(error) => return Err(refusal(section, &error)),
         }
     }
     Ok(ground)
@@ -307,6 +311,8 @@ mod tests {
         assert!(!no_tap_here(&busy) && !no_tap_here(&error(create, nix::errno::Errno::EINVAL)));
         let stack = stack("tap:weft0");
         let text = refusal(stack.interfaces().next().unwrap(), &busy);
+        assert!(matches!(text, WorldError::Busy { .. }));
+        let text = text.to_string();
         assert!(text.contains("the TAP weft0 is in use") && text.contains("--tap NAME"), "{text}");
     }
 }

@@ -7,13 +7,16 @@ use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener};
 use crate::ground::{self, Ground, Keeper};
 use crate::port::Port;
-use crate::programs::Programs;
+use crate::programs::{Lent, Programs};
 use crate::protocol::{Ask, Line, Request};
+use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weft_backend::guard::Guard;
+use weft_backend::nat::Nat;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
 use weft_core::{Frame, InterfaceIndex};
@@ -28,7 +31,11 @@ const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
 /// Tokens of this kind belong to the programs' side.
 pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
+const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
+
+/// How often published ports are looked over for senders that are silent.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
@@ -44,6 +51,22 @@ pub enum WorldError {
     Interface {
         /// Its name.
         interface: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The name of an interface is taken on the host.
+    #[error("interface {interface}: {why}")]
+    Busy {
+        /// Its name.
+        interface: String,
+        /// By whom, and what to do.
+        why: String,
+    },
+    /// An option of the command cannot be granted.
+    #[error("{option}: {why}")]
+    Option {
+        /// Which.
+        option: String,
         /// Why, and what to do.
         why: String,
     },
@@ -80,6 +103,10 @@ pub struct Options {
     pub control: Option<PathBuf>,
     /// Write all frames to this file.
     pub capture: Option<PathBuf>,
+    /// Masquerade the node's network to where the host's routes lead.
+    pub nat: bool,
+    /// Ports of the host that lead to the node.
+    pub publish: Vec<Publish>,
 }
 
 /// A running node in the real world.
@@ -95,6 +122,11 @@ pub struct World {
     unserved: Vec<u64>,
     pub(crate) programs: Programs,
     stop: bool,
+    publisher: Publisher,
+    /// What keeps the host's kernel from answering in the node's place, by interface.
+    guards: Vec<(InterfaceIndex, Guard)>,
+    /// Kept for its end.
+    _nat: Option<Nat>,
     /// Kept for their end: with them go the namespaces under the interfaces.
     _keepers: Vec<Keeper>,
     notices: Vec<String>,
@@ -116,7 +148,11 @@ impl World {
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
-        let Ground { backends, keepers, notices } = ground::open(&mut stack)?;
+        let Ground { backends, keepers, mut notices } = ground::open(&mut stack)?;
+        let outer = backends.first().map(|backend| backend.name().to_owned());
+        let nat =
+            options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), !keepers.is_empty(), &mut notices)).transpose()?;
+        let guards = crate::outside::guards(&stack, &backends, &mut notices);
         let clock = Clock::default();
         let mut node = Node::new(&stack, options.seed)?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
@@ -154,7 +190,9 @@ impl World {
         node.set_boot_time(clock.now(), clock.epoch_nanos());
         let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
-        Ok(World {
+        let publisher = Publisher::new(&options.publish, &reactor, TOKEN_PUBLISH)?;
+        let nameservers = crate::outside::nameservers(&stack, options.nat);
+        let mut world = World {
             clock,
             node,
             reactor,
@@ -165,12 +203,17 @@ impl World {
             unserved: Vec::new(),
             programs,
             stop: false,
+            publisher,
+            guards,
+            _nat: nat,
             _keepers: keepers,
             notices,
-            resolv_conf: stack.nameservers().map(|server| format!("nameserver {server}\n")).collect(),
+            resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
             ready: Vec::new(),
             frames: Vec::new(),
-        })
+        };
+        world.set_guards();
+        Ok(world)
     }
 
     /// What the user should know about how the stack came up (for example that it runs in a namespace of its own).
@@ -212,7 +255,8 @@ impl World {
         let now = self.clock.now();
         let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
         let due = timers.min().map(|at| at.since(now));
-        let wait = match self.node.has_transmit() || !self.unserved.is_empty() {
+        let wait_max = if self.publisher.has_datagram_flows() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
+        let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
             true => Duration::ZERO,
             false => due.map_or(wait_max, |due| due.min(wait_max)),
         };
@@ -227,16 +271,27 @@ impl World {
                 TOKEN_LISTENER => self.accept(),
                 TOKEN_CLIENT => self.serve(index),
                 TOKEN_WAKE => woken = true,
+                TOKEN_PUBLISH => {
+                    let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+                    self.publisher.ready(index, *flags, self.clock.now(), &mut lent, &self.reactor);
+                }
                 TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
                 _ => {}
             }
         }
         self.ready = ready;
         self.receive_what_is_due();
+        self.publisher.go_on(&mut Lent { node: &mut self.node, clock: &self.clock, others: None }, &self.reactor);
         for id in std::mem::take(&mut self.unserved) {
             self.serve(id);
         }
         self.settle();
+        if self.node.take_alerts().iter().any(|alert| alert.name == "address") {
+            self.set_guards();
+        }
+        if self.publisher.has_datagram_flows() {
+            self.publisher.sweep(self.clock.now(), &mut Lent { node: &mut self.node, clock: &self.clock, others: None });
+        }
         self.tend_tracers();
         Ok(woken)
     }
@@ -247,8 +302,34 @@ impl World {
         // Programs and wires feed each other (a freed send buffer, a completed frame); each pass carries one step of it.
         for _ in 0..16 {
             self.programs.pump(&mut self.node, &self.clock, &self.reactor);
+            self.pump_published();
             if !self.transmit() {
                 break;
+            }
+        }
+    }
+
+    fn pump_published(&mut self) {
+        if self.programs.take_lost() {
+            self.publisher.sockets_lost(&self.reactor);
+        }
+        let others = self.programs.take_others();
+        if !others.is_empty() {
+            let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+            self.publisher.changed(self.clock.now(), &others, &mut lent, &self.reactor);
+        }
+    }
+
+    /// Tells the guards which addresses the node has now.
+    fn set_guards(&mut self) {
+        for (index, guard) in &mut self.guards {
+            let addresses = crate::outside::addresses(&mut self.node, self.clock.now(), *index);
+            match guard.set(addresses) {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::warn!("{} has more addresses than the guard keeps: the host's kernel answers for the rest", guard.interface())
+                }
+                Err(error) => tracing::warn!("{error}; the host's kernel may answer for the node's addresses"),
             }
         }
     }
@@ -407,6 +488,7 @@ impl World {
                 result
             }
             Ask::Calls => Ok(self.programs.calls()),
+            Ask::Published => Ok(self.publisher.rows()),
             Ask::Join { program } => {
                 let listener = client.take_descriptor().ok_or_else(|| world("join came without the program's listener".to_owned()))?;
                 self.programs

@@ -32,11 +32,12 @@ pub const EDGES: &[(&str, &str)] = &[
     ("ip4:icmp", "icmp4:lower"),
     ("ip4:udp", "udp:lower"),
     ("ip4:tcp", "tcp:lower"),
-    ("ip4:raw", "sockets:raw"),
     ("ip4:error", "icmp4:error"),
+    ("ip4:raw", "sockets:raw"),
     ("icmp4:lower", "ip4:upper"),
     ("icmp4:tcp", "tcp:error"),
     ("icmp4:udp", "udp:error"),
+    ("icmp4:other", "sockets:error"),
     ("icmp4:sockets", "sockets:icmp"),
     // IPv6
     ("ether:ip6", "ip6:lower"),

@@ -189,11 +189,15 @@ impl Node {
             .ok_or_else(|| ControlError::BadRequest { why: format!("interfaces add answered {reply} instead of an index") })
     }
 
-    /// Tells the sockets when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP). A graph without sockets does not care.
+    /// Tells the blocks that want to know when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP, and timestamps on the wire).
     pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
-        let target = Selector::Name("sockets".to_owned());
-        let op = Op::Set { target, name: "boot_time".to_owned(), value: epoch_nanos.into() };
-        let _ = self.engine.control(now, &Message { serial: 0, op });
+        let graph = self.engine.graph();
+        let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some());
+        let names: Vec<String> = graph.ids().filter(wants).map(|id| graph.name(id).to_owned()).collect();
+        for name in names {
+            let op = Op::Set { target: Selector::Name(name), name: "boot_time".to_owned(), value: epoch_nanos.into() };
+            let _ = self.engine.control(now, &Message { serial: 0, op });
+        }
     }
 
     /// The world lost an interface: it is down from now on.

@@ -54,6 +54,9 @@ use weft_core::{End, Mode};
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
 
+/// How many default stacks there are: [`Stack::numbered_default_stack`].
+pub const DEFAULT_STACKS_MAX: u8 = 255;
+
 /// A stack file, read but not yet built.
 #[derive(Clone, Debug)]
 pub struct Stack {
@@ -257,6 +260,17 @@ impl Stack {
     /// The default stack.
     pub fn default_stack() -> Stack {
         Stack::parse("the default stack", DEFAULT_STACK).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
+    }
+
+    /// One of [`DEFAULT_STACKS_MAX`] default stacks that do not get in each other's way: number 3 is on weft3 with 10.77.3.2/24 and, where IPv6 is,
+    /// fd77:0:0:3::2/64. Number 0 is [`Stack::default_stack`].
+    pub fn numbered_default_stack(number: u8) -> Stack {
+        if number == 0 {
+            return Stack::default_stack();
+        }
+        let text = DEFAULT_STACK.replace("weft0", &format!("weft{number}")).replace("10.77.0.", &format!("10.77.{number}."));
+        let text = text.replace("fd77::", &format!("fd77:0:0:{number:x}::"));
+        Stack::parse("the default stack", &text).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
     }
 
     /// `[node]`
@@ -468,6 +482,18 @@ mod tests {
     fn the_default_stack_is_sound() {
         let stack = Stack::default_stack();
         assert_eq!(stack.interfaces().map(|interface| interface.backend.as_str()).collect::<Vec<_>>(), ["tap:weft0"]);
+    }
+
+    #[test]
+    fn numbered_default_stacks_do_not_meet() {
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..DEFAULT_STACKS_MAX {
+            let stack = Stack::numbered_default_stack(number);
+            let interface = stack.interfaces().next().unwrap();
+            assert_eq!((interface.name.as_str(), interface.backend.as_str()), (&*format!("weft{number}"), &*format!("tap:weft{number}")));
+            assert!(seen.insert(interface.host_address.clone().unwrap()));
+            assert!(stack.addresses().all(|address| address.interface == interface.name && seen.insert(address.address.clone())));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::socket::{Body, Socket, SocketId, TcpState};
 use serde_json::json;
 use std::any::Any;
 use weft_core::block::{BlockRow, Config, Counter, InPort, Kind, Parameter, ParameterType, Port};
+use weft_core::vector::VECTOR_FRAMES_MAX;
 use weft_core::{Answer, Block, Carries, Context, ControlError, Instant, Query, Reason, StreamMessage, Table, Value, Vector, Verdict};
 
 const TCP_IN: InPort = InPort(0);
@@ -154,6 +155,10 @@ impl Block for Sockets {
     }
 
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
+        // A large frame that was cut may fill more than one vector.
+        if !std::mem::replace(&mut self.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {
+            self.vector += 1;
+        }
         vector.set_all(Verdict::Drop(Reason::Refused));
         for index in 0..vector.len() {
             let Some(frame) = vector.take(index) else { continue };

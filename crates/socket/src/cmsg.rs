@@ -187,6 +187,10 @@ pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
     }
+    // udp_cmsg_recv: "if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) … put_cmsg(msg, SOL_UDP, UDP_GRO, sizeof(gso_size), &gso_size);"
+    if waiting.joined.each_bytes != 0 {
+        out.extend(message(SOL_UDP, UDP_GRO, &i32::from(waiting.joined.each_bytes).to_ne_bytes()));
+    }
     of_packet(socket, &waiting.seen, &mut out);
     out
 }

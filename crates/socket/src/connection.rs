@@ -6,7 +6,7 @@ use crate::ports::{Hold, How};
 use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
-use weft_core::{Context, FlowId, InterfaceIndex, Query, StreamCall};
+use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
 
 impl Sockets {
     /// What others see of this socket's hold on a port.
@@ -112,6 +112,12 @@ impl Sockets {
     /// The same through an interface that is already chosen; 0: any.
     pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
+        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+        if let (IpAddr::V4(_), Some(interface)) = (to, interface)
+            && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
+        {
+            return Err(Errno::ENODEV);
+        }
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
         match answer.kind {

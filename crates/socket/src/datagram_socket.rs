@@ -18,7 +18,7 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 65535 - 20 - 8;
 /// The same over IPv6, whose length field does not count the IP header.
 const PAYLOAD_BYTES_MAX_V6: usize = 65535 - 8;
 /// Most segments of one UDP_SEGMENT send (UDP_MAX_SEGMENTS).
-const SEGMENTS_MAX: usize = 128;
+pub(crate) const SEGMENTS_MAX: usize = 128;
 
 /// What a datagram of this many payload bytes counts against a buffer: the kernel's allocation (a power of two above 512, then pages) with
 /// its headers and `struct skb_shared_info`, plus `struct sk_buff`.
@@ -282,7 +282,8 @@ impl Sockets {
             if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
                 return Err(Errno::EMSGSIZE);
             }
-            if data.len() > segment * SEGMENTS_MAX || self.get(s)?.options.no_check {
+            let options = &self.get(s)?.options;
+            if data.len() > segment * SEGMENTS_MAX || (to.is_ipv4() && options.no_check) {
                 return Err(Errno::EINVAL);
             }
         }

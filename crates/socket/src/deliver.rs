@@ -1,9 +1,10 @@
 //! What comes in from the transports: stream events, datagrams and errors about datagrams.
 
+use crate::coalesce;
 use crate::errno::Errno;
 use crate::face::{Flow, Sockets, UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::socket::{Body, Datagram, Phase, Seen, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
@@ -318,9 +319,16 @@ impl Sockets {
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
+        let vector = self.vector;
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
+        let coalesces = socket.options.udp_gro;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
+        if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
+            frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
+            coalesce::join_last(datagram, frame);
+            return self.touch(s);
+        }
         let bytes = frame.len();
         let truesize = crate::datagram_socket::truesize(bytes);
         if datagram.queued_truesize + truesize > room {
@@ -339,6 +347,7 @@ impl Sockets {
             from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
             seen: Seen::of(meta, own, Some(meta.dst_port)),
             received,
+            joined: Joined { each_bytes: 0, datagrams: 1, vector },
             data: frame.into_payload(),
         };
         datagram.queued_truesize += truesize;

@@ -111,6 +111,10 @@ pub struct Sockets {
     pub(crate) next_cookie: u64,
     /// Key for choosing among SO_REUSEPORT sockets.
     pub(crate) hasher: KeyedHasher,
+    /// Counts vectors of datagrams.
+    pub(crate) vector: u64,
+    /// The last one was full: what comes next may belong to it.
+    pub(crate) vector_goes_on: bool,
     /// How many sockets have joined a group on an interface.
     pub(crate) memberships: BTreeMap<(Ipv4Addr, u32), usize>,
     /// What the last destination address was to this node.
@@ -142,6 +146,8 @@ impl Sockets {
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),
+            vector: 0,
+            vector_goes_on: false,
             memberships: BTreeMap::new(),
             kind_cache: None,
         }

@@ -59,6 +59,7 @@ impl Sockets {
             if self.get(s)?.options.v6_only {
                 return Err(Errno::EINVAL);
             }
+            self.check_interface(s, cx)?;
             self.check_local_v4(s, v4.into(), cx)?;
             return Ok(Binding { address: SocketAddr::new(v4.into(), port), locks: true, only_v6: false });
         }
@@ -75,10 +76,7 @@ impl Sockets {
                 return Err(Errno::EINVAL);
             }
         }
-        let interface = self.get(s)?.options.interface;
-        if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
-            return Err(Errno::ENODEV);
-        }
+        let interface = self.check_interface(s, cx)?;
         if !ip.is_multicast() && !self.get(s)?.options.freebind {
             // ipv6_chk_addr_and_flags: an address of link or host scope must be on the socket's interface.
             match self.address_kind(ip.into(), cx) {
@@ -87,6 +85,15 @@ impl Sockets {
             }
         }
         Ok(Binding { address: scoped(ip.into(), port, interface), locks: true, only_v6: true })
+    }
+
+    /// "if (sk->sk_bound_dev_if) { dev = dev_get_by_index_rcu(net, sk->sk_bound_dev_if); if (!dev) { err = -ENODEV;"
+    fn check_interface(&self, s: SocketId, cx: &Context<'_>) -> Result<u32, Errno> {
+        let interface = self.get(s)?.options.interface;
+        if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
+            return Err(Errno::ENODEV);
+        }
+        Ok(interface)
     }
 
     /// Binds to an interface as SO_BINDTOIFINDEX does, without asking whether there is one.

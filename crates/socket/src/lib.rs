@@ -15,6 +15,7 @@ pub mod abi;
 pub mod address;
 mod block;
 mod cmsg;
+mod coalesce;
 mod connection;
 mod datagram_socket;
 mod deliver;

@@ -121,9 +121,8 @@ impl Ports {
         let port = if port != 0 {
             self.free_for(port, &hold, None, true).then_some(port)
         } else {
-            // Datagram sockets find a port that nobody's address overlaps, whatever the reuse flags say, as udp_lib_get_port's bitmap does.
-            let strict = Hold { reuse_address: false, reuse_port: hold.reuse_port && self.rules == Rules::Datagram, ..hold };
-            pick(range, rng, |port| self.free_for(port, &strict, None, false))
+            // udp_lib_get_port's bitmap shuts out what bind to that port would; inet_csk_find_open_port knows no reuse.
+            pick(range, rng, |port| self.free_for(port, &hold, None, false))
         };
         let port = port.ok_or(Errno::EADDRINUSE)?;
         Ok((self.hold(port, hold), port))

@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::face::{IP4, IP6, PACKET, PACKET6, Sockets};
 use crate::outgoing::{HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
 use crate::raw_address;
-use crate::socket::{Corked, Raw, Seen, Socket, SocketId, Waiting};
+use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
@@ -354,6 +354,7 @@ impl Sockets {
             from: SocketAddr::new(meta.src, 0),
             seen: Seen::of(meta, own, to_port),
             received: if meta.received == Instant::ZERO { now } else { meta.received },
+            joined: Joined::default(),
             data: frame.into_payload(),
         };
         let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) else { return };

@@ -165,6 +165,7 @@ pub(crate) struct Waiting {
     pub from: SocketAddr,
     pub seen: Seen,
     pub received: Instant,
+    pub joined: Joined,
 }
 
 /// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
@@ -202,6 +203,17 @@ pub(crate) struct Seen {
     pub interface: u32,
     pub ttl: u8,
     pub tos: u8,
+}
+
+/// What of a datagram was joined to it (UDP_GRO).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Joined {
+    /// Several datagrams of this size, the last perhaps shorter; 0: one.
+    pub each_bytes: u16,
+    /// How many they are.
+    pub datagrams: u16,
+    /// With which vector it came in.
+    pub vector: u64,
 }
 
 /// A datagram in the making (MSG_MORE, UDP_CORK).

@@ -44,16 +44,20 @@ fn compare(kernel: &str, model: &str) -> String {
     out
 }
 
+fn all_topics() -> impl Iterator<Item = bodies::Topic> {
+    bodies::topics().into_iter().chain(bodies::topics_more()).chain(bodies::topics_6())
+}
+
 /// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
 /// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
-    let (_, bodies) = bodies::topics().into_iter().chain(bodies::topics_6()).find(|(name, _)| *name == topic).expect("a topic");
+    let (_, bodies) = all_topics().find(|(name, _)| *name == topic).expect("a topic");
     compare_all(topic, &bodies);
 }
 
 /// The bodies of a topic in another form.
 fn twins_as(topic: &str, form: impl Fn(&str) -> Option<String>, at_least: usize) {
-    let (_, bodies) = bodies::topics().into_iter().find(|(name, _)| *name == topic).expect("a topic");
+    let (_, bodies) = all_topics().find(|(name, _)| *name == topic).expect("a topic");
     let bodies: Vec<(String, String)> = bodies.iter().filter_map(|(name, body)| Some((name.clone(), form(body)?))).collect();
     assert!(bodies.len() >= at_least, "{topic}: {}", bodies.len());
     compare_all(topic, &bodies);
@@ -110,6 +114,21 @@ fn options() {
 }
 
 #[test]
+fn reuse() {
+    twins("reuse");
+}
+
+#[test]
+fn segments() {
+    twins("segments");
+}
+
+#[test]
+fn tuning() {
+    twins("tuning");
+}
+
+#[test]
 fn dual() {
     twins("dual");
 }
@@ -130,7 +149,9 @@ macro_rules! families {
         }
     };
 }
-families!(states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30);
+families!(
+    states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30, reuse 6 10, segments 3 5, tuning 3 5,
+);
 
 #[test]
 fn raw() {

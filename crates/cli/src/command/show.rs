@@ -30,6 +30,7 @@ enum What {
     Counters,
     Drops,
     Calls,
+    Published,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -55,6 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Counters => client.node(Op::Show(Show::Counters))?,
         What::Drops => client.node(Op::Show(Show::Drops))?,
         What::Calls => client.ask(Ask::Calls)?,
+        What::Published => client.ask(Ask::Published)?,
     };
     if args.target.json {
         output::json(&value);

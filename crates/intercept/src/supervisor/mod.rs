@@ -190,8 +190,9 @@ impl Supervisor {
                 break;
             }
             for socket in changed {
-                if let Some(&key) = self.by_socket.get(&socket) {
-                    self.move_and_retry(key, false, turn);
+                match self.by_socket.get(&socket) {
+                    Some(&key) => self.move_and_retry(key, false, turn),
+                    None => turn.stack.not_a_programs(socket),
                 }
             }
         }

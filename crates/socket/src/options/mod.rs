@@ -11,6 +11,7 @@ mod ipv6;
 mod raw;
 mod socket;
 mod tcp;
+mod tuning;
 mod udp;
 
 use crate::abi::*;
@@ -92,6 +93,19 @@ pub(crate) struct Options {
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
     pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    /// SO_PREFER_BUSY_POLL.
+    pub prefer_busy_poll: bool,
+    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
+    pub buffers_locked: u8,
+    /// SO_TXREHASH.
+    pub rehash: bool,
+    /// SO_TXTIME: clock and flags, and whether it was ever set.
+    pub transmit_time: (i32, u32),
+    pub transmit_time_on: bool,
+    /// TCP_THIN_LINEAR_TIMEOUTS.
+    pub thin_timeouts: bool,
+    /// TCP_TX_DELAY, microseconds.
+    pub transmit_delay_us: i32,
     /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
     pub unicast_index: u32,
     pub unicast6_index: u32,
@@ -188,6 +202,13 @@ impl Default for Options {
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
             multicast_groups: Vec::new(),
+            prefer_busy_poll: false,
+            buffers_locked: 0,
+            rehash: true,
+            transmit_time: (0, 0),
+            transmit_time_on: false,
+            thin_timeouts: false,
+            transmit_delay_us: 0,
             unicast_index: 0,
             unicast6_index: 0,
             multicast6_index: 0,
@@ -322,7 +343,15 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(ipv6::ROWS).chain(tcp::ROWS).chain(udp::ROWS).chain(raw::ROWS)
+    socket::ROWS
+        .iter()
+        .chain(tuning::SOCKET_ROWS)
+        .chain(ip::ROWS)
+        .chain(ipv6::ROWS)
+        .chain(tuning::TCP_ROWS)
+        .chain(tcp::ROWS)
+        .chain(udp::ROWS)
+        .chain(raw::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -368,14 +397,14 @@ impl Access<'_, '_> {
 }
 
 /// The rows of a level, as far as this socket has it.
-fn table(socket: &Socket, level: i32) -> Option<&'static [OptionRow]> {
+fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
     match (level, &socket.body) {
-        (SOL_SOCKET, _) => Some(socket::ROWS),
-        (SOL_IP, _) => Some(ip::ROWS),
-        (SOL_IPV6, _) if socket.is_v6() => Some(ipv6::ROWS),
-        (SOL_TCP, Body::Stream(_)) => Some(tcp::ROWS),
-        (SOL_UDP, Body::Datagram(_)) => Some(udp::ROWS),
-        (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some(raw::ROWS),
+        (SOL_SOCKET, _) => Some([socket::ROWS, tuning::SOCKET_ROWS]),
+        (SOL_IP, _) => Some([ip::ROWS, &[]]),
+        (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
+        (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
+        (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
+        (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
         _ => None,
     }
 }
@@ -387,7 +416,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
         Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    table(socket, level)?.iter().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
+    tables(socket, level)?.into_iter().flatten().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).
@@ -429,7 +458,7 @@ pub(crate) fn get(
 ) -> Result<Vec<u8>, Errno> {
     let socket = sockets.get(id)?;
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
-    let known = socket.is_v6() || table(socket, level).is_some();
+    let known = socket.is_v6() || tables(socket, level).is_some();
     let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {

@@ -374,6 +374,7 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "WRITE_ONCE(sk->sk_sndbuf, max_t(int, val * 2, SOCK_MIN_SNDBUF));"
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(SEND_BUFFER_MIN);
     a.options()?.send_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::SEND_BUFFER_LOCK;
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
@@ -388,6 +389,7 @@ fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "We double it on the way in to account for "struct sk_buff" etc. overhead."
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(RECEIVE_BUFFER_MIN);
     a.options()?.receive_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::RECEIVE_BUFFER_LOCK;
     a.transport(StreamOption::ReceiveBuffer(Some(doubled)))
 }
 

@@ -17,21 +17,43 @@ const TEXTS: &[(&str, &str)] = &[
     ("raw", include_str!("bodies/raw.txt")),
     ("ping", include_str!("bodies/ping.txt")),
 ];
+const TEXTS_MORE: &[(&str, &str)] = &[
+    ("reuse", include_str!("bodies/reuse.txt")),
+    ("segments", include_str!("bodies/segments.txt")),
+    ("tuning", include_str!("bodies/tuning.txt")),
+];
 const TEXTS_6: &[(&str, &str)] = &[("dual", include_str!("bodies/dual.txt")), ("options6", include_str!("bodies/options6.txt"))];
 
-/// All topics of IPv4.
+/// The topics of IPv4 that every adapter is compared in.
 pub fn topics() -> Vec<Topic> {
     TEXTS.iter().map(|(topic, text)| (*topic, parse(text))).collect()
 }
 
+/// More topics of IPv4.
+pub fn topics_more() -> Vec<Topic> {
+    TEXTS_MORE.iter().map(|(topic, text)| (*topic, parse(text))).collect()
+}
+
 /// Topics of IPv6's own.
-#[allow(dead_code)] // only one of the programs that share this file has a use for it
 pub fn topics_6() -> Vec<Topic> {
     TEXTS_6.iter().map(|(topic, text)| (*topic, parse(text))).collect()
 }
 
+/// Every topic in every form: those of IPv4, the same over IPv6 and mapped, and those of IPv6's own.
+#[allow(dead_code)] // only one of the programs that share this file has a use for it
+pub fn everything() -> Vec<(String, Vec<(String, String)>)> {
+    let four: Vec<Topic> = topics().into_iter().chain(topics_more()).collect();
+    let form = |name: &str, form: fn(&str) -> Option<String>| -> Vec<(String, Vec<(String, String)>)> {
+        let bodies = |bodies: &[(String, String)]| bodies.iter().filter_map(|(name, body)| Some((name.clone(), form(body)?))).collect();
+        four.iter().map(|(topic, of_topic)| (format!("{topic}-{name}"), bodies(of_topic))).collect()
+    };
+    let (six, mapped) = (form("ipv6", over_ipv6), form("mapped", mapped));
+    let own = topics_6().into_iter().map(|(topic, bodies)| (topic.to_owned(), bodies));
+    let four = four.iter().map(|(topic, bodies)| ((*topic).to_owned(), bodies.clone()));
+    four.chain(six).chain(mapped).chain(own).collect()
+}
+
 /// A body of IPv4, over IPv6; none: it has to do with something that is IPv4's own.
-#[allow(dead_code)] // as above
 pub fn over_ipv6(body: &str) -> Option<String> {
     let text = six(body).replace("127.0.0.1:", "[::1]:").replace("0.0.0.0:", "[::]:");
     let of_ipv4 = |line: &str| {
@@ -41,7 +63,6 @@ pub fn over_ipv6(body: &str) -> Option<String> {
 }
 
 /// A body of IPv4, on AF_INET6 sockets with IPv4-mapped addresses; none: its errors come from an error queue, which is another family's.
-#[allow(dead_code)] // as above
 pub fn mapped(body: &str) -> Option<String> {
     let map = |word: &str| match word.split_once(':').filter(|(ip, _)| ip.parse::<std::net::Ipv4Addr>().is_ok()) {
         Some((ip, port)) => format!("[::ffff:{ip}]:{port}"),

@@ -3,7 +3,8 @@
 use super::tables::Tuple;
 use super::{Owner, TcpBlock};
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Context, Frame, IcmpErrorKind, Reason};
+use weft_core::table::Family;
+use weft_core::{Change, Context, Frame, IcmpErrorKind, Reason, Table};
 use weft_wire::tcp::Seq;
 use weft_wire::{Protocol, ipv4, ipv6::Chain};
 
@@ -40,7 +41,15 @@ impl TcpBlock {
         let seq = Seq(u32::from_be_bytes(seq));
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {
-                self.with_connection(key, cx, |connection, env| connection.on_icmp(env, kind, seq));
+                let narrower = self.with_connection(key, cx, |connection, env| {
+                    let before = connection.learned_mtu();
+                    connection.on_icmp(env, kind, seq);
+                    connection.learned_mtu() != before
+                });
+                // Whoever made the error knew a segment on its way: other connections may believe it too (Linux tcp_v4_mtu_reduced).
+                if let (IcmpErrorKind::TooBig { mtu }, Some(true)) = (kind, narrower) {
+                    cx.tell(Table::Routes(Family::of(dst)), Change::PathMtu { destination: dst, mtu });
+                }
             }
             Some(Owner::Request(key)) if !matches!(kind, IcmpErrorKind::TooBig { .. } | IcmpErrorKind::TtlExceeded) => {
                 self.on_request_error(key, seq, cx)

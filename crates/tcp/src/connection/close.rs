@@ -196,6 +196,11 @@ impl Connection {
         self.event(env, StreamEvent::Soft(error));
     }
 
+    /// The path MTU that an error told this connection of, bytes.
+    pub fn learned_mtu(&self) -> Option<u32> {
+        self.path_mtu
+    }
+
     /// RFC 1191, RFC 8201.
     fn on_too_big(&mut self, env: &mut Env<'_>, mtu: u32) {
         let least = if self.remote.is_ipv4() { 552 } else { 1280 };
