@@ -108,12 +108,13 @@ offload = true                # hand over frames larger than the MTU, and unfini
 
 [[address]]
 interface = "weft0"
-address = "10.77.0.2/24"
+address = "10.77.0.2/24"      # or "fd77::2/64"
+dad = false                   # IPv6: detect duplicates before it is used
 
 [[route]]
-destination = "default"       # or a prefix
-gateway = "10.77.0.1"         # or interface = "weft0"
-metric = 0
+destination = "default"       # or a prefix; the gateway says which family
+gateway = "10.77.0.1"         # or interface = "weft0"; a link-local gateway needs both
+metric = 0                    # IPv6: 0 is 1024, as Linux has it
 
 [block.tcp]                   # parameters of a block of the default graph: `weft help block tcp`
 congestion = "reno"
