@@ -1,5 +1,6 @@
 //! What TAP devices and packet sockets have in common: a descriptor that is read and written a frame at a time, each behind a virtio header.
 
+use crate::ring::{Ring, Slot};
 use crate::scatter::{Blocks, Source};
 use crate::{Features, LinkType, sys, vnet};
 use smallvec::SmallVec;
@@ -19,6 +20,8 @@ pub(crate) struct Device {
     pub(crate) interface: InterfaceIndex,
     pub(crate) features: Features,
     pub(crate) blocks: Blocks,
+    /// A packet socket's ring, where small frames come.
+    pub(crate) ring: Option<Ring>,
     pub(crate) drops: Drops,
     /// The interface of a packet socket has gone down; perhaps it was deleted.
     pub(crate) down: bool,
@@ -37,6 +40,8 @@ pub(crate) struct Drops {
     refused: u64,
     /// ENOBUFS, ENOMEM: a full queue below the socket, or no memory.
     no_room: u64,
+    /// On the way in: too large for a slot of the ring, and no room for it at the socket.
+    no_slot: u64,
 }
 
 impl Drops {
@@ -59,6 +64,7 @@ impl Drops {
             ("larger than the device's MTU", self.too_large),
             ("the kernel refused the frame's headers", self.refused),
             ("the kernel's queue is full", self.no_room),
+            ("no room at the socket for a large frame", self.no_slot),
         ]
     }
 }
@@ -66,13 +72,13 @@ impl Drops {
 impl Device {
     pub(crate) fn new(fd: OwnedFd, source: Source, name: &str, interface: InterfaceIndex, features: Features) -> Device {
         let (blocks, drops) = (Blocks::new(), Drops::default());
-        Device { fd, source, name: name.to_string(), interface, features, blocks, drops, down: false, headerless: None }
+        Device { fd, source, name: name.to_string(), interface, features, blocks, ring: None, drops, down: false, headerless: None }
     }
 
     pub(crate) fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
         let mut count = 0;
         while count < limit {
-            match self.blocks.read(self.fd.as_fd(), self.source) {
+            match self.read() {
                 Ok(mut frame) => {
                     let position = frame.position();
                     let meta = frame.meta_mut();
@@ -98,6 +104,26 @@ impl Device {
             }
         }
         Ok(count)
+    }
+
+    /// One frame, out of the ring if there is one.
+    fn read(&mut self) -> io::Result<Frame> {
+        let Some(ring) = &mut self.ring else { return self.blocks.read(self.fd.as_fd(), self.source) };
+        loop {
+            match ring.take() {
+                Slot::Frame(frame) => return Ok(frame),
+                Slot::AtSocket => match self.blocks.read(self.fd.as_fd(), self.source) {
+                    // It was announced and is not there: the socket lost it.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.drops.no_slot += 1,
+                    result => return result,
+                },
+                Slot::Lost => self.drops.no_slot += 1,
+                Slot::Empty => {
+                    sys::take_error(self.fd.as_fd())?;
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+            }
+        }
     }
 
     pub(crate) fn transmit(&mut self, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {

@@ -29,6 +29,7 @@ pub mod tun;
 mod device;
 mod error;
 mod nft;
+mod ring;
 mod scatter;
 mod sys;
 mod vnet;

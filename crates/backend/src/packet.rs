@@ -8,9 +8,10 @@
 //! header off every kind of interface, has no PACKET_VNET_HDR.
 //!
 //! A tag that the kernel has taken out of a frame (VLAN acceleration) is put back, so that frames are as they were on the wire.
-//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is `scatter`, beside the two ways of reading.
+//! Small frames are received through a ring shared with the kernel, large ones by `recvmsg`: `crate::ring` says why.
 
 use crate::device::Device;
+use crate::ring::{self, Ring};
 use crate::scatter::Source;
 use crate::{Backend, Features, LinkType, OpenError, OpenOptions, sys};
 use std::collections::VecDeque;
@@ -81,7 +82,10 @@ impl Packet {
 
     /// A backend over a socket that [`Packet::open`] made, in this process or in another, on the Ethernet interface `name` with these features.
     pub fn from_socket(fd: OwnedFd, name: &str, interface: InterfaceIndex, features: Features) -> Packet {
-        Packet { device: Device::new(fd, Source::Packet, name, interface, features), receive_drops: 0 }
+        let mut device = Device::new(fd, Source::Packet, name, interface, features);
+        // Without it (no memory to be had in one piece) every frame is a system call.
+        device.ring = Ring::of(device.fd.as_fd()).ok();
+        Packet { device, receive_drops: 0 }
     }
 }
 
@@ -95,6 +99,10 @@ fn prepare(fd: BorrowedFd<'_>, index: i32, promiscuous: bool) -> io::Result<()> 
         if sys::set_option(fd, libc::SOL_SOCKET, forced, &BUFFER_BYTES).is_err() {
             sys::set_option(fd, libc::SOL_SOCKET, limited, &BUFFER_BYTES)?;
         }
+    }
+    // It costs memory that the kernel may not have; see `from_socket`.
+    if let Err(error) = ring::prepare(fd) {
+        tracing::info!("packet socket without a ring: {error}");
     }
     if promiscuous {
         let request =

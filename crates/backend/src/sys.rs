@@ -133,6 +133,58 @@ pub(crate) fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, val
     Ok(())
 }
 
+/// The error that waits at a socket, which is then taken (SO_ERROR).
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match rustix::net::sockopt::socket_error(fd)? {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Memory shared with the kernel: what a socket's ring is in. Every access is checked against its length.
+pub(crate) struct Mapping {
+    memory: std::ptr::NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone in this process, and is not tied to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the ring of a packet socket.
+    pub(crate) fn new(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = std::ptr::NonNull::new(memory.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Mapping { memory, bytes })
+    }
+
+    /// A word that the kernel writes, too; `at` is a multiple of four.
+    pub(crate) fn word(&self, at: usize) -> &std::sync::atomic::AtomicU32 {
+        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes, "a word at {at} of {} bytes", self.bytes);
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned (a mapping begins at a page); all access to it is atomic.
+        unsafe { std::sync::atomic::AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// Copies bytes that the kernel has handed over.
+    pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
+        assert!(at.checked_add(into.len()).is_some_and(|end| end <= self.bytes), "{} bytes at {at} of {}", into.len(), self.bytes);
+        // SAFETY: inside the mapping (checked above); `into` is other memory; the kernel does not write to a slot that it has handed over.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr().add(at), into.as_mut_ptr(), into.len()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and no reference into it outlives it.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// Frames that a packet socket had no room for since this was asked last (PACKET_STATISTICS resets itself).
 pub(crate) fn packet_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     // struct tpacket_stats: packets, drops.

@@ -229,3 +229,17 @@ fn groups_are_reported_as_linux_does() {
         assert_eq!(ours, *row["reports"].as_array().unwrap(), "{} {}", row["name"], row["group"]);
     }
 }
+
+#[test]
+fn a_prefix_stays_on_the_link_when_the_address_made_of_it_goes() {
+    let mut node = Node::new();
+    let golden = golden();
+    let both = golden["routers"].as_array().unwrap().iter().find(|row| row["name"] == "both, for ever").unwrap();
+    node.receive(&bytes(&both["sent"]));
+    node.advance(Duration::from_secs(3));
+    let on_link = serde_json::json!(["2001:db8:3::/64", null, 256, "medium"]);
+    let made = node.addresses().into_iter().find(|address| address.address.to_string().starts_with("2001:db8:3:")).unwrap();
+    assert!(made.state == AddressState::Preferred && node.routes().contains(&on_link));
+    node.exec("ip6", "address_delete", serde_json::json!({"interface": "eth0", "address": made.address.to_string()}));
+    assert!(node.routes().contains(&on_link));
+}

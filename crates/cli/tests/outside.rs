@@ -37,8 +37,14 @@ impl Place {
     }
 
     fn shell(&self, script: &str) -> Command {
+        // Whatever happens, nothing that the script has started outlives it.
+        let clean = "set -m; trap 'for job in $(jobs -p); do kill -9 -- -$job || true; done 2>/dev/null' EXIT";
         let mut command = Command::new("bash");
-        command.args(["-euc", script]).current_dir(&self.directory).env("XDG_RUNTIME_DIR", &self.directory).stdin(Stdio::null());
+        command
+            .args(["-euc", &format!("{clean}\n{script}")])
+            .current_dir(&self.directory)
+            .env("XDG_RUNTIME_DIR", &self.directory)
+            .stdin(Stdio::null());
         command.env("WEFT", env!("CARGO_BIN_EXE_weft"));
         for (name, namespace) in ["A", "B", "C"].iter().zip(&self.namespaces) {
             command.env(name, namespace);
@@ -108,8 +114,9 @@ for host in "127.0.0.1", "::1":
     for text in b"abc", b"", b"x" * 60000:
         peer.send(text)
         assert peer.recv(70000) == text[::-1]
-    peer = socket.create_connection((host, 8081), 10)
     try:
+        # The reset may come before connect returns.
+        peer = socket.create_connection((host, 8081), 10)
         print(peer.recv(1))
         assert False, "nobody listens there"
     except ConnectionResetError:
@@ -278,4 +285,64 @@ fn two_programs_on_two_stacks_at_once() {
         assert!(said.contains(line), "{line}: {said}");
     }
     assert!(said.contains("weft: weft0 is in use; this stack is on weft1 with 10.77.1.2/24, the host's side 10.77.1.1/24"), "{said}");
+}
+
+/// Fetches what the server sends until its end, and says how much that was.
+const FETCH: &str = "import socket\nc = socket.create_connection((\"10.77.0.1\", 7000), 20)\nc.settimeout(30)\ncount = 0\nwhile data := c.recv(65536):\n assert data == b\"w\" * len(data)\n count += len(data)\nprint(\"fetched\", count)\n";
+const SEND: &str = "import socket\ns = socket.create_server((\"0.0.0.0\", 7000))\nprint(\"up\", flush=True)\nwhile True:\n c, a = s.accept()\n c.sendall(b\"w\" * 2_000_000)\n c.close()\n";
+
+fn stack_on(backend: &str) -> String {
+    format!(
+        "[[interface]]\nname = \"weft0\"\nbackend = \"{backend}\"\nhost_address = \"10.77.0.1/24\"\n\
+         [[address]]\ninterface = \"weft0\"\naddress = \"10.77.0.2/24\"\n"
+    )
+}
+
+#[test]
+fn programs_run_on_tun_behind_faults_and_under_a_trace() {
+    let Some(place) = Place::new("kinds", &["kinds"]) else { return };
+    place.file("serve.py", SEND);
+    place.file("fetch.py", FETCH);
+    place.file("tun.toml", &stack_on("tun:weft0"));
+    place.file("fault.toml", &stack_on("fault:loss=0.01,duplicate=0.01,corrupt=0.01,delay=1ms,seed=5:tap:weft0"));
+    place.file("trace.toml", &stack_on("trace:tun:weft0"));
+    let said = place.run(
+        r#"
+        ip netns exec $A python3 serve.py > up & server=$!
+        until grep -q up up; do sleep 0.02; done
+        for stack in tun fault trace; do ip netns exec $A $WEFT run --stack $stack.toml -- python3 fetch.py; done
+        kill $server
+        "#,
+    );
+    assert_eq!(said.matches("fetched 2000000").count(), 3, "{}", &said[..said.len().min(4000)]);
+    assert!(
+        said.contains(" weft0 out TCP 10.77.0.2:") && said.contains(" -> 10.77.0.1:7000 SYN seq "),
+        "{}",
+        &said[..said.len().min(4000)]
+    );
+}
+
+#[test]
+fn a_capture_on_a_full_disk_ends_and_the_program_does_not() {
+    let Some(place) = Place::new("full", &["full"]) else { return };
+    place.file("serve.py", SEND);
+    place.file("fetch.py", FETCH);
+    place.file("stack.toml", &stack_on("tap:weft0"));
+    std::fs::create_dir(place.directory.join("disk")).unwrap();
+    // `ip netns exec` has mounts of its own.
+    let said = place.run(
+        r#"
+        ip netns exec $A python3 serve.py > up & server=$!
+        until grep -q up up; do sleep 0.02; done
+        ip netns exec $A bash -euc 'mount -t tmpfs -o size=256k none disk
+            $WEFT run --stack stack.toml --capture disk/c.pcapng -- python3 fetch.py; stat -c "kept %s" disk/c.pcapng'
+        kill $server
+        "#,
+    );
+    assert!(said.contains("fetched 2000000"), "{said}");
+    assert_eq!(
+        said.matches("the capture disk/c.pcapng ends here: No space left on device (os error 28); traffic goes on").count(),
+        1,
+        "{said}"
+    );
 }

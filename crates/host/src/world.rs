@@ -15,11 +15,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weft_backend::Backend;
 use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;
+use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
-use weft_core::{Frame, InterfaceIndex};
+use weft_core::{Frame, Instant, InterfaceIndex};
 use weft_node::{Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
@@ -156,36 +158,8 @@ impl World {
         let clock = Clock::default();
         let mut node = Node::new(&stack, options.seed)?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
-        let mut ports = Vec::new();
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
-        for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
-            let mut interface = node.describe(&stack, index, section)?;
-            let features = backend.features();
-            interface.index = InterfaceIndex(2 + index as u32);
-            interface.link = match features.link {
-                weft_backend::LinkType::Ethernet => LinkType::Ethernet,
-                weft_backend::LinkType::Ip => LinkType::Raw,
-            };
-            if section.mtu.is_none() {
-                interface.mtu = features.mtu;
-            }
-            if section.mac.is_none() {
-                interface.mac = features.mac.0;
-            }
-            if section.offload {
-                // The device counts its own header, too; an IP packet is at most 65535 bytes.
-                interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
-                interface.checksum_offload = features.checksum_offload;
-            }
-            let number = node
-                .add_interface(clock.now(), &interface)
-                .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
-            let port = Port::new(number, &interface, backend, capture.as_ref());
-            if let Some(fd) = port.descriptor() {
-                reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(system("epoll"))?;
-            }
-            ports.push(port);
-        }
+        let ports = plug(&stack, backends, &mut node, clock.now(), &reactor, capture.as_ref())?;
         node.configure(clock.now(), &stack)?;
         node.set_boot_time(clock.now(), clock.epoch_nanos());
         let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
@@ -511,6 +485,47 @@ impl World {
     pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
         self.ports.iter().find(|port| port.name() == name).map(Port::index)
     }
+}
+
+/// Tells the node of its interfaces, each with what its backend can do.
+fn plug(
+    stack: &Stack,
+    backends: Vec<Box<dyn Backend>>,
+    node: &mut Node,
+    now: Instant,
+    reactor: &Reactor,
+    capture: Option<&CaptureFile>,
+) -> Result<Vec<Port>, WorldError> {
+    let mut ports = Vec::new();
+    for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
+        let mut interface = node.describe(stack, index, section)?;
+        let features = backend.features();
+        interface.index = InterfaceIndex(2 + index as u32);
+        interface.link = match features.link {
+            weft_backend::LinkType::Ethernet => LinkType::Ethernet,
+            weft_backend::LinkType::Ip => LinkType::Raw,
+        };
+        if section.mtu.is_none() {
+            interface.mtu = features.mtu;
+        }
+        if section.mac.is_none() {
+            interface.mac = features.mac.0;
+        }
+        if section.offload {
+            // The device counts its own header, too; an IP packet is at most 65535 bytes.
+            interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
+            interface.checksum_offload = features.checksum_offload;
+        }
+        let number = node
+            .add_interface(now, &interface)
+            .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
+        let port = Port::new(number, &interface, backend, capture);
+        if let Some(fd) = port.descriptor() {
+            reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
+        }
+        ports.push(port);
+    }
+    Ok(ports)
 }
 
 fn listen(path: &Path, reactor: &Reactor) -> Result<Listener, WorldError> {

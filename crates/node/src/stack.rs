@@ -11,7 +11,7 @@
 //!
 //! [[interface]]
 //! name = "weft0"
-//! backend = "tap:weft0"        # tap:, packet:, memory:
+//! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
 //! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
 //! mtu = 1500
 //! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]

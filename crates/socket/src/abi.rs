@@ -178,13 +178,39 @@ pub const IP_MULTICAST_TTL: i32 = 33;
 pub const IP_MULTICAST_LOOP: i32 = 34;
 pub const IP_ADD_MEMBERSHIP: i32 = 35;
 pub const IP_DROP_MEMBERSHIP: i32 = 36;
+pub const IP_UNBLOCK_SOURCE: i32 = 37;
+pub const IP_BLOCK_SOURCE: i32 = 38;
+pub const IP_ADD_SOURCE_MEMBERSHIP: i32 = 39;
+pub const IP_DROP_SOURCE_MEMBERSHIP: i32 = 40;
+pub const IP_MSFILTER: i32 = 41;
+pub const MCAST_JOIN_GROUP: i32 = 42;
+pub const MCAST_BLOCK_SOURCE: i32 = 43;
+pub const MCAST_UNBLOCK_SOURCE: i32 = 44;
+pub const MCAST_LEAVE_GROUP: i32 = 45;
+pub const MCAST_JOIN_SOURCE_GROUP: i32 = 46;
+pub const MCAST_LEAVE_SOURCE_GROUP: i32 = 47;
+pub const MCAST_MSFILTER: i32 = 48;
 pub const IP_MULTICAST_ALL: i32 = 49;
 pub const IP_UNICAST_IF: i32 = 50;
+pub const IP_RECVERR_RFC4884: i32 = 26;
 pub const IP_LOCAL_PORT_RANGE: i32 = 51;
 
 pub const ICMP_FILTER: i32 = 1;
 pub const ICMPV6_FILTER: i32 = 1;
 pub const IPV6_ORIGDSTADDR: i32 = 74;
+pub const TIMESTAMPING_TX_SOFTWARE: u32 = 2;
+pub const TIMESTAMPING_RX_SOFTWARE: u32 = 8;
+pub const TIMESTAMPING_SOFTWARE: u32 = 0x10;
+pub const TIMESTAMPING_OPT_ID: u32 = 0x80;
+pub const TIMESTAMPING_TX_SCHED: u32 = 0x100;
+pub const TIMESTAMPING_OPT_TSONLY: u32 = 0x800;
+pub const TIMESTAMPING_OPT_STATS: u32 = 0x1000;
+pub const TIMESTAMPING_BIND_PHC: u32 = 0x8000;
+pub const TIMESTAMPING_OPT_ID_TCP: u32 = 0x1_0000;
+pub const TIMESTAMPING_OPT_RX_FILTER: u32 = 0x2_0000;
+/// What a transmit record is about (`ee_info`): SCM_TSTAMP_SND, SCM_TSTAMP_SCHED.
+pub const SCM_TSTAMP_SND: u32 = 0;
+pub const SCM_TSTAMP_SCHED: u32 = 1;
 /// The bits of SO_TIMESTAMPING that ask for a transmit time (SOF_TIMESTAMPING_TX_RECORD_MASK).
 pub const TIMESTAMPING_TX_RECORDS: u32 = 1 | 2 | 0x100 | 0x200 | 0x4_0000;
 

@@ -185,6 +185,7 @@ impl Block for Sockets {
 
     fn started(&mut self, cx: &mut Context<'_>) {
         self.tell_raw(cx);
+        self.tell_groups(cx);
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {

@@ -67,7 +67,7 @@ fn int(data: &[u8]) -> Option<i32> {
 }
 
 /// `udp_cmsg_send`, `ip_cmsg_send` or `ip6_datagram_send_ctl` by the family of the destination, `__sock_cmsg_send`.
-pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: Family) -> Result<Ancillary, Errno> {
+pub(crate) fn for_sending(control: &[u8], sender: Sender, socket: &Socket, family: Family) -> Result<Ancillary, Errno> {
     let mut out = Ancillary::default();
     each(control, |level, kind, data| match (level, family) {
         (SOL_UDP, _) if sender == Sender::Udp => {
@@ -77,10 +77,10 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: F
             out.segment_bytes = Some(u16::from_ne_bytes(data.try_into().map_err(|_| Errno::EINVAL)?));
             Ok(())
         }
-        (SOL_SOCKET, _) => of_socket(&mut out, kind, data),
+        (SOL_SOCKET, _) => of_socket(&mut out, socket, kind, data),
         (SOL_IP, Family::V4) => of_ipv4(&mut out, kind, data),
         (SOL_IPV6, Family::V6) => of_ipv6(&mut out, kind, data),
-        (SOL_IPV6, Family::V4) if domain == AF_INET6 && kind == IPV6_PKTINFO => {
+        (SOL_IPV6, Family::V4) if socket.is_v6() && kind == IPV6_PKTINFO => {
             // ip_cmsg_send: "if (!ipv6_addr_v4mapped(&src_info->ipi6_addr)) return -EINVAL; … ipc->addr = src_info->ipi6_addr.s6_addr32[3];"
             of_ipv6(&mut out, kind, data)?;
             match out.source {
@@ -96,7 +96,7 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, domain: i32, family: F
 }
 
 /// `__sock_cmsg_send`.
-fn of_socket(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
+fn of_socket(out: &mut Ancillary, socket: &Socket, kind: i32, data: &[u8]) -> Result<(), Errno> {
     match kind {
         SO_MARK => out.mark = Some(int(data).ok_or(Errno::EINVAL)? as u32),
         SO_TIMESTAMPING_OLD | SO_TIMESTAMPING_NEW => {
@@ -106,6 +106,9 @@ fn of_socket(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             }
             out.timestamping = Some(asked);
         }
+        // Priorities order nothing here, and datagrams leave at once whatever their time is: checked, then forgotten.
+        SO_PRIORITY if data.len() == 4 => {}
+        SO_TXTIME if socket.options.transmit_time_on && data.len() == 8 => {}
         _ => return Err(Errno::EINVAL),
     }
     Ok(())
@@ -183,7 +186,7 @@ fn pair(first: i64, second: i64) -> [u8; 16] {
 /// What a received datagram carries for a program that asked: `__sock_recv_cmsgs`, then the family's, in their order.
 pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u64, dropped: u32) -> Vec<u8> {
     let options = &socket.options;
-    let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()));
+    let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()), false);
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
     }
@@ -195,13 +198,24 @@ pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u
     out
 }
 
-/// `__sock_recv_timestamp`.
-fn of_time(options: &Options, at: u64) -> Vec<u8> {
+/// `__sock_recv_timestamp`. What was received has a time where SO_TIMESTAMPING asks for it, an entry of the error queue has one always.
+fn of_time(options: &Options, at: u64, of_error: bool) -> Vec<u8> {
     let (seconds, rest) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
-    match options.timestamps {
-        Some((name, nanos)) => message(SOL_SOCKET, name, &pair(seconds, if nanos { rest } else { rest / 1000 })),
+    let mut out = match options.timestamps {
+        Some(nanos) => message(SOL_SOCKET, options.timestamps_name(nanos), &pair(seconds, if nanos { rest } else { rest / 1000 })),
         None => Vec::new(),
+    };
+    let flags = options.timestamping;
+    // A packet has a time where the socket asked for any; SOF_TIMESTAMPING_OPT_RX_FILTER shows it only to who asked for this one.
+    let anyway = options.timestamps.is_some() && flags & TIMESTAMPING_OPT_RX_FILTER == 0;
+    if flags & TIMESTAMPING_SOFTWARE != 0 && (of_error || anyway || flags & TIMESTAMPING_RX_SOFTWARE != 0) {
+        // struct scm_timestamping: three times, of which the first is the software's and the others are hardware's.
+        let mut times = pair(seconds, rest).to_vec();
+        times.resize(48, 0);
+        let name = if options.timestamping_new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING_OLD };
+        out.extend(message(SOL_SOCKET, name, &times));
     }
+    out
 }
 
 /// What the program asked for about the packet itself: `ip_cmsg_recv_offset`, `ip6_datagram_recv_common_ctl`, `_specific_ctl`.
@@ -277,7 +291,8 @@ fn octets(address: IpAddr) -> [u8; 4] {
 /// `struct sock_extended_err` and the offender's address, after what the program asked for about the ICMP message (ip_recv_error,
 /// ipv6_recv_error).
 pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u64) -> Vec<u8> {
-    let mut out = of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()));
+    let timed = error.origin != SO_EE_ORIGIN_ZEROCOPY && error.origin != SO_EE_ORIGIN_LOCAL;
+    let mut out = if timed { of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()), true) } else { Vec::new() };
     if let Some(seen) = &error.seen {
         of_packet(socket, seen, &mut out);
     }
@@ -298,13 +313,16 @@ pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::AF_INET;
+
+    fn udp() -> Socket {
+        Socket::for_test(crate::socket::Body::Datagram(Default::default()))
+    }
 
     #[test]
     fn messages_are_read_as_they_are_written() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control.extend(message(SOL_IP, IP_TOS, &[0x10]));
-        let asked = for_sending(&control, Sender::Udp, AF_INET, Family::V4).unwrap();
+        let asked = for_sending(&control, Sender::Udp, &udp(), Family::V4).unwrap();
         assert_eq!((asked.ttl, asked.tos), (Some(7), Some(0x10)));
         assert_eq!(control.len(), 48);
     }
@@ -313,11 +331,11 @@ mod tests {
     fn damaged_messages_are_invalid_and_short_rests_ignored() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control[0] = 200;
-        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         control[0] = 15;
-        assert_eq!(for_sending(&control, Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
-        assert!(for_sending(&[1, 2, 3], Sender::Udp, AF_INET, Family::V4).is_ok());
-        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, AF_INET, Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert!(for_sending(&[1, 2, 3], Sender::Udp, &udp(), Family::V4).is_ok());
+        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(check_stream(&message(SOL_IP, 99, &[])).is_ok());
     }
 }

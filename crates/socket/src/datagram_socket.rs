@@ -132,7 +132,7 @@ impl Sockets {
         if let Some((to, source)) = corked {
             return self.send_routed(s, data, flags, to, source, Ancillary::default(), cx);
         }
-        let ancillary = cmsg::for_sending(control, Sender::Udp, socket.domain, Family::of(to.ip()))?;
+        let ancillary = cmsg::for_sending(control, Sender::Udp, socket, Family::of(to.ip()))?;
         let own = socket.local.ip();
         let mut source = match ancillary.source {
             Some(source) => Some(source).filter(|source| !source.is_unspecified()),
@@ -235,7 +235,7 @@ impl Sockets {
         let whole = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
             // ip6_append_data: "if (cork->length + length > mtu - headersize && ipc6->dontfrag …) goto emsgsize;"
-            _ => to.is_ipv6() && options.dont_fragment,
+            _ => to.is_ipv6() && ancillary.dont_fragment.unwrap_or(options.dont_fragment),
         };
         // "mtu = cork->gso_size ? IP_MAX_MTU : cork->fragsize;": of a datagram that is cut, the segments count.
         let segmented = ancillary.segment_bytes.unwrap_or(options.udp_segment) != 0;
@@ -325,19 +325,24 @@ impl Sockets {
         // ip_dont_fragment: DO always, WANT as long as the datagram fits the path; PROBE too, which only keeps from lowering the path's MTU.
         meta.dont_fragment = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
-            _ if v6 => options.dont_fragment,
+            _ if v6 => ancillary.dont_fragment.unwrap_or(options.dont_fragment),
             IP_PMTUDISC_WANT => data.len() + 28 <= route.mtu as usize || segment != 0,
             _ => false,
         };
         if segment != 0 && data.len() > segment {
             meta.gso = Some(Gso { segment_bytes: segment as u16, kind: GsoKind::Udp });
         }
+        meta.no_loop = to.ip().is_multicast() && !options.multicast_loops(v6);
+        let timed = (options.timestamping | ancillary.timestamping.unwrap_or(0) != 0).then(|| data.clone());
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
         frame.append(data);
         if let Some(datagram) = socket.datagram_mut() {
             datagram.sending += bytes;
         }
         self.count(crate::block::DATAGRAMS_OUT);
+        if let Some(data) = timed {
+            self.record_transmit(s, ancillary.timestamping, &data, cx.now);
+        }
         cx.emit(UDP, frame);
     }
 

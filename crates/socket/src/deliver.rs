@@ -128,7 +128,7 @@ impl Sockets {
         let address_locked = parent.address_locked;
         let shutdown = parent.shutdown;
         // sk_clone: "newsk->sk_priority = 0;"
-        let options = crate::options::Options { priority: 0, ..options };
+        let options = crate::options::Options { priority: 0, memberships: Vec::new(), ..options };
         let owner = parent.owner;
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
         socket.owner = owner;
@@ -214,7 +214,7 @@ impl Sockets {
     /// `tcp_v4_err`: with IP_RECVERR the program hears of it at once, otherwise if the connection fails later.
     fn soft_error(&mut self, s: SocketId, error: StreamError) {
         let Some(socket) = self.store.get_mut(s) else { return };
-        if socket.options.receive_errors {
+        if socket.options.wants_errors(socket.remote.is_some_and(|remote| remote.is_ipv6())) {
             socket.error = Some(error.into());
             self.touch(s);
         } else if let Some(stream) = socket.stream_mut() {
@@ -253,7 +253,9 @@ impl Sockets {
                 .iter()
                 .copied()
                 .filter(|s| {
-                    self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface) && hears(socket, to.ip(), interface))
+                    self.store
+                        .get(*s)
+                        .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
                 })
                 .collect();
             // fib_compute_spec_dst: the own address that would be used towards the sender.
@@ -277,7 +279,7 @@ impl Sockets {
     fn is_member(&self, group: IpAddr, interface: u32) -> bool {
         let IpAddr::V4(group) = group else { return true };
         let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
-        !group.is_multicast() || group == all_hosts || self.memberships.contains_key(&(group, interface))
+        !group.is_multicast() || group == all_hosts || self.members.contains_key(&(group.into(), interface))
     }
 
     /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
@@ -380,13 +382,6 @@ fn score(socket: &crate::socket::Socket, to: IpAddr) -> u32 {
         IpAddr::V4(_) => u32::from(!socket.is_v6()) + 1 + 4 * (u32::from(peer) + u32::from(port) + u32::from(bound)),
         IpAddr::V6(_) => u32::from(peer) + u32::from(port) + u32::from(bound),
     }
-}
-
-/// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
-fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool {
-    let IpAddr::V4(v4) = group else { return true };
-    let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
-    !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
 }
 
 impl Sockets {

@@ -41,6 +41,7 @@ errnos! {
     EPIPE 32 "Broken pipe",
     EDOM 33 "Numerical argument out of domain",
     ERANGE 34 "Numerical result out of range",
+    ENOMSG 42 "No message of desired type",
     ENODATA 61 "No data available",
     EPROTO 71 "Protocol error",
     ENOTSOCK 88 "Socket operation on non-socket",

@@ -181,8 +181,10 @@ impl Sockets {
             _ => hard,
         };
         if socket.options.wants_errors(v6) {
+            // ip_recv_error: the message was not prepared for IP_PKTINFO, ipi_spec_dst stays empty.
+            let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
             let seen =
-                Seen { to: quoted.source, own: quoted.source, to_port: None, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos };
+                Seen { to: quoted.source, own: unspecified, to_port: None, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos };
             let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
             let entry = QueuedError {
                 errno: number,
@@ -228,20 +230,46 @@ impl Sockets {
         if !socket.options.wants_errors(to.is_ipv6()) {
             return;
         }
-        let entry = QueuedError {
-            errno: number,
-            origin: SO_EE_ORIGIN_LOCAL,
-            kind: 0,
-            code: 0,
-            info,
-            value: 0,
-            offender: None,
-            to: Some(to),
-            data: Bytes::new(),
-            seen: None,
-            at: now,
-        };
-        self.queue_error(s, entry);
+        // "ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, …)": the port of the peer, if there is one.
+        let port = if to.is_ipv6() { to.port() } else { socket.remote.map_or(0, |remote| remote.port()) };
+        let to = SocketAddr::new(to.ip(), port);
+        self.queue_error(s, QueuedError { info, to: Some(to), ..notice(number, SO_EE_ORIGIN_LOCAL, now) });
+    }
+
+    /// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
+    pub(crate) fn record_transmit(&mut self, s: SocketId, asked: Option<u32>, data: &Bytes, now: Instant) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let options = &mut socket.options;
+        let flags = asked.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
+        if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
+            return;
+        }
+        let mut value = 0;
+        if flags & TIMESTAMPING_OPT_ID != 0 {
+            value = options.timestamp_key;
+            options.timestamp_key = value.wrapping_add(1);
+        }
+        let data = if flags & TIMESTAMPING_OPT_TSONLY != 0 { Bytes::new() } else { data.slice(..data.len().min(QUOTED_BYTES_MAX)) };
+        for (bit, info) in [(TIMESTAMPING_TX_SCHED, SCM_TSTAMP_SCHED), (TIMESTAMPING_TX_SOFTWARE, SCM_TSTAMP_SND)] {
+            if flags & bit != 0 {
+                let entry = QueuedError { info, value, data: data.clone(), ..notice(Errno::ENOMSG, SO_EE_ORIGIN_TIMESTAMPING, now) };
+                self.queue_error(s, entry);
+            }
+        }
+    }
+
+    /// `__msg_zerocopy_callback`: the bytes of a MSG_ZEROCOPY send were copied. Numbers that follow each other share an entry.
+    pub(crate) fn zerocopy_done(&mut self, s: SocketId, now: Instant) {
+        let Some(socket) = self.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
+        let number = socket.options.zerocopy_key;
+        socket.options.zerocopy_key = number.wrapping_add(1);
+        let last = socket.message_queue_mut().and_then(|queue| queue.errors.back_mut());
+        if let Some(last) = last.filter(|last| last.origin == SO_EE_ORIGIN_ZEROCOPY && last.value.wrapping_add(1) == number) {
+            last.value = number;
+            return self.touch(s);
+        }
+        let entry = notice(Errno(0), SO_EE_ORIGIN_ZEROCOPY, now);
+        self.queue_error(s, QueuedError { code: SO_EE_CODE_ZEROCOPY_COPIED, info: number, value: number, ..entry });
     }
 
     /// `ip_recv_error`, `ipv6_recv_error`: the oldest entry of the error queue.
@@ -268,6 +296,11 @@ impl Sockets {
         self.touch(s);
         Ok(out)
     }
+}
+
+/// An entry without address and data.
+fn notice(errno: Errno, origin: u8, at: Instant) -> QueuedError {
+    QueuedError { errno, origin, kind: 0, code: 0, info: 0, value: 0, offender: None, to: None, data: Bytes::new(), seen: None, at }
 }
 
 fn is_icmp(entry: &QueuedError) -> bool {

@@ -12,7 +12,7 @@ use crate::ports::{HoldId, Ports, Rules};
 use crate::socket::{Body, Datagram, Phase, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
 
@@ -116,7 +116,7 @@ pub struct Sockets {
     /// The last one was full: what comes next may belong to it.
     pub(crate) vector_goes_on: bool,
     /// How many sockets have joined a group on an interface.
-    pub(crate) memberships: BTreeMap<(Ipv4Addr, u32), usize>,
+    pub(crate) members: BTreeMap<(IpAddr, u32), usize>,
     /// What the last destination address was to this node.
     pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
 }
@@ -146,9 +146,9 @@ impl Sockets {
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),
+            members: BTreeMap::new(),
             vector: 0,
             vector_goes_on: false,
-            memberships: BTreeMap::new(),
             kind_cache: None,
         }
     }
@@ -360,7 +360,13 @@ impl Sockets {
         let to = to.filter(|address| !address.is_empty());
         match &self.get(s)?.body {
             Body::Stream(_) => self.send_stream(s, data, flags, control, cx),
-            Body::Datagram(_) => self.send_datagram(s, data, flags, to, control, cx),
+            Body::Datagram(_) => {
+                let sent = self.send_datagram(s, data, flags, to, control, cx)?;
+                if sent > 0 && flags & MSG_ZEROCOPY != 0 {
+                    self.zerocopy_done(s, cx.now);
+                }
+                Ok(sent)
+            }
             Body::Raw(_) => self.send_raw(s, data, flags, to, control, cx),
             Body::Ping(_) => self.send_ping(s, data, flags, to, control, cx),
         }
@@ -393,6 +399,7 @@ impl Sockets {
 
     /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
     pub fn close(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        self.leave_groups(s, cx);
         let Some(socket) = self.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => self.close_stream(s, cx),
@@ -504,15 +511,6 @@ impl Sockets {
         };
         self.kind_cache = Some((address, kind));
         kind
-    }
-
-    /// A socket has joined a group (+1) or left it.
-    pub(crate) fn count_membership(&mut self, key: (Ipv4Addr, u32), joined: bool) {
-        let members = self.memberships.entry(key).or_default();
-        *members = if joined { *members + 1 } else { members.saturating_sub(1) };
-        if *members == 0 {
-            self.memberships.remove(&key);
-        }
     }
 
     /// Sends a call down about a flow.

@@ -24,6 +24,7 @@ mod error_queue;
 mod face;
 mod inet6;
 pub mod info;
+mod multicast;
 pub mod options;
 mod outgoing;
 mod ping_socket;

@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::inet6::source_for;
 use crate::socket::SocketId;
+use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, RouteAnswer};
 use weft_core::{Answer, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
@@ -116,6 +117,7 @@ impl Sockets {
     pub(crate) fn emit(&mut self, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
         let Some(socket) = self.store.get_mut(s) else { return };
         let options = &socket.options;
+        let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
         let bytes = truesize(frame.len());
         let v6 = out.to.is_ipv6();
         let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
@@ -136,12 +138,17 @@ impl Sockets {
         if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
             meta.dont_fragment = true;
         }
+        meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
         meta.transport_at = at;
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
         if let Some(datagram) = socket.datagram_mut() {
             datagram.sending += bytes;
         }
         self.count(crate::block::RAW_OUT_PACKETS);
+        if timed {
+            let data = Bytes::from(frame.to_vec());
+            self.record_transmit(s, out.ancillary.timestamping, &data, cx.now);
+        }
         cx.emit(port, frame);
     }
 }

@@ -122,7 +122,7 @@ impl Sockets {
         // inet_send_prepare
         self.autobind(s, cx)?;
         let socket = self.get(s)?;
-        let (family, remote, domain) = (family_of(socket), socket.remote, socket.domain);
+        let (family, remote) = (family_of(socket), socket.remote);
         // ping_common_sendmsg
         if data.len() > 0xffff {
             return Err(Errno::EMSGSIZE);
@@ -139,7 +139,7 @@ impl Sockets {
             (None, Some(remote)) => remote,
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
-        let mut ancillary = cmsg::for_sending(control, Sender::Ping, domain, family)?;
+        let mut ancillary = cmsg::for_sending(control, Sender::Ping, self.get(s)?, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0

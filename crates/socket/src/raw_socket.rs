@@ -129,7 +129,7 @@ impl Sockets {
             (None, Some(remote)) => (remote, protocol),
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
-        let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket.domain, family)?;
+        let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0

@@ -444,12 +444,10 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_old_id_never_names_a_new_socket() {
-        let make = || Socket {
+impl Socket {
+    /// A socket of AF_INET as it is made.
+    pub(crate) fn for_test(body: Body) -> Socket {
+        Socket {
             cookie: 1,
             domain: 2,
             owner: 0,
@@ -465,8 +463,18 @@ mod tests {
             address_locked: false,
             port_locked: false,
             changed: false,
-            body: Body::Stream(Stream::new()),
-        };
+            body,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_id_never_names_a_new_socket() {
+        let make = || Socket::for_test(Body::Stream(Stream::new()));
         let mut store = Store::default();
         let first = store.insert(make());
         assert!(store.remove(first).is_some());

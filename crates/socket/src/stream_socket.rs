@@ -102,10 +102,7 @@ impl Sockets {
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
         // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
-        if let Some(socket) = self.store.remove(s) {
-            for key in &socket.options.multicast_groups {
-                self.count_membership(*key, false);
-            }
+        if self.store.remove(s).is_some() {
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }

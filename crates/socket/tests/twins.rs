@@ -159,6 +159,16 @@ fn raw() {
 }
 
 #[test]
+fn multicast() {
+    twins("multicast");
+}
+
+#[test]
+fn records() {
+    twins("records");
+}
+
+#[test]
 fn ping() {
     twins("ping");
 }

@@ -99,11 +99,11 @@ nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the
 
 [[interface]]
 name = "weft0"                # 1 to 15 bytes
-backend = "tap:weft0"         # tap:NAME, packet:INTERFACE, memory:NAME
+backend = "tap:weft0"         # tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME, trace:URL, fault:WHAT:URL
 mac = "02:77:65:66:74:01"     # default: made from the names of node and interface
 mtu = 1500
 group = 0
-host_address = "10.77.0.1/24" # tap: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
+host_address = "10.77.0.1/24" # tap and tun: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
 
 [[address]]

@@ -9,8 +9,6 @@ use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
 
 /// Linux's default TTL (net.ipv4.ip_default_ttl).
 const TTL_DEFAULT: i32 = 64;
-/// Most memberships of one socket (net.ipv4.igmp_max_memberships).
-const MEMBERSHIPS_MAX: usize = 20;
 
 /// A row of a flag that is kept in `$field`.
 macro_rules! flag_row {
@@ -150,8 +148,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.multicast_ttl))),
     ),
     flag_row!(IP_MULTICAST_LOOP, multicast_loop),
-    row(SOL_IP, IP_ADD_MEMBERSHIP, "IP_ADD_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
-    row(SOL_IP, IP_DROP_MEMBERSHIP, "IP_DROP_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
     row(
         SOL_IP,
         IP_MULTICAST_ALL,
@@ -235,37 +231,6 @@ fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), E
     };
     let options = a.options()?;
     (options.multicast_interface, options.multicast_index) = (address, index);
-    Ok(())
-}
-
-/// Membership of a group, as far as sockets go: which datagrams a socket gets is by address and port; IGMP is a matter of the IP block.
-fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Errno> {
-    // "err = -EPROTO; if (inet_test_bit(IS_ICSK, sk)) break; err = -EINVAL; if (optlen < sizeof(struct ip_mreq)) break;"
-    if a.stream().is_ok() {
-        return Err(Errno::EPROTO);
-    }
-    let (group, address, index) = group_request(value).ok_or(Errno::EINVAL)?;
-    // ip_mc_join_group: "if (!ipv4_is_multicast(addr)) return -EINVAL;"
-    if !group.is_multicast() {
-        return Err(Errno::EINVAL);
-    }
-    let interface = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
-        (1.., _) => index,
-        (0, AddressKind::Local(InterfaceIndex(interface))) => interface,
-        (0, _) if address.is_unspecified() => a.sockets.route(a.id, IpAddr::V4(group), None, a.cx).map_err(|_| Errno::ENODEV)?.interface.0,
-        _ => return Err(Errno::ENODEV),
-    };
-    let groups = &mut a.options()?.multicast_groups;
-    let at = groups.iter().position(|entry| *entry == (group, interface));
-    let key = (group, interface);
-    match (add, at) {
-        (true, Some(_)) => return Err(Errno::EADDRINUSE),
-        (true, None) if groups.len() >= MEMBERSHIPS_MAX => return Err(Errno::ENOBUFS),
-        (true, None) => groups.push(key),
-        (false, Some(at)) => drop(groups.remove(at)),
-        (false, None) => return Err(Errno::EADDRNOTAVAIL),
-    }
-    a.sockets.count_membership(key, add);
     Ok(())
 }
 

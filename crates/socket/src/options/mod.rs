@@ -6,8 +6,10 @@
 // One-line rows: an assignment inside Ok() says "set it and succeed".
 #![allow(clippy::unit_arg)]
 
+mod control;
 mod ip;
 mod ipv6;
+mod multicast;
 mod raw;
 mod socket;
 mod tcp;
@@ -17,6 +19,7 @@ mod udp;
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::multicast::Membership;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -53,8 +56,8 @@ pub(crate) struct Options {
     /// Interface number; 0: none.
     pub interface: u32,
     pub interface_name: String,
-    /// Control message to attach (SO_TIMESTAMP_OLD …) and whether in nanoseconds.
-    pub timestamps: Option<(i32, bool)>,
+    /// SO_TIMESTAMP (false) or SO_TIMESTAMPNS (true: nanoseconds). By which number they were set is in `timestamping_new`.
+    pub timestamps: Option<bool>,
     pub filter_locked: bool,
     pub mark: u32,
     pub receive_overflow: bool,
@@ -75,6 +78,15 @@ pub(crate) struct Options {
     pub return_options: bool,
     pub receive_errors: bool,
     pub receive_errors6: bool,
+    /// IP_RECVERR_RFC4884, IPV6_RECVERR_RFC4884.
+    pub receive_errors_extended: bool,
+    pub receive_errors6_extended: bool,
+    /// SO_TIMESTAMPING: SOF_TIMESTAMPING_*; whether a time was last asked for by a new number (SOCK_TSTAMP_NEW); the number of the next record (OPT_ID).
+    pub timestamping: u32,
+    pub timestamping_new: bool,
+    pub timestamp_key: u32,
+    /// The number of the next MSG_ZEROCOPY send.
+    pub zerocopy_key: u32,
     /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
     pub packet_info6: bool,
     pub receive_hop_limit: bool,
@@ -92,7 +104,9 @@ pub(crate) struct Options {
     /// IP_MULTICAST_IF: the address given, and the interface's number (0: by route).
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
-    pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    pub memberships: Vec<Membership>,
+    pub multicast6_loop: bool,
+    pub multicast6_all: bool,
     /// SO_PREFER_BUSY_POLL.
     pub prefer_busy_poll: bool,
     /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
@@ -186,6 +200,12 @@ impl Default for Options {
             return_options: false,
             receive_errors: false,
             receive_errors6: false,
+            receive_errors_extended: false,
+            receive_errors6_extended: false,
+            timestamping: 0,
+            timestamping_new: false,
+            timestamp_key: 0,
+            zerocopy_key: 0,
             packet_info6: false,
             receive_hop_limit: false,
             receive_traffic_class: false,
@@ -201,7 +221,9 @@ impl Default for Options {
             multicast_all: true,
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
-            multicast_groups: Vec::new(),
+            memberships: Vec::new(),
+            multicast6_loop: true,
+            multicast6_all: true,
             prefer_busy_poll: false,
             buffers_locked: 0,
             rehash: true,
@@ -236,6 +258,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The option, and control message, that tells received times in these units.
+    pub(crate) fn timestamps_name(&self, nanos: bool) -> i32 {
+        match (nanos, self.timestamping_new) {
+            (false, false) => SO_TIMESTAMP_OLD,
+            (false, true) => SO_TIMESTAMP_NEW,
+            (true, false) => SO_TIMESTAMPNS_OLD,
+            (true, true) => SO_TIMESTAMPNS_NEW,
+        }
+    }
+
     /// IP_RECVERR or IPV6_RECVERR.
     pub(crate) fn wants_errors(&self, v6: bool) -> bool {
         if v6 { self.receive_errors6 } else { self.receive_errors }
@@ -256,17 +288,14 @@ impl Options {
         }
     }
 
+    /// IP_MULTICAST_LOOP or IPV6_MULTICAST_LOOP.
+    pub(crate) fn multicast_loops(&self, v6: bool) -> bool {
+        if v6 { self.multicast6_loop } else { self.multicast_loop }
+    }
+
     /// IP_TOS or IPV6_TCLASS.
     pub(crate) fn traffic_class_of(&self, v6: bool) -> u8 {
         if v6 { self.traffic_class } else { self.tos }
-    }
-
-    /// `ip_mc_sf_allow`: would the socket hear this source of a group? A group that it did not join is heard with IP_MULTICAST_ALL.
-    pub(crate) fn hears(&self, to: IpAddr, from: IpAddr, interface: u32) -> bool {
-        let _ = from;
-        let IpAddr::V4(v4) = to else { return true };
-        let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
-        !v4.is_multicast() || self.multicast_all || self.multicast_groups.iter().any(joined)
     }
 
     /// The options that a program has set, by name.
@@ -352,6 +381,8 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(tcp::ROWS)
         .chain(udp::ROWS)
         .chain(raw::ROWS)
+        .chain(multicast::ROWS)
+        .chain(control::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -416,7 +447,13 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
         Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    tables(socket, level)?.into_iter().flatten().chain(raw::ROWS).find(|row| (row.level, row.name) == (level, name) && applies(row))
+    tables(socket, level)?
+        .into_iter()
+        .flatten()
+        .chain(raw::ROWS)
+        .chain(multicast::ROWS)
+        .chain(control::ROWS)
+        .find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).

@@ -221,23 +221,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Int(|a, v| set_timestamps(a, SO_TIMESTAMPNS_NEW, v)),
         Get::Int(|a| timestamps(a, SO_TIMESTAMPNS_NEW)),
     ),
-    // Transmit timestamps are not made: only "off" is taken.
-    row(
-        SOL_SOCKET,
-        SO_TIMESTAMPING_OLD,
-        "SO_TIMESTAMPING",
-        Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
-    ),
-    row(
-        SOL_SOCKET,
-        SO_TIMESTAMPING_NEW,
-        "SO_TIMESTAMPING_NEW",
-        Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
-    ),
     row(SOL_SOCKET, SO_ACCEPTCONN, "SO_ACCEPTCONN", Any, READ_ONLY, Get::Int(|a| flag(a.socket()?.is_listening()))),
     row(SOL_SOCKET, SO_SNDBUFFORCE, "SO_SNDBUFFORCE", Any, Set::Int(|a, v| send_buffer(a, v.max(0) as u32)), WRITE_ONLY),
     row(SOL_SOCKET, SO_RCVBUFFORCE, "SO_RCVBUFFORCE", Any, Set::Int(|a, v| receive_buffer(a, v.max(0) as u32)), WRITE_ONLY),
@@ -327,16 +310,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     row(SOL_SOCKET, SO_PEERGROUPS, "SO_PEERGROUPS", Any, READ_ONLY, Get::Never(Errno::ENODATA)),
-    // MSG_ZEROCOPY needs completions on the error queue, which are not made: refused, so that programs copy.
+    // Bytes are copied once, as without it, and the completion says so (SO_EE_CODE_ZEROCOPY_COPIED). Streams refuse it, so that programs copy.
     row(
         SOL_SOCKET,
         SO_ZEROCOPY,
         "SO_ZEROCOPY",
         Any,
-        Set::Int(|_, v| match v {
-            0 => Ok(()),
-            1 => Err(Errno::EOPNOTSUPP),
-            _ => Err(Errno::EINVAL),
+        Set::Int(|a, v| match a.socket()?.body {
+            Body::Datagram(_) => Ok(a.options()?.zerocopy = within(v, 0, 1)? == 1),
+            Body::Stream(_) if v == 0 => Ok(()),
+            Body::Stream(_) if v != 1 => Err(Errno::EINVAL),
+            _ => Err(Errno::EOPNOTSUPP),
         }),
         Get::Int(|a| flag(a.options()?.zerocopy)),
     ),
@@ -445,12 +429,18 @@ fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
 
 fn set_timestamps(a: &mut Access<'_, '_>, name: i32, value: i32) -> Result<(), Errno> {
     let nanos = matches!(name, SO_TIMESTAMPNS_OLD | SO_TIMESTAMPNS_NEW);
-    a.options()?.timestamps = (value != 0).then_some((name, nanos));
+    let options = a.options()?;
+    options.timestamps = (value != 0).then_some(nanos);
+    // __sock_set_timestamps: "if (val) { sock_valbool_flag(sk, SOCK_TSTAMP_NEW, new); …"
+    if value != 0 {
+        options.timestamping_new = matches!(name, SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW);
+    }
     Ok(())
 }
 
 fn timestamps(a: &mut Access<'_, '_>, name: i32) -> Result<i32, Errno> {
-    flag(a.options()?.timestamps.is_some_and(|(set, _)| set == name))
+    let options = a.options()?;
+    flag(options.timestamps.is_some_and(|nanos| options.timestamps_name(nanos) == name))
 }
 
 fn set_pacing(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

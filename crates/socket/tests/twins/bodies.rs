@@ -16,6 +16,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("options", include_str!("bodies/options.txt")),
     ("raw", include_str!("bodies/raw.txt")),
     ("ping", include_str!("bodies/ping.txt")),
+    ("multicast", include_str!("bodies/multicast.txt")),
+    ("records", include_str!("bodies/records.txt")),
 ];
 const TEXTS_MORE: &[(&str, &str)] = &[
     ("reuse", include_str!("bodies/reuse.txt")),

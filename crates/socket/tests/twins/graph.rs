@@ -3,7 +3,7 @@
 use super::model::Model;
 use weft_core::{BlockTable, End, Mode, Op};
 
-const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets", "six"];
+const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "tcp", "sockets", "igmp", "six"];
 
 /// The edges of docs/architecture.md.
 const EDGES: &[&str] = &[
@@ -38,6 +38,9 @@ const EDGES: &[&str] = &[
     "sockets:unreachable6 six:unreachable",
     "six:error sockets:error",
     "icmp4:sockets sockets:icmp",
+    "icmp4:other sockets:error",
+    "ip4:igmp igmp:lower",
+    "igmp:lower arp:upper",
     "ip4:raw sockets:raw",
     "sockets:ip4 ip4:upper",
     "sockets:packet ip4:packet",

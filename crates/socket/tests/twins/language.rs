@@ -111,6 +111,7 @@ fn flag(word: &str) -> i32 {
         "fastopen" => abi::MSG_FASTOPEN,
         "confirm" => abi::MSG_CONFIRM,
         "eor" => abi::MSG_EOR,
+        "zerocopy" => abi::MSG_ZEROCOPY,
         other => panic!("no flag named {other}"),
     }
 }
@@ -142,11 +143,40 @@ fn value(word: &str) -> Vec<u8> {
     match word.split_once(':') {
         Some(("linger", parts)) => numbers(parts).iter().flat_map(|part| (*part as i32).to_ne_bytes()).collect(),
         Some(("timeval", parts)) => numbers(parts).iter().flat_map(|part| part.to_ne_bytes()).collect(),
+        Some(("group", parts)) => group_request(parts),
+        Some(("filter", parts)) => group_filter(parts),
         Some(("u64", part)) => part.parse::<u64>().expect("a number").to_ne_bytes().to_vec(),
         Some(("text", text)) => text.as_bytes().to_vec(),
         _ if word == "empty" => Vec::new(),
         _ => word.parse::<i32>().expect("a number").to_ne_bytes().to_vec(),
     }
+}
+
+/// A `struct sockaddr_storage` with this address.
+fn storage(ip: &str) -> Vec<u8> {
+    let mut bytes = address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), 0));
+    bytes.resize(128, 0);
+    bytes
+}
+
+/// `interface,group` or `interface,group,source`: a `struct group_req` or `struct group_source_req`.
+fn group_request(parts: &str) -> Vec<u8> {
+    let (interface, addresses) = parts.split_once(',').expect("an interface and a group");
+    let mut out = interface.parse::<u64>().expect("a number").to_ne_bytes().to_vec();
+    out.extend(addresses.split(',').flat_map(storage));
+    out
+}
+
+/// `interface,group,mode[,source…]`: a `struct group_filter`.
+fn group_filter(parts: &str) -> Vec<u8> {
+    let parts: Vec<&str> = parts.split(',').collect();
+    let [interface, group, mode, sources @ ..] = parts.as_slice() else { panic!("an interface, a group and a mode") };
+    let mut out = interface.parse::<u64>().expect("a number").to_ne_bytes().to_vec();
+    out.extend(storage(group));
+    out.extend(mode.parse::<u32>().expect("a number").to_ne_bytes());
+    out.extend((sources.len() as u32).to_ne_bytes());
+    out.extend(sources.iter().flat_map(|source| storage(source)));
+    out
 }
 
 impl Run<'_> {
@@ -428,7 +458,7 @@ impl Run<'_> {
             let (level, kind) = (int(0), int(4));
             let data = &control[16..length];
             // Times differ from run to run.
-            let timed = level == abi::SOL_SOCKET && matches!(kind, 29 | 35 | 63 | 64);
+            let timed = level == abi::SOL_SOCKET && matches!(kind, 29 | 35 | 37 | 63 | 64 | 65);
             let text = if timed { format!("{} bytes of time", data.len()) } else { to_hex(data) };
             let _ = write!(out, " cmsg({level},{kind},{text})");
             control = &control[length.div_ceil(8).min(control.len().div_ceil(8)) * 8..];

@@ -157,7 +157,7 @@ impl Ip4 {
                     cx.emit(OUT_LOOPBACK, copy);
                 }
             }
-            RouteKind::Multicast => self.hear_own(frame, answer.interface, cx),
+            RouteKind::Multicast if !frame.meta().no_loop => self.hear_own(frame, answer.interface, cx),
             _ => {}
         }
         if !fits {

@@ -129,7 +129,7 @@ impl Ip6 {
             },
             RouteKind::Multicast => {
                 // Linux ip6_finish_output2: the node's own listeners hear it too.
-                if loops && self.is_wanted(answer.interface, destination, source, cx) {
+                if loops && !frame.meta().no_loop && self.is_wanted(answer.interface, destination, source, cx) {
                     let mut copy = frame.clone();
                     copy.take_completion();
                     cx.emit(OUT_LOOPBACK, copy);

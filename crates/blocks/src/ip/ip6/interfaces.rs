@@ -141,7 +141,9 @@ impl Ip6 {
         let heir = |(other, of): (Ipv6Addr, &Address)| {
             of.prefix_bits == address.prefix_bits && super::addresses::same_prefix(other, ip, of.prefix_bits)
         };
-        let last = !self.addresses.of(address.interface).any(heir);
+        // What was made of a prefix brought no route to it, and takes none with it.
+        let has_prefix = !address.dynamic || is_link_local(ip);
+        let last = has_prefix && !self.addresses.of(address.interface).any(heir);
         let network = super::control::prefix_route(address.interface, ip, address.prefix_bits);
         let still_local = !self.addresses.owners(ip).is_empty();
         let goes = |route: &Route| {
