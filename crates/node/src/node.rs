@@ -91,7 +91,10 @@ impl Node {
             mac: mac.0,
             mtu: section.mtu.unwrap_or(1500),
             up: true,
-            link: LinkType::Ethernet,
+            link: match section.link {
+                Some(crate::stack::Framing::Raw) => LinkType::Raw,
+                None | Some(crate::stack::Framing::Ethernet) => LinkType::Ethernet,
+            },
             group: section.group,
             gso_max_bytes: 0,
             checksum_offload: false,

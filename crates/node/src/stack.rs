@@ -14,6 +14,7 @@
 //! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
 //! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
 //! mtu = 1500
+//! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
 //! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
 //!
 //! [[address]]
@@ -135,6 +136,8 @@ pub struct InterfaceSection {
     pub mac: Option<String>,
     /// Largest IP packet, bytes.
     pub mtu: Option<u32>,
+    /// Framing, where the backend does not decide it (`memory:`).
+    pub link: Option<Framing>,
     /// Interface group.
     #[serde(default)]
     pub group: u32,
@@ -144,6 +147,16 @@ pub struct InterfaceSection {
     /// The backend may be handed frames larger than the MTU, and unfinished checksums.
     #[serde(default = "yes")]
     pub offload: bool,
+}
+
+/// `link` of an `[[interface]]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Framing {
+    /// Ethernet II.
+    Ethernet,
+    /// IP packets without a header below them.
+    Raw,
 }
 
 /// A text, or a list of them.

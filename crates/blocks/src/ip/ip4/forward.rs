@@ -2,7 +2,7 @@
 
 use super::egress::transport_header_len;
 use super::fragments::renew_checksum;
-use super::options::{Found, record};
+use super::options::{Found, Stamp, record};
 use super::resolve::RouteKey;
 use super::*;
 use std::net::Ipv4Addr;
@@ -79,11 +79,16 @@ impl Ip4 {
         let after = u16::from_be_bytes([bytes[TTL_AT], bytes[TTL_AT + 1]]);
         let sum = u16::from_be_bytes([bytes[CHECKSUM_OFFSET], bytes[CHECKSUM_OFFSET + 1]]);
         bytes[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&checksum::update_u16(sum, before, after).to_be_bytes());
-        if options != Found::default()
-            && let IpAddr::V4(own) = answer.source
+        if header_len > HEADER_LEN
+            && let IpAddr::V4(onward) = answer.source
         {
-            let time = self.milliseconds_since_midnight(now);
-            record(&mut bytes[HEADER_LEN..], options, own, time, |asked| !self.addresses.owners(asked).is_empty());
+            // Linux fib_compute_spec_dst: the source of what would go back.
+            let back = match self.resolve(header.src, None, None).map(|way| way.source) {
+                Some(IpAddr::V4(back)) => back,
+                _ => onward,
+            };
+            let stamp = Stamp { onward, back, time: self.milliseconds_since_midnight(now) };
+            record(&mut bytes[HEADER_LEN..], options, stamp, |asked| !self.addresses.owners(asked).is_empty());
             renew_checksum(bytes);
         }
         frame.meta_mut().ttl = header.ttl - 1;

@@ -37,7 +37,7 @@ enum Destination {
     Group,
     /// To one host that is not this.
     Elsewhere,
-    /// To what cannot be sent on either: a group without members here, 0.0.0.0/8.
+    /// To what cannot be sent on either: a group without members here, 0.0.0.0.
     Nowhere,
     /// The source is one that no host may have.
     Martian,
@@ -197,8 +197,6 @@ impl Ip4 {
             AddressKind::Broadcast => Destination::Broadcast,
             AddressKind::Multicast if inside || self.wants_group(interface, dst, src, cx) => Destination::Group,
             AddressKind::Multicast | AddressKind::Unspecified => Destination::Nowhere,
-            // RFC 1812 §5.3.7: destinations of network 0 "SHOULD" be discarded (Linux: martian_destination).
-            AddressKind::Other if dst.octets()[0] == 0 => Destination::Nowhere,
             AddressKind::Other => Destination::Elsewhere,
         }
     }

@@ -54,6 +54,14 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
+impl Walk<'_> {
+    /// Where the list ends.
+    fn end(mut self) -> usize {
+        while self.next().is_some() {}
+        self.at.min(self.options.len())
+    }
+}
+
 fn walk(options: &[u8]) -> Walk<'_> {
     Walk { options, at: 0 }
 }
@@ -115,13 +123,28 @@ fn check_timestamp(at: usize, option: &[u8]) -> Result<(), Problem> {
     if full { Err(Problem::Malformed(at + 3)) } else { Ok(()) }
 }
 
+/// What a router writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    /// Into a record route: its address on the way on.
+    pub onward: Ipv4Addr,
+    /// Into a timestamp: its address on the way back. (Linux: spec_dst; measured, docs/linux-notes/ip.md.)
+    pub back: Ipv4Addr,
+    /// Into a timestamp: milliseconds since midnight UT.
+    pub time: u32,
+}
+
 /// Writes this router's address and time into options that [`check`] has passed. `is_own` tells addresses of this node.
 ///
 /// Linux __ip_options_compile and ip_forward_options.
-pub(super) fn record(options: &mut [u8], found: Found, address: Ipv4Addr, time: u32, is_own: impl Fn(Ipv4Addr) -> bool) {
+pub(super) fn record(options: &mut [u8], found: Found, stamp: Stamp, is_own: impl Fn(Ipv4Addr) -> bool) {
+    // "if (*optptr != IPOPT_END) { *optptr = IPOPT_END; opt->is_changed = 1; }": what is behind the end is none of anybody's.
+    let end = walk(options).end();
+    options[end..].fill(kind::END);
     if let Some(option) = found.record_route.and_then(|at| options.get_mut(at..)) {
-        write_slot(option, &address.octets());
+        write_slot(option, &stamp.onward.octets());
     }
+    let time = stamp.time;
     let Some(option) = found.timestamp.and_then(|at| options.get_mut(at..)) else { return };
     let (length, pointer, flag) = (option[1], option[2], option[3] & 0xf);
     if pointer > length {
@@ -132,7 +155,7 @@ pub(super) fn record(options: &mut [u8], found: Found, address: Ipv4Addr, time: 
         }
         return;
     }
-    let both = || [address.octets(), time.to_be_bytes()].concat();
+    let both = || [stamp.back.octets(), time.to_be_bytes()].concat();
     match flag {
         TIMES_ONLY => write_slot(option, &time.to_be_bytes()),
         TIMES_AND_ADDRESSES => write_slot(option, &both()),
@@ -178,11 +201,12 @@ mod tests {
     use proptest::prelude::*;
 
     const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
-    const TIME: u32 = 0x8000_0102;
+    const BACK: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 9);
+    const STAMP: Stamp = Stamp { onward: ROUTER, back: BACK, time: 0x8000_0102 };
 
     fn recorded(options: &[u8]) -> Vec<u8> {
         let mut out = options.to_vec();
-        record(&mut out, check(options).unwrap(), ROUTER, TIME, |address| address == ROUTER);
+        record(&mut out, check(options).unwrap(), STAMP, |address| address == ROUTER);
         out
     }
 
@@ -193,9 +217,10 @@ mod tests {
         assert_eq!(recorded(&[7, 7, 8, 1, 2, 3, 4]), [7, 7, 8, 1, 2, 3, 4], "full");
         assert_eq!(recorded(&[68, 8, 5, 0, 0, 0, 0, 0]), [68, 8, 9, 0, 0x80, 0, 1, 2]);
         assert_eq!(recorded(&[68, 8, 9, 0, 1, 1, 1, 1]), [68, 8, 9, 0x10, 1, 1, 1, 1], "full: counted");
-        assert_eq!(recorded(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]), [68, 12, 13, 1, 10, 9, 8, 7, 0x80, 0, 1, 2]);
+        assert_eq!(recorded(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]), [68, 12, 13, 1, 10, 9, 8, 9, 0x80, 0, 1, 2]);
         assert_eq!(recorded(&[68, 12, 5, 3, 10, 9, 8, 7, 0, 0, 0, 0]), [68, 12, 13, 3, 10, 9, 8, 7, 0x80, 0, 1, 2]);
         assert_eq!(recorded(&[68, 12, 5, 3, 10, 9, 8, 6, 0, 0, 0, 0]), [68, 12, 5, 3, 10, 9, 8, 6, 0, 0, 0, 0], "another's turn");
+        assert_eq!(recorded(&[1, 0, 7, 9]), [1, 0, 0, 0], "what is behind the end");
         assert_eq!(recorded(&[68, 12, 13, 3, 1, 1, 1, 1, 2, 2, 2, 2]), [68, 12, 13, 3, 1, 1, 1, 1, 2, 2, 2, 2]);
     }
 
@@ -238,7 +263,7 @@ mod tests {
         fn any_bytes(options in proptest::collection::vec(any::<u8>(), 0..40)) {
             let mut out = options.clone();
             if let Ok(found) = check(&options) {
-                record(&mut out, found, ROUTER, TIME, |_| true);
+                record(&mut out, found, STAMP, |_| true);
                 prop_assert!(check(&out).is_ok() || found.timestamp.is_some_and(|at| out[at + 3] >> 4 == 15));
             }
             let mut out = options.clone();
