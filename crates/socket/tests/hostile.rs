@@ -10,8 +10,6 @@ mod language;
 #[path = "twins/model.rs"]
 #[allow(dead_code)]
 mod model;
-#[path = "twins/six.rs"]
-mod six;
 #[path = "twins/small.rs"]
 mod small;
 

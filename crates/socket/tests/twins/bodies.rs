@@ -41,6 +41,12 @@ pub fn topics_6() -> Vec<Topic> {
     TEXTS_6.iter().map(|(topic, text)| (*topic, parse(text))).collect()
 }
 
+/// The topic of hosts with a second interface (`kernel::add_link`).
+#[allow(dead_code)] // as above
+pub fn topic_of_links() -> Vec<(String, String)> {
+    parse(include_str!("bodies/links.txt"))
+}
+
 /// Every topic in every form: those of IPv4, the same over IPv6 and mapped, and those of IPv6's own.
 #[allow(dead_code)] // only one of the programs that share this file has a use for it
 pub fn everything() -> Vec<(String, Vec<(String, String)>)> {
