@@ -140,6 +140,18 @@ impl Sockets {
 
     /// `tcp_v4_connect`: chooses address and port and starts. Leaves the socket as it was on error.
     pub(crate) fn start_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let asks = self.get(s)?.stream().is_some_and(|stream| stream.fast_open_connect);
+        self.start_connect_with(s, to, asks.then(bytes::Bytes::new), cx).map(|_| ())
+    }
+
+    /// The same with data for the SYN (Fast Open), of which it returns how much was taken.
+    pub(crate) fn start_connect_with(
+        &mut self,
+        s: SocketId,
+        to: SocketAddr,
+        first: Option<bytes::Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Errno> {
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;
@@ -182,9 +194,9 @@ impl Sockets {
         socket.match_family(to.ip());
         let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
         self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
-        self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
+        let taken = self.open_flow(flow, local, to, options, first, route.mtu, cx);
         self.count(crate::block::CONNECTS);
-        Ok(())
+        Ok(taken)
     }
 
     /// A number for a new flow. Numbers that are not used up are no loss.

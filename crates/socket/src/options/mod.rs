@@ -381,6 +381,7 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(tcp::ROWS)
         .chain(udp::ROWS)
         .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
 }
@@ -451,6 +452,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         .into_iter()
         .flatten()
         .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
         .find(|row| (row.level, row.name) == (level, name) && applies(row))
