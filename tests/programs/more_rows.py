@@ -110,7 +110,7 @@ def echo_requests(stage: Stage, name: str, *words: str) -> str:
     return stage.run_client(name, [tool(name), f"-{stage.family.version}", *words, stage.server.address])
 
 
-@row(stage=PingStage, awaits="ICMP sockets")
+@row(stage=PingStage)
 def ping(stage: Stage) -> None:
     """iputils: ICMP datagram sockets under weft, raw ones where ping_group_range is empty. The second needs fragments."""
     for size in ("56", "4000"):
@@ -119,14 +119,14 @@ def ping(stage: Stage) -> None:
         want("ttl=64" in output, f"no hop limit:\n{output}")
 
 
-@row(stage=PingStage, awaits="raw sockets")
+@row(stage=PingStage)
 def fping(stage: Stage) -> None:
     """Raw sockets: fping takes an ICMP datagram socket only where it may have no raw one."""
     output = echo_requests(stage, "fping", "-C", "3", "-p", "100", "-t", "5000")
     want("3/3/0%" in output.replace(" ", "") or output.count("bytes,") == 3, f"fping said:\n{output}")
 
 
-@row(stage=PingStage, roles=("client", "both"), awaits="ICMP sockets")
+@row(stage=PingStage, roles=("client", "both"))
 def ping_unreachable(stage: Stage) -> None:
     """What is not there is told: an error comes back instead of silence, by the error queue or a raw socket."""
     port = f"import socket; s = socket.create_connection(({stage.server.address!r}, 9), 10)"
@@ -143,8 +143,7 @@ def hops(output: str) -> list[str]:
                   or word.count(":") > 1), "*") for line in lines]
 
 
-@row(stage=RouterStage, roles=("client", "server"), needs_root="two TAPs on a bridge need root; runs as root",
-     awaits="forwarding, raw sockets")
+@row(stage=RouterStage, roles=("client", "server"), needs_root="two TAPs on a bridge need root; runs as root")
 def traceroute(stage: Stage) -> None:
     """UDP to unlikely ports, ICMP echo, TCP: through a router, which must show as the first hop."""
     near, far = stage.router

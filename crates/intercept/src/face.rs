@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use weft_core::{Answer, Context, Query, Table};
+use weft_core::{Answer, Block as _, Context, Query, Table};
 
 pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
 
@@ -121,7 +121,12 @@ impl<L: Lend> Stack for L {
         Lend::not_a_programs(self, s);
     }
     fn table(&mut self, table: Table) -> Vec<Value> {
-        match self.sockets(|_, cx| cx.ask(table, &Query::List(table))) {
+        let list = |sockets: &mut Sockets, cx: &mut Context<'_>| match table {
+            // The block that is asked is the one that asks.
+            Table::Sockets => sockets.query(&Query::List(table), cx.now),
+            _ => cx.ask(table, &Query::List(table)),
+        };
+        match self.sockets(list) {
             Some(Answer::List(rows)) => rows,
             _ => Vec::new(),
         }

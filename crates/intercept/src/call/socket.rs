@@ -98,10 +98,10 @@ fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) ->
     if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
         return Err(Errno(libc::ESOCKTNOSUPPORT));
     }
-    if protocol != libc::NETLINK_ROUTE {
+    if protocol != libc::NETLINK_ROUTE && protocol != libc::NETLINK_SOCK_DIAG {
         return Err(Errno(libc::EPROTONOSUPPORT));
     }
-    packet_pair(s, turn, Body::Netlink(Netlink::new(kind)))
+    packet_pair(s, turn, Body::Netlink(Netlink::new(kind, protocol)))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {
