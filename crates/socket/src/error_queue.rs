@@ -121,6 +121,8 @@ impl Sockets {
             Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
                 self.ping_error(frame.meta(), error, &quoted, cx.now)
             }
+            // A copy for raw sockets: TCP has the error itself.
+            Protocol::TCP => true,
             _ => false,
         };
         if raw || own { crate::ping_socket::end(frame, cx) } else { cx.drop(frame, Reason::NoPort) }

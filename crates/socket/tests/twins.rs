@@ -157,6 +157,16 @@ fn raw() {
 }
 
 #[test]
+fn raw6() {
+    twins("raw6");
+}
+
+#[test]
+fn ping6() {
+    twins("ping6");
+}
+
+#[test]
 fn multicast() {
     twins("multicast");
 }

@@ -293,6 +293,10 @@ impl Icmp4 {
         {
             cx.tell(Table::Routes(Family::V4), Change::PathMtu { destination: header.dst.into(), mtu });
         }
+        // Linux icmp_socket_deliver: raw sockets hear of every protocol. UDP hands its errors to the sockets anyway, TCP does not.
+        if header.protocol == Protocol::TCP && self.is_bound(OUT_OTHER) {
+            cx.emit(OUT_OTHER, frame.clone());
+        }
         self.to_transport(header.protocol).map_or(Verdict::Consumed, Verdict::Forward)
     }
 

@@ -436,6 +436,7 @@ fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
         (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
         (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
         (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
+        (SOL_ICMPV6, Body::Raw(_)) if !socket.is_v6() => None,
         (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
         _ => None,
     }

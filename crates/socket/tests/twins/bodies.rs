@@ -24,7 +24,12 @@ const TEXTS_MORE: &[(&str, &str)] = &[
     ("segments", include_str!("bodies/segments.txt")),
     ("tuning", include_str!("bodies/tuning.txt")),
 ];
-const TEXTS_6: &[(&str, &str)] = &[("dual", include_str!("bodies/dual.txt")), ("options6", include_str!("bodies/options6.txt"))];
+const TEXTS_6: &[(&str, &str)] = &[
+    ("dual", include_str!("bodies/dual.txt")),
+    ("options6", include_str!("bodies/options6.txt")),
+    ("raw6", include_str!("bodies/raw6.txt")),
+    ("ping6", include_str!("bodies/ping6.txt")),
+];
 
 /// The topics of IPv4 that every adapter is compared in.
 pub fn topics() -> Vec<Topic> {
