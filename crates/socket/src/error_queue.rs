@@ -120,6 +120,8 @@ impl Sockets {
             Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
                 self.ping_error(frame.meta(), error, &quoted, cx.now)
             }
+            // tcp was told by itself; this copy is for raw sockets, if there are any.
+            Protocol::TCP => true,
             _ => false,
         };
         if raw || own { crate::ping_socket::end(frame, cx) } else { cx.drop(frame, Reason::NoPort) }
