@@ -106,7 +106,10 @@ fn bad_fragments_are_reported_or_dropped() {
     let mut short = vec![60, 0, 0, 1, 0, 0, 0, 7];
     short.extend_from_slice(&split[..16]);
     assert!(node.receive(&from_peer(header(PEER_IP, OUR_IP, Protocol::FRAGMENT), &short)).is_empty());
-    assert_eq!((node.drops("ip6", Reason::FragmentInvalid), node.counter("ip6", "ReasmFailsHeader")), (1, 3));
+    let cut = [&[17, 0, 0, 1, 0, 0, 0, 7][..], &[]].concat();
+    let out = node.receive(&from_peer(header(PEER_IP, OUR_IP, Protocol::FRAGMENT), &cut));
+    assert_eq!(problem(out), Message::ParameterProblem { code: 3, pointer: 0 });
+    assert_eq!(node.counter("ip6", "ReasmFailsHeader"), 4);
     // No memory for any.
     node.set("ip6", "fragment_memory_bytes", 0.into());
     node.receive(&piece(&whole, 0, 1000, 8, PLAIN));

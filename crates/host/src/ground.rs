@@ -129,7 +129,8 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
 }
 
 fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, String> {
-    let host_addresses = section.host_address.as_deref().map(|text| parse_prefix(text).map(|prefix| vec![prefix])).transpose()?;
+    let prefixes = section.host_address.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
+    let host_addresses = (!prefixes.is_empty()).then_some(prefixes);
     let mac = section.mac.as_deref().map(|text| text.parse().map_err(|_| format!("'{text}' is no MAC address"))).transpose()?;
     Ok(OpenOptions {
         interface: InterfaceIndex(2 + index as u32),
@@ -142,7 +143,7 @@ fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, Stri
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let bad = || format!("host_address '{text}': write it as \"10.77.0.1/24\"");
+    let bad = || format!("host_address '{text}': write it as \"10.77.0.1/24\" or \"fd77::1/64\"");
     let (address, bits) = text.split_once('/').ok_or_else(bad)?;
     let (address, bits): (IpAddr, u8) = (address.parse().map_err(|_| bad())?, bits.parse().map_err(|_| bad())?);
     match bits <= if address.is_ipv4() { 32 } else { 128 } {
@@ -158,7 +159,7 @@ struct Wish {
     stack: String,
     mtu: Option<u32>,
     offload: bool,
-    address: Option<String>,
+    addresses: Vec<String>,
 }
 
 /// What it made: the features of the packet socket that comes along.
@@ -176,7 +177,7 @@ fn keep_ground(section: &InterfaceSection, options: &OpenOptions) -> Result<(Box
     let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let host = section.backend.trim_start_matches("tap:").to_owned();
     let stack = format!("{}-s", host.chars().filter(char::is_ascii).take(13).collect::<String>());
-    let wish = Wish { host, stack: stack.clone(), mtu: section.mtu, offload: section.offload, address: section.host_address.clone() };
+    let wish = Wish { host, stack: stack.clone(), mtu: section.mtu, offload: section.offload, addresses: section.host_address.clone() };
     let exe = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
     let child = Command::new(exe)
         .arg(KEEPER_COMMAND)
@@ -227,10 +228,9 @@ fn make(wish: &Wish) -> Result<(Made, OwnedFd), String> {
     // Root inside, so that a person who enters may configure and capture.
     write("uid_map", format!("0 {uid} 1"))?;
     write("gid_map", format!("0 {gid} 1"))?;
-    let address = wish.address.as_deref().map(parse_prefix).transpose()?;
+    let addresses = wish.addresses.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
     host_side::create_veth(&wish.host, &wish.stack).map_err(|error| format!("veth pair: {error}"))?;
-    host_side::configure(&wish.host, &address.into_iter().collect::<Vec<_>>(), wish.mtu)
-        .map_err(|error| format!("{}: {error}", wish.host))?;
+    host_side::configure(&wish.host, &addresses, wish.mtu).map_err(|error| format!("{}: {error}", wish.host))?;
     host_side::configure(&wish.stack, &[], wish.mtu).map_err(|error| format!("{}: {error}", wish.stack))?;
     host_side::configure("lo", &[], None).map_err(|error| format!("lo: {error}"))?;
     // The kernel's own IPv6 would answer on the stack's end, too. Where there is no IPv6 there is no such file.

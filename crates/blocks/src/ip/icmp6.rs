@@ -17,7 +17,7 @@
 //! | TooBig | 2/0 | 2/any | EMSGSIZE |
 //! | TtlExceeded | 3/0 | 3/0 | EHOSTUNREACH |
 //! | ReassemblyTimeout | 3/1 | 3/1 | EHOSTUNREACH |
-//! | ParameterProblem | 4/0; 4/2 when the pointer is at an option | 4/any | EPROTO |
+//! | ParameterProblem | 4/0; 4/2 when the pointer is at an option; 4/3 about a first fragment, with the pointer 0 | 4/any | EPROTO |
 //! | ProtocolUnreachable | 4/1, with the pointer at the next header that nobody knows | – | – |
 //! | SourceRouteFailed | 4/0 | – | – |
 //!
@@ -188,12 +188,12 @@ impl Icmp6 {
         let own = matches!(kind_of(dst.into(), cx), AddressKind::Local(_));
         let source = if own { dst } else { Ipv6Addr::UNSPECIFIED };
         let length = frame.len() as u32;
-        let Some(header) = frame.head_mut().first_chunk_mut::<4>() else { return Verdict::Drop(Reason::Truncated) };
+        let Some(header) = frame.head().first_chunk::<4>() else { return Verdict::Drop(Reason::Truncated) };
         let before = u16::from_be_bytes([header[2], header[3]]);
         let partial = matches!(frame.meta().checksum, Checksum::Partial { .. });
         let Some(header) = frame.head_mut().first_chunk_mut::<4>() else { return Verdict::Drop(Reason::Truncated) };
+        // The code of the request stays, as in Linux's answers.
         header[0] = kind::ECHO_REPLY;
-        header[1] = 0;
         let pseudo = checksum::pseudo_v6(source, src, Protocol::ICMPV6.0, length).fold();
         let checksum = if own && !partial {
             // The addresses change places, which the sum does not see.

@@ -44,7 +44,7 @@ fn alone(args: &Args) -> anyhow::Result<u8> {
                 "weft: weft0 is in use; this stack is on {} with {}, the host's side {}",
                 one.name,
                 address.address,
-                one.host_address.as_deref().unwrap_or("-")
+                if one.host_address.is_empty() { "-".to_owned() } else { one.host_address.join(", ") }
             )
         });
         match run::alone(stack, args.stack.options(), &args.program, told.filter(|_| number > 0).as_deref()) {

@@ -37,10 +37,10 @@ pub(super) fn read_quote(frame: &mut Frame) -> Option<Chain> {
 
 /// RFC 4443 §2.4 (e): an error "MUST NOT be originated as a result of receiving" the following.
 pub(super) fn forbidden(frame: &Frame, chain: &Chain, message: &Message) -> bool {
-    // "An ICMPv6 error message", "An ICMPv6 redirect message". Linux: also when the type cannot be read.
+    // "An ICMPv6 error message", "An ICMPv6 redirect message". Linux (is_ineligible): also when the type cannot be read, but of a fragment.
     let icmp_error = chain.protocol == Protocol::ICMPV6 && chain.has_upper_layer() && {
         let kind = frame.slices(chain.offset, 1).first().and_then(|bytes| bytes.first().copied());
-        kind.is_none_or(|kind| kind < 128 || kind == kind::REDIRECT)
+        kind.map_or(chain.fragment.is_none(), |kind| kind < 128 || kind == kind::REDIRECT)
     };
     // "A packet destined to an IPv6 multicast address", "sent as a link-layer multicast" or "broadcast", with two exceptions: "the Packet Too Big
     // Message", and "the Parameter Problem Message, Code 2 … reporting an unrecognized IPv6 option … that has the Option Type highest-order two
@@ -70,7 +70,12 @@ pub(super) fn message_for(error: IcmpErrorKind, frame: &mut Frame, chain: &Chain
         IcmpErrorKind::SourceRouteFailed => Message::ParameterProblem { code: 0, pointer: chain.announced_at as u32 },
         IcmpErrorKind::ParameterProblem { pointer } => {
             let _ = frame.pull_up(frame.len().min(HEADERS_BYTES_MAX));
-            let code = if is_at_option(frame.head(), pointer as usize) { 2 } else { 0 };
+            let code = match pointer {
+                // Nothing complains about the version: this is RFC 7112's "IPv6 First Fragment has incomplete IPv6 Header Chain".
+                0 if chain.fragment.is_some() => 3,
+                _ if is_at_option(frame.head(), pointer as usize) => 2,
+                _ => 0,
+            };
             Message::ParameterProblem { code, pointer }
         }
     }

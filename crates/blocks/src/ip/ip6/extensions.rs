@@ -143,9 +143,13 @@ impl Ip6 {
 
     /// Tells the source which byte of its packet is the problem.
     pub(super) fn problem(&mut self, frame: &mut Frame, pointer: usize) -> Verdict {
+        self.complain_of(frame, pointer, Reason::BadOption)
+    }
+
+    pub(super) fn complain_of(&mut self, frame: &mut Frame, pointer: usize, reason: Reason) -> Verdict {
         self.counters[count::IN_HDR_ERRORS] += 1;
         let from = frame.meta().dst;
-        self.complain(frame, IcmpErrorKind::ParameterProblem { pointer: pointer as u32 }, from, Reason::BadOption)
+        self.complain(frame, IcmpErrorKind::ParameterProblem { pointer: pointer as u32 }, from, reason)
     }
 
     /// Walks to the upper layer of a packet for this node.

@@ -33,7 +33,8 @@ impl Ip6 {
             return self.complain(frame, IcmpErrorKind::NetUnreachable, unspecified, Reason::NoRoute);
         };
         match answer.kind {
-            RouteKind::Unreachable => return self.complain(frame, IcmpErrorKind::HostUnreachable, unspecified, Reason::NoRoute),
+            // Linux: no route to destination, code 0, for a route that is unreachable too.
+            RouteKind::Unreachable => return self.complain(frame, IcmpErrorKind::NetUnreachable, unspecified, Reason::NoRoute),
             RouteKind::Prohibit => return self.complain(frame, IcmpErrorKind::Prohibited, unspecified, Reason::NoRoute),
             RouteKind::Blackhole => return Verdict::Drop(Reason::NoRoute),
             _ => {}

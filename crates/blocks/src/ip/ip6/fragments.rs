@@ -46,10 +46,10 @@ impl Ip6 {
             return Err(self.problem(frame, upper.offset + 2));
         }
         // "If the first fragment does not include all headers through an Upper-Layer header, then that fragment should be discarded and an ICMP
-        // Parameter Problem, Code 3, message should be sent to the source of the fragment". (Of the message there is none here.)
+        // Parameter Problem, Code 3, message should be sent to the source of the fragment", with a pointer of zero.
         if place.offset == 0 && !self.holds_all_headers(frame) {
             self.counters[count::REASM_FAILS_HERE] += 1;
-            return Err(Verdict::Drop(Reason::FragmentInvalid));
+            return Err(self.complain_of(frame, 0, Reason::FragmentInvalid));
         }
         if let Some(completion) = frame.take_completion() {
             cx.complete(completion);
