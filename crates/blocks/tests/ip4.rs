@@ -535,6 +535,10 @@ fn groups_that_somebody_joined_are_heard_from_outside_and_from_ourselves() {
         assert_eq!(seen.len(), heard);
         assert!(seen.iter().all(|frame| (frame.meta().interface, frame.to_vec()) == (ETH0, b"mine".to_vec())));
     }
+    // IP_MULTICAST_LOOP off.
+    let mut quiet = datagram(b"mine", OUR_IP, 1, joined, 2);
+    quiet.meta_mut().no_loop = true;
+    assert_eq!((node.send_frame(quiet).len(), node.seen("sockets").len()), (1, 0));
     // Messages of IGMP go to its block.
     let before = node.counter("ip4", "InDelivers");
     let query = ip_packet(header(PEER_IP, ip(224, 0, 0, 1), Protocol::IGMP), &[0x11, 100, 0xee, 0x9b, 0, 0, 0, 0]);

@@ -66,6 +66,15 @@ struct Node {
 impl Node {
     /// As the script configures the kernel: fd77::1/64 and 10.0.0.1/24, no router solicitations, a detected link-local address.
     fn new() -> Node {
+        let mut node = Node::bare();
+        node.exec("interfaces", "add", serde_json::json!({"name": "eth0", "mac": "02:00:00:00:00:01"}));
+        node.exec("ip6", "address_add", serde_json::json!({"interface": "eth0", "address": "fd77::1/64"}));
+        node.exec("ip4", "address_add", serde_json::json!({"interface": "eth0", "address": "10.0.0.1/24"}));
+        node.advance(Duration::from_secs(5));
+        node
+    }
+
+    fn bare() -> Node {
         let engine = Engine::new(Mode::Inline, BlockTable::new(weft_blocks::table::rows()), Rng::for_name(3, "linux"));
         let mut node = Node { engine, now: Instant::from_millis(1000) };
         let parameters = |name: &str| match name {
@@ -78,10 +87,6 @@ impl Node {
             Op::Bind { from: End::parse(from), to: End::parse(to) }
         };
         node.control(Op::All(BLOCKS.iter().map(add).chain(EDGES.iter().map(bind)).collect()));
-        node.exec("interfaces", "add", serde_json::json!({"name": "eth0", "mac": "02:00:00:00:00:01"}));
-        node.exec("ip6", "address_add", serde_json::json!({"interface": "eth0", "address": "fd77::1/64"}));
-        node.exec("ip4", "address_add", serde_json::json!({"interface": "eth0", "address": "10.0.0.1/24"}));
-        node.advance(Duration::from_secs(5));
         node
     }
 
@@ -149,6 +154,28 @@ impl Node {
         rows.sort_by_key(Value::to_string);
         rows
     }
+}
+
+#[test]
+fn an_interface_comes_up_as_in_linux() {
+    // Without the nonce of a detection, and the checksum over it.
+    let normalised = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        if frame[54] == 135 {
+            frame[56..58].fill(0);
+            frame[80..86].fill(0);
+        }
+        hex(&frame)
+    };
+    let golden = golden();
+    let mut linux: Vec<String> = golden["start"].as_array().unwrap().iter().map(|frame| normalised(&bytes(frame))).collect();
+    let mut node = Node::bare();
+    node.exec("interfaces", "add", serde_json::json!({"name": "eth0", "mac": "02:00:00:00:00:01"}));
+    let mut ours: Vec<String> = node.advance(Duration::from_secs(5)).iter().map(|frame| normalised(frame)).collect();
+    // What is sent, and how often; the order depends on random delays.
+    linux.sort();
+    ours.sort();
+    assert_eq!(ours, linux);
 }
 
 #[test]

@@ -280,3 +280,18 @@ fn an_error_that_cannot_be_about_a_packet_of_ours_is_ignored() {
     node.receive(&from_gateway(&icmp(Message::TimeExceeded { code: 0 }, &foreign)));
     assert!(node.seen("sockets").is_empty() && node.seen("tcp").is_empty());
 }
+
+#[test]
+fn raw_sockets_hear_of_packets_of_every_protocol() {
+    let mut node = Node::with_peer();
+    let end = |text: &str| weft_core::control::End::parse(text);
+    node.control(Op::Bind { from: end("icmp4:other"), to: end("sockets:error") }).unwrap();
+    for (protocol, tcp) in [(Protocol::TCP, 1), (Protocol::UDP, 0), (Protocol::GRE, 0), (Protocol::ICMP, 0)] {
+        let quoted = ip_packet(header(OUR_IP, PEER_IP, protocol), &[0, 1, 0, 2, 0, 8, 0, 0]);
+        node.receive(&from_gateway(&icmp(Message::TimeExceeded { code: 0 }, &quoted)));
+        let told = node.seen("sockets");
+        assert_eq!((told.len(), node.seen("tcp").len()), (1, tcp), "{protocol:?}");
+        assert_eq!(told[0].meta().error.unwrap().kind, IcmpErrorKind::TtlExceeded);
+    }
+    assert!(node.all_drops().is_empty());
+}

@@ -141,6 +141,8 @@ pub struct Publisher {
     by_socket: BTreeMap<SocketId, u64>,
     /// To be pumped again in the next turn.
     unfinished: Vec<u64>,
+    /// [`CONNECTIONS_MAX`], but in tests.
+    connections_max: usize,
     next: u64,
     token: u64,
 }
@@ -164,6 +166,7 @@ impl Publisher {
             connections: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             unfinished: Vec::new(),
+            connections_max: CONNECTIONS_MAX,
             next: 0,
             token,
         };
@@ -230,8 +233,11 @@ impl Publisher {
         numbers.into_iter().for_each(|number| self.pump(number, stack, reactor));
     }
 
-    /// Forgets senders of datagrams that are silent.
-    pub fn sweep(&mut self, now: Instant, stack: &mut dyn Stack) {
+    /// Forgets senders of datagrams that are silent, and tries again to take in clients that found no room.
+    pub fn sweep(&mut self, now: Instant, stack: &mut dyn Stack, reactor: &Reactor) {
+        if self.connections.len() < self.connections_max {
+            self.resume(reactor);
+        }
         for listening in &mut self.listening {
             if let Listening::Datagrams { datagrams, .. } = listening {
                 datagrams.sweep(now, stack);
@@ -240,8 +246,11 @@ impl Publisher {
     }
 
     /// Must [`Publisher::sweep`] be called from time to time?
-    pub fn has_datagram_flows(&self) -> bool {
-        self.listening.iter().any(|listening| matches!(listening, Listening::Datagrams { datagrams, .. } if datagrams.flows() > 0))
+    pub fn needs_sweep(&self) -> bool {
+        self.listening.iter().any(|listening| match listening {
+            Listening::Datagrams { datagrams, .. } => datagrams.flows() > 0,
+            Listening::Stream { paused, .. } => *paused,
+        })
     }
 
     /// The node's sockets are gone (its block was replaced): clients get a reset.
@@ -290,15 +299,25 @@ impl Publisher {
         for _ in 0..ACCEPTS_MAX {
             let Some(Listening::Stream { socket, rule, paused }) = self.listening.get_mut(index) else { return };
             let rule = *rule;
-            if self.connections.len() >= CONNECTIONS_MAX {
+            if self.connections.len() >= self.connections_max {
                 // The others wait in the listen queue, and must not keep us awake.
                 *paused = true;
                 self.rules[rule].counts.full += 1;
                 let _ = reactor.modify(&*socket, self.token | index as u64, Interest::default());
                 return;
             }
-            // Whatever is wrong with one client, or with our descriptors, the next event tells again.
-            let Ok((client, from)) = socket.accept() else { return };
+            let (client, from) = match socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if no_descriptors(&error) => {
+                    // No descriptors: as with a full table.
+                    *paused = true;
+                    self.rules[rule].counts.full += 1;
+                    let _ = reactor.modify(&*socket, self.token | index as u64, Interest::default());
+                    return;
+                }
+                // Nobody waits, or whoever did is gone.
+                Err(_) => return,
+            };
             self.rules[rule].counts.opened += 1;
             let port = self.rules[rule].publish.port;
             let targets = targets(port, from.ip().to_canonical(), stack);
@@ -421,6 +440,10 @@ fn listen_on(address: SocketAddr, udp: bool) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
+fn no_descriptors(error: &io::Error) -> bool {
+    matches!(rustix::io::Errno::from_io_error(error), Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
 fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "the port is taken on the host: choose another, or end what listens there (ss -ltnup)".to_owned(),
@@ -456,6 +479,68 @@ impl Client for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
+    use crate::programs::Lent;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use weft_node::Node;
+    use weft_socket::abi;
+
+    const STACK: &str =
+        "[[interface]]\nname = \"weft0\"\nbackend = \"memory:x\"\n[[address]]\ninterface = \"weft0\"\naddress = \"10.77.0.2/24\"\n";
+
+    pub(super) fn node() -> Node {
+        Node::check(&weft_node::Stack::parse("test", STACK).unwrap()).unwrap()
+    }
+
+    /// A few turns of a world.
+    fn turns(publisher: &mut Publisher, node: &mut Node, clock: &Clock, reactor: &mut Reactor) {
+        for _ in 0..20 {
+            let mut ready = Vec::new();
+            reactor.wait(Some(Duration::from_millis(2)), &mut ready).unwrap();
+            for (token, flags) in ready {
+                publisher.ready(token, flags, clock.now(), &mut Lent { node, clock, others: None }, reactor);
+            }
+            node.run(clock.now());
+            let mut lent = Lent { node, clock, others: None };
+            let changed = lent.take_changed();
+            publisher.changed(clock.now(), &changed, &mut lent, reactor);
+        }
+    }
+
+    #[test]
+    fn clients_beyond_the_bound_wait_until_another_goes() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (mut node, clock, mut reactor) = (node(), Clock::default(), Reactor::new().unwrap());
+        let publish = format!("127.0.0.1:{port}:80").parse().unwrap();
+        let mut publisher = Publisher::new(&[publish], &reactor, 0).unwrap();
+        publisher.connections_max = 2;
+        let mut lent = Lent { node: &mut node, clock: &clock, others: None };
+        let server = lent.socket(2, abi::SOCK_STREAM, 0).unwrap();
+        lent.bind(server, &weft_socket::address::to_bytes("0.0.0.0:80".parse().unwrap())).unwrap();
+        lent.listen(server, 9).unwrap();
+        let mut clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        turns(&mut publisher, &mut node, &clock, &mut reactor);
+        let row = |publisher: &Publisher| publisher.rows()[0].clone();
+        assert_eq!((&row(&publisher)["open"], &row(&publisher)["full"]), (&2.into(), &1.into()));
+        clients[2].write_all(b"third").unwrap();
+        let mut lent = Lent { node: &mut node, clock: &clock, others: None };
+        let accepted: Vec<SocketId> = std::iter::from_fn(|| lent.accept(server).ok()).collect();
+        assert_eq!(accepted.len(), 2);
+        // The first goes, in order.
+        clients.remove(0);
+        lent.shutdown(accepted[0], abi::SHUT_WR).unwrap();
+        turns(&mut publisher, &mut node, &clock, &mut reactor);
+        let mut lent = Lent { node: &mut node, clock: &clock, others: None };
+        let third = lent.accept(server).unwrap();
+        assert_eq!(lent.receive(third, 99, abi::MSG_DONTWAIT).unwrap().data.concat(), b"third");
+        // The node resets it: so does the host.
+        lent.set_option(third, abi::SOL_SOCKET, abi::SO_LINGER, &[1i32.to_ne_bytes(), [0; 4]].concat()).unwrap();
+        lent.close(third);
+        turns(&mut publisher, &mut node, &clock, &mut reactor);
+        assert_eq!(clients[1].read(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(row(&publisher)["open"], 1);
+    }
 
     #[test]
     fn what_is_to_be_published_is_read_and_written() {

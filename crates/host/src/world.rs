@@ -36,7 +36,7 @@ const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
-/// How often published ports are looked over for senders that are silent.
+/// How often published ports are looked over for senders that are silent, and for clients that found no room.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Most frames taken from one interface before the others get their turn.
@@ -125,6 +125,8 @@ pub struct World {
     pub(crate) programs: Programs,
     stop: bool,
     publisher: Publisher,
+    /// When the published ports were looked over last.
+    swept: Instant,
     /// What keeps the host's kernel from answering in the node's place, by interface.
     guards: Vec<(InterfaceIndex, Guard)>,
     /// Kept for its end.
@@ -178,6 +180,7 @@ impl World {
             programs,
             stop: false,
             publisher,
+            swept: Instant::ZERO,
             guards,
             _nat: nat,
             _keepers: keepers,
@@ -229,7 +232,7 @@ impl World {
         let now = self.clock.now();
         let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
         let due = timers.min().map(|at| at.since(now));
-        let wait_max = if self.publisher.has_datagram_flows() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
+        let wait_max = if self.publisher.needs_sweep() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
         let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
             true => Duration::ZERO,
             false => due.map_or(wait_max, |due| due.min(wait_max)),
@@ -263,8 +266,11 @@ impl World {
         if self.node.take_alerts().iter().any(|alert| alert.name == "address") {
             self.set_guards();
         }
-        if self.publisher.has_datagram_flows() {
-            self.publisher.sweep(self.clock.now(), &mut Lent { node: &mut self.node, clock: &self.clock, others: None });
+        let now = self.clock.now();
+        if self.publisher.needs_sweep() && now.since(self.swept) >= SWEEP_INTERVAL {
+            self.swept = now;
+            let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+            self.publisher.sweep(now, &mut lent, &self.reactor);
         }
         self.tend_tracers();
         Ok(woken)

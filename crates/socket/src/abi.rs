@@ -151,6 +151,7 @@ pub const TCP_FASTOPEN_KEY: i32 = 33;
 pub const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
 pub const TCP_ZEROCOPY_RECEIVE: i32 = 35;
 pub const TCP_INQ: i32 = 36;
+pub const TCP_CC_INFO: i32 = 26;
 pub const TCP_TX_DELAY: i32 = 37;
 pub const TCP_IS_MPTCP: i32 = 43;
 

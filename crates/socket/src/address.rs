@@ -70,19 +70,9 @@ pub(crate) const fn unspecified_ip(domain: i32) -> IpAddr {
     if domain == AF_INET6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
-/// Does an address mean something only together with an interface (`__ipv6_addr_needs_scope_id`): link-local unicast, and groups of
-/// interface-local and link-local scope?
-pub fn needs_scope(address: &Ipv6Addr) -> bool {
-    let [first, second, ..] = address.octets();
-    address.is_unicast_link_local() || (first == 0xff && matches!(second & 0x0f, 1 | 2))
-}
-
 /// An address in the form in which sockets and transports compare them: with the interface as scope where it needs one.
 pub fn scoped(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
-    match ip {
-        IpAddr::V4(_) => SocketAddr::new(ip, port),
-        IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, if needs_scope(&v6) { interface } else { 0 }).into(),
-    }
+    weft_core::scope::scoped(ip, port, weft_core::InterfaceIndex(interface))
 }
 
 /// The family field, if the address is long enough to have one. Longer than any address: EINVAL, as `move_addr_to_kernel` says.
@@ -172,16 +162,6 @@ mod tests {
         assert_eq!(of_domain(AF_INET6, address), "[::ffff:192.0.2.7]:80".parse().unwrap());
         assert_eq!(of_domain(AF_INET, address), address);
         assert_eq!(of_domain(AF_INET6, unspecified(AF_INET6)), "[::]:0".parse().unwrap());
-    }
-
-    #[test]
-    fn only_addresses_of_a_link_have_a_scope() {
-        let scope = |text: &str| match scoped(text.parse().unwrap(), 1, 5) {
-            SocketAddr::V6(v6) => v6.scope_id(),
-            SocketAddr::V4(_) => 0,
-        };
-        let scopes: Vec<u32> = ["fe80::1", "ff02::1", "ff01::1", "ff05::1", "2001:db8::1", "::1", "10.0.0.1"].map(scope).to_vec();
-        assert_eq!(scopes, [5, 5, 5, 0, 0, 0, 0]);
     }
 
     #[test]

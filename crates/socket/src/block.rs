@@ -215,7 +215,11 @@ impl Block for Sockets {
             "boot_time" => self.limits.boot_time_nanos.into(),
             "sockets" => self.store.len().into(),
             "flows" => self.flows.len().into(),
-            "ports" => (self.tcp_ports.len() + self.udp_ports.len()).into(),
+            "ports" => {
+                let others = self.raw.values().chain(self.pings.values()).map(Vec::len).sum::<usize>();
+                (self.tcp_ports.len() + self.udp_ports.len() + others).into()
+            }
+            "memberships" => self.members.len().into(),
             _ => return None,
         })
     }

@@ -113,10 +113,11 @@ impl Sockets {
     pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-        if let (IpAddr::V4(_), Some(interface)) = (to, interface)
+        // IPv6 looks for routes through it, and finds none.
+        if let Some(interface) = interface
             && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
         {
-            return Err(Errno::ENODEV);
+            return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
         }
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
@@ -139,6 +140,18 @@ impl Sockets {
 
     /// `tcp_v4_connect`: chooses address and port and starts. Leaves the socket as it was on error.
     pub(crate) fn start_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let asks = self.get(s)?.stream().is_some_and(|stream| stream.fast_open_connect);
+        self.start_connect_with(s, to, asks.then(bytes::Bytes::new), cx).map(|_| ())
+    }
+
+    /// The same with data for the SYN (Fast Open), of which it returns how much was taken.
+    pub(crate) fn start_connect_with(
+        &mut self,
+        s: SocketId,
+        to: SocketAddr,
+        first: Option<bytes::Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Errno> {
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;
@@ -181,9 +194,9 @@ impl Sockets {
         socket.match_family(to.ip());
         let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
         self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
-        self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
+        let taken = self.open_flow(flow, local, to, options, first, route.mtu, cx);
         self.count(crate::block::CONNECTS);
-        Ok(())
+        Ok(taken)
     }
 
     /// A number for a new flow. Numbers that are not used up are no loss.

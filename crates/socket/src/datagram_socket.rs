@@ -47,7 +47,9 @@ impl Sockets {
         }
         let socket = self.get_mut(s)?;
         if own.is_unspecified() {
-            socket.local = address::scoped(route.source, socket.local.port(), route.interface.0);
+            // A route to an own address goes through `lo`, whatever link it is on.
+            let link = if socket.options.interface == 0 { route.interface.0 } else { socket.options.interface };
+            socket.local = address::scoped(route.source, socket.local.port(), link);
         }
         socket.remote = Some(to);
         let (hold, address) = (socket.hold, socket.local.ip());

@@ -7,6 +7,7 @@ use crate::ports::How;
 use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::scope::link_of;
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
     Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
@@ -238,8 +239,9 @@ impl Sockets {
     }
 
     /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
-    pub(crate) fn datagram_in(&mut self, frame: Frame, cx: &mut Context<'_>) {
+    pub(crate) fn datagram_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         self.count(crate::block::DATAGRAMS_IN);
+        frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
         let meta = frame.meta();
         let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
         let interface = meta.interface.0;

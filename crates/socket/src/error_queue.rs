@@ -112,15 +112,16 @@ fn past_extensions(packet: &[u8]) -> Option<(Protocol, usize)> {
 
 impl Sockets {
     /// An error about a packet that this node sent.
-    pub(crate) fn error_in(&mut self, frame: Frame, cx: &mut Context<'_>) {
+    pub(crate) fn error_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         let Some((error, quoted)) = frame.meta().error.zip(Quoted::read(&frame)) else { return cx.drop(frame, Reason::NoPort) };
+        frame.meta_mut().interface = weft_core::scope::link_of(frame.meta().interface, quoted.source, cx);
         let raw = self.raw_error(frame.meta(), error, &quoted, cx.now);
         let own = match quoted.protocol {
             Protocol::UDP => self.datagram_error(frame.meta(), error, &quoted, cx.now),
             Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
                 self.ping_error(frame.meta(), error, &quoted, cx.now)
             }
-            // tcp was told by itself; this copy is for raw sockets, if there are any.
+            // A copy for raw sockets: TCP has the error itself.
             Protocol::TCP => true,
             _ => false,
         };

@@ -359,7 +359,7 @@ impl Sockets {
         // A null or empty name is no name.
         let to = to.filter(|address| !address.is_empty());
         match &self.get(s)?.body {
-            Body::Stream(_) => self.send_stream(s, data, flags, control, cx),
+            Body::Stream(_) => self.send_stream(s, data, flags, to, control, cx),
             Body::Datagram(_) => {
                 let sent = self.send_datagram(s, data, flags, to, control, cx)?;
                 if sent > 0 && flags & MSG_ZEROCOPY != 0 {

@@ -1,11 +1,12 @@
 //! What AF_INET6 sockets do with addresses: bind(2), connect(2) and sendto(2) in the kernel's order of checks (linux/net/ipv6/af_inet6.c,
 //! datagram.c, tcp_ipv6.c, udp.c). An IPv4-mapped address leaves here as an IPv4 one; what follows is the same for both families.
 
-use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, needs_scope, scoped};
+use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, scoped};
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::socket::{SocketId, TcpState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use weft_core::scope::needs_scope;
 use weft_core::table::AddressKind;
 use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
 

@@ -22,6 +22,7 @@ mod deliver;
 pub mod errno;
 mod error_queue;
 mod face;
+mod fast_open;
 mod inet6;
 pub mod info;
 mod multicast;

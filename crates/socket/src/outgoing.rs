@@ -8,7 +8,7 @@ use crate::face::Sockets;
 use crate::inet6::source_for;
 use crate::socket::SocketId;
 use bytes::Bytes;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, RouteAnswer};
 use weft_core::{Answer, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
@@ -64,7 +64,11 @@ impl Sockets {
         {
             source = None;
         }
-        let to = Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip();
+        let to = match to {
+            // ":: means loopback (BSD'ism)"
+            IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            to => Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
+        };
         let interface = ancillary.interface.unwrap_or(self.get(s)?.way_out(to));
         // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
         if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {

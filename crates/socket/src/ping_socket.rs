@@ -4,6 +4,7 @@
 //! kernel fills in identifier and checksum, and gives the socket the replies with its identifier.
 
 use crate::abi::*;
+use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::{IP4, IP6, Received, Sockets};
@@ -11,6 +12,7 @@ use crate::raw_address;
 use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Context, Frame, Reason};
 use weft_wire::Protocol;
@@ -54,6 +56,13 @@ impl Sockets {
         let socket = self.get(s)?;
         let (family, freebind, bound) = (family_of(socket), socket.options.freebind, socket.number != 0);
         let wanted = raw_address::for_ping_bind(family, address)?;
+        if let SocketAddr::V6(v6) = wanted {
+            // "if ((addr_type != IPV6_ADDR_ANY && !(addr_type & IPV6_ADDR_UNICAST)) || (scoped && !addr->sin6_scope_id)) return -EINVAL;"
+            if v6.ip().is_multicast() || v6.ip().to_ipv4_mapped().is_some() || needs_scope(v6.ip()) && v6.scope_id() == 0 {
+                return Err(Errno::EINVAL);
+            }
+            self.take_scope_of(s, v6, cx)?;
+        }
         let here = matches!(self.address_kind(wanted.ip(), cx), AddressKind::Local(_));
         // ping_check_bind_addr: "if (addr->sin_addr.s_addr == htonl(INADDR_ANY)) return 0; … RTN_MULTICAST || … RTN_BROADCAST": never.
         if !here && !wanted.ip().is_unspecified() && (!freebind || wanted.ip().is_multicast()) {
@@ -64,7 +73,7 @@ impl Sockets {
         }
         self.take_ident(s, wanted.port()).map_err(|_| Errno::EADDRINUSE)?;
         let socket = self.get_mut(s)?;
-        socket.local = SocketAddr::new(wanted.ip(), socket.number);
+        socket.local = scoped(wanted.ip(), socket.number, socket.options.interface);
         socket.address_locked = !wanted.ip().is_unspecified();
         socket.port_locked = wanted.port() != 0;
         socket.remote = None;

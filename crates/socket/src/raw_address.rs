@@ -2,7 +2,7 @@
 
 use crate::address::{AF_INET, AF_INET6, AF_UNSPEC, SOCKADDR_IN6_BYTES, family, for_bind, for_connect, inet_fields, inet6_fields};
 use crate::errno::Errno;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV6};
 use weft_core::table::Family;
 
 /// Family and address of a `struct sockaddr_in6`, whatever its family says. EINVAL when too short or impossibly long.
@@ -16,15 +16,15 @@ fn any_inet6(bytes: &[u8]) -> Result<(i32, SocketAddrV6), Errno> {
 }
 
 /// An address for bind(2) of a raw socket. `raw_bind` looks at the length only, `rawv6_bind` at the family too.
-pub(crate) fn for_raw_bind(own: Family, bytes: &[u8]) -> Result<IpAddr, Errno> {
+pub(crate) fn for_raw_bind(own: Family, bytes: &[u8]) -> Result<SocketAddr, Errno> {
     match own {
-        Family::V4 => inet_fields(bytes).map(|(_, address)| address.ip()).ok_or(Errno::EINVAL),
+        Family::V4 => inet_fields(bytes).map(|(_, address)| address).ok_or(Errno::EINVAL),
         Family::V6 => {
             let (family, address) = any_inet6(bytes)?;
             // "if (addr->sin6_family != AF_INET6) return -EINVAL; … /* Raw sockets are IPv6 only */ if (addr_type == IPV6_ADDR_MAPPED)
             //  return -EADDRNOTAVAIL;"
             match (family, address.ip().to_ipv4_mapped()) {
-                (AF_INET6, None) => Ok(IpAddr::V6(*address.ip())),
+                (AF_INET6, None) => Ok(SocketAddr::V6(address)),
                 (AF_INET6, Some(_)) => Err(Errno::EADDRNOTAVAIL),
                 _ => Err(Errno::EINVAL),
             }
@@ -52,7 +52,10 @@ pub(crate) fn for_ping_bind(own: Family, bytes: &[u8]) -> Result<SocketAddr, Err
                 return Err(Errno::EINVAL);
             }
             let (family, address) = any_inet6(bytes)?;
-            if family == AF_INET6 { Ok(SocketAddr::V6(address)) } else { Err(Errno::EAFNOSUPPORT) }
+            if family != AF_INET6 {
+                return Err(Errno::EAFNOSUPPORT);
+            }
+            Ok(SocketAddr::V6(address))
         }
     }
 }

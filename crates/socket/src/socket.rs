@@ -127,6 +127,8 @@ pub(crate) struct Stream {
     pub transport: Box<StreamOptions>,
     /// An error that did not end the connection (`sk_err_soft`).
     pub soft_error: Option<Errno>,
+    /// TCP_FASTOPEN_CONNECT.
+    pub fast_open_connect: bool,
 }
 
 impl Stream {
@@ -147,6 +149,7 @@ impl Stream {
             parent: None,
             transport: Box::default(),
             soft_error: None,
+            fast_open_connect: false,
         }
     }
     /// Bytes between what arrived and what was taken.

@@ -157,12 +157,14 @@ impl Sockets {
         s: SocketId,
         data: Bytes,
         flags: i32,
+        to: Option<&[u8]>,
         control: &[u8],
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        if flags & MSG_FASTOPEN != 0 {
-            // As with net.ipv4.tcp_fastopen = 0.
-            return Err(Errno::EOPNOTSUPP);
+        if flags & MSG_FASTOPEN != 0
+            && let Some(taken) = self.send_fast_open(s, &data, to, cx)?
+        {
+            return Ok(taken);
         }
         let socket = self.get_mut(s)?;
         let Some(stream) = socket.stream() else { return Err(Errno::EPIPE) };

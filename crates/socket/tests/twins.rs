@@ -15,8 +15,6 @@ mod language;
 mod model;
 #[path = "twins/random.rs"]
 mod random;
-#[path = "twins/six.rs"]
-mod six;
 
 use weft_core::Mode;
 
@@ -159,6 +157,16 @@ fn raw() {
 }
 
 #[test]
+fn raw6() {
+    twins("raw6");
+}
+
+#[test]
+fn ping6() {
+    twins("ping6");
+}
+
+#[test]
 fn multicast() {
     twins("multicast");
 }
@@ -186,15 +194,14 @@ fn there_are_enough_bodies_and_no_name_twice() {
 }
 
 /// Programs that nobody wrote: random steps over a few sockets and ports, from fixed seeds. `TWIN_SEEDS=a..b` runs others.
-#[test]
-fn random_programs() {
+fn random(program: fn(u64) -> String) {
     let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|range| {
         let (first, last) = range.split_once("..")?;
         Some(first.parse().ok()?..last.parse().ok()?)
     });
     let mut differences = String::new();
     for seed in seeds.unwrap_or(0..60u64) {
-        let body = random::program(seed);
+        let body = program(seed);
         let kernel = on_kernel(&body);
         let model = language::run(&mut graph::model(Mode::Inline), &body, BASE_PORT);
         if let Some(line) = kernel.lines().zip(model.lines()).position(|(kernel, model)| kernel != model) {
@@ -205,4 +212,14 @@ fn random_programs() {
         }
     }
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
+}
+
+#[test]
+fn random_programs() {
+    random(random::program);
+}
+
+#[test]
+fn random_programs_of_both_families() {
+    random(random::program_of_both_families);
 }

@@ -293,16 +293,11 @@ impl Icmp4 {
         {
             cx.tell(Table::Routes(Family::V4), Change::PathMtu { destination: header.dst.into(), mtu });
         }
-        self.tell_raw(header.protocol, frame, cx);
-        self.to_transport(header.protocol).map_or(Verdict::Consumed, Verdict::Forward)
-    }
-
-    /// Raw sockets hear of errors about every protocol (Linux icmp_socket_deliver: raw_icmp_error, then the protocol's own handler). udp passes
-    /// what it gets on to them; TCP's errors end in tcp.
-    fn tell_raw(&self, protocol: Protocol, frame: &Frame, cx: &mut Context<'_>) {
-        if protocol == Protocol::TCP && self.is_bound(OUT_OTHER) {
+        // Linux icmp_socket_deliver: raw sockets hear of every protocol. UDP hands its errors to the sockets anyway, TCP does not.
+        if header.protocol == Protocol::TCP && self.is_bound(OUT_OTHER) {
             cx.emit(OUT_OTHER, frame.clone());
         }
+        self.to_transport(header.protocol).map_or(Verdict::Consumed, Verdict::Forward)
     }
 
     /// A gateway names a better one.

@@ -278,13 +278,15 @@ def main() -> None:
         run("ip", "link", "add", "eth0", "netns", KERNEL, "address", OUR_MAC.hex(":"), "type", "veth", "peer", "name", "eth0", "netns", PEER)
         run("ip", "netns", "exec", PEER, "sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=1")
         run("ip", "netns", "exec", KERNEL, "sysctl", "-qw", "net.ipv6.conf.eth0.router_solicitations=0")
-        for name in (PEER, KERNEL):
-            run("ip", "-n", name, "link", "set", "eth0", "up")
+        run("ip", "-n", PEER, "link", "set", "eth0", "up")
+        wire = Wire()
+        run("ip", "-n", KERNEL, "link", "set", "eth0", "up")
+        found = {"kernel": platform.release()}
+        # The link-local address is detected, and its group reported.
+        found["start"] = wire.collect(5, lambda data: is_report(data) or is_icmp6(data, {133, 135, 136}))
         run("ip", "-n", KERNEL, "address", "add", f"{OURS}/64", "dev", "eth0", "nodad")
         run("ip", "-n", KERNEL, "address", "add", "10.0.0.1/24", "dev", "eth0")
-        wire = Wire()
-        wire.collect(4, lambda data: False)
-        found = {"kernel": platform.release()}
+        wire.collect(3, lambda data: False)
         found["neighbours"] = ask_neighbours(wire)
         found["groups"] = ask_groups(wire)
         found["routers"] = ask_routers(wire)

@@ -158,3 +158,29 @@ fn begin(targets: &mut Vec<SocketAddr>, stack: &mut dyn Stack) -> Option<SocketI
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::programs::Lent;
+
+    #[test]
+    fn senders_are_bounded_and_the_one_that_is_silent_longest_goes_first() {
+        let (mut node, clock) = (super::super::tests::node(), Clock::default());
+        let mut stack = Lent { node: &mut node, clock: &clock, others: None };
+        let mut datagrams = Datagrams::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut counts = Counts::default();
+        let client = |number: usize| SocketAddr::from(([127, 0, 0, 1], 1000 + number as u16));
+        for number in 0..DATAGRAM_FLOWS_MAX + 5 {
+            let now = Instant::from_millis(number as u64);
+            assert!(datagrams.open(now, client(number), 53, &mut counts, &mut stack));
+        }
+        assert_eq!((datagrams.flows(), counts.full, counts.opened), (DATAGRAM_FLOWS_MAX, 5, DATAGRAM_FLOWS_MAX as u64 + 5));
+        assert!(!datagrams.by_client.contains_key(&client(4)) && datagrams.by_client.contains_key(&client(5)));
+        assert_eq!(datagrams.by_socket.len(), DATAGRAM_FLOWS_MAX);
+        // Exactly those that have been silent for so long.
+        datagrams.sweep(Instant::from_millis(60_000 + 14), &mut stack);
+        assert_eq!(datagrams.flows(), DATAGRAM_FLOWS_MAX - 10);
+    }
+}

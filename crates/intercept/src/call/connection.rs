@@ -39,14 +39,8 @@ fn connect_stream(
         revive_if_used(s, turn, call, key, socket)?;
     }
     let result = turn.stack.connect(socket, address);
-    if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) && is_fresh(s, key) && is_opening(turn, socket) {
-        if let Err(errno) = s.open_door(key, turn) {
-            s.calls.out_of_descriptors += 1;
-            // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
-            let _ = turn.stack.connect(socket, &[0; 16]);
-            return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
-        }
-        s.pump(key, false, turn);
+    if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
+        open_for_data(s, turn, key, socket)?;
     }
     if result.is_ok() && is_listening(s, key) && !is_opening(turn, socket) {
         // connect(AF_UNSPEC) has ended the listener: a unix socket cannot become unconnected again, but whoever waits there wakes.
@@ -67,6 +61,21 @@ fn connect_stream(
             Err(errno)
         }
     }
+}
+
+/// The model has begun to connect: from now on the stand-in carries data.
+pub(super) fn open_for_data(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) -> Result<(), Errno> {
+    if !is_fresh(s, key) || !is_opening(turn, socket) {
+        return Ok(());
+    }
+    if let Err(errno) = s.open_door(key, turn) {
+        s.calls.out_of_descriptors += 1;
+        // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
+        let _ = turn.stack.connect(socket, &[0; 16]);
+        return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
+    }
+    s.pump(key, false, turn);
+    Ok(())
 }
 
 fn is_opening(turn: &mut Turn<'_>, socket: SocketId) -> bool {

@@ -94,9 +94,9 @@ fn finish_send(
 ) -> Result<Outcome, Errno> {
     match sent {
         Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
-        Err(Errno(libc::EAGAIN)) => {
+        Err(Errno(errno @ (libc::EAGAIN | libc::EINPROGRESS))) => {
             let end = s.borrow(key)?;
-            wait(call, key, &end, flags, libc::SO_SNDTIMEO, libc::EAGAIN)
+            wait(call, key, &end, flags, libc::SO_SNDTIMEO, errno)
         }
         Err(Errno(libc::EPIPE)) => {
             let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
@@ -146,12 +146,19 @@ fn send(
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
     }
+    // A blocking caller that waited for a connection which this call began sends what it has now.
+    let flags = if call.held.is_some() { flags & !libc::MSG_FASTOPEN } else { flags };
     let limit = match &one.body {
+        Body::Stream(_) if flags & libc::MSG_FASTOPEN != 0 => STREAM_BYTES_MAX,
         Body::Stream(_) => turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX),
         _ => DATAGRAM_BYTES_MAX,
     };
     let data = message.gather(call, limit)?;
-    turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control)
+    let sent = turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control);
+    if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
+        super::connection::open_for_data(s, turn, key, socket)?;
+    }
+    sent
 }
 
 /// Has the program written something that we have not taken? A side that is shut down looks readable without.

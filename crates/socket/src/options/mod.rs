@@ -381,6 +381,7 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(tcp::ROWS)
         .chain(udp::ROWS)
         .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
 }
@@ -435,6 +436,7 @@ fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
         (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
         (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
         (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
+        (SOL_ICMPV6, Body::Raw(_)) if !socket.is_v6() => None,
         (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
         _ => None,
     }
@@ -451,6 +453,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         .into_iter()
         .flatten()
         .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
         .find(|row| (row.level, row.name) == (level, name) && applies(row))

@@ -24,7 +24,12 @@ const TEXTS_MORE: &[(&str, &str)] = &[
     ("segments", include_str!("bodies/segments.txt")),
     ("tuning", include_str!("bodies/tuning.txt")),
 ];
-const TEXTS_6: &[(&str, &str)] = &[("dual", include_str!("bodies/dual.txt")), ("options6", include_str!("bodies/options6.txt"))];
+const TEXTS_6: &[(&str, &str)] = &[
+    ("dual", include_str!("bodies/dual.txt")),
+    ("options6", include_str!("bodies/options6.txt")),
+    ("raw6", include_str!("bodies/raw6.txt")),
+    ("ping6", include_str!("bodies/ping6.txt")),
+];
 
 /// The topics of IPv4 that every adapter is compared in.
 pub fn topics() -> Vec<Topic> {
@@ -39,6 +44,12 @@ pub fn topics_more() -> Vec<Topic> {
 /// Topics of IPv6's own.
 pub fn topics_6() -> Vec<Topic> {
     TEXTS_6.iter().map(|(topic, text)| (*topic, parse(text))).collect()
+}
+
+/// The topic of hosts with a second interface (`kernel::add_link`).
+#[allow(dead_code)] // as above
+pub fn topic_of_links() -> Vec<(String, String)> {
+    parse(include_str!("bodies/links.txt"))
 }
 
 /// Every topic in every form: those of IPv4, the same over IPv6 and mapped, and those of IPv6's own.

@@ -2,7 +2,8 @@
 
 use super::tables::Tuple;
 use super::{Owner, TcpBlock};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use weft_core::scope::{link_of, scoped};
 use weft_core::table::Family;
 use weft_core::{Change, Context, Frame, IcmpErrorKind, Reason, Table};
 use weft_wire::tcp::Seq;
@@ -36,8 +37,8 @@ impl TcpBlock {
         let head = frame.head();
         let quoted = quoted_addresses(head).and_then(|(src, dst, at)| Some((src, dst, *head.get(at..)?.first_chunk::<QUOTED_BYTES>()?)));
         let Some((src, dst, [a, b, c, d, seq @ ..])) = quoted else { return cx.drop(frame, Reason::Truncated) };
-        let tuple =
-            Tuple { local: SocketAddr::new(src, u16::from_be_bytes([a, b])), remote: SocketAddr::new(dst, u16::from_be_bytes([c, d])) };
+        let (interface, ports) = (link_of(frame.meta().interface, src, cx), (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
+        let tuple = Tuple { local: scoped(src, ports.0, interface), remote: scoped(dst, ports.1, interface) };
         let seq = Seq(u32::from_be_bytes(seq));
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {

@@ -7,17 +7,18 @@
 use super::cookies::{self, Agreement};
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
-use crate::connection::{Connection, Handshake, Offer, Path, Setup, syn_options};
+use crate::connection::{Connection, Handshake, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
 use crate::extension::{Extension, Outgoing, Plain};
 use crate::outbox::Env;
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
     Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage,
     StreamOptions, Table, Value,
 };
-use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
+use weft_wire::tcp::{FastOpen, Flags, Segment, Seq, Timestamps};
 
 /// A listening flow.
 #[derive(Debug)]
@@ -33,6 +34,9 @@ pub(super) struct Listener {
     pub half_open: u32,
     /// When it last had no room for one, or answered by cookie.
     pub overflowed_at: Option<Instant>,
+    /// Connections that began by Fast Open and whose handshake has not ended, and when such were reset.
+    pub early: u32,
+    pub early_resets: VecDeque<Instant>,
     pub extension: Box<dyn Extension>,
 }
 
@@ -194,10 +198,45 @@ impl TcpBlock {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::NoRoute);
         };
-        match by_cookie {
-            true => self.answer_by_cookie(listener, tuple, segment, path, cx),
-            false => self.add_request(listener, tuple, segment, path, initial, cx),
+        if by_cookie {
+            return self.answer_by_cookie(listener, tuple, segment, path, cx);
         }
+        let verdict = self.try_fast_open(listener, tuple, segment, !frame.is_empty(), cx.now);
+        match verdict.early && self.connections.len() < self.settings.connections_max as usize {
+            true => self.begin_early(listener, tuple, segment, frame, path, (initial, verdict.option), cx),
+            false => self.add_request(listener, tuple, segment, path, initial, verdict.option, cx),
+        }
+    }
+
+    /// A SYN with a valid cookie: the connection is there, the sockets may accept it.
+    #[allow(clippy::too_many_arguments)]
+    fn begin_early(
+        &mut self,
+        key: u64,
+        tuple: &Tuple,
+        segment: &Segment,
+        frame: Frame,
+        path: Path,
+        (initial, option): (Option<Seq>, Option<FastOpen>),
+        cx: &mut Context<'_>,
+    ) {
+        let Some(listener) = self.listeners.get(key) else { return };
+        let opening = Opening {
+            tuple: *tuple,
+            listener: key,
+            handshake: self.agree(listener, tuple, segment, &path, cx.now),
+            initial: initial.unwrap_or_else(|| self.secrets.sequence(tuple, cx.now)),
+            timestamp_offset: self.secrets.timestamp_offset(tuple),
+            path,
+            extension: None,
+        };
+        let Some(connection) = self.begin_accepted(opening, accept_early, cx.now) else { return };
+        if let (Some(slot), Some(listener)) = (self.connections.get_mut(connection), self.listeners.get_mut(key)) {
+            slot.early_of = Some(key);
+            listener.early += 1;
+        }
+        self.out.counters.add(Counter::TCPFastOpenPassive, 1);
+        self.with_connection(connection, cx, |connection, env| connection.begin_early(env, segment, frame, option));
     }
 
     /// What a SYN asks for and this node gives.
@@ -227,7 +266,17 @@ impl TcpBlock {
         }
     }
 
-    fn add_request(&mut self, listener: u64, tuple: &Tuple, segment: &Segment, path: Path, initial: Option<Seq>, cx: &mut Context<'_>) {
+    #[allow(clippy::too_many_arguments)]
+    fn add_request(
+        &mut self,
+        listener: u64,
+        tuple: &Tuple,
+        segment: &Segment,
+        path: Path,
+        initial: Option<Seq>,
+        fast_open: Option<FastOpen>,
+        cx: &mut Context<'_>,
+    ) {
         let Some(found) = self.listeners.get(listener) else { return };
         let handshake = self.agree(found, tuple, segment, &path, cx.now);
         let settings = &self.settings;
@@ -251,13 +300,15 @@ impl TcpBlock {
         let key = self.requests.insert(request);
         self.tuples.insert(*tuple, Owner::Request(key));
         cx.set_timer(token(Kind::Request, key), cx.now + timeout);
-        self.send_syn_ack(key, cx);
+        self.send_syn_ack(key, fast_open, cx);
     }
 
-    fn send_syn_ack(&mut self, key: u64, cx: &mut Context<'_>) {
+    /// `fast_open` goes with the first one only, as in Linux.
+    fn send_syn_ack(&mut self, key: u64, fast_open: Option<FastOpen>, cx: &mut Context<'_>) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let Some(listener) = self.listeners.get(request.listener) else { return };
         let mut segment = syn_ack(&request.tuple, &request.handshake, request.initial, request.timestamp(cx.now));
+        segment.options.fast_open = fast_open;
         if let Some(extension) = &mut request.extension {
             extension.write_options(Outgoing::SynAck, &mut segment.options);
         }
@@ -290,7 +341,7 @@ impl TcpBlock {
         cx.set_timer(token(Kind::Request, key), request.deadline);
         self.out.counters.add(Counter::TCPSynRetrans, 1);
         self.out.counters.add(Counter::RetransSegs, 1);
-        self.send_syn_ack(key, cx);
+        self.send_syn_ack(key, None, cx);
     }
 
     fn remove_request(&mut self, key: u64, cx: &mut Context<'_>) -> Option<Request> {
@@ -321,7 +372,7 @@ impl TcpBlock {
             if !soon {
                 request.answered = Some(cx.now);
                 request.handshake.retransmits += 1;
-                self.send_syn_ack(key, cx);
+                self.send_syn_ack(key, None, cx);
             }
             return;
         }
@@ -460,7 +511,7 @@ impl TcpBlock {
         self.out.counters.add(Counter::PassiveOpens, 1);
         let mut env = Env { now, config: &self.settings, out: &mut self.out };
         let connection = make(&mut env, setup, handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
         self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };

@@ -235,7 +235,9 @@ impl Connection {
         let high = self.recovery.high;
         let before = self.outstanding.bytes - self.outstanding.sacked_bytes;
         let rack = &mut self.recovery.rack;
+        let (mss, mut full) = (self.mss, false);
         self.outstanding.acknowledge(ack_at, |sent| {
+            full |= sent.payload() >= mss && !sent.ever_retransmitted;
             if sent.ever_retransmitted {
                 ack.retransmitted = true;
             } else {
@@ -260,6 +262,8 @@ impl Connection {
         let after = self.outstanding.bytes - self.outstanding.sacked_bytes;
         ack.acked = (before - after) as u32;
         self.send.una = ack_at;
+        self.judge_black_hole(env, full);
+        self.take_mtu_probe_ack(env);
         let released = self.queue.release(ack_at);
         self.totals.bytes_acked += u64::from(released);
         if self.outstanding.is_empty()

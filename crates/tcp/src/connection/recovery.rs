@@ -145,6 +145,9 @@ impl Connection {
         if reno_loss && self.outstanding.lost == 0 {
             ack.lost += self.outstanding.mark_front_lost();
         }
+        if self.outstanding.lost > 0 && self.take_mtu_probe_loss(env) {
+            return;
+        }
         if self.outstanding.lost > 0 {
             self.enter_recovery(env, ack.prior_in_flight, ack.ece);
         } else if self.recovery.phase != Phase::Cwr {

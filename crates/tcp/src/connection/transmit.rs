@@ -211,13 +211,14 @@ impl Connection {
 
     /// Sends what may be sent: lost segments, then new data, then FIN.
     pub(super) fn transmit(&mut self, env: &mut Env<'_>) {
-        if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
+        if !(self.state.is_synchronised() || self.is_early()) || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
         if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
             return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
+        self.forget_old_mtu(env);
         let (rate, wanted) = self.rate();
         let paced = wanted || env.config.pacing;
         let burst = self.burst_bytes(rate);
@@ -236,7 +237,7 @@ impl Connection {
             }
             let sent = match self.retransmit_next(env) {
                 Some(sent) => sent,
-                None => match self.send_next(env, burst, &mut stopped_by_cwnd) {
+                None => match self.send_mtu_probe(env).or_else(|| self.send_next(env, burst, &mut stopped_by_cwnd)) {
                     Some(sent) => sent,
                     None => break,
                 },
@@ -329,6 +330,7 @@ impl Connection {
 
     /// Sends a segment of the retransmission queue again.
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
+        self.forget_mtu_probe(sent.start);
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, true);
         let (now, delivery) = (env.now, &self.delivery);
         let (bytes, at, first, app_limited) = (delivery.bytes, delivery.at, delivery.first_sent_at, delivery.app_limited > 0);
@@ -430,6 +432,13 @@ impl Connection {
         }
         self.send_new(env, 0, true, 0);
         Some(1)
+    }
+
+    /// Sends new bytes as one segment, whatever the segment size: a probe.
+    pub(super) fn send_whole(&mut self, env: &mut Env<'_>, length: u32, mapping: u64) {
+        let mss = std::mem::replace(&mut self.mss, length);
+        self.send_new(env, length, false, mapping);
+        self.mss = mss;
     }
 
     /// Sends new numbers and puts them into the retransmission queue, one entry a segment.

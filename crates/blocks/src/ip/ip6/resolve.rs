@@ -40,7 +40,9 @@ impl Ip6 {
         }
         let owners = self.addresses.owners(destination);
         let fits = match bound {
-            None | Some(InterfaceIndex::LOOPBACK) => !owners.is_empty(),
+            None => !owners.is_empty(),
+            // Linux ip6_pol_route with RT6_LOOKUP_F_IFACE: a link-local address is on its own link only.
+            Some(InterfaceIndex::LOOPBACK) if !is_link_local(destination) => !owners.is_empty(),
             Some(bound) => owners.contains(&bound),
         };
         if fits {
