@@ -17,8 +17,8 @@ const DATAGRAM_BYTES_MAX: usize = 65_536;
 /// A native *write* would take an error that is shown, and fail with ECONNRESET, where Linux says for example EHOSTUNREACH, which traceroute
 /// expects while it sends. So an error is shown when a thread of the program waits for something (poll, a read), and that is looked at so often;
 const ERROR_LOOK: Duration = Duration::from_millis(2);
-/// and after this in any case: it may look with a poll that does not wait.
-const ERROR_WAITS_MAX: Duration = Duration::from_millis(20);
+/// and in any case when the program has made no call on the socket for so long: it may look with a poll that does not wait.
+const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
 /// Calls in which a thread waits for readiness or data.
 const WAITING: [i64; 11] = [
     libc::SYS_poll,

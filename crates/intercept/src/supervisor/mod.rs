@@ -65,6 +65,7 @@ pub struct Supervisor {
     timer: OwnedFd,
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
+    looked_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: ReadBuffer,
 }
@@ -113,6 +114,7 @@ impl Supervisor {
             timer,
             timer_at: None,
             look_at: None,
+            looked_at: None,
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
         })
