@@ -81,6 +81,11 @@ class Namespace:
     def sysctl(self, name: str, value: str) -> None:
         self.shell(f"echo '{value}' > /proc/sys/{name.replace('.', '/')}")
 
+    def enable_ipv6(self) -> None:
+        """IPv6 on, with addresses usable at once and no router solicited."""
+        self.shell("for f in all default; do for setting in disable_ipv6=0 accept_dad=0 accept_ra=0; do"
+                   " echo ${setting#*=} > /proc/sys/net/ipv6/conf/$f/${setting%=*}; done; done")
+
     def pids(self) -> list[int]:
         return pids_in(self.path)
 
