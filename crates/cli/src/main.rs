@@ -29,6 +29,7 @@ enum Command {
     Check(command::check::Args),
     Bridge(command::bridge::Args),
     Help(command::help::Args),
+    Generate(command::generate::Args),
     /// Not for people: holds the namespaces under a stack that may not open a TAP.
     #[command(name = weft_host::ground::KEEPER_COMMAND, hide = true)]
     GroundKeeper {
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Check(args) => command::check::run(args),
         Command::Bridge(args) => command::bridge::run(args),
         Command::Help(args) => command::help::run(args),
+        Command::Generate(args) => command::generate::run(args),
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
     };
     result.unwrap_or_else(|error| {

@@ -47,7 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The command line's declaration, complete: subcommands know that they are called `weft show`.
-fn built() -> clap::Command {
+pub fn built() -> clap::Command {
     let mut command = crate::Cli::command();
     command.build();
     command

@@ -4,6 +4,7 @@ pub mod bind;
 pub mod bridge;
 pub mod check;
 pub mod down;
+pub mod generate;
 pub mod get;
 pub mod help;
 pub mod run;

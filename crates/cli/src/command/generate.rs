@@ -1,0 +1,146 @@
+//! `weft generate`: manual pages, shell completions and a page a block, from what the command and the blocks declare.
+
+use crate::command::help;
+use anyhow::Context as _;
+use clap::ValueEnum as _;
+use clap_complete::Shell;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weft_core::{Kind, Port};
+
+/// Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The folder; what is in its three subfolders and is not generated is left alone
+    #[arg(default_value = "docs")]
+    folder: PathBuf,
+    /// Write nothing; fail if a page differs from what would be written
+    #[arg(long)]
+    check: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut stale = Vec::new();
+    for (path, text) in pages()? {
+        let path = args.folder.join(path);
+        if args.check {
+            let same = std::fs::read(&path).is_ok_and(|found| found == text);
+            stale.extend((!same).then_some(path));
+        } else {
+            write(&path, &text)?;
+        }
+    }
+    let names: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
+    anyhow::ensure!(
+        names.is_empty(),
+        "not what the command and the blocks declare: {}\nhelp: `weft generate` writes them anew",
+        names.join(", ")
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Every page: its path below the folder, and its text.
+fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let mut pages = manual()?;
+    let mut command = help::built();
+    for shell in Shell::value_variants() {
+        let mut text = Vec::new();
+        clap_complete::generate(*shell, &mut command, "weft", &mut text);
+        pages.push((PathBuf::from(format!("completions/weft.{shell}")), text));
+    }
+    let kinds = weft_node::block_table();
+    let mut index = String::from(
+        "# The blocks\n\nWritten by `weft generate` from what the blocks declare; `weft help block NAME` shows the same.\n\n| block | does |\n|---|---|\n",
+    );
+    for row in kinds.iter() {
+        let _ = writeln!(index, "| [{0}]({0}.md) | {1} |", row.kind.name, row.kind.summary);
+        pages.push((PathBuf::from(format!("blocks/{}.md", row.kind.name)), block_page(row.kind).into_bytes()));
+    }
+    pages.push((PathBuf::from("blocks/README.md"), index.into_bytes()));
+    Ok(pages)
+}
+
+fn manual() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let command = help::built();
+    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| (format!("weft-{}", sub.get_name()), sub.clone()));
+    let mut pages = Vec::new();
+    for (name, command) in [("weft".to_owned(), command.clone())].into_iter().chain(visible) {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(command.display_name(name.clone())).title(&name).section("1").render(&mut text)?;
+        pages.push((PathBuf::from(format!("man/{name}.1")), text));
+    }
+    Ok(pages)
+}
+
+/// A block's declarations in Markdown.
+fn block_page(kind: &Kind) -> String {
+    let mut page = format!("# {}\n\n{}.\n\n", kind.name, kind.summary);
+    let (contract, example) = kind.doc.trim().split_once("\nExample: ").unwrap_or((kind.doc.trim(), ""));
+    let _ = writeln!(page, "{contract}\n");
+    if !example.is_empty() {
+        let _ = writeln!(page, "Example:\n```\n{example}\n```\n");
+    }
+    let port = |port: &Port| {
+        let need = if port.required { "yes" } else { "" };
+        vec![format!("`{}`", port.name), format!("{:?}", port.carries), need.to_owned(), port.doc.to_owned()]
+    };
+    table(&mut page, "Inputs", &["name", "carries", "must be bound", ""], kind.inputs.iter().map(port));
+    table(&mut page, "Outputs", &["name", "carries", "must be bound", ""], kind.outputs.iter().map(port));
+    let parameters = kind.parameters.iter().map(|row| {
+        let live = if row.live { "yes" } else { "" };
+        vec![format!("`{}`", row.name), row.value.to_string(), format!("`{}`", row.default), live.to_owned(), row.doc.to_owned()]
+    });
+    table(&mut page, "Parameters", &["name", "value", "default", "while it runs", ""], parameters);
+    for (title, rows) in [("Procedures", kind.procedures), ("Alerts", kind.alerts)] {
+        table(&mut page, title, &["name", ""], rows.iter().map(|row| vec![format!("`{}`", row.name), row.doc.to_owned()]));
+    }
+    table(&mut page, "Counters", &["name", "counts"], kind.counters.iter().map(|row| vec![format!("`{}`", row.name), row.text.to_owned()]));
+    let state = match kind.state_version {
+        0 => "It exports no state.".to_owned(),
+        version => format!("Its exported state has version {version}."),
+    };
+    let _ = writeln!(page, "{state}");
+    page
+}
+
+fn table(page: &mut String, title: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "## {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+        let _ = writeln!(page, "| {} |", cells.join(" | "));
+    }
+    page.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_shell_and_block_has_a_page() {
+        let pages = pages().unwrap();
+        let text = |path: &str| {
+            let page = pages.iter().find(|(of, _)| of == Path::new(path)).unwrap_or_else(|| panic!("no {path}"));
+            String::from_utf8(page.1.clone()).unwrap()
+        };
+        assert!(text("man/weft-run.1").contains("exit status"));
+        assert!(text("man/weft.1").contains("weft\\-run(1)"));
+        assert!(text("completions/weft.bash").contains("--stack"));
+        for row in weft_node::block_table().iter() {
+            let page = text(&format!("blocks/{}.md", row.kind.name));
+            assert!(row.kind.parameters.iter().all(|parameter| page.contains(&format!("`{}`", parameter.name))), "{}", row.kind.name);
+            assert!(text("blocks/README.md").contains(row.kind.summary));
+        }
+    }
+}
