@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,11 @@ test-interop: ## byte-exact transfers against the host kernel over an impaired b
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m interop test
+
+test-capi: ## libweft from C: the header, and two nodes in one process
+	@tools/setup test
+	@cargo build --quiet --release --package weft-capi
+	@$(PYTHON) -m capi
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench

@@ -47,6 +47,14 @@ def output_dir() -> Path:
     return directory
 
 
+def venv_python() -> Path:
+    """The interpreter of the environment that tools/setup makes for Python packages which Debian does not have."""
+    python = output_dir() / "venv" / "bin" / "python3"
+    if not python.exists():
+        raise MissingTool("aioquic is not installed: run tools/setup test")
+    return python
+
+
 def weft_binary() -> Path | None:
     """The release build of `weft`, or the one WEFT_BIN names; None if there is none."""
     chosen = os.environ.get("WEFT_BIN")

@@ -134,3 +134,12 @@ def snmp(pid: int) -> dict[str, int]:
         for name, value in zip(names.split()[1:], values.split()[1:]):
             counters[prefix + name] = int(value)
     return counters
+
+
+def snmp6(pid: int) -> dict[str, int]:
+    """The same of IPv6 (Udp6OutDatagrams, Icmp6OutEchos, …); empty where the kernel has no IPv6."""
+    try:
+        lines = Path(f"/proc/{pid}/net/snmp6").read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(value) for name, value in (line.split() for line in lines)}

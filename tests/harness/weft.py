@@ -27,9 +27,37 @@ TAP = "weft0"
 STACK = "10.77.0.2"
 HOST = "10.77.0.1"
 PREFIX_LENGTH = 24
+STACK6 = "fd77::2"
+HOST6 = "fd77::1"
+PREFIX_LENGTH6 = 64
 
 # The edges whose cut takes the transport protocols off the network.
 TRANSPORT_EDGES = (("tcp:ip4", "ip4:upper"), ("udp:ip4", "ip4:upper"))
+# The edges between the internet layer and the wire, or the loopback: without them nothing leaves.
+LINK_EDGES = (("ip4:lower", "arp:upper"), ("ip4:loopback", "loopback:in"))
+
+
+def ipv6_edges(edges: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The same edges on the IPv6 side of the graph."""
+    names = {"ip4": "ip6", "arp": "nd", "loopback": "loopback6"}
+
+    def port(words: str) -> str:
+        return ":".join(names.get(word, word) for word in words.split(":"))
+
+    return tuple((port(upper), port(lower)) for upper, lower in edges)
+
+
+def stack_file(name: str, interfaces: list[tuple[str, str]], default: str = "", host_side: str = "") -> str:
+    """A stack file: interfaces with a TAP of the same name each and an address with its prefix."""
+    lines = ["[node]", f'name = "{name}"']
+    for interface, address in interfaces:
+        lines += ["[[interface]]", f'name = "{interface}"', f'backend = "tap:{interface}"']
+        if host_side:
+            lines += [f'host_address = "{host_side}"']
+        lines += ["[[address]]", f'interface = "{interface}"', f'address = "{address}"']
+    if default:
+        lines += ["[[route]]", 'destination = "default"', f'gateway = "{default}"']
+    return "\n".join(lines) + "\n"
 
 
 class NoBinary(Failure):

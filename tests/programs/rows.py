@@ -7,6 +7,7 @@ oracle, and as a canary with the stack cut. A row checks a real result: a sum, a
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import json
 import shlex
@@ -16,16 +17,37 @@ from harness import paths
 from harness.namespaces import in_user_namespace
 from harness.paths import tool
 
-from .shared import NAME, SERVERS, File
-from .stage import Stage, want, want_equal
+from .shared import IPV4, IPV6, NAME, SERVERS, Family, File
+from .stage import ROLES, Stage, want, want_equal
 
-Row = Callable[[Stage], None]
+Body = Callable[[Stage], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A line of the table: its body, where it runs and in which roles."""
+
+    body: Body
+    family: Family = IPV4
+    roles: tuple[str, ...] = ROLES
+    stage: type[Stage] = Stage
+    # Why it needs root of the machine rather than of a user namespace; empty: it does not.
+    needs_root: str = ""
+    # What it waits for before it can run under weft; empty: it runs.
+    awaits: str = ""
+
+
 ROWS: dict[str, Row] = {}
 
 
-def row(function: Row) -> Row:
-    ROWS[function.__name__.replace("_", "-")] = function
-    return function
+def row(body: Body | None = None, families: tuple[Family, ...] = (IPV4, IPV6), **more) -> Callable:
+    """Registers a row, once for each IP version: `nc` and `nc-6`."""
+    if body is None:
+        return lambda body: row(body, families, **more)
+    for family in families:
+        name = body.__name__.replace("_", "-") + ("-6" if family is IPV6 else "")
+        ROWS[name] = Row(body, family, **more)
+    return body
 
 
 def sha256_of(path) -> str:
@@ -60,14 +82,14 @@ CURL = ["--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", "3
 @row
 def curl_http(stage: Stage) -> None:
     web_server(stage, 8000)
-    url = f"http://{stage.server.address}:8000/large.bin"
+    url = f"http://{stage.server.host}:8000/large.bin"
     fetched(stage, "curl", [tool("curl"), *CURL, "-o", "fetched", url], stage.shared.large)
 
 
 @row
 def curl_https(stage: Stage) -> None:
     web_server(stage, 8443, tls=True)
-    url = f"https://{stage.server.address}:8443/large.bin"
+    url = f"https://{stage.server.host}:8443/large.bin"
     fetched(stage, "curl", [tool("curl"), *CURL, "--cacert", str(stage.shared.authority), "-o", "fetched", url],
             stage.shared.large)
 
@@ -77,14 +99,14 @@ def curl_upload(stage: Stage) -> None:
     web_server(stage, 8000)
     file = stage.shared.large
     answer = stage.run_client("curl", [tool("curl"), *CURL, "--upload-file", str(file.path),
-                                       f"http://{stage.server.address}:8000/upload"])
+                                       f"http://{stage.server.host}:8000/upload"])
     want_equal("sha256 that the server made of the upload", answer, file.sha256)
 
 
 @row
 def wget(stage: Stage) -> None:
     web_server(stage, 8000)
-    base = f"http://{stage.server.address}:8000"
+    base = f"http://{stage.server.host}:8000"
     # Two files in one call: the second goes over the kept connection.
     fetched(stage, "wget", [tool("wget"), "--no-proxy", "--tries=1", "--timeout=20", "--no-verbose",
                             f"{base}/large.bin", f"{base}/small.bin"], stage.shared.large, "large.bin")
@@ -107,7 +129,7 @@ def python_http(stage: Stage) -> None:
     script = f"{paths.PYTHON} -m http.server --directory {stage.shared.www} --bind {address} 8001"
     stage.start_server("http.server", with_file(stage, "/etc/hosts", f"{address} {NAME}\n", script), 8001)
     files = (stage.shared.small, stage.shared.large, stage.shared.small)
-    sums = stage.run_client("urllib", [paths.PYTHON, "-c", URLLIB, f"{stage.server.address}:8001",
+    sums = stage.run_client("urllib", [paths.PYTHON, "-c", URLLIB, f"{stage.server.host}:8001",
                                        *(file.name for file in files)])
     want_equal("sums", sums.split(), [file.sha256 for file in files])
 
@@ -133,8 +155,8 @@ def python_ssl(stage: Stage) -> None:
 @row
 def go_static(stage: Stage) -> None:
     shared = stage.shared
-    stage.start_server("go", [shared.go, "serve", f"{stage.server.address}:8004", str(shared.small.path)], 8004)
-    lines = stage.run_client("go", [shared.go, "fetch", f"http://{stage.server.address}:8004", "16",
+    stage.start_server("go", [shared.go, "serve", f"{stage.server.host}:8004", str(shared.small.path)], 8004)
+    lines = stage.run_client("go", [shared.go, "fetch", f"http://{stage.server.host}:8004", "16",
                                     str(shared.small.path)]).splitlines()
     want_equal("sums of 16 goroutines", lines, [f"{shared.small.sha256} {shared.small.sha256}"] * 16)
 
@@ -221,7 +243,7 @@ http {{
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     sendfile on;
-    server {{ listen {address}:8080; root {www}; }}
+    server {{ listen {host}:8080; root {www}; }}
 }}
 """
 
@@ -229,10 +251,10 @@ http {{
 @row
 def nginx_wrk(stage: Stage) -> None:
     folder = stage.env.folder
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, address=stage.server.address, www=stage.shared.www))
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, host=stage.server.host, www=stage.shared.www))
     stage.start_server("nginx", [tool("nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf"),
                                  "-e", "stderr"], 8080)
-    base = f"http://{stage.server.address}:8080"
+    base = f"http://{stage.server.host}:8080"
     fetched(stage, "curl", [tool("curl"), *CURL, "-o", "fetched", f"{base}/large.bin"], stage.shared.large)
     output = stage.run_client("wrk", [tool("wrk"), "--threads", "2", "--connections", "16", "--duration", "1s",
                                       f"{base}/small.bin"])
@@ -248,7 +270,7 @@ def dnsmasq(stage: Stage) -> None:
     stage.start_server("dnsmasq", [
         tool("dnsmasq"), foreground, "--conf-file=/dev/null", "--user=root", "--group=root", "--pid-file=",
         "--no-resolv", "--no-hosts", "--log-facility=-", f"--listen-address={address}", "--bind-interfaces",
-        f"--host-record={NAME},192.0.2.77", "--txt-record=text.weft.test,woven",
+        f"--host-record={NAME},192.0.2.77,2001:db8::77", "--txt-record=text.weft.test,woven",
     ], 53, "udp")
 
 
@@ -257,6 +279,7 @@ def dig(stage: Stage) -> None:
     dnsmasq(stage)
     ask = [tool("dig"), f"@{stage.server.address}", "+short", "+time=2", "+tries=2", "+nocookie"]
     want_equal("A over UDP", stage.run_client("dig", [*ask, NAME, "A"]).strip(), "192.0.2.77")
+    want_equal("AAAA over UDP", stage.run_client("dig", [*ask, NAME, "AAAA"]).strip(), "2001:db8::77")
     want_equal("TXT over TCP", stage.run_client("dig", [*ask, "+tcp", "text.weft.test", "TXT"]).strip(), '"woven"')
 
 
@@ -264,22 +287,23 @@ def dig(stage: Stage) -> None:
 def getent(stage: Stage) -> None:
     """libc's resolver: reads /etc/resolv.conf, asks from an unconnected or connected UDP socket."""
     dnsmasq(stage)
-    lookup = f"getent ahostsv4 {NAME}"
-    if stage.client.under_weft and not stage.server.under_weft:
+    lookup = f"getent ahostsv{stage.family.version} {NAME}"
+    if stage.client.under_weft and not stage.server.under_weft and stage.family is IPV4:
         # weft gives its programs a resolv.conf that works on its stack: it asks the host's side.
         words = lookup.split()
     else:
         resolv = f"nameserver {stage.server.address}\noptions timeout:2 attempts:2\n"
         words = with_file(stage, "/etc/resolv.conf", resolv, lookup)
     lines = stage.run_client("getent", words).splitlines()
-    want_equal("addresses", {line.split()[0] for line in lines}, {"192.0.2.77"})
+    want_equal("addresses", {line.split()[0] for line in lines},
+               {"192.0.2.77" if stage.family is IPV4 else "2001:db8::77"})
     want_equal("socket types", {line.split()[1] for line in lines}, {"STREAM", "DGRAM", "RAW"})
 
 
 BASH = r"""
 set -u
-fetch() { curl --silent --show-error --fail --noproxy '*' --max-time 20 "http://$1:8000/small.bin" | sha256sum; }
-for job in 1 2 3 4; do fetch "$1" & done
+fetch() { curl --silent --show-error --fail --noproxy '*' --max-time 20 "http://$2:8000/small.bin" | sha256sum; }
+for job in 1 2 3 4; do fetch "$@" & done
 exec 3<>"/dev/tcp/$1/8000" || exit 1
 printf 'GET /small.bin HTTP/1.0\r\n\r\n' >&3
 sed '1,/^\r$/d' <&3 | sha256sum
@@ -292,7 +316,8 @@ wait
 def bash_jobs(stage: Stage) -> None:
     """bash's own /dev/tcp beside background jobs that fork and exec curl."""
     web_server(stage, 8000)
-    lines = stage.run_client("bash", ["bash", "-c", BASH, "bash", stage.server.address]).splitlines()
+    lines = stage.run_client("bash", ["bash", "-c", BASH, "bash", stage.server.address,
+                                        stage.server.host]).splitlines()
     want_equal("sums of five fetches", lines, [f"{stage.shared.small.sha256}  -"] * 5)
 
 

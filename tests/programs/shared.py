@@ -11,11 +11,25 @@ from pathlib import Path
 
 from harness import paths
 from harness.environment import Environment
-from harness.weft import HOST, STACK
+from harness.weft import HOST, HOST6, PREFIX_LENGTH, PREFIX_LENGTH6, STACK, STACK6
 
 HERE = Path(__file__).parent
 SERVERS = HERE / "servers"
 NAME = "server.weft.test"
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Addresses of one IP version: the stack's, the host's, bits of their prefix."""
+
+    version: int
+    stack: str
+    host: str
+    bits: int
+
+
+IPV4 = Family(4, STACK, HOST, PREFIX_LENGTH)
+IPV6 = Family(6, STACK6, HOST6, PREFIX_LENGTH6)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +50,14 @@ class Shared:
     www: Path
     large: File
     small: File
+    huge: File
     authority: Path
     certificate: Path
     key: Path
     go: str
     fork_server: str
+    ssh_key: Path
+    ssh_host_key: Path
 
 
 def prepare(env: Environment) -> Shared:
@@ -48,11 +65,14 @@ def prepare(env: Environment) -> Shared:
     www.mkdir()
     large = _file(www / "large.bin", 4 << 20, 1)
     small = _file(www / "small.bin", 100_003, 2)
+    huge = _file(env.folder / "huge.bin", (100 if os.environ.get("FULL") else 16) << 20, 3)
     authority, certificate, key = _certificates(env)
-    shared = Shared(www, large, small, authority, certificate, key, _build_go(env), _build_c(env))
+    shared = Shared(www, large, small, huge, authority, certificate, key, _build_go(env), _build_c(env),
+                    _ssh_key(env, "user"), _ssh_key(env, "host"))
     # Programs that run as somebody else must reach all of it.
     for path in env.folder.rglob("*"):
-        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
+        if path not in (shared.ssh_key, shared.ssh_host_key):  # ssh refuses keys that others can read
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
     return shared
 
 
@@ -75,10 +95,16 @@ def _certificates(env: Environment) -> tuple[Path, Path, Path]:
             "-addext", "keyUsage=critical,keyCertSign", "-keyout", at("ca.key"), "-out", at("ca.pem"))
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-subj", "/CN=weft test server", "-keyout", at("server.key"), "-out", at("server.csr"))
-    (env.folder / "server.ext").write_text(f"subjectAltName=IP:{HOST},IP:{STACK},DNS:{NAME}\n")
+    (env.folder / "server.ext").write_text(f"subjectAltName=IP:{HOST},IP:{STACK},IP:{HOST6},IP:{STACK6},DNS:{NAME}\n")
     openssl("x509", "-req", "-in", at("server.csr"), "-CA", at("ca.pem"), "-CAkey", at("ca.key"), "-CAcreateserial",
             "-days", "2", "-extfile", at("server.ext"), "-out", at("server.pem"))
     return env.folder / "ca.pem", env.folder / "server.pem", env.folder / "server.key"
+
+
+def _ssh_key(env: Environment, name: str) -> Path:
+    path = env.folder / f"ssh-{name}"
+    env.run("ssh-keygen", [paths.tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(path)])
+    return path
 
 
 def _build_go(env: Environment) -> str:

@@ -1,4 +1,5 @@
-//! How fast a TAP device is read and written: frames of 64 KB, and of 1500 bytes, in a network namespace of its own.
+//! How fast a TAP device and a packet socket on a veth pair are read and written: frames of 64 KB, and of 1500 bytes, in a network namespace of
+//! its own.
 //!
 //! Prints Gbit/s of payload and nanoseconds per frame; run with `--release`, as root. Writing stops at the kernel's IP layer (the frames are for
 //! another station); reading is fed by threads that send UDP to a neighbour who is not there.
@@ -12,7 +13,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
-use weft_backend::{Backend, OpenOptions, open};
+use weft_backend::{Backend, OpenOptions, host_side, open};
 use weft_core::{Bytes, Checksum, Frame, Gso, GsoKind, Instant};
 
 const SECONDS: Duration = Duration::from_secs(2);
@@ -52,10 +53,11 @@ fn write(backend: &mut dyn Backend, what: &str, payload_bytes: usize) -> Result<
     Ok(())
 }
 
-fn read(backend: &mut dyn Backend, what: &str, segment_bytes: Option<u16>, datagram_bytes: usize) -> Result<(), Box<dyn Error>> {
+fn read(backend: &mut dyn Backend, what: &str, segment_bytes: Option<u16>, network: u8) -> Result<(), Box<dyn Error>> {
     let stop = AtomicBool::new(false);
+    let datagram_bytes = usize::from(SEGMENT_BYTES) * if segment_bytes.is_some() { 44 } else { 1 };
     std::thread::scope(|scope| {
-        let socket = UdpSocket::bind("10.9.0.1:0")?;
+        let socket = UdpSocket::bind(format!("10.{network}.0.1:0"))?;
         if let Some(bytes) = segment_bytes {
             setsockopt(&socket, sockopt::UdpGsoSegment, &i32::from(bytes))?;
         }
@@ -64,7 +66,7 @@ fn read(backend: &mut dyn Backend, what: &str, segment_bytes: Option<u16>, datag
             let payload = vec![5; datagram_bytes];
             while !stopped.load(Ordering::Relaxed) {
                 // A full queue is what we want.
-                let _ = socket.send_to(&payload, "10.9.0.2:9");
+                let _ = socket.send_to(&payload, format!("10.{network}.0.2:9"));
             }
         });
         let (mut frames, mut bytes, mut reading) = (0, 0, Duration::ZERO);
@@ -93,18 +95,30 @@ fn read(backend: &mut dyn Backend, what: &str, segment_bytes: Option<u16>, datag
     })
 }
 
+fn bench(backend: &mut dyn Backend, device: &str, network: u8) -> Result<(), Box<dyn Error>> {
+    let neighbour = format!("neigh add 10.{network}.0.2 lladdr 02:00:00:00:00:09 dev {device}");
+    if !Command::new("ip").args(neighbour.split(' ')).status()?.success() {
+        return Err("ip neigh add failed".into());
+    }
+    println!("{device}");
+    write(backend, "write, 64 KB frames", LARGE_BYTES)?;
+    write(backend, "write, MTU frames", usize::from(SEGMENT_BYTES))?;
+    read(backend, "read, frames of 44 datagrams", Some(SEGMENT_BYTES), network)?;
+    read(backend, "read, MTU frames", None, network)?;
+    println!("lost: {:?}", backend.drops());
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     let addresses = Some(vec![("10.9.0.1".parse()?, 24)]);
-    let mut backend = open("tap:bench", &OpenOptions { host_addresses: addresses, ..OpenOptions::default() })?;
-    let neighbour = ["neigh", "add", "10.9.0.2", "lladdr", "02:00:00:00:00:09", "dev", "bench"];
-    if !Command::new("ip").args(neighbour).status()?.success() {
-        return Err("ip neigh add failed".into());
-    }
-    write(&mut *backend, "write, 64 KB frames", LARGE_BYTES)?;
-    write(&mut *backend, "write, MTU frames", usize::from(SEGMENT_BYTES))?;
-    read(&mut *backend, "read, frames of 44 datagrams", Some(SEGMENT_BYTES), 44 * usize::from(SEGMENT_BYTES))?;
-    read(&mut *backend, "read, MTU frames", None, usize::from(SEGMENT_BYTES))?;
-    println!("lost: {:?}", backend.drops());
-    Ok(())
+    let mut tap = open("tap:tap", &OpenOptions { host_addresses: addresses, ..OpenOptions::default() })?;
+    bench(&mut *tap, "tap", 9)?;
+    host_side::create_veth("veth", "ours")?;
+    host_side::configure("veth", &[("10.10.0.1".parse()?, 24)], None)?;
+    host_side::configure("ours", &[], None)?;
+    let mut packet = open("packet:ours", &OpenOptions::default())?;
+    // The end that was put up first drops what it is given until the kernel has started its queue.
+    std::thread::sleep(SECONDS);
+    bench(&mut *packet, "veth", 10)
 }

@@ -38,6 +38,10 @@ fn explain(doing: &str, error: &io::Error) -> (String, &'static str) {
         Some(libc::EPERM | libc::EACCES) if doing.contains("packet socket") => {
             "needs CAP_NET_RAW: run as root, or in a user namespace with its own network namespace (unshare -Urn)"
         }
+        Some(libc::EPERM | libc::EACCES) if doing.contains("nftables") => "needs CAP_NET_ADMIN over this network namespace: run as root",
+        Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::ENOENT) if doing.contains("nftables") => {
+            "this kernel lacks a part of nftables (CONFIG_NF_TABLES with netdev, inet, nat): load its modules (modprobe nf_tables)"
+        }
         Some(libc::EPERM | libc::EACCES) => {
             "needs CAP_NET_ADMIN: run as root, or in a user namespace with its own network namespace (unshare -Urn), or have root make a \
              persistent device for this user (ip tuntap add NAME mode tap vnet_hdr user USER)"

@@ -1,7 +1,8 @@
 //! Where a node's frames come from and go to.
 //!
-//! A [`Backend`] is one interface's other side: a TAP device or a packet socket (the kernel is on the other end), a queue in memory (another
-//! node is), or a capture around any of them. [`open`] makes one from a URL.
+//! A [`Backend`] is one interface's other side: a TAP or TUN device or a packet socket (the kernel is on the other end), a queue in memory
+//! (another node is), or a wrapper around any of them: a capture, a trace, faults. [`open`] makes one from a URL; [`SCHEMES`] is the one
+//! table of what there is.
 //!
 //! # Contract
 //!
@@ -14,14 +15,21 @@
 //!
 //! Who waits for what, and in which order things happen, belongs to the world that drives the node. A backend only lends out its descriptor.
 
+pub mod fault;
+pub mod guard;
 pub mod host_side;
 pub mod memory;
+pub mod nat;
 pub mod packet;
 pub mod pcapng;
 pub mod tap;
+pub mod trace;
+pub mod tun;
 
 mod device;
 mod error;
+mod nft;
+mod ring;
 mod scatter;
 mod sys;
 mod vnet;
@@ -68,6 +76,11 @@ pub trait Backend: Send {
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+
+    /// When [`Backend::receive`] should be called even if the descriptor stays silent (a wrapper holds frames back).
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
 }
 
 impl<B: Backend + ?Sized> Backend for Box<B> {
@@ -88,6 +101,9 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
     }
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
         (**self).drops()
+    }
+    fn next_timer(&self) -> Option<Instant> {
+        (**self).next_timer()
     }
 }
 
@@ -161,7 +177,7 @@ pub struct OpenOptions {
     pub offload: bool,
     /// `packet`: also receive frames for other stations (a device that filters by address).
     pub promiscuous: bool,
-    /// `tap`: give the kernel's side these addresses and put it up; `None`: leave it as it is.
+    /// `tap`, `tun`: give the kernel's side these addresses and put it up; `None`: leave it as it is.
     pub host_addresses: Option<Vec<Prefix>>,
     /// `memory`: frames that wait in one direction before more are dropped.
     pub queue_frames_max: usize,
@@ -203,9 +219,15 @@ pub const SCHEMES: &[Scheme] = &[
         open: |name, options| Ok(Box::new(tap::Tap::open(name, options)?)),
     },
     Scheme {
+        name: "tun",
+        usage: "tun:NAME",
+        help: "the same without Ethernet: IP packets of both versions, no ARP (needs CAP_NET_ADMIN)",
+        open: |name, options| Ok(Box::new(tun::Tun::open(name, options)?)),
+    },
+    Scheme {
         name: "packet",
         usage: "packet:INTERFACE",
-        help: "a packet socket on an existing Ethernet interface, for example one end of a veth pair (needs CAP_NET_RAW)",
+        help: "a packet socket on an existing interface, Ethernet or IP only, for example one end of a veth pair (needs CAP_NET_RAW)",
         open: |name, options| Ok(Box::new(packet::Packet::open(name, options)?)),
     },
     Scheme {
@@ -214,7 +236,31 @@ pub const SCHEMES: &[Scheme] = &[
         help: "one end of a queue pair in this process; whoever opens the same name next gets the other end",
         open: |name, options| Ok(Box::new(memory::open(name, options)?)),
     },
+    Scheme {
+        name: "trace",
+        usage: "trace:URL",
+        help: "around another: a line on standard error for every frame",
+        open: |inner, options| Ok(Box::new(trace::Trace::new(open(inner, options)?, Box::new(|line| eprintln!("{line}"))))),
+    },
+    Scheme {
+        name: "fault",
+        usage: "fault:WHAT:URL",
+        help: "around another, for tests: loss=P, duplicate=P, corrupt=P, delay=T, refuse=P, full=P, gone=FRAMES, seed=N, by commas",
+        open: |rest, options| {
+            let (plan, inner) = fault::split(rest)?;
+            Ok(Box::new(fault::Fault::new(open(inner, options)?, plan)))
+        },
+    },
 ];
+
+/// The backend that a URL is about when all wrappers around it are taken off: scheme and name. `None`: it is no URL.
+pub fn innermost(url: &str) -> Option<(&str, &str)> {
+    match url.split_once(':')? {
+        ("trace", inner) => innermost(inner),
+        ("fault", rest) => innermost(rest.split_once(':')?.1),
+        other => Some(other),
+    }
+}
 
 /// Opens a backend by its URL, `scheme:name`; [`SCHEMES`] lists them.
 ///
@@ -238,7 +284,10 @@ mod tests {
     #[test]
     fn a_wrong_url_is_told_what_there_is() {
         let error = open("tap0", &OpenOptions::default()).err().unwrap().to_string();
-        assert_eq!(error, "cannot open tap0: reading the URL: it has no scheme; write one of tap:NAME, packet:INTERFACE, memory:NAME");
+        assert_eq!(
+            error,
+            "cannot open tap0: reading the URL: it has no scheme; write one of tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME, trace:URL, fault:WHAT:URL"
+        );
         let error = open("pigeon:1", &OpenOptions::default()).err().unwrap().to_string();
         assert!(error.contains("there is no backend \"pigeon\""), "{error}");
     }

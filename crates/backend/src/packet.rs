@@ -1,22 +1,29 @@
-//! `packet:INTERFACE`: a packet socket on an Ethernet interface (packet(7), Documentation/networking/packet_mmap.rst).
+//! `packet:INTERFACE`: a packet socket on an interface of the kernel (packet(7), Documentation/networking/packet_mmap.rst).
 //!
 //! Made for one end of a veth pair: large frames and unfinished checksums cross it in both directions. The kernel's own stack sees what is
-//! received, too: give the interface no address in the kernel, and switch IPv6 off on it (`sysctl net.ipv6.conf.NAME.disable_ipv6=1`),
-//! or two stacks answer.
+//! received, too, and would answer it: [`crate::guard`] keeps it from doing so.
+//!
+//! On an interface that has no link-layer header (a TUN device, WireGuard, a modem) frames are IP packets of both versions ([`LinkType::Ip`]),
+//! and each one that is sent says by its version what it is. The socket is a `SOCK_RAW` one there, too: a `SOCK_DGRAM` socket, which takes the
+//! header off every kind of interface, has no PACKET_VNET_HDR.
 //!
 //! A tag that the kernel has taken out of a frame (VLAN acceleration) is put back, so that frames are as they were on the wire.
-//! A memory-mapped ring (TPACKET_V3) would save the system call per frame; its place is `scatter`, beside the two ways of reading.
+//! Small frames are received through a ring shared with the kernel, large ones by `recvmsg`: `crate::ring` says why.
 
-use crate::device::{Device, Drops};
-use crate::scatter::{Blocks, Source};
+use crate::device::Device;
+use crate::ring::{self, Ring};
+use crate::scatter::Source;
 use crate::{Backend, Features, LinkType, OpenError, OpenOptions, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_core::{Completion, Frame, Instant, InterfaceIndex};
+use weft_wire::ethernet::Mac;
 
 /// Bytes under way in each direction. The default of 208 KiB is three large frames.
 const BUFFER_BYTES: libc::c_int = 64 << 20;
+/// include/uapi/linux/if_arp.h: IP packets and nothing else (modems).
+const ARPHRD_RAWIP: u16 = 519;
 /// The largest frame that is written whole.
 const GSO_BYTES_MAX: usize = 65535 + 18;
 
@@ -33,29 +40,38 @@ impl Packet {
     /// Uses `interface`, `mtu`, `mac`, `offload` and `promiscuous` of the options. Without `mac` the node takes the interface's own address.
     ///
     /// # Errors
-    /// The interface is missing or not Ethernet, or privileges are missing.
+    /// The interface is missing or of another kind, or privileges are missing.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Packet, OpenError> {
         let url = format!("packet:{name}");
         let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
         let facts = sys::interface_facts(name).map_err(|error| failed(&format!("looking for interface {name:?}"), error))?;
-        if facts.hardware != libc::ARPHRD_ETHER {
-            let why = format!("interface {name:?} is not Ethernet (hardware type {})", facts.hardware);
-            return Err(OpenError::new(&url, "looking at the interface", why, "use a veth pair or a TAP device"));
-        }
+        let link = match facts.hardware {
+            libc::ARPHRD_ETHER => LinkType::Ethernet,
+            libc::ARPHRD_NONE | ARPHRD_RAWIP => LinkType::Ip,
+            other => {
+                let why = format!("interface {name:?} carries neither Ethernet frames nor bare IP packets (hardware type {other})");
+                return Err(OpenError::new(&url, "looking at the interface", why, "use a veth pair, a TAP or a TUN device"));
+            }
+        };
         let fd = sys::packet_socket(|fd| prepare(fd, facts.index, options.promiscuous), facts.index)
             .map_err(|error| failed("opening a packet socket", error))?;
         let features = Features {
             gso_bytes_max: if options.offload { GSO_BYTES_MAX } else { 0 },
             gso_udp: options.offload,
             checksum_offload: options.offload,
-            link: LinkType::Ethernet,
+            link,
             mtu: options.mtu.unwrap_or(facts.mtu),
-            mac: options.mac.unwrap_or(facts.mac),
+            mac: match link {
+                LinkType::Ethernet => options.mac.unwrap_or(facts.mac),
+                LinkType::Ip => Mac::ZERO,
+            },
         };
         if !facts.up {
             tracing::warn!("interface {name} is down: nothing passes until it is up (ip link set {name} up)");
         }
-        Ok(Packet::from_socket(fd, name, options.interface, features))
+        let mut packet = Packet::from_socket(fd, name, options.interface, features);
+        packet.device.headerless = (link == LinkType::Ip).then_some(facts.index);
+        Ok(packet)
     }
 
     /// Gives up the socket, for another process that makes it a backend again by [`Packet::from_socket`]: a packet socket works wherever it
@@ -64,10 +80,11 @@ impl Packet {
         self.device.fd
     }
 
-    /// A backend over a socket that [`Packet::open`] made, in this process or in another, on the interface `name` with these features.
+    /// A backend over a socket that [`Packet::open`] made, in this process or in another, on the Ethernet interface `name` with these features.
     pub fn from_socket(fd: OwnedFd, name: &str, interface: InterfaceIndex, features: Features) -> Packet {
-        let (blocks, drops) = (Blocks::new(), Drops::default());
-        let device = Device { fd, source: Source::Packet, name: name.to_string(), interface, features, blocks, drops, down: false };
+        let mut device = Device::new(fd, Source::Packet, name, interface, features);
+        // Without it (no memory to be had in one piece) every frame is a system call.
+        device.ring = Ring::of(device.fd.as_fd()).ok();
         Packet { device, receive_drops: 0 }
     }
 }
@@ -82,6 +99,10 @@ fn prepare(fd: BorrowedFd<'_>, index: i32, promiscuous: bool) -> io::Result<()> 
         if sys::set_option(fd, libc::SOL_SOCKET, forced, &BUFFER_BYTES).is_err() {
             sys::set_option(fd, libc::SOL_SOCKET, limited, &BUFFER_BYTES)?;
         }
+    }
+    // It costs memory that the kernel may not have; see `from_socket`.
+    if let Err(error) = ring::prepare(fd) {
+        tracing::info!("packet socket without a ring: {error}");
     }
     if promiscuous {
         let request =

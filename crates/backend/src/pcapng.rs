@@ -269,8 +269,14 @@ impl<B: Backend> Backend for Capture<B> {
     fn features(&self) -> Features {
         self.inner.features()
     }
+    /// Those of the backend, and the packets that are missing in the file.
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
-        self.inner.drops()
+        let mut rows = self.inner.drops();
+        rows.push(("missing in the capture", self.file.lost()));
+        rows
+    }
+    fn next_timer(&self) -> Option<Instant> {
+        self.inner.next_timer()
     }
 }
 

@@ -13,11 +13,11 @@ use weft_core::Frame;
 use weft_core::frame::HEAD_BYTES_INGRESS;
 
 /// Bytes of a VLAN tag that the kernel keeps apart from the frame, and that is put back in.
-const TAG_BYTES: usize = 4;
+pub(crate) const TAG_BYTES: usize = 4;
 /// The tag belongs behind both addresses.
 const TAG_AT: usize = 12;
 /// What is read into the head; with a tag it is full.
-const HEAD_READ_BYTES: usize = HEAD_BYTES_INGRESS - TAG_BYTES;
+pub(crate) const HEAD_READ_BYTES: usize = HEAD_BYTES_INGRESS - TAG_BYTES;
 /// The most a device hands over behind that: an IP packet of 65535 bytes with its Ethernet header fits.
 const REST_BYTES_MAX: usize = 64 << 10;
 /// Four large frames to a block.
@@ -80,12 +80,6 @@ impl Blocks {
             }
         };
         let in_head = bytes.saturating_sub(vnet::HEADER_BYTES).min(HEAD_READ_BYTES);
-        let mut start = TAG_BYTES;
-        if let Some(tag) = tag.filter(|_| in_head >= TAG_AT) {
-            head.copy_within(TAG_BYTES..TAG_BYTES + TAG_AT, 0);
-            head[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag);
-            start = 0;
-        }
         let rest = if self.current.len() <= COPY_BYTES_MAX {
             let copy = Bytes::copy_from_slice(&self.current);
             self.current.clear();
@@ -93,10 +87,27 @@ impl Blocks {
         } else {
             self.current.split().freeze()
         };
-        let mut frame = Frame::ingress_parts(&head[start..TAG_BYTES + in_head], rest);
-        vnet::decode(&header, (TAG_BYTES - start) as u16, &mut frame);
-        Ok(frame)
+        Ok(frame_with_tag(&header, &mut head, in_head, tag, rest))
     }
+}
+
+/// Puts a frame together: its first `in_head` bytes are in `head` behind room for a tag, which is put where it was on the wire.
+pub(crate) fn frame_with_tag(
+    header: &vnet::Header,
+    head: &mut [u8; TAG_BYTES + HEAD_READ_BYTES],
+    in_head: usize,
+    tag: Option<[u8; TAG_BYTES]>,
+    rest: Bytes,
+) -> Frame {
+    let mut start = TAG_BYTES;
+    if let Some(tag) = tag.filter(|_| in_head >= TAG_AT) {
+        head.copy_within(TAG_BYTES..TAG_BYTES + TAG_AT, 0);
+        head[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag);
+        start = 0;
+    }
+    let mut frame = Frame::ingress_parts(&head[start..TAG_BYTES + in_head], rest);
+    vnet::decode(header, (TAG_BYTES - start) as u16, &mut frame);
+    frame
 }
 
 /// Room for the one control message that is asked for (PACKET_AUXDATA), aligned as the kernel wants it.

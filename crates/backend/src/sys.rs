@@ -41,10 +41,10 @@ fn name_of(request: &libc::ifreq) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Attaches the descriptor to a TAP device, made if there is none; returns its name.
-pub(crate) fn tun_attach_tap(fd: BorrowedFd<'_>, name: &str) -> io::Result<String> {
+/// Attaches the descriptor to a device of this kind (`libc::IFF_TAP` or `libc::IFF_TUN`), made if there is none; returns its name.
+pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, kind: libc::c_int) -> io::Result<String> {
     let mut request = request(name)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     unsafe { ioctl::tun_set_iff(fd.as_raw_fd(), &mut request) }?;
     Ok(name_of(&request))
@@ -133,6 +133,58 @@ pub(crate) fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, val
     Ok(())
 }
 
+/// The error that waits at a socket, which is then taken (SO_ERROR).
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match rustix::net::sockopt::socket_error(fd)? {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Memory shared with the kernel: what a socket's ring is in. Every access is checked against its length.
+pub(crate) struct Mapping {
+    memory: std::ptr::NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone in this process, and is not tied to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the ring of a packet socket.
+    pub(crate) fn new(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = std::ptr::NonNull::new(memory.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Mapping { memory, bytes })
+    }
+
+    /// A word that the kernel writes, too; `at` is a multiple of four.
+    pub(crate) fn word(&self, at: usize) -> &std::sync::atomic::AtomicU32 {
+        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes, "a word at {at} of {} bytes", self.bytes);
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned (a mapping begins at a page); all access to it is atomic.
+        unsafe { std::sync::atomic::AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// Copies bytes that the kernel has handed over.
+    pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
+        assert!(at.checked_add(into.len()).is_some_and(|end| end <= self.bytes), "{} bytes at {at} of {}", into.len(), self.bytes);
+        // SAFETY: inside the mapping (checked above); `into` is other memory; the kernel does not write to a slot that it has handed over.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr().add(at), into.as_mut_ptr(), into.len()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and no reference into it outlives it.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// Frames that a packet socket had no room for since this was asked last (PACKET_STATISTICS resets itself).
 pub(crate) fn packet_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     // struct tpacket_stats: packets, drops.
@@ -144,17 +196,45 @@ pub(crate) fn packet_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(statistics[1])) }
 }
 
+/// The address of an interface for a packet socket.
+fn packet_address(index: i32, ether_type: u16) -> libc::sockaddr_ll {
+    // SAFETY: sockaddr_ll is plain data.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ether_type.to_be();
+    address.sll_ifindex = index;
+    address
+}
+
+/// Sends one frame, given in parts, through a packet socket whose frames have no link-layer header: the address says what they are.
+pub(crate) fn packet_send(fd: BorrowedFd<'_>, parts: &[io::IoSlice<'_>], index: i32, ether_type: u16) -> io::Result<()> {
+    let mut address = packet_address(index, ether_type);
+    // SAFETY: msghdr is plain data.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = std::ptr::from_mut(&mut address).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len() as _;
+    loop {
+        // SAFETY: an IoSlice has the layout of an iovec; the kernel reads the parts and the address, which live across the call, and
+        // writes to none of them.
+        if unsafe { libc::sendmsg(fd.as_raw_fd(), &message, 0) } >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// A packet socket on one interface, receiving every EtherType.
 pub(crate) fn packet_socket(prepare: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>, index: i32) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     // Protocol 0: it receives nothing until it is bound. With a protocol it would receive from all interfaces at once.
     let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     prepare(fd.as_fd())?;
-    // SAFETY: sockaddr_ll is plain data.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index;
+    let address = packet_address(index, libc::ETH_P_ALL as u16);
     let bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the kernel reads `bytes` bytes of `address`, which lives across the call.
     if unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) } < 0 {

@@ -4,10 +4,10 @@
 //! to a user, who then needs no privilege. Large frames and unfinished checksums pass in both directions: 64 KiB of a program's data
 //! cross the border with one system call and are never cut or summed when the kernel is on the other end.
 //!
-//! What it does not do: several queues, TUN devices (IP without Ethernet), and UDP tunnels' offloads.
+//! What it does not do: several queues, and UDP tunnels' offloads. IP without Ethernet is [`crate::tun`].
 
-use crate::device::{Device, Drops};
-use crate::scatter::{Blocks, Source};
+use crate::device::Device;
+use crate::scatter::Source;
 use crate::{Backend, Features, LinkType, OpenError, OpenOptions, host_side, sys, vnet};
 use std::collections::VecDeque;
 use std::io;
@@ -35,35 +35,47 @@ impl Tap {
     /// # Errors
     /// `/dev/net/tun` is missing, privileges are, or the name is taken.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Tap, OpenError> {
-        use rustix::fs::{Mode, OFlags};
-        let url = format!("tap:{name}");
-        let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|error| failed("opening /dev/net/tun", error.into()))?;
-        let name = sys::tun_attach_tap(fd.as_fd(), name).map_err(|error| failed("creating the device", error))?;
-        sys::tun_set_header_bytes(fd.as_fd(), vnet::HEADER_BYTES).map_err(|error| failed("setting the header's length", error))?;
-        let gso_udp = offer(fd.as_fd(), options.offload).map_err(|error| failed("setting offloads", error))?;
-        sys::tun_set_send_buffer(fd.as_fd(), i32::MAX).map_err(|error| failed("setting the send buffer", error))?;
-        // A device that belongs to an unprivileged user keeps its queue as it is.
-        match sys::set_transmit_queue(&name, TRANSMIT_QUEUE_FRAMES) {
-            Err(error) if error.raw_os_error() != Some(libc::EPERM) => return Err(failed("setting the queue's length", error)),
-            _ => {}
-        }
-        if let Some(addresses) = &options.host_addresses {
-            host_side::configure(&name, addresses, options.mtu)?;
-        }
-        let facts = sys::interface_facts(&name).map_err(|error| failed("asking for the device's address", error))?;
-        let features = Features {
-            gso_bytes_max: if options.offload { GSO_BYTES_MAX } else { 0 },
-            gso_udp,
-            checksum_offload: options.offload,
-            link: LinkType::Ethernet,
-            mtu: options.mtu.unwrap_or(facts.mtu),
-            mac: options.mac.unwrap_or(neighbour_mac(facts.mac)),
-        };
-        let (interface, blocks, drops) = (options.interface, Blocks::new(), Drops::default());
-        Ok(Tap { device: Device { fd, source: Source::Tap, name, interface, features, blocks, drops, down: false } })
+        let device = attach(name, options, LinkType::Ethernet)?;
+        Ok(Tap { device })
     }
+}
+
+/// Opens or makes a device of the TUN driver: TAP or TUN, by what its frames begin with.
+pub(crate) fn attach(name: &str, options: &OpenOptions, link: LinkType) -> Result<Device, OpenError> {
+    use rustix::fs::{Mode, OFlags};
+    let (scheme, kind) = match link {
+        LinkType::Ethernet => ("tap", libc::IFF_TAP),
+        LinkType::Ip => ("tun", libc::IFF_TUN),
+    };
+    let url = format!("{scheme}:{name}");
+    let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|error| failed("opening /dev/net/tun", error.into()))?;
+    let name = sys::tun_attach(fd.as_fd(), name, kind).map_err(|error| failed("creating the device", error))?;
+    sys::tun_set_header_bytes(fd.as_fd(), vnet::HEADER_BYTES).map_err(|error| failed("setting the header's length", error))?;
+    let gso_udp = offer(fd.as_fd(), options.offload).map_err(|error| failed("setting offloads", error))?;
+    sys::tun_set_send_buffer(fd.as_fd(), i32::MAX).map_err(|error| failed("setting the send buffer", error))?;
+    // A device that belongs to an unprivileged user keeps its queue as it is.
+    match sys::set_transmit_queue(&name, TRANSMIT_QUEUE_FRAMES) {
+        Err(error) if error.raw_os_error() != Some(libc::EPERM) => return Err(failed("setting the queue's length", error)),
+        _ => {}
+    }
+    if let Some(addresses) = &options.host_addresses {
+        host_side::configure(&name, addresses, options.mtu)?;
+    }
+    let facts = sys::interface_facts(&name).map_err(|error| failed("asking for the device's address", error))?;
+    let features = Features {
+        gso_bytes_max: if options.offload { GSO_BYTES_MAX } else { 0 },
+        gso_udp,
+        checksum_offload: options.offload,
+        link,
+        mtu: options.mtu.unwrap_or(facts.mtu),
+        mac: match link {
+            LinkType::Ethernet => options.mac.unwrap_or(neighbour_mac(facts.mac)),
+            LinkType::Ip => Mac::ZERO,
+        },
+    };
+    Ok(Device::new(fd, Source::Tap, &name, options.interface, features))
 }
 
 /// Tells the kernel what it may leave unfinished; returns whether that includes frames of several UDP datagrams.

@@ -161,7 +161,7 @@ fn a_missing_interface_and_a_wrong_one_are_told() {
              namespace: see `ip link`"
         );
         let error = open("packet:lo", &OpenOptions::default()).err().unwrap();
-        assert!(error.to_string().contains("is not Ethernet"), "{error}");
+        assert!(error.to_string().contains("carries neither Ethernet"), "{error}");
     })
     .join()
     .unwrap();
@@ -191,4 +191,66 @@ fn an_interface_that_goes_down_is_not_an_error_and_one_that_is_deleted_is() {
     })
     .join()
     .unwrap();
+}
+
+/// A frame of a TCP segment, or of several when it is larger than one may be; its number is the TCP sequence number.
+fn numbered(number: u32, payload: usize) -> Frame {
+    let mut bytes = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 9).tcp(1, 2, number, 4).write(&mut bytes, &vec![7; payload]).unwrap();
+    let mut frame = Frame::ingress(&bytes);
+    if payload > 1448 {
+        frame.meta_mut().gso = Some(weft_core::Gso { segment_bytes: 1448, kind: weft_core::GsoKind::Tcp });
+        let pseudo = weft_wire::checksum::pseudo_v4([1; 4].into(), [2; 4].into(), 6, 20 + payload as u32).fold();
+        frame.pull_up(54).unwrap();
+        frame.head_mut()[50..52].copy_from_slice(&pseudo.to_be_bytes());
+        frame.meta_mut().checksum = Checksum::Partial { offset: 16 };
+    }
+    frame
+}
+
+#[test]
+fn small_frames_through_the_ring_and_large_ones_beside_it_keep_their_order() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let (mut one, mut other) = both_ends();
+    // From the smallest to what just fits a slot, to what does not.
+    let sizes: Vec<usize> = (0..600).map(|number| [0, 1448, 700, 1449, 30_000, 1, 1400, 60_000][number % 8]).collect();
+    let (mut frames, mut sent) = (Vec::new(), 0);
+    for batch in sizes.chunks(50) {
+        let mut queue: VecDeque<Frame> = batch.iter().enumerate().map(|(at, size)| numbered((sent + at) as u32, *size)).collect();
+        assert_eq!(one.transmit(NOW, &mut queue, &mut Vec::new()).unwrap(), batch.len());
+        sent += batch.len();
+        while frames.len() < sent {
+            let got = other.receive(NOW, &mut frames, 64).unwrap();
+            if got == 0 {
+                wait(&*other, &*one);
+            }
+        }
+    }
+    for (number, (frame, size)) in frames.iter().zip(&sizes).enumerate() {
+        let head = &frame.to_vec()[..54];
+        assert_eq!((frame.len(), u32::from_be_bytes(head[38..42].try_into().unwrap())), (54 + size, number as u32));
+        assert_eq!(frame.meta().gso.is_some(), *size > 1448);
+    }
+    assert!(other.drops().iter().all(|(_, count)| *count == 0), "{:?}", other.drops());
+}
+
+#[test]
+fn a_ring_that_nobody_reads_is_full_and_what_it_lost_is_counted() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let (mut one, mut other) = both_ends();
+    let total = 6000;
+    for number in 0..total {
+        assert_eq!(one.transmit(NOW, &mut VecDeque::from([numbered(number, 10)]), &mut Vec::new()).unwrap(), 1);
+    }
+    let mut frames = Vec::new();
+    while other.receive(NOW, &mut frames, 64).unwrap() > 0 {}
+    let lost = other.drops().iter().find(|(text, _)| text.contains("receive buffer is full")).unwrap().1;
+    assert_eq!((frames.len(), lost), (4096, u64::from(total) - 4096));
+    // It goes on.
+    one.transmit(NOW, &mut VecDeque::from([numbered(9, 10)]), &mut Vec::new()).unwrap();
+    receive_until(&mut *other, |frame| frame.len() == 64);
 }

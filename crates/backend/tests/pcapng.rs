@@ -178,7 +178,9 @@ fn a_captured_tap_device_still_carries_a_kernels_traffic() {
     assert_eq!(packets.len() as u64, file.written());
     // Everything that came in at one went out at the other, and is a correct packet. The right one takes no large frames.
     for packet in &packets {
-        assert!(offload::verify(&Frame::ingress(&packet.3)), "{packet:?}");
+        // A random address of an ARP frame may look like the beginning of an IP header.
+        let ip = matches!(packet.3[12..14], [0x08, 0x00] | [0x86, 0xdd]);
+        assert!(!ip || offload::verify(&Frame::ingress(&packet.3)), "{packet:?}");
         assert!(packet.0 == 0 || packet.3.len() <= 1514);
     }
     let payload = |interface: u32, flags: u32| {

@@ -1,6 +1,6 @@
 //! Reading the arguments of an `exec`: a JSON object whose names are all known, or an error that says what would be right.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use weft_core::{ControlError, Value};
 use weft_wire::ethernet::Mac;
 
@@ -92,6 +92,25 @@ impl<'a> Arguments<'a> {
         match (address.parse(), bits.parse()) {
             (Ok(address), Ok(bits @ 0..=32)) => Ok(Some((address, bits))),
             _ => Err(self.fail(format!("{name}: '{text}' is no IPv4 prefix such as \"192.0.2.0/24\""))),
+        }
+    }
+
+    /// An IPv6 address.
+    pub(crate) fn address_v6(&self, name: &str) -> Result<Option<Ipv6Addr>, ControlError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| self.fail(format!("{name}: '{text}' is no IPv6 address such as \"2001:db8::1\"")))
+    }
+
+    /// An IPv6 prefix: `address/bits`, an address alone (128 bits), or `default`.
+    pub(crate) fn prefix_v6(&self, name: &str) -> Result<Option<(Ipv6Addr, u8)>, ControlError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        if text == "default" {
+            return Ok(Some((Ipv6Addr::UNSPECIFIED, 0)));
+        }
+        let (address, bits) = text.split_once('/').unwrap_or((text, "128"));
+        match (address.parse(), bits.parse()) {
+            (Ok(address), Ok(bits @ 0..=128)) => Ok(Some((address, bits))),
+            _ => Err(self.fail(format!("{name}: '{text}' is no IPv6 prefix such as \"2001:db8::/64\""))),
         }
     }
 }

@@ -1,8 +1,14 @@
-//! IP and what belongs to it: address resolution, IPv4, ICMP.
+//! IP and what belongs to it: address resolution, neighbour discovery, IPv4, IPv6, ICMP, fragments.
 
 pub mod arp;
 pub mod icmp4;
+pub mod icmp6;
+pub mod igmp;
 pub mod ip4;
+pub mod ip6;
+mod limit;
+mod membership;
+pub mod mld;
 pub mod nd;
 mod neighbour;
 pub mod reassembly;

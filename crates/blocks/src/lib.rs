@@ -10,6 +10,7 @@
 mod arguments;
 mod facts;
 
+pub mod fuzzing;
 pub mod ip;
 pub mod link;
 pub mod table;

@@ -21,6 +21,11 @@ fn seeds() -> Vec<Vec<u8>> {
         from_peer(header(PEER_IP, OUR_IP, Protocol::ICMP), &ping(PEER_IP, OUR_IP, &[3; 300])[20..]),
         from_peer(header(PEER_IP, OUR_IP, Protocol::ICMP), &icmp(Message::DestinationUnreachable { code: 3, mtu: 0 }, &own)),
         from_peer(header(PEER_IP, OUR_IP, Protocol::GRE), &[1; 40]),
+        from_peer(weft_wire::ipv4::Header { more_fragments: true, ..header(PEER_IP, OUR_IP, Protocol::UDP) }, &udp[..8]),
+        from_peer(weft_wire::ipv4::Header { fragment_offset: 8, ..header(PEER_IP, OUR_IP, Protocol::UDP) }, &udp[8..]),
+        from_peer(header(PEER_IP, std::net::Ipv4Addr::new(192, 0, 2, 1), Protocol::UDP), &[7; 1400]),
+        from_peer(header(PEER_IP, OUR_IP, Protocol::ICMP), &icmp(Message::DestinationUnreachable { code: 4, mtu: 600 }, &own)),
+        from_peer(header(PEER_IP, OUR_IP, Protocol::ICMP), &icmp(Message::Redirect { code: 1, gateway: PEER_IP }, &own)),
         ethernet(OUR_MAC, PEER_MAC, EtherType::VLAN, &[0, 0, 8, 0, 0x45]),
     ]
 }
@@ -46,6 +51,7 @@ proptest! {
     ) {
         let mut node = Node::new();
         node.set("sockets", "listening", listening.into());
+        node.set("ip4", "forward", (!listening).into());
         let seeds = seeds();
         for (seed, changes, cut, split, trusted, gso) in spoiled {
             let mut bytes = seed.get(&seeds).clone();

@@ -48,17 +48,10 @@ fn every_bad_header_has_its_own_reason() {
     node.receive(&spoiled(|packet| packet[8] ^= 1, false));
     node.receive(&spoiled(|packet| packet.truncate(15), false));
     node.receive(&spoiled(|packet| packet[6] = 0x20, true));
-    let drops = [
-        "ip4 truncated 2",
-        "ip4 bad-version 1",
-        "ip4 bad-header-length 1",
-        "ip4 bad-total-length 1",
-        "ip4 bad-checksum 1",
-        "ip4 fragment 1",
-    ];
+    let drops = ["ip4 truncated 2", "ip4 bad-version 1", "ip4 bad-header-length 1", "ip4 bad-total-length 1", "ip4 bad-checksum 1"];
     assert_eq!(node.all_drops(), drops);
     assert_eq!((node.counter("ip4", "InReceives"), node.counter("ip4", "InDelivers")), (7, 0));
-    assert_eq!((node.counter("ip4", "ReasmFails"), node.counter("ip4", "InHdrErrors")), (1, 4));
+    assert_eq!((node.counter("ip4", "ReasmReqds"), node.counter("ip4", "InHdrErrors")), (1, 4));
     node.receive(&spoiled(|_| {}, true));
     assert_eq!(node.seen("sockets").len(), 1);
 }
@@ -224,8 +217,9 @@ fn completions_are_reported_once_on_every_path() {
     };
     node.send_frame(with(b"looped", OUR_IP, 1));
     assert_eq!(node.counter("sockets", "Completed"), 1, "the loopback completes on entry");
-    node.send_frame(with(&[0; 2000], PEER_IP, 10));
-    assert_eq!(node.counter("sockets", "Completed"), 11, "dropped: too big");
+    node.exec("ip4", "route_add", json!({"destination": "203.0.113.0/24", "kind": "blackhole"})).unwrap();
+    node.send_frame(with(b"lost", ip(203, 0, 113, 1), 10));
+    assert_eq!(node.counter("sockets", "Completed"), 11, "dropped");
     node.exec("ip4", "route_add", json!({"destination": "198.51.100.0/24", "kind": "unreachable"})).unwrap();
     node.send_frame(with(b"x", ip(198, 51, 100, 1), 100));
     node.seen("sockets").into_iter().for_each(drop);
@@ -236,14 +230,19 @@ fn completions_are_reported_once_on_every_path() {
     assert_eq!(node.counter("sockets", "Completed") / 1000, 0, "still below");
     node.engine.completed(node.now, completion);
     assert_eq!(node.counter("sockets", "Completed") / 1000, 1);
+    // Of fragments, the last reports for all.
+    node.engine.inject(node.now, sockets, InPort(2), [with(&[0; 4000], PEER_IP, 10_000)]);
+    let completions: Vec<_> =
+        node.take(interfaces).iter().map(|frame| frame.meta().completion.map(|completion| completion.bytes)).collect();
+    assert_eq!(completions, [None, None, Some(10_000)]);
 }
 
 #[test]
 fn packets_that_do_not_fit_are_refused_and_large_ones_pass() {
     let mut node = Node::with_peer();
-    assert!(node.send(&[0; 1473], OUR_IP, 1, PEER_IP, 2).is_empty());
-    assert_eq!((node.drops("ip4", Reason::TooBig), node.counter("ip4", "FragFails")), (1, 1));
+    assert!(node.send(&[0; 65_508], OUR_IP, 1, PEER_IP, 2).is_empty());
     assert_eq!(node.send(&[0; 1472], OUR_IP, 1, PEER_IP, 2).len(), 1);
+    assert_eq!(node.send(&[0; 1473], OUR_IP, 1, PEER_IP, 2).len(), 2);
     let mut frame = datagram(&[0; 1473], OUR_IP, 1000, PEER_IP, 53);
     frame.meta_mut().dont_fragment = true;
     assert!(node.send_frame(frame).is_empty());
@@ -254,8 +253,13 @@ fn packets_that_do_not_fit_are_refused_and_large_ones_pass() {
     large.meta_mut().gso = Some(Gso { segment_bytes: 1472, kind: GsoKind::Udp });
     assert_eq!(node.send_frame(large)[0].len(), 30_000 + 42);
     let mut large = datagram(&[0; 30_000], OUR_IP, 1, PEER_IP, 2);
+    // Segments that do not fit are cut from the large frame first, and then into two fragments each.
     large.meta_mut().gso = Some(Gso { segment_bytes: 1473, kind: GsoKind::Udp });
-    assert!(node.send_frame(large).is_empty());
+    let cut = node.send_frame(large);
+    let headers: Vec<_> = cut.iter().map(|frame| parse_ip(frame).1).collect();
+    assert_eq!(headers.len(), 20 * 2 + 1, "20 of 1473 bytes, one of the rest");
+    assert!(headers[..40].chunks(2).all(|pair| pair[0].identification == pair[1].identification && pair[0].more_fragments));
+    assert!(headers.windows(2).all(|pair| pair[1].identification.wrapping_sub(pair[0].identification) <= 1));
 }
 
 #[test]
@@ -405,4 +409,139 @@ fn addresses_and_routes_move_to_a_new_block() {
         assert!(matches!(result, Err(StateError::Damaged { .. })), "{kind}");
     }
     assert_eq!(tables.iter().map(|table| node.list(*table)).collect::<Vec<_>>(), before);
+}
+
+/// What leaves ip4 through a port that leads to a counter, as frames.
+fn tapped(node: &mut Node, port: &str) {
+    let add = Op::Add { name: port.to_owned(), kind: "tcp".to_owned(), parameters: Default::default() };
+    let bind = Op::Bind {
+        from: weft_core::control::End::parse(&format!("ip4:{port}")),
+        to: weft_core::control::End::parse(&format!("{port}:lower")),
+    };
+    node.control(Op::All(vec![add, bind])).unwrap();
+}
+
+fn tell(node: &mut Node, change: Change) {
+    let (now, id) = (node.now, node.id("sockets"));
+    node.engine.with(now, id, |_, cx| cx.tell(Table::Addresses(Family::V4), change));
+}
+
+#[test]
+fn a_protocol_that_is_wanted_raw_is_copied_before_it_goes_to_its_transport() {
+    let mut node = Node::with_peer();
+    tapped(&mut node, "raw");
+    let udp = from_peer(header(PEER_IP, OUR_IP, Protocol::UDP), &udp_segment(PEER_IP, 1, OUR_IP, 2, b"hello"));
+    let gre = from_peer(header(PEER_IP, OUR_IP, Protocol::GRE), b"tunnel");
+    node.receive(&udp);
+    assert_eq!((node.seen("raw").len(), node.seen("sockets").len()), (0, 1));
+    assert_eq!(parse_ip(&node.receive(&gre)[0]).2[..2], [3, 2], "nobody serves the protocol");
+    for protocol in [Protocol::UDP, Protocol::GRE] {
+        tell(&mut node, Change::WantRaw { protocol, wanted: true });
+    }
+    node.receive(&udp);
+    let mut copy = node.seen("raw").remove(0);
+    assert_eq!((copy.len(), node.seen("sockets").remove(0).to_vec()), (13, b"hello".to_vec()));
+    let at = copy.meta().network_at;
+    copy.rewind(at);
+    assert_eq!(copy.to_vec(), udp[14..], "the header is still in front of it");
+    assert!(node.receive(&gre).is_empty(), "now somebody does");
+    assert_eq!(node.seen("raw").remove(0).to_vec(), b"tunnel");
+    // Fragments are put together first.
+    for (at, more_fragments) in [(0, true), (8, false)] {
+        let header =
+            ipv4::Header { more_fragments, fragment_offset: at as u16, identification: 5, ..header(PEER_IP, OUR_IP, Protocol::GRE) };
+        node.receive(&from_peer(header, &b"a tunnel's frame"[at..at + 8]));
+    }
+    assert_eq!(node.seen("raw").iter().map(Frame::to_vec).collect::<Vec<_>>(), [b"a tunnel's frame"]);
+    tell(&mut node, Change::WantRaw { protocol: Protocol::GRE, wanted: false });
+    assert_eq!(node.receive(&gre).len(), 1);
+    assert_eq!(node.counter("ip4", "RawCopies"), 3);
+}
+
+/// A program sends a packet with a header of its own to `dst`.
+fn send_whole(node: &mut Node, dst: Ipv4Addr, packet: &[u8]) -> Vec<Vec<u8>> {
+    let mut frame = Frame::egress();
+    frame.append(Bytes::copy_from_slice(packet));
+    frame.meta_mut().dst = dst.into();
+    let ip4 = node.id("ip4");
+    node.engine.inject(node.now, ip4, InPort(2), [frame]);
+    node.settle();
+    node.wire()
+}
+
+#[test]
+fn a_packet_with_a_header_of_its_own_gets_what_is_missing() {
+    let mut node = Node::with_peer();
+    let mut packet = ip_packet(ipv4::Header { ttl: 7, tos: 4, ..header(Ipv4Addr::UNSPECIFIED, PEER_IP, Protocol::GRE) }, b"payload");
+    packet[2..4].fill(0xff);
+    packet[10..12].fill(0xee);
+    let (_, sent, payload) = parse_ip(&send_whole(&mut node, PEER_IP, &packet)[0]);
+    assert_eq!((sent.src, sent.dst, sent.ttl, sent.tos, payload), (OUR_IP, PEER_IP, 7, 4, b"payload".to_vec()));
+    assert_ne!(sent.identification, 0);
+    // What is there stays: a source that is not ours, an identification; none where it must not be fragmented. Options pass.
+    let foreign = ipv4::Header { identification: 99, ..header(foreign_source(), PEER_IP, Protocol::GRE) };
+    let options = ipv4::Options::from_bytes(&[148, 4, 0, 0]).unwrap();
+    let atomic = ipv4::Header { dont_fragment: true, options, ..header(foreign_source(), PEER_IP, Protocol::GRE) };
+    let sent: Vec<_> = [foreign, atomic].map(|header| parse_ip(&send_whole(&mut node, PEER_IP, &ip_packet(header, b"x"))[0]).1).into();
+    assert_eq!((sent[0].src, sent[0].identification, sent[1].identification, sent[1].options.len()), (foreign_source(), 99, 0, 4));
+    // The destination of the call leads the way, not the header's; to ourselves it goes round the loopback.
+    assert_eq!(
+        parse_ip(&send_whole(&mut node, PEER_IP, &ip_packet(header(OUR_IP, ip(8, 8, 8, 8), Protocol::GRE), b"x"))[0]).0.dst,
+        PEER_MAC
+    );
+    let own = ip_packet(header(OUR_IP, OUR_IP, Protocol::UDP), &udp_segment(OUR_IP, 1, OUR_IP, 2, b"me"));
+    assert!(send_whole(&mut node, OUR_IP, &own).is_empty());
+    assert_eq!(node.seen("sockets").remove(0).to_vec(), b"me");
+    // Never fragmented; and what is no packet is not sent.
+    assert!(send_whole(&mut node, PEER_IP, &ip_packet(header(OUR_IP, PEER_IP, Protocol::GRE), &[0; 1481])).is_empty());
+    for bad in [&[][..], &[0x45; 12], &[0x65; 40], &[0x44; 40], &[0x4f; 40]] {
+        assert!(send_whole(&mut node, PEER_IP, bad).is_empty());
+    }
+    assert_eq!((node.counter("ip4", "FragFails"), node.drops("ip4", Reason::BadPacket)), (1, 5));
+}
+
+const fn foreign_source() -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, 99)
+}
+
+#[test]
+fn groups_that_somebody_joined_are_heard_from_outside_and_from_ourselves() {
+    let mut node = Node::with_peer();
+    let (joined, other) = (ip(239, 1, 2, 3), ip(239, 9, 9, 9));
+    let to = |group: Ipv4Addr| {
+        let packet = ip_packet(header(PEER_IP, group, Protocol::UDP), &udp_segment(PEER_IP, 1, group, 2, b"hello"));
+        ethernet(Mac::from_multicast_v4(group), PEER_MAC, EtherType::IPV4, &packet)
+    };
+    node.receive(&to(joined));
+    assert_eq!(node.drops("ip4", Reason::NotForUs), 1, "no owner of groups, no groups");
+    let igmp = |text: &str| weft_core::control::End::parse(text);
+    let ops = vec![
+        Op::Add { name: "igmp".to_owned(), kind: "igmp".to_owned(), parameters: Default::default() },
+        Op::Bind { from: igmp("ip4:igmp"), to: igmp("igmp:lower") },
+    ];
+    node.control(Op::All(ops)).unwrap();
+    let (now, id) = (node.now, node.id("sockets"));
+    let filter = Some(SourceFilter::Exclude(Vec::new()));
+    let change = Change::Group { interface: ETH0, group: joined.into(), holder: 1, filter };
+    node.engine.with(now, id, |_, cx| cx.tell(Table::Groups(Family::V4), change));
+    for group in [joined, other] {
+        node.receive(&to(group));
+    }
+    assert_eq!(node.seen("sockets").iter().map(|frame| frame.meta().dst).collect::<Vec<_>>(), [std::net::IpAddr::V4(joined)]);
+    // What we send to it we hear as if it had come in there, and it leaves.
+    for (group, heard) in [(joined, 1), (other, 0)] {
+        assert_eq!(node.send(b"mine", OUR_IP, 1, group, 2).len(), 1);
+        let seen = node.seen("sockets");
+        assert_eq!(seen.len(), heard);
+        assert!(seen.iter().all(|frame| (frame.meta().interface, frame.to_vec()) == (ETH0, b"mine".to_vec())));
+    }
+    // IP_MULTICAST_LOOP off.
+    let mut quiet = datagram(b"mine", OUR_IP, 1, joined, 2);
+    quiet.meta_mut().no_loop = true;
+    assert_eq!((node.send_frame(quiet).len(), node.seen("sockets").len()), (1, 0));
+    // Messages of IGMP go to its block.
+    let before = node.counter("ip4", "InDelivers");
+    let query = ip_packet(header(PEER_IP, ip(224, 0, 0, 1), Protocol::IGMP), &[0x11, 100, 0xee, 0x9b, 0, 0, 0, 0]);
+    node.receive(&ethernet(Mac::from_multicast_v4(ip(224, 0, 0, 1)), PEER_MAC, EtherType::IPV4, &query));
+    assert_eq!((node.counter("ip4", "InDelivers") - before, node.counter("ip4", "InUnknownProtos")), (1, 0));
 }

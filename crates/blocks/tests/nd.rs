@@ -79,7 +79,7 @@ fn nobody_answers_three_solicitations() {
 
 #[test]
 fn the_queue_of_a_neighbour_is_bounded_and_so_is_the_cache() {
-    let mut node = Node::nd(&[("link_local", false.into()), ("pending_frames_max", 2.into()), ("entries_max", 3.into())]);
+    let mut node = Node::nd(&[("pending_frames_max", 2.into()), ("entries_max", 3.into())]);
     node.address("fd00::1", AddressState::Preferred);
     for payload in [b"1", b"2", b"3"] {
         node.send("fd00::1", PEER, payload);
@@ -138,7 +138,11 @@ fn an_answer_without_the_askers_address_resolves_it_first() {
     let out = node.receive(&solicitation(PEER, "fd00::1", "fd00::1"));
     assert_eq!(sent(&out[0]).message, Nd::NeighborSolicitation { target: ip(PEER) });
     let out = node.receive(&advertisement(PEER, S | O, Some(PEER_MAC)));
-    assert_eq!(sent(&out[0]).message, Nd::NeighborAdvertisement { flags: S | O, target: ip("fd00::1") });
+    let answer = sent(&out[0]);
+    assert_eq!(answer.message, Nd::NeighborAdvertisement { flags: S, target: ip("fd00::1") });
+    assert_eq!(answer.target, None, "whoever asks one node alone has its address");
+    // RFC 4861 §4.3: who asks the group must say where it is.
+    assert!(node.receive(&solicitation("fd00::7", OUR_GROUP, "fd00::1")).is_empty());
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn whoever_detects_our_address_as_a_duplicate_hears_so_with_everybody() {
 
 #[test]
 fn a_router_says_so_when_it_is_one() {
-    let mut node = Node::nd(&[("link_local", false.into()), ("router", true.into())]);
+    let mut node = Node::nd(&[("router", true.into())]);
     node.address("fd00::1", AddressState::Preferred);
     let out = node.receive(&solicitation("::", OUR_GROUP, "fd00::1"));
     assert_eq!(sent(&out[0]).message, Nd::NeighborAdvertisement { flags: O | R, target: ip("fd00::1") });
@@ -232,7 +236,7 @@ fn an_incomplete_entry_needs_the_address_and_knows_unsolicited_answers_as_stale(
 
 #[test]
 fn a_tentative_address_is_detected_and_then_preferred() {
-    let mut node = Node::nd(&[("link_local", false.into())]);
+    let mut node = Node::nd(&[]);
     let start = node.now;
     node.address("fd00::1", AddressState::Tentative);
     assert_eq!(node.joined(), [(ip(OUR_GROUP), true)]);
@@ -260,7 +264,7 @@ fn whoever_has_or_detects_a_tentative_address_makes_it_a_duplicate() {
         solicitation("::", OUR_GROUP, "fd00::1").option(nd::Opt::Nonce(&[1, 2, 3, 4, 5, 6])),
     ];
     for conflict in conflicts {
-        let mut node = Node::nd(&[("link_local", false.into())]);
+        let mut node = Node::nd(&[]);
         node.address("fd00::1", AddressState::Tentative);
         node.advance(Duration::from_secs(1));
         node.receive(&conflict);
@@ -275,7 +279,7 @@ fn whoever_has_or_detects_a_tentative_address_makes_it_a_duplicate() {
 
 #[test]
 fn ones_own_solicitation_that_comes_back_is_no_duplicate() {
-    let mut node = Node::nd(&[("link_local", false.into())]);
+    let mut node = Node::nd(&[]);
     node.address("fd00::1", AddressState::Tentative);
     let probe = sent(&node.advance(Duration::from_secs(1))[0].1);
     let nonce = probe.nonce.unwrap();
@@ -289,10 +293,10 @@ fn ones_own_solicitation_that_comes_back_is_no_duplicate() {
 
 #[test]
 fn without_transmits_an_address_is_usable_at_once_and_preferred_ones_are_not_detected() {
-    let mut node = Node::nd(&[("dad_transmits", 0.into()), ("link_local", false.into())]);
+    let mut node = Node::nd(&[("dad_transmits", 0.into())]);
     node.address("fd00::1", AddressState::Tentative);
     assert_eq!(node.state("fd00::1"), Some(AddressState::Preferred));
-    let mut node = Node::nd(&[("link_local", false.into())]);
+    let mut node = Node::nd(&[]);
     node.address("fd00::1", AddressState::Preferred);
     assert!(node.advance(Duration::from_secs(5)).is_empty());
     // A conflict later is reported, and leaves the address as it is (as in Linux).

@@ -79,6 +79,9 @@ fn messages_of_any_other_type_are_discarded_without_a_word() {
     let errors = [kind::DESTINATION_UNREACHABLE, kind::TIME_EXCEEDED, kind::PARAMETER_PROBLEM];
     for kind in (0..=255).filter(|kind| *kind != kind::ECHO_REQUEST && !errors.contains(kind)) {
         for code in [0, 1, 255] {
+            if (kind, code) == (kind::TIMESTAMP_REQUEST, 0) {
+                continue;
+            }
             let message = icmp(Message::Other { kind, code, rest: [0; 4] }, &quoted);
             assert!(node.receive(&from_gateway(&message)).is_empty(), "type {kind} code {code}");
         }
@@ -105,20 +108,27 @@ fn a_source_quench_changes_nothing_and_none_is_ever_sent() {
 }
 
 #[test]
-fn a_redirect_changes_no_route_and_none_is_ever_sent() {
+fn a_timestamp_request_is_answered_with_the_time_if_it_is_known() {
     let mut node = Node::with_peer();
-    let far = ip(192, 0, 2, 1);
-    let asked = |node: &mut Node| parse_arp(&node.send(b"x", OUR_IP, 1, far, 2)[0]).1.target_ip;
-    assert_eq!(asked(&mut node), GATEWAY_IP);
-    let quoted = ip_packet(header(OUR_IP, far, Protocol::UDP), &udp_segment(OUR_IP, 1, far, 2, b"x"));
-    for code in 0..4 {
-        assert!(node.receive(&from_gateway(&icmp(Message::Redirect { code, gateway: PEER_IP }, &quoted))).is_empty());
-    }
-    assert_eq!(node.counter("icmp4", "InRedirects"), 4);
-    node.exec("arp", "flush", json!({})).unwrap();
-    assert_eq!(asked(&mut node), GATEWAY_IP);
-    // A packet for another host that a better gateway would take: not forwarded, and no redirect.
-    assert!(node.receive(&from_peer(header(PEER_IP, far, Protocol::UDP), &[0; 8])).is_empty());
+    node.now = Instant::from_millis(5000);
+    let asked = icmpv4::Timestamps { identifier: 7, sequence: 9, originate: 1234, receive: 1, transmit: 2 };
+    let request = |dst, payload: &[u8]| from_peer(header(PEER_IP, dst, Protocol::ICMP), &icmp(Message::TimestampRequest(asked), payload));
+    let answer = |node: &mut Node| {
+        let (_, ip, message) = parse_ip(&node.receive(&request(OUR_IP, b"more"))[0]);
+        assert!(icmpv4::verify_checksum(&message));
+        assert_eq!((ip.src, ip.dst, message.len()), (OUR_IP, PEER_IP, icmpv4::TIMESTAMP_LEN));
+        match Message::parse(&message).unwrap().0 {
+            Message::TimestampReply(times) => times,
+            other => panic!("{other:?}"),
+        }
+    };
+    let told = icmpv4::Timestamps { receive: 0x8000_0000 | 5000, transmit: 0x8000_0000 | 5000, ..asked };
+    assert_eq!(answer(&mut node), told, "nobody said when the node booted: a time with the high bit");
+    // Booted one second before midnight.
+    node.set("icmp4", "boot_time", ((86_400_u64 * 3 - 1) * 1_000_000_000).into());
+    assert_eq!(answer(&mut node), icmpv4::Timestamps { receive: 4000, transmit: 4000, ..asked });
+    assert!(node.receive(&request(BROADCAST_IP, b"")).is_empty());
+    assert_eq!((node.counter("icmp4", "OutTimestampReps"), node.counter("icmp4", "InTimestamps")), (2, 3));
 }
 
 #[test]
@@ -269,4 +279,19 @@ fn an_error_that_cannot_be_about_a_packet_of_ours_is_ignored() {
     let foreign = ip_packet(header(OUR_IP, PEER_IP, Protocol::GRE), &[0; 8]);
     node.receive(&from_gateway(&icmp(Message::TimeExceeded { code: 0 }, &foreign)));
     assert!(node.seen("sockets").is_empty() && node.seen("tcp").is_empty());
+}
+
+#[test]
+fn raw_sockets_hear_of_packets_of_every_protocol() {
+    let mut node = Node::with_peer();
+    let end = |text: &str| weft_core::control::End::parse(text);
+    node.control(Op::Bind { from: end("icmp4:other"), to: end("sockets:error") }).unwrap();
+    for (protocol, tcp) in [(Protocol::TCP, 1), (Protocol::UDP, 0), (Protocol::GRE, 0), (Protocol::ICMP, 0)] {
+        let quoted = ip_packet(header(OUR_IP, PEER_IP, protocol), &[0, 1, 0, 2, 0, 8, 0, 0]);
+        node.receive(&from_gateway(&icmp(Message::TimeExceeded { code: 0 }, &quoted)));
+        let told = node.seen("sockets");
+        assert_eq!((told.len(), node.seen("tcp").len()), (1, tcp), "{protocol:?}");
+        assert_eq!(told[0].meta().error.unwrap().kind, IcmpErrorKind::TtlExceeded);
+    }
+    assert!(node.all_drops().is_empty());
 }

@@ -168,6 +168,8 @@ pub struct Meta {
     pub checksum: Checksum,
     /// Present when the frame holds several segments.
     pub gso: Option<Gso>,
+    /// Egress to a group: this node's own listeners do not hear it (IP_MULTICAST_LOOP switched off).
+    pub no_loop: bool,
     /// Firewall mark (SO_MARK).
     pub mark: u32,
     /// Whom to tell when it has left.
@@ -198,6 +200,7 @@ impl Default for Meta {
             transport_at: 0,
             checksum: Checksum::Unknown,
             gso: None,
+            no_loop: false,
             mark: 0,
             completion: None,
             error: None,

@@ -18,6 +18,7 @@ pub mod offload;
 pub mod parameter;
 pub mod reason;
 pub mod rng;
+pub mod scope;
 pub mod selector;
 pub mod state;
 pub mod stream;

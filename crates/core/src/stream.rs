@@ -98,6 +98,18 @@ pub enum StreamCall {
         /// All options as they stand.
         options: Box<StreamOptions>,
     },
+    /// The same with Fast Open (RFC 7413): `data` are the first bytes of the stream, and go with SYN as far as a cookie allows; with none it is
+    /// asked for one. [`crate::Query::FastOpen`] tells before. The data counts against the send buffer, so the first credit is smaller by it.
+    ConnectWith {
+        /// As in `Connect`.
+        local: SocketAddr,
+        /// As in `Connect`.
+        remote: SocketAddr,
+        /// As in `Connect`.
+        options: Box<StreamOptions>,
+        /// May be empty.
+        data: Bytes,
+    },
     /// Accept connections from now on. Outcome: the reply; then `Accepted` per connection.
     Listen {
         /// Address (may be unspecified) and port.
@@ -290,6 +302,13 @@ stream_options! {
     interface Interface: u32 = 0,
     /// SO_OOBINLINE: urgent data stays in the stream.
     urgent_inline UrgentInline: bool = false,
+    /// TCP_FASTOPEN of a listener: connections that may have begun without the end of their handshake; 0: Fast Open is off. `Accepted` comes
+    /// before the handshake has ended then, and data flows both ways.
+    fast_open_queue FastOpenQueue: u32 = 0,
+    /// TCP_FASTOPEN_KEY of a listener: 16 bytes, or 32 with the older key behind; empty: the node's.
+    fast_open_key FastOpenKey: Vec<u8> = Vec::new(),
+    /// TCP_FASTOPEN_NO_COOKIE.
+    fast_open_no_cookie FastOpenNoCookie: bool = false,
     /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.
     mtu_discover MtuDiscover: u8 = 1,
 }
@@ -361,6 +380,8 @@ pub struct StreamInfo {
     pub send_queue_bytes: u32,
     /// Congestion control's name.
     pub congestion: String,
+    /// TCP_CC_INFO: words of the control's part of `union tcp_cc_info`; empty: it has none.
+    pub cc_info: Vec<u32>,
     /// MSS that the peer announced in its SYN.
     pub user_mss: u32,
 }

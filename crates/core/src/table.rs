@@ -251,6 +251,17 @@ pub enum Query {
     },
     /// TCP_INFO and friends of a flow (owner of `Flows`).
     FlowInfo(FlowId),
+    /// How many bytes could go with a SYN (RFC 7413; owner of `Flows`)?
+    FastOpen {
+        /// Own address.
+        local: IpAddr,
+        /// The server.
+        remote: IpAddr,
+        /// The program wants no cookie (TCP_FASTOPEN_NO_COOKIE).
+        no_cookie: bool,
+        /// Largest IP packet on the path, bytes.
+        mtu: u32,
+    },
     /// The names of the congestion controls that are built in (owner of `Flows`).
     CongestionControls,
     /// Who is a connection's or socket's owner, and so on: rows of a table for people (owner of that table).
@@ -272,6 +283,8 @@ pub enum Answer {
     Wanted(bool),
     /// To [`Query::FlowInfo`].
     FlowInfo(Box<StreamInfo>),
+    /// To [`Query::FastOpen`]: bytes; 0 when there is no cookie yet, so that the SYN can only ask for one; `None`: clients may not.
+    FastOpen(Option<u32>),
     /// To [`Query::CongestionControls`]: name of each, the node's default first.
     CongestionControls(Vec<String>),
     /// To [`Query::List`]: one JSON object a row.

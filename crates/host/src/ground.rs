@@ -64,8 +64,13 @@ pub fn check(stack: &Stack) -> Result<(), StackError> {
         if !SCHEMES.iter().any(|row| row.name == scheme) {
             return wrong(format!("there is no kind of backend named '{scheme}'"), &known());
         }
-        if scheme == "tap" && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
-            return wrong(format!("'{name}' is no name for a TAP"), "use 1 to 15 bytes without '/', ':' and spaces");
+        // What stands behind wrappers, too.
+        let (scheme, name) = weft_backend::innermost(&section.backend).unwrap_or((scheme, name));
+        if !SCHEMES.iter().any(|row| row.name == scheme) {
+            return wrong(format!("there is no kind of backend named '{scheme}' behind '{}'", section.backend), &known());
+        }
+        if matches!(scheme, "tap" | "tun") && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
+            return wrong(format!("'{name}' is no name for a {}", scheme.to_uppercase()), "use 1 to 15 bytes without '/', ':' and spaces");
         }
     }
     Ok(())
@@ -81,13 +86,17 @@ fn no_tap_here(error: &OpenError) -> bool {
 }
 
 /// Why a backend could not be opened, and what to do.
-fn refusal(section: &InterfaceSection, error: &OpenError) -> String {
+fn refusal(section: &InterfaceSection, error: &OpenError) -> WorldError {
     let errno = error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw);
+    let interface = section.name.clone();
     match (section.backend.strip_prefix("tap:"), errno) {
-        (Some(tap), Some(nix::errno::Errno::EBUSY)) => format!(
-            "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
-        ),
-        _ => error.to_string(),
+        (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
+            let why = format!(
+                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
+            );
+            WorldError::Busy { interface, why }
+        }
+        _ => WorldError::Interface { interface, why: error.to_string() },
     }
 }
 
@@ -113,14 +122,15 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
                 ground.backends.push(backend);
                 ground.keepers.push(keeper);
             }
-            Err(error) => return Err(WorldError::Interface { interface: section.name.clone(), why: refusal(section, &error) }),
+            Err(error) => return Err(refusal(section, &error)),
         }
     }
     Ok(ground)
 }
 
 fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, String> {
-    let host_addresses = section.host_address.as_deref().map(|text| parse_prefix(text).map(|prefix| vec![prefix])).transpose()?;
+    let prefixes = section.host_address.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
+    let host_addresses = (!prefixes.is_empty()).then_some(prefixes);
     let mac = section.mac.as_deref().map(|text| text.parse().map_err(|_| format!("'{text}' is no MAC address"))).transpose()?;
     Ok(OpenOptions {
         interface: InterfaceIndex(2 + index as u32),
@@ -133,7 +143,7 @@ fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, Stri
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let bad = || format!("host_address '{text}': write it as \"10.77.0.1/24\"");
+    let bad = || format!("host_address '{text}': write it as \"10.77.0.1/24\" or \"fd77::1/64\"");
     let (address, bits) = text.split_once('/').ok_or_else(bad)?;
     let (address, bits): (IpAddr, u8) = (address.parse().map_err(|_| bad())?, bits.parse().map_err(|_| bad())?);
     match bits <= if address.is_ipv4() { 32 } else { 128 } {
@@ -149,7 +159,7 @@ struct Wish {
     stack: String,
     mtu: Option<u32>,
     offload: bool,
-    address: Option<String>,
+    addresses: Vec<String>,
 }
 
 /// What it made: the features of the packet socket that comes along.
@@ -167,7 +177,7 @@ fn keep_ground(section: &InterfaceSection, options: &OpenOptions) -> Result<(Box
     let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let host = section.backend.trim_start_matches("tap:").to_owned();
     let stack = format!("{}-s", host.chars().filter(char::is_ascii).take(13).collect::<String>());
-    let wish = Wish { host, stack: stack.clone(), mtu: section.mtu, offload: section.offload, address: section.host_address.clone() };
+    let wish = Wish { host, stack: stack.clone(), mtu: section.mtu, offload: section.offload, addresses: section.host_address.clone() };
     let exe = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
     let child = Command::new(exe)
         .arg(KEEPER_COMMAND)
@@ -218,10 +228,9 @@ fn make(wish: &Wish) -> Result<(Made, OwnedFd), String> {
     // Root inside, so that a person who enters may configure and capture.
     write("uid_map", format!("0 {uid} 1"))?;
     write("gid_map", format!("0 {gid} 1"))?;
-    let address = wish.address.as_deref().map(parse_prefix).transpose()?;
+    let addresses = wish.addresses.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
     host_side::create_veth(&wish.host, &wish.stack).map_err(|error| format!("veth pair: {error}"))?;
-    host_side::configure(&wish.host, &address.into_iter().collect::<Vec<_>>(), wish.mtu)
-        .map_err(|error| format!("{}: {error}", wish.host))?;
+    host_side::configure(&wish.host, &addresses, wish.mtu).map_err(|error| format!("{}: {error}", wish.host))?;
     host_side::configure(&wish.stack, &[], wish.mtu).map_err(|error| format!("{}: {error}", wish.stack))?;
     host_side::configure("lo", &[], None).map_err(|error| format!("lo: {error}"))?;
     // The kernel's own IPv6 would answer on the stack's end, too. Where there is no IPv6 there is no such file.
@@ -270,13 +279,15 @@ mod tests {
 
     #[test]
     fn backends_are_checked_with_file_and_line() {
-        for good in ["tap:weft0", "tap:", "packet:eth0", "memory:x"] {
+        for good in ["tap:weft0", "tap:", "tun:weft0", "packet:eth0", "memory:x", "trace:fault:loss=0.1:tap:weft0"] {
             check(&stack(good)).unwrap();
         }
         for (backend, what, help) in [
-            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, packet:INTERFACE, memory:NAME"),
-            ("weft0", "'weft0' has no kind", "tap:NAME, packet:INTERFACE, memory:NAME"),
+            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
+            ("weft0", "'weft0' has no kind", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
             ("tap:waytoolongforatap", "is no name for a TAP", "15 bytes"),
+            ("trace:tun:waytoolongforatun", "is no name for a TUN", "15 bytes"),
+            ("fault:loss=1:pigeon:1", "no kind of backend named 'pigeon'", "tun:NAME"),
         ] {
             let error = check(&stack(backend)).unwrap_err();
             assert_eq!(error.line, 4, "{error}");
@@ -300,6 +311,8 @@ mod tests {
         assert!(!no_tap_here(&busy) && !no_tap_here(&error(create, nix::errno::Errno::EINVAL)));
         let stack = stack("tap:weft0");
         let text = refusal(stack.interfaces().next().unwrap(), &busy);
+        assert!(matches!(text, WorldError::Busy { .. }));
+        let text = text.to_string();
         assert!(text.contains("the TAP weft0 is in use") && text.contains("--tap NAME"), "{text}");
     }
 }

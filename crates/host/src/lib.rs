@@ -7,13 +7,14 @@ pub mod bridge;
 pub mod clock;
 pub mod control;
 pub mod ground;
+pub mod outside;
 pub mod port;
 pub mod programs;
 pub mod protocol;
+pub mod publish;
 pub mod reactor;
 pub mod run;
 pub mod signals;
-pub mod trace;
 pub mod world;
 
 /// A seed from the system's random source.

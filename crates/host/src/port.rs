@@ -6,8 +6,9 @@ use rustix::fd::BorrowedFd;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
-use weft_backend::Backend;
 use weft_backend::pcapng::{Capture, CaptureFile};
+use weft_backend::{Backend, LinkType};
+use weft_core::control::Value;
 use weft_core::table::Interface;
 use weft_core::{Completion, Frame, Instant, InterfaceIndex};
 
@@ -67,6 +68,21 @@ impl Port {
     /// Frames that were lost because the backend could not take them.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+    /// What its frames begin with.
+    pub fn link(&self) -> LinkType {
+        self.backend.features().link
+    }
+    /// When the backend wants to be asked for frames even if its descriptor is silent.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.backend.next_timer().filter(|_| self.failed.is_none())
+    }
+    /// Frames lost below the node, as rows of `weft show drops`.
+    pub fn drop_rows(&mut self) -> Vec<Value> {
+        let mut rows = self.backend.drops();
+        rows.push(("the backend does not keep up, or is gone", self.dropped));
+        let row = |(text, count): (&'static str, u64)| serde_json::json!({"block": format!("{} (backend)", self.name), "reason": "backend", "frames": count, "text": text});
+        rows.into_iter().filter(|(_, count)| *count > 0).map(row).collect()
     }
     /// Readable when [`Port::receive`] has something.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use std::io;
 use weft_core::Context;
 use weft_core::control::Value;
-use weft_intercept::{Epoll, Errno, Lend, Readiness, Supervisor};
+use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Supervisor};
 use weft_node::Node;
 use weft_socket::Sockets;
 
@@ -17,17 +17,25 @@ pub struct Programs {
     supervisor: Supervisor,
     /// The node's sockets that the supervisor knows ([`Node::sockets_changes`]).
     known: Option<u64>,
+    /// Sockets that changed and belong to no program: for the world, which takes them after each pump.
+    others: Vec<SocketId>,
+    lost: bool,
 }
 
-/// A node's sockets and tables, lent to the supervisor for one turn.
-struct Lent<'a> {
-    node: &'a mut Node,
-    clock: &'a Clock,
+/// A node's sockets and tables, lent for one turn.
+pub(crate) struct Lent<'a> {
+    pub(crate) node: &'a mut Node,
+    pub(crate) clock: &'a Clock,
+    /// Gets the changed sockets that no program has.
+    pub(crate) others: Option<&'a mut Vec<SocketId>>,
 }
 
 impl Lend for Lent<'_> {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         self.node.sockets(self.clock.now(), f)
+    }
+    fn not_a_programs(&mut self, s: SocketId) {
+        self.others.iter_mut().for_each(|others| others.push(s));
     }
 }
 
@@ -35,7 +43,7 @@ impl Programs {
     /// No programs yet.
     pub fn new(reactor: &Reactor) -> io::Result<Programs> {
         let supervisor = Supervisor::new(TOKEN_PROGRAM_SPACE, &mut Epoll(reactor.descriptor())).map_err(system)?;
-        Ok(Programs { supervisor, known: None })
+        Ok(Programs { supervisor, known: None, others: Vec::new(), lost: false })
     }
 
     /// Takes over a program and its children.
@@ -47,20 +55,34 @@ impl Programs {
     fn check_sockets(&mut self, node: &mut Node, clock: &Clock, reactor: &Reactor) {
         let changes = node.sockets_changes();
         if self.known.replace(changes).is_some_and(|known| known != changes) {
-            self.supervisor.sockets_lost(&mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
+            self.supervisor.sockets_lost(&mut Lent { node, clock, others: None }, &mut Epoll(reactor.descriptor()));
+            self.lost = true;
         }
     }
 
     /// A descriptor of a program's is ready.
     pub fn ready(&mut self, token: u64, flags: u32, node: &mut Node, clock: &Clock, reactor: &Reactor) {
         self.check_sockets(node, clock, reactor);
-        self.supervisor.on_event(token, Readiness::from_epoll(flags), &mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
+        let Programs { supervisor, others, .. } = self;
+        let mut lent = Lent { node, clock, others: Some(others) };
+        supervisor.on_event(token, Readiness::from_epoll(flags), &mut lent, &mut Epoll(reactor.descriptor()));
     }
 
     /// Moves what the node has for its programs.
     pub fn pump(&mut self, node: &mut Node, clock: &Clock, reactor: &Reactor) {
         self.check_sockets(node, clock, reactor);
-        self.supervisor.after_stack_ran(&mut Lent { node, clock }, &mut Epoll(reactor.descriptor()));
+        let Programs { supervisor, others, .. } = self;
+        supervisor.after_stack_ran(&mut Lent { node, clock, others: Some(others) }, &mut Epoll(reactor.descriptor()));
+    }
+
+    /// Sockets that changed since the last call and belong to no program.
+    pub(crate) fn take_others(&mut self) -> Vec<SocketId> {
+        std::mem::take(&mut self.others)
+    }
+
+    /// Have the node's sockets been replaced since the last call?
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     /// Process trees of which a process is left.

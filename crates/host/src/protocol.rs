@@ -28,6 +28,8 @@ pub enum Ask {
     Node(Op),
     /// The table of intercepted calls.
     Calls,
+    /// The published ports and what passed them.
+    Published,
     /// Take over a program; its listener is attached.
     Join {
         /// Its name, for messages.

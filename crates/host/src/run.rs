@@ -94,8 +94,11 @@ pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> 
 }
 
 /// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived.
-pub fn alone(stack: Stack, options: Options, arguments: &[OsString]) -> Result<u8, RunError> {
+///
+/// `notice` is told once the stack is up.
+pub fn alone(stack: Stack, options: Options, arguments: &[OsString], notice: Option<&str>) -> Result<u8, RunError> {
     let mut world = World::new(stack, options)?;
+    notice.into_iter().for_each(|notice| eprintln!("{notice}"));
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Signals::block().map_err(system("signalfd"))?;
     let mut program = match start(arguments, world.resolv_conf())? {

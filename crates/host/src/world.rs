@@ -7,16 +7,21 @@ use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener};
 use crate::ground::{self, Ground, Keeper};
 use crate::port::Port;
-use crate::programs::Programs;
+use crate::programs::{Lent, Programs};
 use crate::protocol::{Ask, Line, Request};
+use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_core::control::{ControlError, Message, Value};
+use weft_backend::Backend;
+use weft_backend::guard::Guard;
+use weft_backend::nat::Nat;
+use weft_backend::pcapng::CaptureFile;
+use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
-use weft_core::{Frame, InterfaceIndex};
+use weft_core::{Frame, Instant, InterfaceIndex};
 use weft_node::{Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
@@ -28,7 +33,11 @@ const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
 /// Tokens of this kind belong to the programs' side.
 pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
+const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
+
+/// How often published ports are looked over for senders that are silent, and for clients that found no room.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
@@ -44,6 +53,22 @@ pub enum WorldError {
     Interface {
         /// Its name.
         interface: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The name of an interface is taken on the host.
+    #[error("interface {interface}: {why}")]
+    Busy {
+        /// Its name.
+        interface: String,
+        /// By whom, and what to do.
+        why: String,
+    },
+    /// An option of the command cannot be granted.
+    #[error("{option}: {why}")]
+    Option {
+        /// Which.
+        option: String,
         /// Why, and what to do.
         why: String,
     },
@@ -80,6 +105,10 @@ pub struct Options {
     pub control: Option<PathBuf>,
     /// Write all frames to this file.
     pub capture: Option<PathBuf>,
+    /// Masquerade the node's network to where the host's routes lead.
+    pub nat: bool,
+    /// Ports of the host that lead to the node.
+    pub publish: Vec<Publish>,
 }
 
 /// A running node in the real world.
@@ -95,6 +124,13 @@ pub struct World {
     unserved: Vec<u64>,
     pub(crate) programs: Programs,
     stop: bool,
+    publisher: Publisher,
+    /// When the published ports were looked over last.
+    swept: Instant,
+    /// What keeps the host's kernel from answering in the node's place, by interface.
+    guards: Vec<(InterfaceIndex, Guard)>,
+    /// Kept for its end.
+    _nat: Option<Nat>,
     /// Kept for their end: with them go the namespaces under the interfaces.
     _keepers: Vec<Keeper>,
     notices: Vec<String>,
@@ -116,45 +152,23 @@ impl World {
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
-        let Ground { backends, keepers, notices } = ground::open(&mut stack)?;
+        let Ground { backends, keepers, mut notices } = ground::open(&mut stack)?;
+        let outer = backends.first().map(|backend| backend.name().to_owned());
+        let nat =
+            options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), !keepers.is_empty(), &mut notices)).transpose()?;
+        let guards = crate::outside::guards(&stack, &backends, &mut notices);
         let clock = Clock::default();
         let mut node = Node::new(&stack, options.seed)?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
-        let mut ports = Vec::new();
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
-        for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
-            let mut interface = node.describe(&stack, index, section)?;
-            let features = backend.features();
-            interface.index = InterfaceIndex(2 + index as u32);
-            interface.link = match features.link {
-                weft_backend::LinkType::Ethernet => LinkType::Ethernet,
-                weft_backend::LinkType::Ip => LinkType::Raw,
-            };
-            if section.mtu.is_none() {
-                interface.mtu = features.mtu;
-            }
-            if section.mac.is_none() {
-                interface.mac = features.mac.0;
-            }
-            if section.offload {
-                // The device counts its own header, too; an IP packet is at most 65535 bytes.
-                interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
-                interface.checksum_offload = features.checksum_offload;
-            }
-            let number = node
-                .add_interface(clock.now(), &interface)
-                .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
-            let port = Port::new(number, &interface, backend, capture.as_ref());
-            if let Some(fd) = port.descriptor() {
-                reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(system("epoll"))?;
-            }
-            ports.push(port);
-        }
+        let ports = plug(&stack, backends, &mut node, clock.now(), &reactor, capture.as_ref())?;
         node.configure(clock.now(), &stack)?;
         node.set_boot_time(clock.now(), clock.epoch_nanos());
         let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
-        Ok(World {
+        let publisher = Publisher::new(&options.publish, &reactor, TOKEN_PUBLISH)?;
+        let nameservers = crate::outside::nameservers(&stack, options.nat);
+        let mut world = World {
             clock,
             node,
             reactor,
@@ -165,12 +179,18 @@ impl World {
             unserved: Vec::new(),
             programs,
             stop: false,
+            publisher,
+            swept: Instant::ZERO,
+            guards,
+            _nat: nat,
             _keepers: keepers,
             notices,
-            resolv_conf: stack.nameservers().map(|server| format!("nameserver {server}\n")).collect(),
+            resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
             ready: Vec::new(),
             frames: Vec::new(),
-        })
+        };
+        world.set_guards();
+        Ok(world)
     }
 
     /// What the user should know about how the stack came up (for example that it runs in a namespace of its own).
@@ -210,8 +230,10 @@ impl World {
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
-        let due = self.node.next_timer().map(|at| at.since(now));
-        let wait = match self.node.has_transmit() || !self.unserved.is_empty() {
+        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
+        let due = timers.min().map(|at| at.since(now));
+        let wait_max = if self.publisher.needs_sweep() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
+        let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
             true => Duration::ZERO,
             false => due.map_or(wait_max, |due| due.min(wait_max)),
         };
@@ -226,15 +248,30 @@ impl World {
                 TOKEN_LISTENER => self.accept(),
                 TOKEN_CLIENT => self.serve(index),
                 TOKEN_WAKE => woken = true,
+                TOKEN_PUBLISH => {
+                    let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+                    self.publisher.ready(index, *flags, self.clock.now(), &mut lent, &self.reactor);
+                }
                 TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
                 _ => {}
             }
         }
         self.ready = ready;
+        self.receive_what_is_due();
+        self.publisher.go_on(&mut Lent { node: &mut self.node, clock: &self.clock, others: None }, &self.reactor);
         for id in std::mem::take(&mut self.unserved) {
             self.serve(id);
         }
         self.settle();
+        if self.node.take_alerts().iter().any(|alert| alert.name == "address") {
+            self.set_guards();
+        }
+        let now = self.clock.now();
+        if self.publisher.needs_sweep() && now.since(self.swept) >= SWEEP_INTERVAL {
+            self.swept = now;
+            let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+            self.publisher.sweep(now, &mut lent, &self.reactor);
+        }
         self.tend_tracers();
         Ok(woken)
     }
@@ -245,8 +282,34 @@ impl World {
         // Programs and wires feed each other (a freed send buffer, a completed frame); each pass carries one step of it.
         for _ in 0..16 {
             self.programs.pump(&mut self.node, &self.clock, &self.reactor);
+            self.pump_published();
             if !self.transmit() {
                 break;
+            }
+        }
+    }
+
+    fn pump_published(&mut self) {
+        if self.programs.take_lost() {
+            self.publisher.sockets_lost(&self.reactor);
+        }
+        let others = self.programs.take_others();
+        if !others.is_empty() {
+            let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
+            self.publisher.changed(self.clock.now(), &others, &mut lent, &self.reactor);
+        }
+    }
+
+    /// Tells the guards which addresses the node has now.
+    fn set_guards(&mut self) {
+        for (index, guard) in &mut self.guards {
+            let addresses = crate::outside::addresses(&mut self.node, self.clock.now(), *index);
+            match guard.set(addresses) {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::warn!("{} has more addresses than the guard keeps: the host's kernel answers for the rest", guard.interface())
+                }
+                Err(error) => tracing::warn!("{error}; the host's kernel may answer for the node's addresses"),
             }
         }
     }
@@ -265,6 +328,16 @@ impl World {
         self.frames = frames;
         self.take_down(index);
         self.transmit();
+    }
+
+    /// Backends that hold frames back are asked for them when it is time.
+    fn receive_what_is_due(&mut self) {
+        let now = self.clock.now();
+        for index in 0..self.ports.len() {
+            if self.ports[index].next_timer().is_some_and(|at| at <= now) {
+                self.receive(index);
+            }
+        }
     }
 
     /// An interface whose device is gone is not waited for any more, and down in the node's table.
@@ -305,8 +378,10 @@ impl World {
     }
 
     fn trace(&mut self, direction: &str, frame: &Frame) {
-        let interface = self.ports.iter().find(|port| port.index() == frame.meta().interface).map_or("?", Port::name);
-        let event = serde_json::json!({"time": format!("{}", self.clock.now()), "interface": interface, "direction": direction, "frame": crate::trace::describe(frame)});
+        let Some(port) = self.ports.iter().find(|port| port.index() == frame.meta().interface) else { return };
+        let text = weft_backend::trace::describe(frame, port.link());
+        let event =
+            serde_json::json!({"time": self.clock.now().to_string(), "interface": port.name(), "direction": direction, "frame": text});
         let line = Line::Event(event);
         self.clients.values_mut().filter(|client| client.traces).for_each(|client| client.send(&line));
     }
@@ -384,8 +459,16 @@ impl World {
             Ask::Hello => Ok(
                 serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),
             ),
-            Ask::Node(op) => self.node.control(now, &Message { serial: request.serial, op }).result,
+            Ask::Node(op) => {
+                let drops = matches!(op, Op::Show(Show::Drops));
+                let mut result = self.node.control(now, &Message { serial: request.serial, op }).result;
+                if let (true, Ok(Value::Array(rows))) = (drops, &mut result) {
+                    rows.extend(self.ports.iter_mut().flat_map(Port::drop_rows));
+                }
+                result
+            }
             Ask::Calls => Ok(self.programs.calls()),
+            Ask::Published => Ok(self.publisher.rows()),
             Ask::Join { program } => {
                 let listener = client.take_descriptor().ok_or_else(|| world("join came without the program's listener".to_owned()))?;
                 self.programs
@@ -408,6 +491,47 @@ impl World {
     pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
         self.ports.iter().find(|port| port.name() == name).map(Port::index)
     }
+}
+
+/// Tells the node of its interfaces, each with what its backend can do.
+fn plug(
+    stack: &Stack,
+    backends: Vec<Box<dyn Backend>>,
+    node: &mut Node,
+    now: Instant,
+    reactor: &Reactor,
+    capture: Option<&CaptureFile>,
+) -> Result<Vec<Port>, WorldError> {
+    let mut ports = Vec::new();
+    for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
+        let mut interface = node.describe(stack, index, section)?;
+        let features = backend.features();
+        interface.index = InterfaceIndex(2 + index as u32);
+        interface.link = match features.link {
+            weft_backend::LinkType::Ethernet => LinkType::Ethernet,
+            weft_backend::LinkType::Ip => LinkType::Raw,
+        };
+        if section.mtu.is_none() {
+            interface.mtu = features.mtu;
+        }
+        if section.mac.is_none() {
+            interface.mac = features.mac.0;
+        }
+        if section.offload {
+            // The device counts its own header, too; an IP packet is at most 65535 bytes.
+            interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
+            interface.checksum_offload = features.checksum_offload;
+        }
+        let number = node
+            .add_interface(now, &interface)
+            .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
+        let port = Port::new(number, &interface, backend, capture);
+        if let Some(fd) = port.descriptor() {
+            reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
+        }
+        ports.push(port);
+    }
+    Ok(ports)
 }
 
 fn listen(path: &Path, reactor: &Reactor) -> Result<Listener, WorldError> {

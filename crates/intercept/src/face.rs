@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use weft_core::{Answer, Context, Query, Table};
+use weft_core::{Answer, Block as _, Context, Query, Table};
 
 pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
 
@@ -14,6 +14,11 @@ pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
 pub trait Lend {
     /// Calls `f` with the sockets of the node and the context of their block, at the present time. None: the node has no sockets (any more).
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R>;
+
+    /// A socket has changed that belongs to no program: somebody else on this node waits for it, perhaps.
+    fn not_a_programs(&mut self, s: SocketId) {
+        let _ = s;
+    }
 }
 
 /// A node's sockets, as [`Sockets`] offers them (its documentation says what each returns), and its tables.
@@ -42,6 +47,10 @@ pub trait Stack {
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
     /// The rows of a table, one JSON object each; empty when the node has no such table.
     fn table(&mut self, table: Table) -> Vec<Value>;
+    /// See [`Lend::not_a_programs`].
+    fn not_a_programs(&mut self, s: SocketId) {
+        let _ = s;
+    }
 }
 
 impl<L: Lend> Stack for L {
@@ -108,8 +117,16 @@ impl<L: Lend> Stack for L {
     fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
         self.sockets(|sockets, _| sockets.pending_error(s)).flatten()
     }
+    fn not_a_programs(&mut self, s: SocketId) {
+        Lend::not_a_programs(self, s);
+    }
     fn table(&mut self, table: Table) -> Vec<Value> {
-        match self.sockets(|_, cx| cx.ask(table, &Query::List(table))) {
+        let list = |sockets: &mut Sockets, cx: &mut Context<'_>| match table {
+            // The block that is asked is the one that asks.
+            Table::Sockets => sockets.query(&Query::List(table), cx.now),
+            _ => cx.ask(table, &Query::List(table)),
+        };
+        match self.sockets(list) {
             Some(Answer::List(rows)) => rows,
             _ => Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use crate::face::Stack;
 use serde_json::Value;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::Table;
 use weft_core::table::{Address, Family, LinkType, RouteKind};
 
@@ -33,13 +33,13 @@ pub struct RouteRow {
     /// What it does.
     pub kind: RouteKind,
     /// Destination and its bits.
-    pub destination: (Ipv4Addr, u8),
+    pub destination: (IpAddr, u8),
     /// Next hop.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// ifindex.
     pub interface: u32,
     /// Preferred source.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// Metric.
     pub metric: u32,
 }
@@ -55,6 +55,8 @@ pub struct NeighbourRow {
     pub mac: Option<[u8; 6]>,
     /// NUD state by name.
     pub state: String,
+    /// It says that it is a router (IPv6).
+    pub router: bool,
 }
 
 /// The node's interfaces.
@@ -62,19 +64,19 @@ pub fn interfaces(stack: &mut dyn Stack) -> Vec<InterfaceRow> {
     stack.table(Table::Interfaces).iter().filter_map(interface).collect()
 }
 
-/// The node's IPv4 addresses.
-pub fn addresses(stack: &mut dyn Stack) -> Vec<Address> {
-    stack.table(Table::Addresses(Family::V4)).into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()
+/// The node's addresses of a family.
+pub fn addresses(stack: &mut dyn Stack, family: Family) -> Vec<Address> {
+    stack.table(Table::Addresses(family)).into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()
 }
 
-/// The node's IPv4 routes.
-pub fn routes(stack: &mut dyn Stack) -> Vec<RouteRow> {
-    stack.table(Table::Routes(Family::V4)).iter().filter_map(route).collect()
+/// The node's routes of a family.
+pub fn routes(stack: &mut dyn Stack, family: Family) -> Vec<RouteRow> {
+    stack.table(Table::Routes(family)).iter().filter_map(|row| route(row, family)).collect()
 }
 
-/// The node's IPv4 neighbours.
-pub fn neighbours(stack: &mut dyn Stack) -> Vec<NeighbourRow> {
-    stack.table(Table::Neighbours(Family::V4)).iter().filter_map(neighbour).collect()
+/// The node's neighbours of a family.
+pub fn neighbours(stack: &mut dyn Stack, family: Family) -> Vec<NeighbourRow> {
+    stack.table(Table::Neighbours(family)).iter().filter_map(neighbour).collect()
 }
 
 fn number(row: &Value, field: &str) -> Option<u32> {
@@ -109,22 +111,29 @@ fn interface(row: &Value) -> Option<InterfaceRow> {
     })
 }
 
-fn prefix(text: &str) -> Option<(Ipv4Addr, u8)> {
+fn prefix(text: &str, family: Family) -> Option<(IpAddr, u8)> {
     if text == "default" {
-        return Some((Ipv4Addr::UNSPECIFIED, 0));
+        return Some(match family {
+            Family::V4 => (Ipv4Addr::UNSPECIFIED.into(), 0),
+            Family::V6 => (Ipv6Addr::UNSPECIFIED.into(), 0),
+        });
     }
-    match text.split_once('/') {
-        Some((address, bits)) => Some((address.parse().ok()?, bits.parse().ok().filter(|bits| *bits <= 32)?)),
-        None => Some((text.parse().ok()?, 32)),
-    }
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let all = bits_of(address);
+    Some((address, bits.map_or(Some(all), |bits| bits.parse().ok().filter(|bits| *bits <= all))?))
 }
 
-fn route(row: &Value) -> Option<RouteRow> {
+fn bits_of(address: IpAddr) -> u8 {
+    if address.is_ipv6() { 128 } else { 32 }
+}
+
+fn route(row: &Value, family: Family) -> Option<RouteRow> {
     let address = |field| text(row, field).and_then(|text| text.parse().ok());
     Some(RouteRow {
         local_table: text(row, "table") == Some("local"),
         kind: serde_json::from_value(row.get("kind")?.clone()).ok()?,
-        destination: prefix(text(row, "destination")?)?,
+        destination: prefix(text(row, "destination")?, family)?,
         gateway: address("gateway"),
         interface: number(row, "interface")?,
         source: address("source"),
@@ -138,16 +147,24 @@ fn neighbour(row: &Value) -> Option<NeighbourRow> {
         address: text(row, "address")?.parse().ok()?,
         mac: row.get("mac").and_then(mac),
         state: text(row, "state")?.to_owned(),
+        router: row.get("router").and_then(Value::as_bool).unwrap_or(false),
     })
 }
 
 /// The route to a destination: the table "local" first, then the longest prefix, then the lowest metric.
-pub fn lookup(routes: &[RouteRow], destination: Ipv4Addr) -> Option<&RouteRow> {
-    let covers = |route: &&RouteRow| {
-        let mask = u32::MAX.checked_shl(32 - u32::from(route.destination.1)).unwrap_or(0);
-        u32::from(destination) & mask == u32::from(route.destination.0) & mask
-    };
+pub fn lookup(routes: &[RouteRow], destination: IpAddr) -> Option<&RouteRow> {
+    let covers = |route: &&RouteRow| covers(route.destination, destination);
     routes.iter().filter(covers).min_by_key(|route| (!route.local_table, std::cmp::Reverse(route.destination.1), route.metric))
+}
+
+fn covers((prefix, bits): (IpAddr, u8), address: IpAddr) -> bool {
+    let number = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let rest = u32::from(bits_of(prefix).saturating_sub(bits));
+    let start = |address: IpAddr| number(address).checked_shr(rest).unwrap_or(0);
+    prefix.is_ipv6() == address.is_ipv6() && start(prefix) == start(address)
 }
 
 #[cfg(test)]
@@ -160,9 +177,12 @@ mod tests {
         let read = interface(&row).unwrap();
         assert_eq!((read.index, read.mac, read.link), (2, [2, 0, 0, 0, 0, 10], LinkType::Ethernet));
         let row = serde_json::json!({"table": "main", "kind": "unicast", "destination": "10.0.0.0/8", "gateway": "10.1.1.1", "interface": 2, "source": null, "metric": 5});
-        let read = route(&row).unwrap();
-        assert_eq!((read.destination, read.gateway, read.metric), ((Ipv4Addr::new(10, 0, 0, 0), 8), Some(Ipv4Addr::new(10, 1, 1, 1)), 5));
-        assert!(route(&serde_json::json!({"kind": "unicast"})).is_none());
+        let read = route(&row, Family::V4).unwrap();
+        assert_eq!(
+            (read.destination, read.gateway, read.metric),
+            ((Ipv4Addr::new(10, 0, 0, 0).into(), 8), Some(Ipv4Addr::new(10, 1, 1, 1).into()), 5)
+        );
+        assert!(route(&serde_json::json!({"kind": "unicast"}), Family::V4).is_none());
     }
 
     #[test]
@@ -170,7 +190,7 @@ mod tests {
         let make = |destination: &str, metric, local_table| RouteRow {
             local_table,
             kind: RouteKind::Unicast,
-            destination: prefix(destination).unwrap(),
+            destination: prefix(destination, Family::V4).unwrap(),
             gateway: None,
             interface: metric,
             source: None,
@@ -186,5 +206,10 @@ mod tests {
         let found = |text: &str| lookup(&routes, text.parse().unwrap()).map(|route| route.interface);
         assert_eq!((found("10.1.9.9"), found("10.9.9.9"), found("9.9.9.9"), found("10.1.2.3")), (Some(3), Some(2), Some(1), Some(7)));
         assert_eq!(lookup(&routes[1..2], "9.9.9.9".parse().unwrap()), None);
+        assert_eq!(found("::1"), None, "another family");
+        assert_eq!(prefix("default", Family::V6), Some((Ipv6Addr::UNSPECIFIED.into(), 0)));
+        let fd77 = prefix("fd77::/64", Family::V6).unwrap();
+        assert!(covers(fd77, "fd77::5".parse().unwrap()) && !covers(fd77, "fd77:0:0:1::5".parse().unwrap()));
+        assert_eq!(prefix("fd77::/129", Family::V6), None);
     }
 }

@@ -132,3 +132,18 @@ fn names_are_resolved_by_the_name_server_in_the_programs_own_resolv_conf() {
     server.kill(libc::SIGTERM);
     host.finish(server);
 }
+
+#[test]
+fn ss_shows_the_nodes_sockets() {
+    let mut host = Host::new();
+    let script = r#"
+import socket, subprocess
+s = socket.socket(); s.bind(("127.0.0.1", 8000)); s.listen(7)
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("127.0.0.1", 53)); u.connect(("127.0.0.1", 5353))
+c = socket.create_connection(("127.0.0.1", 8000)); c.sendall(b"12345")
+def ss(*options): return sorted(" ".join(line.split()) for line in subprocess.check_output(["ss", "-Hn", *options], text=True).splitlines())
+print(ss("-tl"), ss("-u"), [line.split(" ")[:3] for line in ss("-t", "state", "established", "sport = :8000")], sep="\n")
+"#;
+    let expected = "['LISTEN 1 7 127.0.0.1:8000 0.0.0.0:*']\n['0 0 127.0.0.1:53 127.0.0.1:5353']\n[['5', '0', '127.0.0.1:8000']]\n";
+    assert_eq!(host.python(script), expected);
+}

@@ -8,28 +8,32 @@ use support::Host;
 /// nobody
 const USER: u32 = 65534;
 
-/// One at a time: a child that another test forks would inherit the copy while it is open for writing, and it could not be executed (ETXTBSY).
-static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 /// Runs a test of this file as an ordinary user. True: this is that run.
 fn as_user(test: &str) -> bool {
     // SAFETY: takes no pointers.
     if unsafe { libc::geteuid() } != 0 {
         return true;
     }
-    let _one = ONE.lock();
     // The target directory need not be readable for others: run a copy.
     let copy = std::env::temp_dir().join(format!("weft-unprivileged-{}-{test}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let output = std::process::Command::new(&copy)
-        .args(["--exact", test, "--nocapture"])
-        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-        .env("HOME", "/")
-        .current_dir("/")
-        .uid(USER)
-        .gid(USER)
-        .output()
-        .unwrap();
+    let run = || {
+        std::process::Command::new(&copy)
+            .args(["--exact", test, "--nocapture"])
+            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", "/")
+            .current_dir("/")
+            .uid(USER)
+            .gid(USER)
+            .output()
+    };
+    // A child that the other test forked while the copy was written has it open for writing until it executes: ETXTBSY until then.
+    let output = loop {
+        match run() {
+            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => std::thread::yield_now(),
+            other => break other.unwrap(),
+        }
+    };
     std::fs::remove_file(&copy).unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{text}");

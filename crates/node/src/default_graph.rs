@@ -1,12 +1,29 @@
 //! The graph of a host: which blocks, which edges. docs/architecture.md draws it.
 
-/// Blocks of the default graph, by kind; the name is the kind.
-pub const BLOCKS: &[&str] = &["interfaces", "ether", "arp", "ip4", "loopback", "icmp4", "udp", "tcp", "sockets"];
+/// Blocks of the default graph: name and kind.
+pub const BLOCKS: &[(&str, &str)] = &[
+    ("interfaces", "interfaces"),
+    ("ether", "ether"),
+    ("arp", "arp"),
+    ("nd", "nd"),
+    ("ip4", "ip4"),
+    ("ip6", "ip6"),
+    ("loopback", "loopback"),
+    ("loopback6", "loopback"),
+    ("icmp4", "icmp4"),
+    ("icmp6", "icmp6"),
+    ("igmp", "igmp"),
+    ("mld", "mld"),
+    ("udp", "udp"),
+    ("tcp", "tcp"),
+    ("sockets", "sockets"),
+];
 
 /// Edges of the default graph.
 pub const EDGES: &[(&str, &str)] = &[
     ("interfaces:upper", "ether:lower"),
     ("ether:lower", "interfaces:upper"),
+    // IPv4
     ("ether:ip4", "ip4:lower"),
     ("ether:arp", "arp:lower"),
     ("arp:lower", "ether:upper"),
@@ -17,16 +34,49 @@ pub const EDGES: &[(&str, &str)] = &[
     ("ip4:icmp", "icmp4:lower"),
     ("ip4:udp", "udp:lower"),
     ("ip4:tcp", "tcp:lower"),
+    ("ip4:igmp", "igmp:lower"),
+    ("igmp:lower", "arp:upper"),
     ("ip4:error", "icmp4:error"),
+    ("ip4:raw", "sockets:raw"),
     ("icmp4:lower", "ip4:upper"),
     ("icmp4:tcp", "tcp:error"),
     ("icmp4:udp", "udp:error"),
+    ("icmp4:other", "sockets:error"),
+    ("icmp4:sockets", "sockets:icmp"),
+    // IPv6
+    ("ether:ip6", "ip6:lower"),
+    ("nd:lower", "ether:upper"),
+    ("nd:failed", "icmp6:error"),
+    ("ip6:lower", "nd:upper"),
+    ("ip6:loopback", "loopback6:in"),
+    ("loopback6:out", "ip6:lower"),
+    ("ip6:icmp", "icmp6:lower"),
+    ("ip6:udp", "udp:lower"),
+    ("ip6:tcp", "tcp:lower"),
+    ("ip6:raw", "sockets:raw"),
+    ("ip6:error", "icmp6:error"),
+    ("icmp6:lower", "ip6:upper"),
+    ("icmp6:tcp", "tcp:error"),
+    ("icmp6:udp", "udp:error"),
+    ("icmp6:other", "sockets:error"),
+    ("icmp6:sockets", "sockets:icmp"),
+    ("icmp6:nd", "nd:icmp"),
+    ("icmp6:mld", "mld:lower"),
+    ("mld:lower", "nd:upper"),
+    // Both
     ("udp:ip4", "ip4:upper"),
+    ("udp:ip6", "ip6:upper"),
     ("udp:upper", "sockets:udp"),
     ("udp:error", "sockets:error"),
     ("tcp:ip4", "ip4:upper"),
+    ("tcp:ip6", "ip6:upper"),
     ("tcp:upper", "sockets:tcp"),
     ("sockets:tcp", "tcp:upper"),
     ("sockets:udp", "udp:upper"),
+    ("sockets:ip4", "ip4:upper"),
+    ("sockets:ip6", "ip6:upper"),
+    ("sockets:packet", "ip4:packet"),
+    ("sockets:packet6", "ip6:packet"),
     ("sockets:unreachable", "icmp4:error"),
+    ("sockets:unreachable6", "icmp6:error"),
 ];

@@ -91,7 +91,10 @@ impl Node {
             mac: mac.0,
             mtu: section.mtu.unwrap_or(1500),
             up: true,
-            link: LinkType::Ethernet,
+            link: match section.link {
+                Some(crate::stack::Framing::Raw) => LinkType::Raw,
+                None | Some(crate::stack::Framing::Ethernet) => LinkType::Ethernet,
+            },
             group: section.group,
             gso_max_bytes: 0,
             checksum_offload: false,
@@ -103,11 +106,11 @@ impl Node {
         let mut ops: Vec<(Op, Range<usize>)> = Vec::new();
         let mut entries: IndexMap<String, _> = stack.blocks().map(|entry| (entry.name.clone(), entry)).collect();
         let none = usize::MAX..usize::MAX;
-        let base: &[&str] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
-        for name in base {
+        let base: &[(&str, &str)] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
+        for (name, default_kind) in base {
             let entry = entries.shift_remove(*name);
             let span = entry.as_ref().map_or(none.clone(), |entry| entry.span.clone());
-            let kind = entry.as_ref().and_then(|entry| entry.kind.clone()).unwrap_or_else(|| (*name).to_owned());
+            let kind = entry.as_ref().and_then(|entry| entry.kind.clone()).unwrap_or_else(|| (*default_kind).to_owned());
             let parameters = entry.as_ref().map(|entry| entry.parameters.clone()).unwrap_or_default();
             self.check_parameters(stack, &kind, entry.as_ref())?;
             ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
@@ -189,11 +192,15 @@ impl Node {
             .ok_or_else(|| ControlError::BadRequest { why: format!("interfaces add answered {reply} instead of an index") })
     }
 
-    /// Tells the sockets when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP). A graph without sockets does not care.
+    /// Tells the blocks that want to know when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP, and timestamps on the wire).
     pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
-        let target = Selector::Name("sockets".to_owned());
-        let op = Op::Set { target, name: "boot_time".to_owned(), value: epoch_nanos.into() };
-        let _ = self.engine.control(now, &Message { serial: 0, op });
+        let graph = self.engine.graph();
+        let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some());
+        let names: Vec<String> = graph.ids().filter(wants).map(|id| graph.name(id).to_owned()).collect();
+        for name in names {
+            let op = Op::Set { target: Selector::Name(name), name: "boot_time".to_owned(), value: epoch_nanos.into() };
+            let _ = self.engine.control(now, &Message { serial: 0, op });
+        }
     }
 
     /// The world lost an interface: it is down from now on.
@@ -205,9 +212,17 @@ impl Node {
     /// Sets the stack file's addresses and routes.
     pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
         for (index, address) in stack.addresses().enumerate() {
-            let arguments = serde_json::json!({"interface": address.interface, "address": address.address});
-            self.exec(now, "ip4", "address_add", arguments).map_err(|error| {
-                stack.address_error(index, field_of(&error, "address"), &plainly(&error), "write it as address = \"10.77.0.2/24\"")
+            let mut arguments = serde_json::json!({"interface": address.interface, "address": address.address});
+            let block = if is_v6(&address.address) { "ip6" } else { "ip4" };
+            if block == "ip6" {
+                arguments["dad"] = address.dad.into();
+            } else if address.dad {
+                let what = format!("'{}': duplicates are detected of IPv6 addresses only", address.address);
+                return Err(stack.address_error(index, "dad", &what, "take dad = true away"));
+            }
+            self.exec(now, block, "address_add", arguments).map_err(|error| {
+                let help = "write it as address = \"10.77.0.2/24\" or address = \"fd77::2/64\"";
+                stack.address_error(index, field_of(&error, "address"), &plainly(&error), help)
             })?;
         }
         for (index, route) in stack.routes().enumerate() {
@@ -218,7 +233,10 @@ impl Node {
             if let Some(interface) = &route.interface {
                 arguments["interface"] = interface.as_str().into();
             }
-            self.exec(now, "ip4", "route_add", arguments).map_err(|error| {
+            // "default" is of its gateway's family.
+            let of_v6 = is_v6(&route.destination) || (route.destination == "default" && route.gateway.as_deref().is_some_and(is_v6));
+            let block = if of_v6 { "ip6" } else { "ip4" };
+            self.exec(now, block, "route_add", arguments).map_err(|error| {
                 let blamed = if route.gateway.is_some() && !plainly(&error).contains("bits set") { "gateway" } else { "destination" };
                 stack.route_error(
                     index,
@@ -286,6 +304,11 @@ impl Node {
     }
 }
 
+/// Is it the text of an IPv6 address or prefix?
+fn is_v6(text: &str) -> bool {
+    text.contains(':')
+}
+
 /// A locally administered address that is the same whenever node and interface have the same names.
 fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
     let mut rng = Rng::for_name(0x77_65_66_74, &format!("{node}/{interface}"));
@@ -324,7 +347,7 @@ fn incomplete(stack: &Stack, error: &ControlError) -> StackError {
     let name = End::parse(end).block;
     let entry = stack.blocks().find(|entry| entry.name == name);
     let span = entry.map_or(0..0, |entry| entry.span);
-    let of_base = stack.node().graph == Base::Default && BLOCKS.contains(&name.as_str());
+    let of_base = stack.node().graph == Base::Default && BLOCKS.iter().any(|(of_base, _)| *of_base == name);
     let help = match stack.node().graph {
         Base::Default if !of_base => format!("put it into an edge: [graph] insert = [\"{name} ether:lower interfaces:upper\"]"),
         _ => "bind it under [graph] edges, or start from graph = \"default\"".to_owned(),

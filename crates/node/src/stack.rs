@@ -11,19 +11,25 @@
 //!
 //! [[interface]]
 //! name = "weft0"
-//! backend = "tap:weft0"        # tap:, packet:, memory:
+//! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
 //! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
 //! mtu = 1500
-//! host_address = "10.77.0.1/24" # tap: what the host's side of it gets
+//! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
+//! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
 //!
 //! [[address]]
 //! interface = "weft0"
 //! address = "10.77.0.2/24"
 //!
+//! [[address]]
+//! interface = "weft0"
+//! address = "fd77::2/64"
+//! dad = false                  # IPv6: detect duplicates before it is used
+//!
 //! [[route]]
-//! destination = "default"      # or a prefix
-//! gateway = "10.77.0.1"        # or interface = "weft0"
-//! metric = 0
+//! destination = "default"      # or a prefix; the gateway says which family
+//! gateway = "10.77.0.1"        # or interface = "weft0"; a link-local gateway needs both
+//! metric = 0                   # IPv6: 0 is 1024, as Linux has it
 //!
 //! [block.tcp]                  # parameters of a block of the default graph
 //! congestion = "reno"
@@ -48,6 +54,9 @@ use weft_core::{End, Mode};
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
+
+/// How many default stacks there are: [`Stack::numbered_default_stack`].
+pub const DEFAULT_STACKS_MAX: u8 = 255;
 
 /// A stack file, read but not yet built.
 #[derive(Clone, Debug)]
@@ -127,14 +136,41 @@ pub struct InterfaceSection {
     pub mac: Option<String>,
     /// Largest IP packet, bytes.
     pub mtu: Option<u32>,
+    /// Framing, where the backend does not decide it (`memory:`).
+    pub link: Option<Framing>,
     /// Interface group.
     #[serde(default)]
     pub group: u32,
-    /// Address with prefix for the host's side (tap).
-    pub host_address: Option<String>,
+    /// Addresses with prefix for the host's side (tap).
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub host_address: Vec<String>,
     /// The backend may be handed frames larger than the MTU, and unfinished checksums.
     #[serde(default = "yes")]
     pub offload: bool,
+}
+
+/// `link` of an `[[interface]]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Framing {
+    /// Ethernet II.
+    Ethernet,
+    /// IP packets without a header below them.
+    Raw,
+}
+
+/// A text, or a list of them.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a text or a list of texts")]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match OneOrMany::deserialize(from)? {
+        OneOrMany::One(one) => vec![one],
+        OneOrMany::Many(many) => many,
+    })
 }
 
 fn yes() -> bool {
@@ -149,6 +185,9 @@ pub struct AddressSection {
     pub interface: String,
     /// Address with prefix length.
     pub address: String,
+    /// IPv6: detect duplicates first.
+    #[serde(default)]
+    pub dad: bool,
 }
 
 /// `[[route]]`
@@ -228,13 +267,23 @@ impl Stack {
         let places = toml::from_str(text).unwrap_or_default();
         let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places };
         stack.check_names()?;
-        stack.check_families()?;
         Ok(stack)
     }
 
     /// The default stack.
     pub fn default_stack() -> Stack {
         Stack::parse("the default stack", DEFAULT_STACK).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
+    }
+
+    /// One of [`DEFAULT_STACKS_MAX`] default stacks that do not get in each other's way: number 3 is on weft3 with 10.77.3.2/24 and, where IPv6 is,
+    /// fd77:0:0:3::2/64. Number 0 is [`Stack::default_stack`].
+    pub fn numbered_default_stack(number: u8) -> Stack {
+        if number == 0 {
+            return Stack::default_stack();
+        }
+        let text = DEFAULT_STACK.replace("weft0", &format!("weft{number}")).replace("10.77.0.", &format!("10.77.{number}."));
+        let text = text.replace("fd77::", &format!("fd77:0:0:{number:x}::"));
+        Stack::parse("the default stack", &text).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
     }
 
     /// `[node]`
@@ -245,10 +294,10 @@ impl Stack {
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> {
         self.raw.interface.iter().map(Spanned::get_ref)
     }
-    /// Name servers for programs: those of the file, else the gateway of its default route.
+    /// Name servers for programs: those of the file, else the gateway of its first default route.
     pub fn nameservers(&self) -> impl Iterator<Item = IpAddr> {
         let default = self.routes().filter(|route| self.raw.node.nameservers.is_empty() && route.destination == "default");
-        let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok());
+        let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok()).take(1);
         self.raw.node.nameservers.iter().copied().chain(gateways)
     }
     /// To change what the file says about interfaces (`--tap`, the fall-back to a veth pair).
@@ -402,25 +451,6 @@ impl Stack {
         }
         Ok(())
     }
-
-    /// The stack has no IPv6: say so rather than that its addresses are none.
-    fn check_families(&self) -> Result<(), StackError> {
-        let six = |text: &str| text.contains(':').then(|| format!("'{text}': IPv6 is not supported yet"));
-        for (index, address) in self.addresses().enumerate() {
-            if let Some(what) = six(&address.address) {
-                return Err(self.address_error(index, "address", &what, "use an IPv4 address, for example \"10.77.0.2/24\""));
-            }
-        }
-        for (index, route) in self.routes().enumerate() {
-            if let Some(what) = six(&route.destination) {
-                return Err(self.route_error(index, "destination", &what, "use an IPv4 prefix, for example \"192.0.2.0/24\""));
-            }
-            if let Some(what) = route.gateway.as_deref().and_then(six) {
-                return Err(self.route_error(index, "gateway", &what, "use an IPv4 address, for example \"10.77.0.1\""));
-            }
-        }
-        Ok(())
-    }
 }
 
 fn place(sections: &[IndexMap<String, Spanned<toml::Value>>], index: usize, field: &str) -> Option<Range<usize>> {
@@ -468,6 +498,18 @@ mod tests {
     }
 
     #[test]
+    fn numbered_default_stacks_do_not_meet() {
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..DEFAULT_STACKS_MAX {
+            let stack = Stack::numbered_default_stack(number);
+            let interface = stack.interfaces().next().unwrap();
+            assert_eq!((interface.name.as_str(), interface.backend.as_str()), (&*format!("weft{number}"), &*format!("tap:weft{number}")));
+            assert!(interface.host_address.len() == 2 && interface.host_address.iter().all(|address| seen.insert(address.clone())));
+            assert!(stack.addresses().all(|address| address.interface == interface.name && seen.insert(address.address.clone())));
+        }
+    }
+
+    #[test]
     fn errors_name_file_line_and_what_to_do() {
         for (text, line, what, help) in [
             ("[node]\nnme = \"x\"\n", 2, "unknown field `nme`", "spelling"),
@@ -477,9 +519,6 @@ mod tests {
             ("[[interface]]\nname = \"waytoolongforaninterface\"\nbackend = \"memory:x\"\n", 2, "is no interface name", "15 bytes"),
             ("[[interface]]\nname = \"lo\"\nbackend = \"memory:x\"\n", 2, "already", "name of its own"),
             ("\n[[address]]\ninterface = \"nope\"\naddress = \"1.2.3.4/8\"\n", 3, "no interface 'nope'", "lo"),
-            ("[[address]]\ninterface = \"lo\"\naddress = \"fd00::1/64\"\n", 3, "'fd00::1/64': IPv6 is not supported yet", "IPv4"),
-            ("[[route]]\ndestination = \"default\"\ngateway = \"fe80::1\"\n", 3, "IPv6 is not supported yet", "IPv4"),
-            ("[[route]]\ndestination = \"::/0\"\ninterface = \"lo\"\n", 2, "IPv6 is not supported yet", "IPv4"),
             ("[[route]]\ndestination = \"default\"\ninterface = \"eth9\"\n", 3, "no interface 'eth9'", "lo"),
         ] {
             let error = Stack::parse("a.toml", text).unwrap_err();

@@ -23,7 +23,10 @@ fn addresses_and_routes_are_blamed_by_their_value_in_plain_words() {
     let address = |text: &str| format!("[[address]]\ninterface = \"weft0\"\naddress = \"{text}\"\n");
     expect(&address("10.77.0.2/99"), 3, "'10.77.0.2/99' is no IPv4 prefix such as \"192.0.2.0/24\"", "10.77.0.2/24");
     expect(&address("224.0.0.1/24"), 3, "224.0.0.1 cannot be a host's address", "10.77.0.2/24");
-    expect(&address("fd00::1/64"), 3, "'fd00::1/64': IPv6 is not supported yet", "IPv4");
+    expect(&address("fd00::1/129"), 3, "'fd00::1/129' is no IPv6 prefix such as \"2001:db8::/64\"", "fd77::2/64");
+    expect(&address("ff02::1/64"), 3, "ff02::1 cannot be a host's address", "fd77::2/64");
+    let detected = format!("{}dad = true\n", address("10.77.0.2/24"));
+    expect(&detected, 4, "'10.77.0.2/24': duplicates are detected of IPv6 addresses only", "take dad = true away");
     let twice = format!("{}{}", address("10.77.0.2/24"), address("10.77.0.2/24"));
     expect(&twice, 6, "the interface has 10.77.0.2 already", "");
     let route = |text: &str| format!("{}[[route]]\n{text}", address("10.77.0.2/24"));
@@ -34,6 +37,12 @@ fn addresses_and_routes_are_blamed_by_their_value_in_plain_words() {
         "gateway on a connected network",
     );
     expect(&route("destination = \"default\"\ngateway = \"10.77\"\n"), 6, "'10.77' is no IPv4 address such as \"192.0.2.1\"", "");
+    let far = "the gateway fd78::1 is on no network of an interface";
+    expect(&route("destination = \"default\"\ngateway = \"fd78::1\"\n"), 6, far, "gateway on a connected network");
+    let link = "the gateway fe80::1 is link-local: say on which interface it is";
+    expect(&route("destination = \"2001:db8::/32\"\ngateway = \"fe80::1\"\n"), 6, link, "");
+    let bits = "fd88::1/64 has bits set behind its prefix; fd88:: is the network";
+    expect(&route("destination = \"fd88::1/64\"\ninterface = \"weft0\"\n"), 5, bits, "");
 }
 
 #[test]
@@ -58,10 +67,12 @@ fn a_bare_number_is_no_time_span_and_no_rate() {
 fn the_graph_section_tells_how_to_mend_it() {
     let alone = "wan:out must be bound (those that are not lost)";
     expect("[block.wan]\nkind = \"loss\"\n", 1, alone, "put it into an edge: [graph] insert = [\"wan ether:lower interfaces:upper\"]");
+    let mut names: Vec<&str> = weft_node::BLOCKS.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
     expect(
         "[graph]\ninsert = [\"wan ether:lower interfaces:upper\"]\n",
         2,
-        "there is no block named 'wan'; the graph has: arp, ether, icmp4, interfaces, ip4, loopback, sockets, tcp, udp",
+        &format!("there is no block named 'wan'; the graph has: {}", names.join(", ")),
         "[block.wan] with kind = ",
     );
     let two = "[block.wan]\nkind = \"loss\"\n[block.far]\nkind = \"loss\"\n[graph]\ninsert = [\n\"wan ether:lower interfaces:upper\",\n\"far ether:lower interfaces:upper\"]\n";

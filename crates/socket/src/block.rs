@@ -5,11 +5,14 @@ use crate::socket::{Body, Socket, SocketId, TcpState};
 use serde_json::json;
 use std::any::Any;
 use weft_core::block::{BlockRow, Config, Counter, InPort, Kind, Parameter, ParameterType, Port};
+use weft_core::vector::VECTOR_FRAMES_MAX;
 use weft_core::{Answer, Block, Carries, Context, ControlError, Instant, Query, Reason, StreamMessage, Table, Value, Vector, Verdict};
 
 const TCP_IN: InPort = InPort(0);
 const UDP_IN: InPort = InPort(1);
 const ERROR_IN: InPort = InPort(2);
+const RAW_IN: InPort = InPort(3);
+const ICMP_IN: InPort = InPort(4);
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -85,24 +88,39 @@ counters! {
     DATAGRAMS_OUT "OutDatagrams" "datagrams sent",
     NO_PORTS "NoPorts" "datagrams for a port without a socket",
     RECEIVE_BUFFER_ERRORS "RcvbufErrors" "datagrams lost to a full receive buffer",
+    RAW_IN_PACKETS "raw_in" "packets that came in for raw sockets",
+    RAW_OUT_PACKETS "raw_out" "packets that raw and ICMP sockets sent",
+    ICMP_IN_MESSAGES "icmp_in" "messages that came in for ICMP datagram sockets",
+    ERRORS_QUEUED "errors_queued" "entries put into error queues",
+    ERRORS_LOST "errors_lost" "entries lost to a full error queue",
 }
 
 /// The kind's declaration.
 pub static KIND: Kind = Kind {
     name: "sockets",
-    summary: "Linux sockets: what programs see of TCP and UDP",
+    summary: "Linux sockets: what programs see of TCP, UDP, ICMP and IP",
     doc: "Keeps every socket of the node with Linux's semantics (bind rules, states, pending errors, options, readiness) and speaks to the \
-          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable`.\n\
+          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable` and \
+          `unreachable6`. \
+          Raw sockets tell the IP block which protocols they want (WantRaw) and get them through `raw`; ICMP sockets get echo replies \
+          through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own.\n\
           Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
     inputs: &[
         Port::required("tcp", Carries::Stream, "answers, data and events of the stream transport"),
         Port::required("udp", Carries::Datagram, "datagrams for sockets"),
-        Port::optional("error", Carries::Error, "ICMP errors about datagrams that were sent from here"),
+        Port::optional("error", Carries::Error, "ICMP errors about datagrams and raw packets that were sent from here"),
+        Port::optional("raw", Carries::Transport, "received packets of protocols that raw sockets want, each a copy"),
+        Port::optional("icmp", Carries::Transport, "received ICMP messages, for ICMP datagram sockets"),
     ],
     outputs: &[
         Port::required("tcp", Carries::Stream, "calls and data for the stream transport"),
         Port::required("udp", Carries::Datagram, "datagrams that programs sent"),
-        Port::optional("unreachable", Carries::Error, "datagrams for ports without a socket"),
+        Port::optional("unreachable", Carries::Error, "IPv4 datagrams for ports without a socket"),
+        Port::optional("unreachable6", Carries::Error, "IPv6 datagrams for ports without a socket"),
+        Port::optional("ip4", Carries::Transport, "what raw and ICMP sockets send over IPv4"),
+        Port::optional("ip6", Carries::Transport, "what raw and ICMP sockets send over IPv6"),
+        Port::optional("packet", Carries::Link, "whole IPv4 packets (IP_HDRINCL)"),
+        Port::optional("packet6", Carries::Link, "whole IPv6 packets (IPV6_HDRINCL)"),
     ],
     parameters: PARAMETERS,
     procedures: &[],
@@ -137,12 +155,18 @@ impl Block for Sockets {
     }
 
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
+        // A large frame that was cut may fill more than one vector.
+        if !std::mem::replace(&mut self.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {
+            self.vector += 1;
+        }
         vector.set_all(Verdict::Drop(Reason::Refused));
         for index in 0..vector.len() {
             let Some(frame) = vector.take(index) else { continue };
             match port {
                 UDP_IN => self.datagram_in(frame, cx),
-                ERROR_IN => self.datagram_error(frame, cx),
+                ERROR_IN => self.error_in(frame, cx),
+                RAW_IN => self.raw_in(frame, cx),
+                ICMP_IN => self.ping_in(frame, cx),
                 _ => cx.drop(frame, Reason::Refused),
             }
         }
@@ -157,6 +181,11 @@ impl Block for Sockets {
     fn completed(&mut self, token: u64, bytes: u32, cx: &mut Context<'_>) {
         let _ = cx;
         self.datagram_left(token, bytes);
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        self.tell_raw(cx);
+        self.tell_groups(cx);
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -186,7 +215,11 @@ impl Block for Sockets {
             "boot_time" => self.limits.boot_time_nanos.into(),
             "sockets" => self.store.len().into(),
             "flows" => self.flows.len().into(),
-            "ports" => (self.tcp_ports.len() + self.udp_ports.len()).into(),
+            "ports" => {
+                let others = self.raw.values().chain(self.pings.values()).map(Vec::len).sum::<usize>();
+                (self.tcp_ports.len() + self.udp_ports.len() + others).into()
+            }
+            "memberships" => self.members.len().into(),
             _ => return None,
         })
     }
@@ -242,18 +275,20 @@ impl Sockets {
 }
 
 fn row(id: SocketId, socket: &Socket) -> Value {
-    let peer = socket.remote.map_or_else(|| "0.0.0.0:*".to_owned(), |remote| remote.to_string());
+    let address = |address| crate::address::of_domain(socket.domain, address).to_string();
+    let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
+    let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);
+    let connected = if socket.remote.is_some() { "ESTAB" } else { "UNCONN" };
     let (proto, state, recv, send, flow) = match &socket.body {
         // ss: for listeners the queues are the accept queue and its bound.
         Body::Stream(stream) if stream.state == TcpState::Listen => {
             ("tcp", stream.state.name(), stream.accept_queue.len(), stream.backlog as usize, stream.flow)
         }
         Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), stream.capacity.saturating_sub(stream.credit), stream.flow),
-        Body::Datagram(datagram) => {
-            let state = if socket.remote.is_some() { "ESTAB" } else { "UNCONN" };
-            ("udp", state, Sockets::queued(datagram), datagram.sending, None)
-        }
+        Body::Datagram(datagram) => ("udp", connected, Sockets::queued(datagram), datagram.sending, None),
+        Body::Raw(raw) => ("raw", connected, Sockets::queued(&raw.queue), raw.queue.sending, None),
+        Body::Ping(datagram) => ("icmp", connected, Sockets::queued(datagram), datagram.sending, None),
     };
-    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": socket.local.to_string(), "peer": peer,
+    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
            "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})
 }

@@ -1,10 +1,12 @@
 //! Control messages (`struct cmsghdr`), in and out. Damaged ones are EINVAL, as CMSG_OK failing is.
 
 use crate::abi::*;
-use crate::errno::{Errno, icmp_type_and_code};
+use crate::address::AF_INET6;
+use crate::errno::Errno;
 use crate::options::Options;
-use crate::socket::{QueuedError, Waiting};
-use std::net::{IpAddr, Ipv4Addr};
+use crate::socket::{QueuedError, Seen, Socket, Waiting};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_core::table::Family;
 
 const fn aligned(length: usize) -> usize {
     length.div_ceil(8) * 8
@@ -40,50 +42,129 @@ fn each(mut control: &[u8], mut f: impl FnMut(i32, i32, &[u8]) -> Result<(), Err
 /// What a datagram's control messages ask for.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Ancillary {
-    pub source: Option<Ipv4Addr>,
+    /// Unspecified: none, even if the socket is bound to one.
+    pub source: Option<IpAddr>,
     pub interface: Option<u32>,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
     pub segment_bytes: Option<u16>,
     pub mark: Option<u32>,
+    pub dont_fragment: Option<bool>,
+    /// SO_TIMESTAMPING: which transmit times are asked for.
+    pub timestamping: Option<u32>,
+}
+
+/// Whose messages are read: UDP has a level of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sender {
+    Udp,
+    Raw,
+    Ping,
 }
 
 fn int(data: &[u8]) -> Option<i32> {
     Some(i32::from_ne_bytes(data.try_into().ok()?))
 }
 
-/// `udp_cmsg_send`, `ip_cmsg_send`, `__sock_cmsg_send`.
-pub(crate) fn for_datagram(control: &[u8]) -> Result<Ancillary, Errno> {
+/// `udp_cmsg_send`, `ip_cmsg_send` or `ip6_datagram_send_ctl` by the family of the destination, `__sock_cmsg_send`.
+pub(crate) fn for_sending(control: &[u8], sender: Sender, socket: &Socket, family: Family) -> Result<Ancillary, Errno> {
     let mut out = Ancillary::default();
-    each(control, |level, kind, data| {
-        match (level, kind) {
-            (SOL_UDP, UDP_SEGMENT) => out.segment_bytes = Some(u16::from_ne_bytes(data.try_into().map_err(|_| Errno::EINVAL)?)),
-            (SOL_UDP, _) => return Err(Errno::EINVAL),
-            (SOL_SOCKET, SO_MARK) => out.mark = Some(int(data).ok_or(Errno::EINVAL)? as u32),
-            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
-            (SOL_IP, IP_PKTINFO) => {
-                // struct in_pktinfo { int ipi_ifindex; struct in_addr ipi_spec_dst; struct in_addr ipi_addr; }
-                let &[i0, i1, i2, i3, a, b, c, d, _, _, _, _] = data else { return Err(Errno::EINVAL) };
-                let interface = u32::from_ne_bytes([i0, i1, i2, i3]);
-                out.interface = (interface != 0).then_some(interface);
-                out.source = Some(Ipv4Addr::new(a, b, c, d)).filter(|ip| !ip.is_unspecified());
+    each(control, |level, kind, data| match (level, family) {
+        (SOL_UDP, _) if sender == Sender::Udp => {
+            if kind != UDP_SEGMENT {
+                return Err(Errno::EINVAL);
             }
-            (SOL_IP, IP_TTL) => match int(data) {
-                Some(ttl @ 1..=255) => out.ttl = Some(ttl as u8),
-                _ => return Err(Errno::EINVAL),
-            },
-            (SOL_IP, IP_TOS) => match (int(data), data) {
-                (Some(tos @ 0..=255), _) => out.tos = Some(tos as u8),
-                (None, [tos]) => out.tos = Some(*tos),
-                _ => return Err(Errno::EINVAL),
-            },
-            (SOL_IP, _) => return Err(Errno::EINVAL),
-            // "if (cmsg->cmsg_level != SOL_IP) continue;"
-            _ => {}
+            out.segment_bytes = Some(u16::from_ne_bytes(data.try_into().map_err(|_| Errno::EINVAL)?));
+            Ok(())
         }
-        Ok(())
+        (SOL_SOCKET, _) => of_socket(&mut out, socket, kind, data),
+        (SOL_IP, Family::V4) => of_ipv4(&mut out, kind, data),
+        (SOL_IPV6, Family::V6) => of_ipv6(&mut out, kind, data),
+        (SOL_IPV6, Family::V4) if socket.is_v6() && kind == IPV6_PKTINFO => {
+            // ip_cmsg_send: "if (!ipv6_addr_v4mapped(&src_info->ipi6_addr)) return -EINVAL; … ipc->addr = src_info->ipi6_addr.s6_addr32[3];"
+            of_ipv6(&mut out, kind, data)?;
+            match out.source {
+                Some(IpAddr::V6(address)) => out.source = Some(address.to_ipv4_mapped().ok_or(Errno::EINVAL)?.into()),
+                _ => return Err(Errno::EINVAL),
+            }
+            Ok(())
+        }
+        // "if (cmsg->cmsg_level != SOL_IP) continue;"
+        _ => Ok(()),
     })?;
     Ok(out)
+}
+
+/// `__sock_cmsg_send`.
+fn of_socket(out: &mut Ancillary, socket: &Socket, kind: i32, data: &[u8]) -> Result<(), Errno> {
+    match kind {
+        SO_MARK => out.mark = Some(int(data).ok_or(Errno::EINVAL)? as u32),
+        SO_TIMESTAMPING_OLD | SO_TIMESTAMPING_NEW => {
+            let asked = int(data).ok_or(Errno::EINVAL)? as u32;
+            if asked & !TIMESTAMPING_TX_RECORDS != 0 {
+                return Err(Errno::EINVAL);
+            }
+            out.timestamping = Some(asked);
+        }
+        // Priorities order nothing here, and datagrams leave at once whatever their time is: checked, then forgotten.
+        SO_PRIORITY if data.len() == 4 => {}
+        SO_TXTIME if socket.options.transmit_time_on && data.len() == 8 => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}
+
+/// `ip_cmsg_send`.
+fn of_ipv4(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
+    match kind {
+        IP_PKTINFO => {
+            // struct in_pktinfo { int ipi_ifindex; struct in_addr ipi_spec_dst; struct in_addr ipi_addr; }
+            let &[i0, i1, i2, i3, a, b, c, d, _, _, _, _] = data else { return Err(Errno::EINVAL) };
+            let interface = u32::from_ne_bytes([i0, i1, i2, i3]);
+            out.interface = (interface != 0).then_some(interface);
+            out.source = Some(Ipv4Addr::new(a, b, c, d).into());
+        }
+        IP_TTL => match int(data) {
+            Some(ttl @ 1..=255) => out.ttl = Some(ttl as u8),
+            _ => return Err(Errno::EINVAL),
+        },
+        IP_TOS => match (int(data), data) {
+            (Some(tos @ 0..=255), _) => out.tos = Some(tos as u8),
+            (None, [tos]) => out.tos = Some(*tos),
+            _ => return Err(Errno::EINVAL),
+        },
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}
+
+/// `ip6_datagram_send_ctl`. Extension headers cannot be sent: EINVAL, as for numbers that nobody knows.
+fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
+    match kind {
+        IPV6_PKTINFO | IPV6_2292PKTINFO => {
+            // struct in6_pktinfo { struct in6_addr ipi6_addr; int ipi6_ifindex; }
+            let (address, rest) = data.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
+            let interface = u32::from_ne_bytes(*rest.first_chunk::<4>().ok_or(Errno::EINVAL)?);
+            out.interface = (interface != 0).then_some(interface);
+            out.source = Some(Ipv6Addr::from(*address)).filter(|address| !address.is_unspecified()).map(IpAddr::V6);
+        }
+        IPV6_HOPLIMIT | IPV6_2292HOPLIMIT => match int(data) {
+            Some(-1) => out.ttl = None,
+            Some(limit @ 0..=255) => out.ttl = Some(limit as u8),
+            _ => return Err(Errno::EINVAL),
+        },
+        IPV6_TCLASS => match int(data) {
+            Some(-1) => out.tos = None,
+            Some(class @ 0..=255) => out.tos = Some(class as u8),
+            _ => return Err(Errno::EINVAL),
+        },
+        IPV6_DONTFRAG => match int(data) {
+            Some(flag @ 0..=1) => out.dont_fragment = Some(flag == 1),
+            _ => return Err(Errno::EINVAL),
+        },
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
 }
 
 /// `sock_cmsg_send` for streams: only SOL_SOCKET messages are looked at.
@@ -102,35 +183,102 @@ fn pair(first: i64, second: i64) -> [u8; 16] {
     out
 }
 
-/// What a received datagram carries for a program that asked: `__sock_recv_cmsgs`, then `ip_cmsg_recv_offset`, in their order.
-pub(crate) fn of_received(options: &Options, waiting: &Waiting, boot_time_nanos: u64, dropped: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    if let Some((name, nanos)) = options.timestamps {
-        let at = boot_time_nanos.saturating_add(waiting.received.as_nanos());
-        let (seconds, rest) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
-        out.extend(message(SOL_SOCKET, name, &pair(seconds, if nanos { rest } else { rest / 1000 })));
-    }
+/// What a received datagram carries for a program that asked: `__sock_recv_cmsgs`, then the family's, in their order.
+pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u64, dropped: u32) -> Vec<u8> {
+    let options = &socket.options;
+    let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()), false);
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
     }
+    // udp_cmsg_recv: "if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) … put_cmsg(msg, SOL_UDP, UDP_GRO, sizeof(gso_size), &gso_size);"
+    if waiting.joined.each_bytes != 0 {
+        out.extend(message(SOL_UDP, UDP_GRO, &i32::from(waiting.joined.each_bytes).to_ne_bytes()));
+    }
+    of_packet(socket, &waiting.seen, &mut out);
+    out
+}
+
+/// `__sock_recv_timestamp`. What was received has a time where SO_TIMESTAMPING asks for it, an entry of the error queue has one always.
+fn of_time(options: &Options, at: u64, of_error: bool) -> Vec<u8> {
+    let (seconds, rest) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
+    let mut out = match options.timestamps {
+        Some(nanos) => message(SOL_SOCKET, options.timestamps_name(nanos), &pair(seconds, if nanos { rest } else { rest / 1000 })),
+        None => Vec::new(),
+    };
+    let flags = options.timestamping;
+    // A packet has a time where the socket asked for any; SOF_TIMESTAMPING_OPT_RX_FILTER shows it only to who asked for this one.
+    let anyway = options.timestamps.is_some() && flags & TIMESTAMPING_OPT_RX_FILTER == 0;
+    if flags & TIMESTAMPING_SOFTWARE != 0 && (of_error || anyway || flags & TIMESTAMPING_RX_SOFTWARE != 0) {
+        // struct scm_timestamping: three times, of which the first is the software's and the others are hardware's.
+        let mut times = pair(seconds, rest).to_vec();
+        times.resize(48, 0);
+        let name = if options.timestamping_new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING_OLD };
+        out.extend(message(SOL_SOCKET, name, &times));
+    }
+    out
+}
+
+/// What the program asked for about the packet itself: `ip_cmsg_recv_offset`, `ip6_datagram_recv_common_ctl`, `_specific_ctl`.
+fn of_packet(socket: &Socket, seen: &Seen, out: &mut Vec<u8>) {
+    let options = &socket.options;
+    if socket.domain == AF_INET6 && options.packet_info6 {
+        out.extend(message(SOL_IPV6, IPV6_PKTINFO, &packet_info6(seen)));
+    }
+    match seen.to {
+        IpAddr::V4(to) => of_ipv4_packet(options, seen, to, out),
+        IpAddr::V6(_) => of_ipv6_packet(options, seen, out),
+    }
+}
+
+fn of_ipv4_packet(options: &Options, seen: &Seen, to: Ipv4Addr, out: &mut Vec<u8>) {
     if options.packet_info {
         let mut info = Vec::with_capacity(12);
-        info.extend(waiting.interface.to_ne_bytes());
-        info.extend(octets(waiting.own));
-        info.extend(octets(waiting.to));
+        info.extend(seen.interface.to_ne_bytes());
+        info.extend(octets(seen.own));
+        info.extend(to.octets());
         out.extend(message(SOL_IP, IP_PKTINFO, &info));
     }
     if options.receive_ttl {
-        out.extend(message(SOL_IP, IP_TTL, &i32::from(waiting.ttl).to_ne_bytes()));
+        out.extend(message(SOL_IP, IP_TTL, &i32::from(seen.ttl).to_ne_bytes()));
     }
     if options.receive_tos {
-        out.extend(message(SOL_IP, IP_TOS, &[waiting.tos]));
+        out.extend(message(SOL_IP, IP_TOS, &[seen.tos]));
     }
-    if options.receive_original_destination {
-        let to = std::net::SocketAddr::new(waiting.to, waiting.to_port);
+    if let (true, Some(port)) = (options.receive_original_destination, seen.to_port) {
+        let to = std::net::SocketAddr::new(seen.to, port);
         out.extend(message(SOL_IP, IP_RECVORIGDSTADDR, &crate::address::to_bytes(to)));
     }
-    out
+}
+
+fn of_ipv6_packet(options: &Options, seen: &Seen, out: &mut Vec<u8>) {
+    let hop_limit = i32::from(seen.ttl).to_ne_bytes();
+    if options.receive_hop_limit {
+        out.extend(message(SOL_IPV6, IPV6_HOPLIMIT, &hop_limit));
+    }
+    if options.receive_traffic_class {
+        out.extend(message(SOL_IPV6, IPV6_TCLASS, &i32::from(seen.tos).to_ne_bytes()));
+    }
+    if options.packet_info_2292 {
+        out.extend(message(SOL_IPV6, IPV6_2292PKTINFO, &packet_info6(seen)));
+    }
+    if options.receive_hop_limit_2292 {
+        out.extend(message(SOL_IPV6, IPV6_2292HOPLIMIT, &hop_limit));
+    }
+    if let (true, Some(port)) = (options.receive_original_destination6, seen.to_port) {
+        let to = std::net::SocketAddr::new(seen.to, port);
+        out.extend(message(SOL_IPV6, IPV6_ORIGDSTADDR, &crate::address::to_bytes(to)));
+    }
+}
+
+/// `struct in6_pktinfo`: 20 bytes.
+fn packet_info6(seen: &Seen) -> Vec<u8> {
+    let address = match seen.to {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    let mut info = address.octets().to_vec();
+    info.extend(seen.interface.to_ne_bytes());
+    info
 }
 
 fn octets(address: IpAddr) -> [u8; 4] {
@@ -140,32 +288,41 @@ fn octets(address: IpAddr) -> [u8; 4] {
     }
 }
 
-/// `struct sock_extended_err` and the offender's address (ip_recv_error).
-pub(crate) fn of_error(error: &QueuedError) -> Vec<u8> {
-    const SO_EE_ORIGIN_ICMP: u8 = 2;
-    let (kind, code) = icmp_type_and_code(error.kind);
-    let information = match error.kind {
-        weft_core::IcmpErrorKind::TooBig { mtu } => mtu,
-        _ => 0,
-    };
-    let mut data = Vec::with_capacity(32);
+/// `struct sock_extended_err` and the offender's address, after what the program asked for about the ICMP message (ip_recv_error,
+/// ipv6_recv_error).
+pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u64) -> Vec<u8> {
+    let timed = error.origin != SO_EE_ORIGIN_ZEROCOPY && error.origin != SO_EE_ORIGIN_LOCAL;
+    let mut out = if timed { of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()), true) } else { Vec::new() };
+    if let Some(seen) = &error.seen {
+        of_packet(socket, seen, &mut out);
+    }
+    let mut data = Vec::with_capacity(44);
     data.extend((error.errno.0 as u32).to_ne_bytes());
-    data.extend([SO_EE_ORIGIN_ICMP, kind, code, 0]);
-    data.extend(information.to_ne_bytes());
-    data.extend(0u32.to_ne_bytes());
-    data.extend(crate::address::to_bytes(std::net::SocketAddr::new(error.offender, 0)));
-    message(SOL_IP, IP_RECVERR, &data)
+    data.extend([error.origin, error.kind, error.code, 0]);
+    data.extend(error.info.to_ne_bytes());
+    data.extend(error.value.to_ne_bytes());
+    let v6 = socket.domain == AF_INET6;
+    match error.offender {
+        Some(offender) => data.extend(crate::address::told(socket.domain, std::net::SocketAddr::new(offender, 0))),
+        None => data.resize(data.len() + if v6 { 28 } else { 16 }, 0),
+    }
+    out.extend(if v6 { message(SOL_IPV6, IPV6_RECVERR, &data) } else { message(SOL_IP, IP_RECVERR, &data) });
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn udp() -> Socket {
+        Socket::for_test(crate::socket::Body::Datagram(Default::default()))
+    }
+
     #[test]
     fn messages_are_read_as_they_are_written() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control.extend(message(SOL_IP, IP_TOS, &[0x10]));
-        let asked = for_datagram(&control).unwrap();
+        let asked = for_sending(&control, Sender::Udp, &udp(), Family::V4).unwrap();
         assert_eq!((asked.ttl, asked.tos), (Some(7), Some(0x10)));
         assert_eq!(control.len(), 48);
     }
@@ -174,11 +331,11 @@ mod tests {
     fn damaged_messages_are_invalid_and_short_rests_ignored() {
         let mut control = message(SOL_IP, IP_TTL, &7i32.to_ne_bytes());
         control[0] = 200;
-        assert_eq!(for_datagram(&control).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         control[0] = 15;
-        assert_eq!(for_datagram(&control).map(|_| ()), Err(Errno::EINVAL));
-        assert!(for_datagram(&[1, 2, 3]).is_ok());
-        assert_eq!(for_datagram(&message(SOL_IP, 99, &[])).map(|_| ()), Err(Errno::EINVAL));
+        assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
+        assert!(for_sending(&[1, 2, 3], Sender::Udp, &udp(), Family::V4).is_ok());
+        assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(check_stream(&message(SOL_IP, 99, &[])).is_ok());
     }
 }

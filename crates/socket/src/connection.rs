@@ -3,10 +3,10 @@
 use crate::errno::Errno;
 use crate::face::{Flow, Sockets};
 use crate::ports::{Hold, How};
-use crate::socket::{Phase, Shutdown, SocketId, Stream, TcpState, UNSPECIFIED};
+use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
-use weft_core::{Context, FlowId, InterfaceIndex, Query, StreamCall};
+use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
 
 impl Sockets {
     /// What others see of this socket's hold on a port.
@@ -14,6 +14,8 @@ impl Sockets {
         let socket = self.get(s)?;
         Ok(Hold {
             address,
+            v6_only: socket.options.v6_only,
+            owner: socket.owner,
             interface: socket.options.interface,
             reuse_address: socket.options.reuse_address,
             reuse_port: socket.options.reuse_port,
@@ -56,6 +58,12 @@ impl Sockets {
         if socket.number != 0 {
             return Ok(());
         }
+        if matches!(socket.body, Body::Ping(_)) {
+            self.take_ident(s, 0).map_err(|_| Errno::EAGAIN)?;
+            let socket = self.get_mut(s)?;
+            socket.local.set_port(socket.number);
+            return Ok(());
+        }
         let address = SocketAddr::new(socket.local.ip(), 0);
         self.take_port(s, address, cx).map_err(|_| Errno::EAGAIN)?;
         let socket = self.get_mut(s)?;
@@ -63,9 +71,24 @@ impl Sockets {
         Ok(())
     }
 
+    /// Lets others see this socket's reuse flags, interface and owner.
+    pub(crate) fn show_hold(&mut self, s: SocketId) {
+        let Some(socket) = self.store.get(s) else { return };
+        let Some(hold) = socket.hold else { return };
+        let (options, owner) = (&socket.options, socket.owner);
+        let (address, port, interface) = (options.reuse_address, options.reuse_port, options.interface);
+        let ports = if socket.stream().is_some() { &mut self.tcp_ports } else { &mut self.udp_ports };
+        ports.update(hold, |held| {
+            (held.reuse_address, held.reuse_port, held.interface, held.owner) = (address, port, interface, owner);
+        });
+    }
+
     /// Gives the port up.
     pub(crate) fn release_port(&mut self, s: SocketId) {
         let Some(socket) = self.store.get_mut(s) else { return };
+        if matches!(socket.body, Body::Ping(_)) {
+            return self.release_ident(s);
+        }
         let streams = socket.stream().is_some();
         let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
         if let Some(hold) = hold {
@@ -82,10 +105,20 @@ impl Sockets {
 
     /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
     pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let options = &self.get(s)?.options;
-        // "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index);"
-        let interface = if options.interface == 0 && to.is_multicast() { options.multicast_index } else { options.interface };
+        let interface = self.get(s)?.way_out(to);
+        self.route_through(to, source, interface, cx)
+    }
+
+    /// The same through an interface that is already chosen; 0: any.
+    pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
+        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+        // IPv6 looks for routes through it, and finds none.
+        if let Some(interface) = interface
+            && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
+        {
+            return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
+        }
         let query = Query::Route { destination: to, source, interface };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
         match answer.kind {
@@ -107,10 +140,22 @@ impl Sockets {
 
     /// `tcp_v4_connect`: chooses address and port and starts. Leaves the socket as it was on error.
     pub(crate) fn start_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
-        let own = self.get(s)?.local.ip();
+        let asks = self.get(s)?.stream().is_some_and(|stream| stream.fast_open_connect);
+        self.start_connect_with(s, to, asks.then(bytes::Bytes::new), cx).map(|_| ())
+    }
+
+    /// The same with data for the SYN (Fast Open), of which it returns how much was taken.
+    pub(crate) fn start_connect_with(
+        &mut self,
+        s: SocketId,
+        to: SocketAddr,
+        first: Option<bytes::Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Errno> {
+        let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
-        let source = Some(own).filter(|ip| !ip.is_unspecified());
-        let route = self.route(s, to.ip(), source, cx)?;
+        let source = crate::inet6::source_for(own, to.ip())?;
+        let route = self.route_through(to.ip(), source, interface, cx)?;
         // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
         if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return Err(Errno::ENETUNREACH);
@@ -136,7 +181,7 @@ impl Sockets {
         }
         let flow = self.new_flow();
         let socket = self.get_mut(s)?;
-        socket.local = SocketAddr::new(address, socket.number);
+        socket.local = crate::address::scoped(address, socket.number, socket.options.interface);
         socket.remote = Some(to);
         // tcp_connect_init: "WRITE_ONCE(sk->sk_err, 0); sock_reset_flag(sk, SOCK_DONE);"
         socket.error = None;
@@ -146,11 +191,12 @@ impl Sockets {
         stream.done = false;
         stream.flow = Some(flow);
         (stream.credit, stream.capacity) = (0, 0);
-        let options = stream.transport.clone();
+        socket.match_family(to.ip());
+        let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
         self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
-        self.call(flow, StreamCall::Connect { local, remote: to, options }, cx);
+        let taken = self.open_flow(flow, local, to, options, first, route.mtu, cx);
         self.count(crate::block::CONNECTS);
-        Ok(())
+        Ok(taken)
     }
 
     /// A number for a new flow. Numbers that are not used up are no loss.
@@ -205,6 +251,8 @@ impl Sockets {
             // The flow's own hold; the socket keeps its hold if the program bound it, as the kernel's two owners of one bind bucket do.
             let twin = Hold {
                 address: entry.local.ip(),
+                v6_only: socket.options.v6_only,
+                owner: socket.owner,
                 interface: socket.options.interface,
                 reuse_address: socket.options.reuse_address,
                 reuse_port: socket.options.reuse_port,
@@ -246,7 +294,7 @@ impl Sockets {
         }
         socket.remote = None;
         if !socket.address_locked {
-            socket.local.set_ip(UNSPECIFIED.ip());
+            socket.reset_address();
         }
         socket.shutdown = Shutdown::default();
         let (hold, address) = (socket.hold, socket.local.ip());
@@ -284,7 +332,7 @@ impl Sockets {
                 Ok(())
             }
             (Phase::Unconnected, TcpState::Close) => {
-                let to = crate::address::for_connect(address)?;
+                let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { crate::address::for_connect(address)? };
                 self.start_connect(s, to, cx)?;
                 self.set_phase(s, Phase::Connecting);
                 self.touch(s);

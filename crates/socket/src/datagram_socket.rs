@@ -2,20 +2,23 @@
 
 use crate::abi::*;
 use crate::address;
-use crate::cmsg::{self, Ancillary};
+use crate::cmsg::{self, Ancillary, Sender};
 use crate::errno::Errno;
 use crate::face::{Received, Sockets, UDP};
-use crate::socket::{Corked, SocketId, UNSPECIFIED};
+use crate::inet6::source_for;
+use crate::socket::{Corked, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{AddressKind, RouteAnswer};
-use weft_core::{Completion, Context, Direction, Frame, InterfaceIndex, Tail};
+use weft_core::table::{AddressKind, Family, RouteAnswer};
+use weft_core::{Answer, Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex, Query, Table, Tail};
 use weft_wire::Protocol;
 
 /// Largest payload: 65535 less the headers of IPv4 and UDP.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 65535 - 20 - 8;
+/// The same over IPv6, whose length field does not count the IP header.
+const PAYLOAD_BYTES_MAX_V6: usize = 65535 - 8;
 /// Most segments of one UDP_SEGMENT send (UDP_MAX_SEGMENTS).
-const SEGMENTS_MAX: usize = 128;
+pub(crate) const SEGMENTS_MAX: usize = 128;
 
 /// What a datagram of this many payload bytes counts against a buffer: the kernel's allocation (a power of two above 512, then pages) with
 /// its headers and `struct skb_shared_info`, plus `struct sk_buff`.
@@ -31,43 +34,65 @@ impl Sockets {
     /// `__ip4_datagram_connect` and `__udp_disconnect`.
     pub(crate) fn connect_datagram(&mut self, s: SocketId, family: i32, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         if family == address::AF_UNSPEC {
-            return self.disconnect_datagram(s);
+            return self.disconnect_datagram(s, cx);
         }
         self.autobind(s, cx)?;
-        let to = address::for_connect(address)?;
+        let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { address::for_connect(address)? };
         let own = self.get(s)?.local.ip();
         let to = Self::destination(to, own);
-        let source = Some(own).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let source = source_for(own, to.ip())?;
         let route = self.route(s, to.ip(), source, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
         let socket = self.get_mut(s)?;
         if own.is_unspecified() {
-            socket.local.set_ip(route.source);
+            // A route to an own address goes through `lo`, whatever link it is on.
+            let link = if socket.options.interface == 0 { route.interface.0 } else { socket.options.interface };
+            socket.local = address::scoped(route.source, socket.local.port(), link);
         }
         socket.remote = Some(to);
         let (hold, address) = (socket.hold, socket.local.ip());
         if let Some(hold) = hold {
             self.udp_ports.update(hold, |held| held.address = address);
         }
+        self.rehash(s, own, address);
         self.touch(s);
         Ok(())
     }
 
+    /// `udp_lib_rehash`: a socket whose address changed is the newest of those that share it.
+    fn rehash(&mut self, s: SocketId, before: IpAddr, now: IpAddr) {
+        let number = self.store.get(s).map_or(0, |socket| socket.number);
+        if before != now
+            && let Some(receivers) = self.receivers.get_mut(&number)
+        {
+            receivers.retain(|other| *other != s);
+            receivers.push(s);
+        }
+    }
+
     /// "1003.1g - break association."
-    fn disconnect_datagram(&mut self, s: SocketId) -> Result<(), Errno> {
+    fn disconnect_datagram(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let socket = self.get_mut(s)?;
+        let before = socket.local.ip();
         socket.remote = None;
+        // __udp_disconnect: "sk->sk_bound_dev_if = 0;"
+        (socket.options.interface, socket.options.interface_name) = (0, String::new());
         if !socket.address_locked {
-            socket.local.set_ip(UNSPECIFIED.ip());
+            socket.reset_address();
         }
         let (hold, address, locked) = (socket.hold, socket.local.ip(), socket.port_locked);
         if !locked {
-            self.release_port(s);
+            match self.get(s)?.body {
+                // "sk->sk_prot->unhash(sk);": a raw socket that is dissolved hears nothing any more.
+                crate::socket::Body::Raw(_) => self.unhash_raw(s, cx),
+                _ => self.release_port(s),
+            }
             self.get_mut(s)?.local.set_port(0);
         } else if let Some(hold) = hold {
             self.udp_ports.update(hold, |held| held.address = address);
+            self.rehash(s, before, address);
         }
         self.touch(s);
         Ok(())
@@ -84,32 +109,43 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         // inet_send_prepare
         self.autobind(s, cx)?;
-        // udp_sendmsg: "if (len > 0xFFFF) return -EMSGSIZE; … if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP;"
-        if data.len() > 0xffff {
-            return Err(Errno::EMSGSIZE);
-        }
-        if flags & MSG_OOB != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
         let socket = self.get(s)?;
         let corked = socket.datagram().and_then(|datagram| datagram.corked.as_ref().map(|corked| (corked.to, corked.source)));
+        let to = match to {
+            Some(bytes) if socket.is_v6() => self.send_to_v6(s, bytes)?,
+            Some(bytes) if corked.is_none() => Some(address::for_send(bytes)?),
+            _ => None,
+        };
+        let to = match (corked, to, socket.remote) {
+            (Some((to, _)), _, _) | (None, Some(to), _) | (None, None, Some(to)) => to,
+            (None, None, None) => return Err(Errno::EDESTADDRREQ),
+        };
+        // udpv6_sendmsg hands IPv4's an address even to a connected peer, and that one may not have port 0.
+        if socket.is_v6() && to.is_ipv4() && to.port() == 0 {
+            return Err(Errno::EINVAL);
+        }
+        // udp_sendmsg: "if (len > 0xFFFF) return -EMSGSIZE; … if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP;" udpv6_sendmsg asks neither.
+        if to.is_ipv4() && data.len() > 0xffff {
+            return Err(Errno::EMSGSIZE);
+        }
+        if to.is_ipv4() && flags & MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
         if let Some((to, source)) = corked {
             return self.send_routed(s, data, flags, to, source, Ancillary::default(), cx);
         }
-        let to = match (to, socket.remote) {
-            (Some(bytes), _) => address::for_send(bytes)?,
-            (None, Some(remote)) => remote,
-            (None, None) => return Err(Errno::EDESTADDRREQ),
-        };
-        let ancillary = cmsg::for_datagram(control)?;
+        let ancillary = cmsg::for_sending(control, Sender::Udp, socket, Family::of(to.ip()))?;
         let own = socket.local.ip();
-        let mut source = ancillary.source.map(IpAddr::V4).or(Some(own)).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let mut source = match ancillary.source {
+            Some(source) => Some(source).filter(|source| !source.is_unspecified()),
+            None => source_for(own, to.ip())?,
+        };
         let of_group = IpAddr::V4(socket.options.multicast_interface);
-        if to.ip().is_multicast() && source.is_none() && !of_group.is_unspecified() {
+        if to.is_ipv4() && to.ip().is_multicast() && source.is_none() && !of_group.is_unspecified() {
             // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
             source = Some(of_group);
         }
-        let to = Self::destination(to, source.unwrap_or(UNSPECIFIED.ip()));
+        let to = Self::destination(to, source.unwrap_or(address::unspecified_ip(address::AF_INET)));
         self.send_routed(s, data, flags, to, source, ancillary, cx)
     }
 
@@ -124,22 +160,20 @@ impl Sockets {
         ancillary: Ancillary,
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        let route = self.route(s, to.ip(), source, cx)?;
+        let interface = self.outgoing_interface(s, to, &ancillary)?;
+        let route = self.route_through(to.ip(), source, interface, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
+        let bound = self.largest_payload(s, to, &route, &ancillary, cx)?;
         let socket = self.get_mut(s)?;
         let more = flags & MSG_MORE != 0 || socket.options.udp_cork;
-        let (room, discover) = (socket.options.send_buffer as usize, i32::from(socket.options.mtu_discover));
+        let room = socket.options.send_buffer as usize;
         let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };
         let already = datagram.corked.as_ref().map_or(0, |corked| corked.data.len());
         let total = already + data.len();
-        // ip_append_data: "if (cork->length + length > maxnonfragsize - fragheaderlen) { ip_local_error(sk, EMSGSIZE, …); return -EMSGSIZE; }"
-        let bound = match discover {
-            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => (route.mtu as usize).saturating_sub(28).min(PAYLOAD_BYTES_MAX),
-            _ => PAYLOAD_BYTES_MAX,
-        };
         if total > bound {
+            self.local_error(s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
             return Err(Errno::EMSGSIZE);
         }
         // sock_alloc_send_pskb: "err = sock_error(sk); if (err != 0) goto failure; err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) …
@@ -171,6 +205,59 @@ impl Sockets {
         Ok(sent)
     }
 
+    /// Through which interface a datagram leaves: what its control messages say, the scope of its destination, what the socket says.
+    fn outgoing_interface(&self, s: SocketId, to: SocketAddr, ancillary: &Ancillary) -> Result<u32, Errno> {
+        let scope = match to {
+            SocketAddr::V6(v6) => v6.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
+        let socket = self.get(s)?;
+        Ok(match (ancillary.interface, scope) {
+            (Some(interface), _) => interface,
+            (None, 0) => socket.way_out(to.ip()),
+            (None, scope) => scope,
+        })
+    }
+
+    /// Most payload bytes of a datagram. ip_append_data: "maxnonfragsize = ip_sk_ignore_df(sk) ? IP_MAX_MTU : mtu;", and ip6_append_data.
+    fn largest_payload(
+        &self,
+        s: SocketId,
+        to: SocketAddr,
+        route: &RouteAnswer,
+        ancillary: &Ancillary,
+        cx: &Context<'_>,
+    ) -> Result<usize, Errno> {
+        let options = &self.get(s)?.options;
+        let (discover, headers, most) = match to {
+            SocketAddr::V4(_) => (options.mtu_discover, 28, PAYLOAD_BYTES_MAX),
+            SocketAddr::V6(_) => (options.mtu_discover6, 48, PAYLOAD_BYTES_MAX_V6),
+        };
+        let mtu = self.path_mtu(s, to, route, cx)?;
+        let whole = match i32::from(discover) {
+            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
+            // ip6_append_data: "if (cork->length + length > mtu - headersize && ipc6->dontfrag …) goto emsgsize;"
+            _ => to.is_ipv6() && ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+        };
+        // "mtu = cork->gso_size ? IP_MAX_MTU : cork->fragsize;": of a datagram that is cut, the segments count.
+        let segmented = ancillary.segment_bytes.unwrap_or(options.udp_segment) != 0;
+        Ok(if whole && !segmented { mtu.saturating_sub(headers).min(most) } else { most })
+    }
+
+    /// What a socket takes for the path's MTU. ip_sk_use_pmtu: "inet->pmtudisc < IP_PMTUDISC_PROBE", else the device's; and IPV6_MTU.
+    pub(crate) fn path_mtu(&self, s: SocketId, to: SocketAddr, route: &RouteAnswer, cx: &Context<'_>) -> Result<usize, Errno> {
+        let options = &self.get(s)?.options;
+        let discover = if to.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
+        let of_device = || match cx.ask(Table::Interfaces, &Query::Interface(route.interface)) {
+            Answer::Interface(interface) => interface.mtu,
+            _ => route.mtu,
+        };
+        let mtu = if i32::from(discover) >= IP_PMTUDISC_PROBE { of_device() } else { route.mtu };
+        // ip6_setup_cork: "frag_size = READ_ONCE(np->frag_size); if (frag_size && frag_size < mtu) mtu = frag_size;"
+        let bound = if to.is_ipv6() && options.fragment_bytes != 0 { options.fragment_bytes } else { u32::MAX };
+        Ok(mtu.min(bound) as usize)
+    }
+
     /// Pushes out what UDP_CORK held back.
     pub(crate) fn uncork(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let Some(corked) = self.get_mut(s)?.datagram_mut().and_then(|datagram| datagram.corked.take()) else { return Ok(()) };
@@ -190,19 +277,19 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) -> Result<(), Errno> {
         let segment = usize::from(ancillary.segment_bytes.unwrap_or(self.get(s)?.options.udp_segment));
-        if segment == 0 || data.len() <= segment {
-            self.emit_datagram(s, data, to, source, route, ancillary, cx);
-            return Ok(());
+        if segment != 0 {
+            // udp_send_skb, udp_v6_send_skb: "if (hlen + min(datalen, cork->gso_size) > cork->fragsize) … -EMSGSIZE; if (datalen >
+            // cork->gso_size * UDP_MAX_SEGMENTS) … -EINVAL; if (sk->sk_no_check_tx) … -EINVAL;"
+            let headers = if to.is_ipv6() { 48 } else { 28 };
+            if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
+                return Err(Errno::EMSGSIZE);
+            }
+            let options = &self.get(s)?.options;
+            if data.len() > segment * SEGMENTS_MAX || (to.is_ipv4() && options.no_check) {
+                return Err(Errno::EINVAL);
+            }
         }
-        // udp_send_skb: a segment must fit the path, and there may be UDP_MAX_SEGMENTS of them; both EINVAL.
-        if segment + 28 > route.mtu as usize || data.len() > segment * SEGMENTS_MAX {
-            return Err(Errno::EINVAL);
-        }
-        let mut rest = data;
-        while !rest.is_empty() {
-            let piece = rest.split_to(rest.len().min(segment));
-            self.emit_datagram(s, piece, to, source, route, ancillary, cx);
-        }
+        self.emit_datagram(s, data, to, source, route, ancillary, segment, cx);
         Ok(())
     }
 
@@ -215,10 +302,12 @@ impl Sockets {
         source: Option<IpAddr>,
         route: RouteAnswer,
         ancillary: Ancillary,
+        segment: usize,
         cx: &mut Context<'_>,
     ) {
+        let interface = self.outgoing_interface(s, to, &ancillary).unwrap_or(0);
         let Some(socket) = self.store.get_mut(s) else { return };
-        let (options, port) = (&socket.options, socket.number);
+        let (options, port, v6) = (&socket.options, socket.number, to.is_ipv6());
         let bytes = truesize(data.len());
         let mut frame = Frame::egress();
         let meta = frame.meta_mut();
@@ -227,25 +316,35 @@ impl Sockets {
         meta.dst = to.ip();
         (meta.src_port, meta.dst_port) = (port, to.port());
         meta.protocol = Protocol::UDP;
-        meta.ttl = ancillary.ttl.unwrap_or(if to.ip().is_multicast() { options.multicast_ttl } else { options.ttl });
-        meta.tos = ancillary.tos.unwrap_or(options.tos);
+        let (hops, of_groups, tos, discover) = match v6 {
+            false => (options.ttl, options.multicast_ttl, options.tos, options.mtu_discover),
+            true => (options.hop_limit.max(0) as u8, options.multicast6_hops, options.traffic_class, options.mtu_discover6),
+        };
+        meta.ttl = ancillary.ttl.unwrap_or(if to.ip().is_multicast() { of_groups } else { hops });
+        meta.tos = ancillary.tos.unwrap_or(tos);
         meta.mark = ancillary.mark.unwrap_or(options.mark);
-        let multicast = if to.ip().is_multicast() { options.multicast_index } else { 0 };
-        let bound = if options.interface != 0 { options.interface } else { multicast };
-        let interface = ancillary.interface.unwrap_or(bound);
         meta.interface = InterfaceIndex(interface);
-        // ip_dont_fragment: DO and PROBE always, WANT as long as the datagram fits the path.
-        meta.dont_fragment = match i32::from(options.mtu_discover) {
+        // ip_dont_fragment: DO always, WANT as long as the datagram fits the path; PROBE too, which only keeps from lowering the path's MTU.
+        meta.dont_fragment = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
-            IP_PMTUDISC_WANT => data.len() + 28 <= route.mtu as usize,
+            _ if v6 => ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+            IP_PMTUDISC_WANT => data.len() + 28 <= route.mtu as usize || segment != 0,
             _ => false,
         };
+        if segment != 0 && data.len() > segment {
+            meta.gso = Some(Gso { segment_bytes: segment as u16, kind: GsoKind::Udp });
+        }
+        meta.no_loop = to.ip().is_multicast() && !options.multicast_loops(v6);
+        let timed = (options.timestamping | ancillary.timestamping.unwrap_or(0) != 0).then(|| data.clone());
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
         frame.append(data);
         if let Some(datagram) = socket.datagram_mut() {
             datagram.sending += bytes;
         }
         self.count(crate::block::DATAGRAMS_OUT);
+        if let Some(data) = timed {
+            self.record_transmit(s, ancillary.timestamping, &data, cx.now);
+        }
         cx.emit(UDP, frame);
     }
 
@@ -272,6 +371,7 @@ impl Sockets {
         if let Some(error) = socket.take_error() {
             return Err(error);
         }
+        let domain = socket.domain;
         let peek = flags & MSG_PEEK != 0;
         let receive_over = socket.shutdown.receive;
         let (mut offset, at) = peek_position(socket, peek);
@@ -285,40 +385,23 @@ impl Sockets {
         if !peek {
             datagram.queued_truesize = datagram.queued_truesize.saturating_sub(waiting.truesize);
         }
+        // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
         let dropped = datagram.dropped;
+        let dropped = if matches!(socket.body, crate::socket::Body::Ping(_)) { 0 } else { dropped };
         offset = offset.min(waiting.bytes);
         let available = waiting.bytes - offset;
         let copied = length.min(available);
         let out = Received {
             data: cut(&waiting.data, offset, copied),
-            from: address::to_bytes(waiting.from),
+            from: address::told(domain, waiting.from),
             flags: if length < available { MSG_TRUNC } else { 0 },
-            control: cmsg::of_received(&socket.options, &waiting, boot_time, dropped),
+            control: cmsg::of_received(socket, &waiting, boot_time, dropped),
             datagram_bytes: available,
         };
         move_peek_offset(socket, peek, copied, waiting.bytes);
         if !peek {
             self.touch(s);
         }
-        Ok(out)
-    }
-
-    /// `ip_recv_error`: the oldest entry of the error queue.
-    fn receive_error(&mut self, s: SocketId, length: usize) -> Result<Received, Errno> {
-        let socket = self.get_mut(s)?;
-        let Some(error) = socket.datagram_mut().and_then(|datagram| datagram.errors.pop_front()) else { return Err(Errno::EAGAIN) };
-        // sock_dequeue_err_skb: the next entry becomes the pending error, or none does.
-        socket.error = socket.datagram().and_then(|datagram| datagram.errors.front().map(|next| next.errno));
-        let copied = error.data.len().min(length);
-        let truncated = if copied < error.data.len() { MSG_TRUNC } else { 0 };
-        let out = Received {
-            data: Tail::from_iter([error.data.slice(..copied)]),
-            from: address::to_bytes(error.to),
-            flags: MSG_ERRQUEUE | truncated,
-            control: cmsg::of_error(&error),
-            datagram_bytes: copied,
-        };
-        self.touch(s);
         Ok(out)
     }
 

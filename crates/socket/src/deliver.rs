@@ -1,19 +1,17 @@
 //! What comes in from the transports: stream events, datagrams and errors about datagrams.
 
-use crate::errno::{self, Errno};
-use crate::face::{Flow, Sockets, UNREACHABLE};
+use crate::coalesce;
+use crate::errno::Errno;
+use crate::face::{Flow, Sockets, UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::socket::{Body, Datagram, Phase, QueuedError, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::scope::link_of;
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage};
-use weft_wire::Protocol;
-
-/// Most entries of one socket's error queue.
-pub(crate) const ERRORS_MAX: usize = 64;
-/// Most payload bytes that an error entry quotes.
-const QUOTED_BYTES_MAX: usize = 512;
+use weft_core::{
+    Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
+};
 
 impl Sockets {
     /// A message from the stream transport.
@@ -131,9 +129,18 @@ impl Sockets {
         let address_locked = parent.address_locked;
         let shutdown = parent.shutdown;
         // sk_clone: "newsk->sk_priority = 0;"
-        let options = crate::options::Options { priority: 0, ..options };
+        let options = crate::options::Options { priority: 0, memberships: Vec::new(), ..options };
+        let owner = parent.owner;
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
+        socket.owner = owner;
         (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
+        // inet_reqsk_alloc: "ireq->ir_iif = … if (ipv6_addr_type(&ireq->ir_v6_rmt_addr) & IPV6_ADDR_LINKLOCAL)"; the child is bound to it.
+        if let SocketAddr::V6(v6) = remote
+            && v6.scope_id() != 0
+        {
+            socket.options.interface = v6.scope_id();
+        }
+        self.dress(child, &mut socket, remote.ip(), cx);
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.store.insert(socket);
@@ -153,6 +160,24 @@ impl Sockets {
             self.shutdown_flow(id, shutdown, TcpState::Established, cx);
         }
         self.touch(listener);
+    }
+
+    /// The listener's options came with the child; which of the two families' (IP_TTL or IPV6_UNICAST_HOPS …) count, its peer decides.
+    fn dress(&mut self, child: FlowId, socket: &mut crate::socket::Socket, peer: IpAddr, cx: &mut Context<'_>) {
+        let Some(before) = socket.stream().map(|stream| (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover)) else {
+            return;
+        };
+        socket.match_family(peer);
+        let Some(stream) = socket.stream() else { return };
+        let (ttl, tos, discover) = (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover);
+        let changed = [
+            (ttl != before.0).then_some(StreamOption::Ttl(ttl)),
+            (tos != before.1).then_some(StreamOption::Tos(tos)),
+            (discover != before.2).then_some(StreamOption::MtuDiscover(discover)),
+        ];
+        for option in changed.into_iter().flatten() {
+            self.call(child, StreamCall::Set(option), cx);
+        }
     }
 
     /// `tcp_fin`.
@@ -190,7 +215,7 @@ impl Sockets {
     /// `tcp_v4_err`: with IP_RECVERR the program hears of it at once, otherwise if the connection fails later.
     fn soft_error(&mut self, s: SocketId, error: StreamError) {
         let Some(socket) = self.store.get_mut(s) else { return };
-        if socket.options.receive_errors {
+        if socket.options.wants_errors(socket.remote.is_some_and(|remote| remote.is_ipv6())) {
             socket.error = Some(error.into());
             self.touch(s);
         } else if let Some(stream) = socket.stream_mut() {
@@ -214,8 +239,9 @@ impl Sockets {
     }
 
     /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
-    pub(crate) fn datagram_in(&mut self, frame: Frame, cx: &mut Context<'_>) {
+    pub(crate) fn datagram_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         self.count(crate::block::DATAGRAMS_IN);
+        frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
         let meta = frame.meta();
         let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
         let interface = meta.interface.0;
@@ -229,7 +255,9 @@ impl Sockets {
                 .iter()
                 .copied()
                 .filter(|s| {
-                    self.store.get(*s).is_some_and(|socket| takes(socket, to, from, interface) && hears(socket, to.ip(), interface))
+                    self.store
+                        .get(*s)
+                        .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
                 })
                 .collect();
             // fib_compute_spec_dst: the own address that would be used towards the sender.
@@ -253,19 +281,17 @@ impl Sockets {
     fn is_member(&self, group: IpAddr, interface: u32) -> bool {
         let IpAddr::V4(group) = group else { return true };
         let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
-        !group.is_multicast() || group == all_hosts || self.memberships.contains_key(&(group, interface))
+        !group.is_multicast() || group == all_hosts || self.members.contains_key(&(group.into(), interface))
     }
 
-    /// `__udp4_lib_lookup`: connected before bound, bound to the address before bound to all, and among equals the newest — or, where they
-    /// share with SO_REUSEPORT, one chosen by the four-tuple.
-    fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
-        let mut best: Option<(u32, SocketId)> = None;
+    /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
+    /// among equals the newest — or, where they share with SO_REUSEPORT, one chosen by the four-tuple.
+    pub(crate) fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
+        let mut best: Option<((bool, u32), SocketId)> = None;
         let mut equals: Vec<SocketId> = Vec::new();
         for s in candidates.iter().rev() {
             let Some(socket) = self.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
-            let score = u32::from(!socket.local.ip().is_unspecified()) * 8
-                + u32::from(socket.remote.is_some()) * 16
-                + u32::from(socket.options.interface != 0) * 4;
+            let score = (!socket.local.ip().is_unspecified(), score(socket, to.ip()));
             if best.is_none_or(|(most, _)| score > most) {
                 best = Some((score, *s));
                 equals.clear();
@@ -284,21 +310,29 @@ impl Sockets {
     fn unwanted(&mut self, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
         self.count(crate::block::NO_PORTS);
         let (at, from) = (frame.meta().network_at, frame.meta().dst);
+        let out = if from.is_ipv6() { UNREACHABLE6 } else { UNREACHABLE };
         // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
-        // IP multicast address".
-        if group || at == 0 || !cx.is_bound(UNREACHABLE) {
+        // IP multicast address". RFC 4443 §2.4 (e.3) likewise.
+        if group || at == 0 || !cx.is_bound(out) {
             return cx.drop(frame, Reason::NoPort);
         }
         frame.rewind(at);
         frame.meta_mut().error = Some(IcmpError { kind: IcmpErrorKind::PortUnreachable, from });
-        cx.emit(UNREACHABLE, frame);
+        cx.emit(out, frame);
     }
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
+        let vector = self.vector;
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         let room = socket.options.receive_buffer as usize;
+        let coalesces = socket.options.udp_gro;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
+        if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
+            frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
+            coalesce::join_last(datagram, frame);
+            return self.touch(s);
+        }
         let bytes = frame.len();
         let truesize = crate::datagram_socket::truesize(bytes);
         if datagram.queued_truesize + truesize > room {
@@ -314,98 +348,42 @@ impl Sockets {
         let waiting = Waiting {
             bytes,
             truesize,
-            from: SocketAddr::new(meta.src, meta.src_port),
-            to: meta.dst,
-            own,
-            to_port: meta.dst_port,
-            interface: meta.interface.0,
-            ttl: meta.ttl,
-            tos: meta.tos,
+            from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
+            seen: Seen::of(meta, own, Some(meta.dst_port)),
             received,
+            joined: Joined { each_bytes: 0, datagrams: 1, vector },
             data: frame.into_payload(),
         };
         datagram.queued_truesize += truesize;
         datagram.queue.push_back(waiting);
         self.touch(s);
     }
-
-    /// `__udp4_lib_err`: an ICMP error about a datagram that this node sent. The frame begins with that datagram's IP header.
-    pub(crate) fn datagram_error(&mut self, frame: Frame, cx: &mut Context<'_>) {
-        let Some((error, quoted)) = frame.meta().error.zip(quote(&frame)) else { return cx.drop(frame, Reason::NoPort) };
-        let found = self.receivers.get(&quoted.local.port()).and_then(|candidates| {
-            // The packet's sender is looked up as if it were to receive an answer.
-            self.find(candidates, quoted.local, quoted.remote, frame.meta().interface.0)
-        });
-        let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
-        let (number, hard) = errno::of_icmp(error.kind);
-        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
-        if socket.options.receive_errors {
-            if let Some(datagram) = socket.datagram_mut()
-                && datagram.errors.len() < ERRORS_MAX
-            {
-                let data = bytes::Bytes::from(quoted.payload);
-                datagram.errors.push_back(QueuedError { errno: number, kind: error.kind, offender: error.from, to: quoted.remote, data });
-            }
-        } else {
-            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
-            let counts = match error.kind {
-                IcmpErrorKind::TooBig { .. } => i32::from(socket.options.mtu_discover) != crate::abi::IP_PMTUDISC_DONT,
-                _ => hard,
-            };
-            if !counts || socket.remote.is_none() {
-                return cx.drop(frame, Reason::NoPort);
-            }
-        }
-        socket.error = Some(number);
-        self.touch(s);
-        if let Some(completion) = { frame }.take_completion() {
-            cx.complete(completion);
-        }
-    }
 }
 
 /// Would this socket take a datagram with these addresses?
 fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, interface: u32) -> bool {
-    let address = socket.local.ip();
-    let here = address.is_unspecified() || address == to.ip();
+    let here = match (socket.local.ip(), to.ip()) {
+        // "sk->sk_family != PF_INET6" for IPv6; "ipv6_only_sock(sk)" keeps IPv4 away from `::`.
+        (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !socket.options.v6_only,
+        (own @ IpAddr::V4(_), IpAddr::V4(to)) => own.is_unspecified() || own == to,
+        (own @ IpAddr::V6(_), IpAddr::V6(to)) => own.is_unspecified() || own == to,
+        (IpAddr::V4(_), IpAddr::V6(_)) => false,
+    };
     let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
     // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
     let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
     here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
 }
 
-/// `ip_mc_sf_allow`: a group that the socket did not join is heard only with IP_MULTICAST_ALL.
-fn hears(socket: &crate::socket::Socket, group: IpAddr, interface: u32) -> bool {
-    let IpAddr::V4(v4) = group else { return true };
-    let joined = |(address, on): &(Ipv4Addr, u32)| *address == v4 && (*on == interface || interface == 0);
-    !v4.is_multicast() || socket.options.multicast_all || socket.options.multicast_groups.iter().any(joined)
-}
-
-struct Quoted {
-    local: SocketAddr,
-    remote: SocketAddr,
-    payload: Vec<u8>,
-}
-
-/// Reads addresses and ports of a quoted UDP packet; everything in it may be damaged.
-fn quote(frame: &Frame) -> Option<Quoted> {
-    let bytes = frame.to_vec();
-    let header = match bytes.first()? >> 4 {
-        4 => usize::from(bytes.first()? & 0x0f) * 4,
-        _ => return None,
-    };
-    let &[_, _, _, _, _, _, _, _, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, ..] = bytes.as_slice() else { return None };
-    let transport = bytes.get(header..)?;
-    let &[p0, p1, q0, q1, ..] = transport else { return None };
-    if header < 20 || Protocol(protocol) != Protocol::UDP {
-        return None;
+/// `compute_score` of linux/net/ipv4/udp.c and linux/net/ipv6/udp.c.
+fn score(socket: &crate::socket::Socket, to: IpAddr) -> u32 {
+    let (peer, port) = (socket.remote.is_some(), socket.remote.is_some_and(|remote| remote.port() != 0));
+    let bound = socket.options.interface != 0;
+    match to {
+        // "score = (sk->sk_family == PF_INET) ? 2 : 1;" and 4 for each of the others
+        IpAddr::V4(_) => u32::from(!socket.is_v6()) + 1 + 4 * (u32::from(peer) + u32::from(port) + u32::from(bound)),
+        IpAddr::V6(_) => u32::from(peer) + u32::from(port) + u32::from(bound),
     }
-    let payload: Vec<u8> = transport.get(8..).unwrap_or_default().iter().copied().take(QUOTED_BYTES_MAX).collect();
-    Some(Quoted {
-        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(s0, s1, s2, s3)), u16::from_be_bytes([p0, p1])),
-        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3)), u16::from_be_bytes([q0, q1])),
-        payload,
-    })
 }
 
 impl Sockets {

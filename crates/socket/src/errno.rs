@@ -41,6 +41,7 @@ errnos! {
     EPIPE 32 "Broken pipe",
     EDOM 33 "Numerical argument out of domain",
     ERANGE 34 "Numerical result out of range",
+    ENOMSG 42 "No message of desired type",
     ENODATA 61 "No data available",
     EPROTO 71 "Protocol error",
     ENOTSOCK 88 "Socket operation on non-socket",
@@ -142,6 +143,36 @@ pub(crate) const fn icmp_type_and_code(kind: IcmpErrorKind) -> (u8, u8) {
         IcmpErrorKind::TtlExceeded => (11, 0),
         IcmpErrorKind::ReassemblyTimeout => (11, 1),
         IcmpErrorKind::ParameterProblem { .. } => (12, 0),
+    }
+}
+
+/// The same for ICMPv6 (`icmpv6_err_convert` in linux/net/ipv6/icmp.c).
+pub(crate) const fn of_icmp6(kind: IcmpErrorKind) -> (Errno, bool) {
+    match kind {
+        IcmpErrorKind::NetUnreachable => (Errno::ENETUNREACH, false),
+        IcmpErrorKind::HostUnreachable => (Errno::EHOSTUNREACH, false),
+        IcmpErrorKind::PortUnreachable => (Errno::ECONNREFUSED, true),
+        IcmpErrorKind::Prohibited => (Errno::EACCES, true),
+        IcmpErrorKind::TooBig { .. } => (Errno::EMSGSIZE, false),
+        IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout => (Errno::EHOSTUNREACH, false),
+        IcmpErrorKind::ProtocolUnreachable | IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::ParameterProblem { .. } => {
+            (Errno::EPROTO, true)
+        }
+    }
+}
+
+/// ICMPv6 type and code of an error.
+pub(crate) const fn icmp6_type_and_code(kind: IcmpErrorKind) -> (u8, u8) {
+    match kind {
+        IcmpErrorKind::NetUnreachable => (1, 0),
+        IcmpErrorKind::Prohibited => (1, 1),
+        IcmpErrorKind::HostUnreachable => (1, 3),
+        IcmpErrorKind::PortUnreachable => (1, 4),
+        IcmpErrorKind::TooBig { .. } => (2, 0),
+        IcmpErrorKind::TtlExceeded => (3, 0),
+        IcmpErrorKind::ReassemblyTimeout => (3, 1),
+        IcmpErrorKind::ParameterProblem { .. } | IcmpErrorKind::SourceRouteFailed => (4, 0),
+        IcmpErrorKind::ProtocolUnreachable => (4, 1),
     }
 }
 

@@ -5,14 +5,14 @@
 //! as much as the buffer can hold) is there. `send` takes what there is room for; a blocking caller calls again with the rest.
 
 use crate::abi::*;
-use crate::address::{self, AF_INET};
+use crate::address::{self, AF_INET, AF_INET6};
 use crate::errno::Errno;
 use crate::options::{self, Options};
 use crate::ports::{HoldId, Ports, Rules};
-use crate::socket::{Body, Datagram, Phase, Shutdown, Socket, SocketId, Store, Stream, TcpState, UNSPECIFIED};
+use crate::socket::{Body, Datagram, Phase, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
 
@@ -97,6 +97,11 @@ pub struct Sockets {
     pub(crate) udp_ports: Ports,
     /// Datagram sockets by the port they hold, oldest first.
     pub(crate) receivers: BTreeMap<u16, Vec<SocketId>>,
+    /// Raw sockets by family and protocol, oldest first.
+    pub(crate) raw: BTreeMap<(Family, u16), Vec<SocketId>>,
+    /// ICMP datagram sockets by family and identifier, oldest first.
+    pub(crate) pings: BTreeMap<(Family, u16), Vec<SocketId>>,
+    pub(crate) ping_rover: u16,
     pub(crate) flows: Map<FlowId, Flow>,
     pub(crate) changed: Vec<SocketId>,
     pub(crate) limits: Limits,
@@ -106,8 +111,12 @@ pub struct Sockets {
     pub(crate) next_cookie: u64,
     /// Key for choosing among SO_REUSEPORT sockets.
     pub(crate) hasher: KeyedHasher,
+    /// Counts vectors of datagrams.
+    pub(crate) vector: u64,
+    /// The last one was full: what comes next may belong to it.
+    pub(crate) vector_goes_on: bool,
     /// How many sockets have joined a group on an interface.
-    pub(crate) memberships: BTreeMap<(Ipv4Addr, u32), usize>,
+    pub(crate) members: BTreeMap<(IpAddr, u32), usize>,
     /// What the last destination address was to this node.
     pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
 }
@@ -125,6 +134,9 @@ impl Sockets {
             tcp_ports: Ports::new(Rules::Stream),
             udp_ports: Ports::new(Rules::Datagram),
             receivers: BTreeMap::new(),
+            raw: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            ping_rover: rng.u32() as u16,
             flows: Map::with_hasher(KeyedHasher::new(rng)),
             changed: Vec::new(),
             limits,
@@ -134,15 +146,17 @@ impl Sockets {
             next_call: 1,
             next_cookie: 1,
             hasher: KeyedHasher::new(rng),
-            memberships: BTreeMap::new(),
+            members: BTreeMap::new(),
+            vector: 0,
+            vector_goes_on: false,
             kind_cache: None,
         }
     }
 
     /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
-    /// has them; SOCK_RAW is EPERM (as without CAP_NET_RAW), ping sockets EACCES (Linux's default `ping_group_range`); ENFILE at the limit.
+    /// has them (EAFNOSUPPORT for AF_INET6 in a node without IPv6); ENFILE at the limit. Whether a program may have raw (CAP_NET_RAW) and ICMP
+    /// sockets (`ping_group_range`) is the adapter's matter.
     pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
-        let _ = &cx;
         // __sock_create: "if (family < 0 || family >= NPROTO) return -EAFNOSUPPORT; if (type < 0 || type >= SOCK_MAX) return -EINVAL;"
         if !(0..FAMILIES).contains(&domain) {
             return Err(Errno::EAFNOSUPPORT);
@@ -150,8 +164,10 @@ impl Sockets {
         if !(0..11).contains(&kind) {
             return Err(Errno::EINVAL);
         }
-        // IPv6 is a row to come: today AF_INET6 is answered as a kernel without IPv6 answers.
-        if domain != AF_INET {
+        // A node without IPv6's blocks answers as a kernel without IPv6.
+        let without_ipv6 =
+            || matches!(cx.ask(Table::Addresses(Family::V6), &Query::AddressKind(Ipv6Addr::UNSPECIFIED.into())), Answer::None);
+        if !matches!(domain, AF_INET | AF_INET6) || domain == AF_INET6 && without_ipv6() {
             return Err(Errno::EAFNOSUPPORT);
         }
         if !(0..IPPROTO_MAX).contains(&protocol) {
@@ -160,9 +176,10 @@ impl Sockets {
         let (body, protocol) = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
-            (SOCK_DGRAM, IPPROTO_ICMP) => return Err(Errno::EACCES),
+            (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => (Body::Ping(Datagram::default()), protocol),
+            (SOCK_DGRAM, IPPROTO_ICMPV6) if domain == AF_INET6 => (Body::Ping(Datagram::default()), protocol),
             (SOCK_RAW, 0) => return Err(Errno::EPROTONOSUPPORT),
-            (SOCK_RAW, _) => return Err(Errno::EPERM),
+            (SOCK_RAW, _) => (Body::Raw(Box::new(Raw::of(protocol))), protocol),
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
@@ -170,13 +187,23 @@ impl Sockets {
             self.count(crate::block::SOCKETS_FULL);
             return Err(Errno::ENFILE);
         }
-        let mut options = Options::default();
+        // inet6_create sets no MC_ALL for IPv4's groups.
+        let mut options = Options { multicast_all: domain == AF_INET, ..Options::default() };
         let streams = matches!(body, Body::Stream(_));
         options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.limits.buffer_default };
         options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.limits.buffer_default };
+        let raw = matches!(body, Body::Raw(_));
+        // inet_create: "if (INET_PROTOSW_REUSE & answer_flags) sk->sk_reuse = SK_CAN_REUSE;"
+        options.reuse_address = matches!(body, Body::Raw(_) | Body::Ping(_));
+        // ping_init_sock: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
+        options.v6_only = domain == AF_INET6 && matches!(body, Body::Ping(_));
         let socket = self.fresh(domain, kind, protocol, options, body);
         self.count(crate::block::SOCKETS_OPENED);
-        Ok(self.store.insert(socket))
+        let id = self.store.insert(socket);
+        if raw {
+            self.open_raw(id, cx);
+        }
+        Ok(id)
     }
 
     pub(crate) fn fresh(&mut self, domain: i32, kind: i32, protocol: i32, options: Options, body: Body) -> Socket {
@@ -185,12 +212,13 @@ impl Sockets {
         Socket {
             cookie,
             domain,
+            owner: 0,
             kind,
             protocol,
             options,
             error: None,
             shutdown: Shutdown::default(),
-            local: UNSPECIFIED,
+            local: address::unspecified(domain),
             remote: None,
             number: 0,
             hold: None,
@@ -203,29 +231,31 @@ impl Sockets {
 
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        let address = address::for_bind(address)?;
-        let freebind = self.get(s)?.options.freebind;
-        // inet_addr_valid_or_nonlocal: IP_FREEBIND and IP_TRANSPARENT let any address pass.
-        let kind = self.address_kind(address.ip(), cx);
-        if matches!(kind, AddressKind::Other) && !freebind {
-            return Err(Errno::EADDRNOTAVAIL);
+        match &self.get(s)?.body {
+            Body::Raw(_) => return self.bind_raw(s, address, cx),
+            Body::Ping(_) => return self.bind_ping(s, address, cx),
+            Body::Stream(_) | Body::Datagram(_) => {}
         }
-        let socket = self.get(s)?;
-        let closed = socket.stream().is_none_or(|stream| stream.state == TcpState::Close);
-        let connected_datagram = socket.datagram().is_some() && socket.remote.is_some();
-        if !closed || connected_datagram || socket.number != 0 {
-            return Err(Errno::EINVAL);
-        }
+        let domain = self.get(s)?.domain;
+        let binding = if domain == AF_INET6 { self.bind_v6(s, address, cx)? } else { self.bind_v4(s, address, cx)? };
+        let address = binding.address;
+        let socket = self.get_mut(s)?;
+        let only_before = socket.options.v6_only;
+        socket.options.v6_only |= binding.only_v6;
         let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
         if !no_port && let Err(error) = self.take_port(s, address, cx) {
-            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;"
-            self.get_mut(s)?.local.set_ip(UNSPECIFIED.ip());
+            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;" and __inet6_bind's inet_reset_saddr.
+            let socket = self.get_mut(s)?;
+            socket.options.v6_only = only_before;
+            let port = socket.local.port();
+            socket.local = address::unspecified(domain);
+            socket.local.set_port(port);
             return Err(error);
         }
         let socket = self.get_mut(s)?;
-        socket.local.set_ip(address.ip());
+        socket.local = address;
         socket.local.set_port(socket.number);
-        socket.address_locked = !address.ip().is_unspecified();
+        socket.address_locked = binding.locks;
         socket.port_locked = address.port() != 0;
         self.touch(s);
         Ok(())
@@ -235,8 +265,10 @@ impl Sockets {
     pub fn connect(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let family = address::family(address)?;
         match &self.get(s)?.body {
+            // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
+            Body::Raw(_) if self.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
             Body::Stream(_) => self.connect_stream(s, family, address, cx),
-            Body::Datagram(_) => self.connect_datagram(s, family, address, cx),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.connect_datagram(s, family, address, cx),
         }
     }
 
@@ -244,7 +276,7 @@ impl Sockets {
     pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.get(s)?.body {
             Body::Stream(_) => self.listen_stream(s, backlog, cx),
-            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -252,7 +284,7 @@ impl Sockets {
     pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
         match &self.get(s)?.body {
             Body::Stream(_) => self.accept_stream(s, cx),
-            Body::Datagram(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -266,7 +298,7 @@ impl Sockets {
         };
         match &self.get(s)?.body {
             Body::Stream(_) => self.shutdown_stream(s, Shutdown { receive, send }, cx),
-            Body::Datagram(_) => {
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => {
                 let socket = self.get_mut(s)?;
                 socket.shutdown.receive |= receive;
                 socket.shutdown.send |= send;
@@ -280,7 +312,8 @@ impl Sockets {
 
     /// getsockname(2): `sockaddr` bytes.
     pub fn local_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        Ok(address::to_bytes(self.get(s)?.local))
+        let socket = self.get(s)?;
+        Ok(address::told(socket.domain, socket.local))
     }
 
     /// getpeername(2): `sockaddr` bytes; ENOTCONN.
@@ -289,14 +322,15 @@ impl Sockets {
         // inet_getname: "(((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_SYN_SENT)) && peer == 1)"
         let in_state = socket.stream().is_none_or(|stream| !matches!(stream.state, TcpState::Close | TcpState::SynSent));
         match socket.remote {
-            Some(remote) if in_state && remote.port() != 0 => Ok(address::to_bytes(remote)),
+            Some(remote) if in_state && remote.port() != 0 => Ok(socket.told_with_label(remote)),
             _ => Err(Errno::ENOTCONN),
         }
     }
 
     /// The peer's address for accept(2), which is told even when the connection has failed since.
     pub fn accepted_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.get(s)?.remote.map(address::to_bytes).ok_or(Errno::ECONNABORTED)
+        let socket = self.get(s)?;
+        socket.remote.map(|remote| address::told(socket.domain, remote)).ok_or(Errno::ECONNABORTED)
     }
 
     /// getsockopt(2): at most `length` bytes of the value.
@@ -325,8 +359,16 @@ impl Sockets {
         // A null or empty name is no name.
         let to = to.filter(|address| !address.is_empty());
         match &self.get(s)?.body {
-            Body::Stream(_) => self.send_stream(s, data, flags, control, cx),
-            Body::Datagram(_) => self.send_datagram(s, data, flags, to, control, cx),
+            Body::Stream(_) => self.send_stream(s, data, flags, to, control, cx),
+            Body::Datagram(_) => {
+                let sent = self.send_datagram(s, data, flags, to, control, cx)?;
+                if sent > 0 && flags & MSG_ZEROCOPY != 0 {
+                    self.zerocopy_done(s, cx.now);
+                }
+                Ok(sent)
+            }
+            Body::Raw(_) => self.send_raw(s, data, flags, to, control, cx),
+            Body::Ping(_) => self.send_ping(s, data, flags, to, control, cx),
         }
     }
 
@@ -335,6 +377,10 @@ impl Sockets {
         match &self.get(s)?.body {
             Body::Stream(_) => self.receive_stream(s, length, flags, cx),
             Body::Datagram(_) => self.receive_datagram(s, length, flags),
+            // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
+            Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
+            Body::Raw(_) => self.receive_datagram(s, length, flags),
+            Body::Ping(_) => self.receive_ping(s, length, flags),
         }
     }
 
@@ -343,21 +389,22 @@ impl Sockets {
         let _ = argument;
         let number = match &self.get(s)?.body {
             Body::Stream(_) => self.ioctl_stream(s, request, cx)?,
-            Body::Datagram(datagram) => match request {
-                FIONREAD => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
-                SIOCOUTQ => datagram.sending,
-                _ => return Err(Errno::ENOTTY),
-            },
+            // ping_prot has no ioctl.
+            Body::Ping(_) => return Err(Errno::ENOTTY),
+            Body::Datagram(datagram) => ioctl_messages(datagram, request)?,
+            Body::Raw(raw) => ioctl_messages(&raw.queue, request)?,
         };
         Ok(i32::try_from(number).unwrap_or(i32::MAX).to_ne_bytes().to_vec())
     }
 
     /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
     pub fn close(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        self.leave_groups(s, cx);
         let Some(socket) = self.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => self.close_stream(s, cx),
-            Body::Datagram(_) => self.close_datagram(s),
+            Body::Datagram(_) | Body::Ping(_) => self.close_datagram(s),
+            Body::Raw(_) => self.close_raw(s, cx),
         }
     }
 
@@ -394,10 +441,10 @@ impl Sockets {
 
     /// Bytes that `send` would take now.
     pub fn send_room(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| (socket, &socket.body)) {
-            Some((_, Body::Stream(stream))) => stream.credit,
-            Some((socket, Body::Datagram(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
-            None => 0,
+        match self.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
+            Some((_, Some(stream), _)) => stream.credit,
+            Some((socket, _, Some(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
+            _ => 0,
         }
     }
 
@@ -413,11 +460,19 @@ impl Sockets {
 
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| &socket.body) {
-            Some(Body::Stream(stream)) => stream.unread(),
-            Some(Body::Datagram(datagram)) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
-            None => 0,
+        match self.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {
+            Some((Some(stream), _)) => stream.unread(),
+            Some((_, Some(datagram))) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
+            _ => 0,
         }
+    }
+
+    /// The user who made the socket (`sk_uid`, 0 until told): SO_REUSEPORT shares a port among sockets of one user.
+    pub fn set_owner(&mut self, s: SocketId, user: u32) {
+        if let Some(socket) = self.store.get_mut(s) {
+            socket.owner = user;
+        }
+        self.show_hold(s);
     }
 
     pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {
@@ -458,15 +513,6 @@ impl Sockets {
         kind
     }
 
-    /// A socket has joined a group (+1) or left it.
-    pub(crate) fn count_membership(&mut self, key: (Ipv4Addr, u32), joined: bool) {
-        let members = self.memberships.entry(key).or_default();
-        *members = if joined { *members + 1 } else { members.saturating_sub(1) };
-        if *members == 0 {
-            self.memberships.remove(&key);
-        }
-    }
-
     /// Sends a call down about a flow.
     pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) -> CallId {
         let id = CallId(self.next_call);
@@ -480,5 +526,24 @@ impl Sockets {
 pub(crate) const TCP: OutPort = OutPort(0);
 /// Output to the datagram transport.
 pub(crate) const UDP: OutPort = OutPort(1);
-/// Output for datagrams that nobody wants.
+/// Output for IPv4 datagrams that nobody wants.
 pub(crate) const UNREACHABLE: OutPort = OutPort(2);
+/// Output for IPv6 datagrams that nobody wants.
+pub(crate) const UNREACHABLE6: OutPort = OutPort(3);
+/// Outputs for what raw and ICMP sockets send.
+pub(crate) const IP4: OutPort = OutPort(4);
+/// The same over IPv6.
+pub(crate) const IP6: OutPort = OutPort(5);
+/// Output for whole IPv4 packets.
+pub(crate) const PACKET: OutPort = OutPort(6);
+/// Output for whole IPv6 packets.
+pub(crate) const PACKET6: OutPort = OutPort(7);
+
+/// udp_ioctl, raw_ioctl.
+fn ioctl_messages(datagram: &Datagram, request: u64) -> Result<usize, Errno> {
+    match request {
+        FIONREAD => Ok(datagram.queue.front().map_or(0, |waiting| waiting.bytes)),
+        SIOCOUTQ => Ok(datagram.sending),
+        _ => Err(Errno::ENOTTY),
+    }
+}

@@ -1,4 +1,4 @@
-//! Linux socket semantics, once, without I/O: SOCK_STREAM and SOCK_DGRAM over IPv4 as the kernel has them, and the sockets block.
+//! Linux socket semantics, once, without I/O: SOCK_STREAM and SOCK_DGRAM over IPv4 and IPv6 as the kernel has them, and the sockets block.
 //!
 //! [`Sockets`] is both the *face* that adapters call (one method a system call; none ever blocks) and the block that speaks to the
 //! transports. Adapters pass what programs pass: raw `sockaddr` bytes, option values and flags; they get what programs get.
@@ -8,23 +8,31 @@
 //! corners that nobody listed. The alternative, a clean state machine with exceptions for Linux, was rejected: the exceptions are the work.
 //! What was measured, and how, is in docs/linux-notes/sockets.md; `tests/twins` runs the same bodies on the host kernel and here.
 //!
-//! IPv6 and raw sockets are rows to come: addresses are `SocketAddr` throughout, families enter in [`address`] and `Sockets::socket`, options
-//! in the tables of [`options`].
+//! Addresses inside are those on the wire: an AF_INET6 socket that talks IPv4 has IPv4 addresses here, and tells them mapped ([`address`]).
 #![forbid(unsafe_code)]
 
 pub mod abi;
 pub mod address;
 mod block;
 mod cmsg;
+mod coalesce;
 mod connection;
 mod datagram_socket;
 mod deliver;
 pub mod errno;
+mod error_queue;
 mod face;
+mod fast_open;
+mod inet6;
 pub mod info;
+mod multicast;
 pub mod options;
+mod outgoing;
+mod ping_socket;
 pub mod poll;
 mod ports;
+mod raw_address;
+mod raw_socket;
 mod readiness;
 mod socket;
 mod stream_receive;

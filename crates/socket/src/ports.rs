@@ -35,6 +35,10 @@ pub(crate) enum How {
 pub(crate) struct Hold {
     /// Bound address; unspecified: all.
     pub address: IpAddr,
+    /// `ipv6_only_sock`: `::` leaves IPv4 to others.
+    pub v6_only: bool,
+    /// The user who may share the port with SO_REUSEPORT.
+    pub owner: u32,
     /// Bound interface; 0: all.
     pub interface: u32,
     pub reuse_address: bool,
@@ -66,9 +70,16 @@ pub(crate) struct Ports {
     next: u64,
 }
 
+/// `inet_rcv_saddr_equal` with wildcards, and the interfaces.
 fn overlap(a: &Hold, b: &Hold) -> bool {
     let interfaces = a.interface == 0 || b.interface == 0 || a.interface == b.interface;
-    interfaces && (a.address == b.address || a.address.is_unspecified() || b.address.is_unspecified())
+    let addresses = match (a.address, b.address) {
+        // `::` takes the IPv4 addresses in unless it is told not to; another IPv6 address has nothing to do with them.
+        (IpAddr::V4(_), IpAddr::V6(v6)) => v6.is_unspecified() && !b.v6_only,
+        (IpAddr::V6(v6), IpAddr::V4(_)) => v6.is_unspecified() && !a.v6_only,
+        (a, b) => a == b || a.is_unspecified() || b.is_unspecified(),
+    };
+    interfaces && addresses
 }
 
 impl Ports {
@@ -81,7 +92,8 @@ impl Ports {
         if !overlap(new, old) {
             return false;
         }
-        let share_port = new.reuse_port && old.reuse_port;
+        // "sk2->sk_state == TCP_TIME_WAIT || uid_eq(uid, sk_uid(sk2))"
+        let share_port = new.reuse_port && old.reuse_port && (new.owner == old.owner || old.time_wait.is_some());
         let share_address = new.reuse_address && old.reuse_address && (self.rules == Rules::Datagram || !old.listening);
         match self.rules {
             // inet_bind_conflict: "if (sk->sk_reuse && sk2->sk_reuse && sk2->sk_state != TCP_LISTEN) { if (!relax …) return true; }"
@@ -109,9 +121,8 @@ impl Ports {
         let port = if port != 0 {
             self.free_for(port, &hold, None, true).then_some(port)
         } else {
-            // Datagram sockets find a port that nobody's address overlaps, whatever the reuse flags say, as udp_lib_get_port's bitmap does.
-            let strict = Hold { reuse_address: false, reuse_port: hold.reuse_port && self.rules == Rules::Datagram, ..hold };
-            pick(range, rng, |port| self.free_for(port, &strict, None, false))
+            // udp_lib_get_port's bitmap shuts out what bind to that port would; inet_csk_find_open_port knows no reuse.
+            pick(range, rng, |port| self.free_for(port, &hold, None, false))
         };
         let port = port.ok_or(Errno::EADDRINUSE)?;
         Ok((self.hold(port, hold), port))
@@ -192,6 +203,8 @@ mod tests {
     const RANGE: (u16, u16) = (EPHEMERAL_FIRST, EPHEMERAL_LAST);
     const PLAIN: Hold = Hold {
         address: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        v6_only: false,
+        owner: 0,
         interface: 0,
         reuse_address: false,
         reuse_port: false,

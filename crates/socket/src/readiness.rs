@@ -7,7 +7,8 @@ use crate::socket::{Body, Datagram, Socket, Stream, TcpState, UrgentData};
 pub(crate) fn of(socket: &Socket) -> Poll {
     match &socket.body {
         Body::Stream(stream) => of_stream(socket, stream),
-        Body::Datagram(datagram) => of_datagram(socket, datagram),
+        Body::Datagram(datagram) | Body::Ping(datagram) => of_datagram(socket, datagram),
+        Body::Raw(raw) => of_datagram(socket, &raw.queue),
     }
 }
 

@@ -5,8 +5,8 @@ use crate::options::Options;
 use crate::ports::HoldId;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::{FlowId, IcmpErrorKind, Instant, StreamOptions, Tail};
+use std::net::{IpAddr, SocketAddr};
+use weft_core::{FlowId, Instant, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -127,6 +127,8 @@ pub(crate) struct Stream {
     pub transport: Box<StreamOptions>,
     /// An error that did not end the connection (`sk_err_soft`).
     pub soft_error: Option<Errno>,
+    /// TCP_FASTOPEN_CONNECT.
+    pub fast_open_connect: bool,
 }
 
 impl Stream {
@@ -147,6 +149,7 @@ impl Stream {
             parent: None,
             transport: Box::default(),
             soft_error: None,
+            fast_open_connect: false,
         }
     }
     /// Bytes between what arrived and what was taken.
@@ -163,27 +166,57 @@ pub(crate) struct Waiting {
     /// What it counts against the receive buffer.
     pub truesize: usize,
     pub from: SocketAddr,
-    pub to: IpAddr,
-    /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
-    pub own: IpAddr,
-    pub to_port: u16,
-    pub interface: u32,
-    pub ttl: u8,
-    pub tos: u8,
+    pub seen: Seen,
     pub received: Instant,
+    pub joined: Joined,
 }
 
-/// An entry of the error queue (IP_RECVERR).
+/// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
 #[derive(Debug, Clone)]
 pub(crate) struct QueuedError {
     pub errno: Errno,
-    pub kind: IcmpErrorKind,
+    /// `ee_origin`: SO_EE_ORIGIN_*.
+    pub origin: u8,
+    /// `ee_type` and `ee_code`.
+    pub kind: u8,
+    pub code: u8,
+    /// `ee_info` and `ee_data`.
+    pub info: u32,
+    pub value: u32,
     /// Who reported it.
-    pub offender: IpAddr,
+    pub offender: Option<IpAddr>,
     /// Where the offending packet was going.
-    pub to: SocketAddr,
+    pub to: Option<SocketAddr>,
     /// Its payload, as far as quoted.
     pub data: Bytes,
+    /// The header of the ICMP message, for the control messages that the program asked for.
+    pub seen: Option<Seen>,
+    /// When it was made.
+    pub at: Instant,
+}
+
+/// What control messages tell of a received packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub to: IpAddr,
+    /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
+    pub own: IpAddr,
+    /// The third and fourth byte of the transport header, if there are four.
+    pub to_port: Option<u16>,
+    pub interface: u32,
+    pub ttl: u8,
+    pub tos: u8,
+}
+
+/// What of a datagram was joined to it (UDP_GRO).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Joined {
+    /// Several datagrams of this size, the last perhaps shorter; 0: one.
+    pub each_bytes: u16,
+    /// How many they are.
+    pub datagrams: u16,
+    /// With which vector it came in.
+    pub vector: u64,
 }
 
 /// A datagram in the making (MSG_MORE, UDP_CORK).
@@ -208,10 +241,29 @@ pub(crate) struct Datagram {
     pub dropped: u32,
 }
 
+/// What only a raw socket has (`struct raw_sock`, `struct raw6_sock`).
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub queue: Datagram,
+    /// IP_HDRINCL, IPV6_HDRINCL: the program writes the IP header.
+    pub header_included: bool,
+    /// IP_NODEFRAG.
+    pub no_defragmentation: bool,
+    /// ICMP_FILTER (the first word) and ICMP6_FILTER: a bit keeps messages of this type away.
+    pub filter: [u32; 8],
+    /// IPV6_CHECKSUM: where to put a checksum, from the transport header on.
+    pub checksum_at: Option<u16>,
+}
+
 #[derive(Debug)]
 pub(crate) enum Body {
     Stream(Stream),
+    /// UDP.
     Datagram(Datagram),
+    /// SOCK_RAW.
+    Raw(Box<Raw>),
+    /// SOCK_DGRAM over ICMP.
+    Ping(Datagram),
 }
 
 /// One socket.
@@ -219,13 +271,15 @@ pub(crate) enum Body {
 pub(crate) struct Socket {
     pub cookie: u64,
     pub domain: i32,
+    /// `sk_uid`.
+    pub owner: u32,
     pub kind: i32,
     pub protocol: i32,
     pub options: Options,
     /// `sk_err`.
     pub error: Option<Errno>,
     pub shutdown: Shutdown,
-    /// `inet_rcv_saddr` and `inet_sport`.
+    /// `inet_rcv_saddr` (or `sk_v6_rcv_saddr`) and `inet_sport`; an IPv4 address on an AF_INET6 socket that talks IPv4.
     pub local: SocketAddr,
     /// `inet_daddr` and `inet_dport`; port 0 counts as none.
     pub remote: Option<SocketAddr>,
@@ -241,37 +295,96 @@ pub(crate) struct Socket {
     pub body: Body,
 }
 
-/// 0.0.0.0:0.
-pub(crate) const UNSPECIFIED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-
 impl Socket {
     pub(crate) fn stream(&self) -> Option<&Stream> {
         match &self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
         }
     }
     pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
         match &mut self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
         }
     }
+    /// The queues of a socket whose messages have boundaries.
     pub(crate) fn datagram(&self) -> Option<&Datagram> {
         match &self.body {
-            Body::Datagram(datagram) => Some(datagram),
+            Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
+            Body::Raw(raw) => Some(&raw.queue),
             Body::Stream(_) => None,
         }
     }
     pub(crate) fn datagram_mut(&mut self) -> Option<&mut Datagram> {
         match &mut self.body {
-            Body::Datagram(datagram) => Some(datagram),
+            Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
+            Body::Raw(raw) => Some(&mut raw.queue),
             Body::Stream(_) => None,
+        }
+    }
+    /// Where errors are queued.
+    pub(crate) fn message_queue_mut(&mut self) -> Option<&mut Datagram> {
+        self.datagram_mut()
+    }
+    pub(crate) fn raw(&self) -> Option<&Raw> {
+        match &self.body {
+            Body::Raw(raw) => Some(raw),
+            _ => None,
+        }
+    }
+    pub(crate) fn raw_mut(&mut self) -> Option<&mut Raw> {
+        match &mut self.body {
+            Body::Raw(raw) => Some(raw),
+            _ => None,
         }
     }
     /// `sock_error`: the pending error, taken.
     pub(crate) fn take_error(&mut self) -> Option<Errno> {
         self.error.take()
+    }
+    /// AF_INET6.
+    pub(crate) fn is_v6(&self) -> bool {
+        self.domain == crate::address::AF_INET6
+    }
+    /// No address: the port stays.
+    pub(crate) fn reset_address(&mut self) {
+        let port = self.local.port();
+        self.local = crate::address::unspecified(self.domain);
+        self.local.set_port(port);
+    }
+    /// inet6_getname: "if (inet6_test_bit(SNDFLOW, sk)) sin->sin6_flowinfo = np->flow_label;"
+    pub(crate) fn told_with_label(&self, remote: SocketAddr) -> Vec<u8> {
+        match crate::address::of_domain(self.domain, remote) {
+            SocketAddr::V6(mut v6) if self.options.flow_info_send => {
+                v6.set_flowinfo(self.options.flow_label);
+                crate::address::to_bytes(v6.into())
+            }
+            told => crate::address::to_bytes(told),
+        }
+    }
+    /// Through which interface packets to this address leave, as far as the socket says; 0: wherever the route goes.
+    /// udp_sendmsg: "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index); … } else if (!ipc.oif) ipc.oif =
+    /// READ_ONCE(inet->uc_index);" and the same in udpv6_sendmsg.
+    pub(crate) fn way_out(&self, to: IpAddr) -> u32 {
+        let options = &self.options;
+        match (options.interface, to) {
+            (bound @ 1.., _) => bound,
+            (0, IpAddr::V4(to)) if to.is_multicast() => options.multicast_index,
+            (0, IpAddr::V4(_)) => options.unicast_index,
+            (0, IpAddr::V6(to)) if to.is_multicast() => options.multicast6_index,
+            (0, IpAddr::V6(_)) => options.unicast6_index,
+        }
+    }
+    /// IP_TTL or IPV6_UNICAST_HOPS, IP_TOS or IPV6_TCLASS …: what a stream's transport is told depends on whom it talks to.
+    pub(crate) fn match_family(&mut self, peer: IpAddr) {
+        let options = &self.options;
+        let v6 = peer.is_ipv6();
+        let (ttl, tos) = if v6 { (options.hop_limit.max(0) as u8, options.traffic_class) } else { (options.ttl, options.tos) };
+        let discover = if v6 { options.mtu_discover6 } else { options.mtu_discover };
+        if let Some(stream) = self.stream_mut() {
+            (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover) = (ttl, tos, discover);
+        }
     }
     /// Is it a listening socket?
     pub(crate) fn is_listening(&self) -> bool {
@@ -334,28 +447,37 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_old_id_never_names_a_new_socket() {
-        let make = || Socket {
+impl Socket {
+    /// A socket of AF_INET as it is made.
+    pub(crate) fn for_test(body: Body) -> Socket {
+        Socket {
             cookie: 1,
             domain: 2,
+            owner: 0,
             kind: 1,
             protocol: 6,
             options: Options::default(),
             error: None,
             shutdown: Shutdown::default(),
-            local: UNSPECIFIED,
+            local: crate::address::unspecified(2),
             remote: None,
             number: 0,
             hold: None,
             address_locked: false,
             port_locked: false,
             changed: false,
-            body: Body::Stream(Stream::new()),
-        };
+            body,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_id_never_names_a_new_socket() {
+        let make = || Socket::for_test(Body::Stream(Stream::new()));
         let mut store = Store::default();
         let first = store.insert(make());
         assert!(store.remove(first).is_some());

@@ -35,11 +35,13 @@ impl Sockets {
             }
         };
         let options = stream.transport.clone();
+        // `::` serves IPv4 as well, unless the program said otherwise.
+        let dual_stack = local.ip() == std::net::IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED) && !socket.options.v6_only;
         if flow == fresh {
             self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
         // The transport lets one more wait, as sk_acceptq_is_full does.
-        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options }, cx);
+        self.call(flow, StreamCall::Listen { local, dual_stack, backlog, options }, cx);
         self.touch(s);
         Ok(())
     }
@@ -100,10 +102,7 @@ impl Sockets {
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
         // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
-        if let Some(socket) = self.store.remove(s) {
-            for key in &socket.options.multicast_groups {
-                self.count_membership(*key, false);
-            }
+        if self.store.remove(s).is_some() {
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }
@@ -158,12 +157,14 @@ impl Sockets {
         s: SocketId,
         data: Bytes,
         flags: i32,
+        to: Option<&[u8]>,
         control: &[u8],
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        if flags & MSG_FASTOPEN != 0 {
-            // As with net.ipv4.tcp_fastopen = 0.
-            return Err(Errno::EOPNOTSUPP);
+        if flags & MSG_FASTOPEN != 0
+            && let Some(taken) = self.send_fast_open(s, &data, to, cx)?
+        {
+            return Ok(taken);
         }
         let socket = self.get_mut(s)?;
         let Some(stream) = socket.stream() else { return Err(Errno::EPIPE) };

@@ -74,6 +74,13 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
+/// Sockets of every kind, of IPv6 where the node has it.
+fn open(model: &mut model::Model, s: usize) -> usize {
+    let kinds = [(2, 1, 0), (2, 2, 0), (2, 3, 200), (2, 2, 1), (10, 3, 58), (10, 2, 58)];
+    let (domain, kind, protocol) = kinds[s % kinds.len()];
+    model.socket(domain, kind, protocol).or_else(|_| model.socket(2, 1, 0)).expect("a socket")
+}
+
 fn perform(model: &mut model::Model, sockets: &mut [usize], call: Call) {
     let row = |at: usize| options::rows().nth(at % options::rows().count()).expect("a row");
     match call {
@@ -107,7 +114,7 @@ fn perform(model: &mut model::Model, sockets: &mut [usize], call: Call) {
         Call::Ioctl(s, request) => drop(model.ioctl(sockets[s], request)),
         Call::Close(s) => {
             model.close(sockets[s]);
-            sockets[s] = model.socket(2, 1 + s as i32 % 2, 0).expect("a socket");
+            sockets[s] = open(model, s);
         }
         Call::Pass(millis) => model.pass(std::time::Duration::from_millis(millis)),
     }
@@ -120,7 +127,7 @@ fn left(model: &mut model::Model, name: &str) -> Option<u64> {
 }
 
 fn run(mut model: model::Model, calls: Vec<Call>) -> Result<(), TestCaseError> {
-    let mut sockets: Vec<usize> = (0..6).map(|s| model.socket(2, 1 + s % 2, 0).expect("a socket")).collect();
+    let mut sockets: Vec<usize> = (0..6).map(|s| open(&mut model, s)).collect();
     for call in calls {
         perform(&mut model, &mut sockets, call);
         for s in &sockets {
@@ -137,6 +144,7 @@ fn run(mut model: model::Model, calls: Vec<Call>) -> Result<(), TestCaseError> {
     prop_assert_eq!(left(&mut model, "sockets"), Some(0));
     prop_assert_eq!(left(&mut model, "flows"), Some(0));
     prop_assert_eq!(left(&mut model, "ports"), Some(0));
+    prop_assert_eq!(left(&mut model, "memberships"), Some(0));
     Ok(())
 }
 
@@ -154,12 +162,16 @@ proptest! {
     }
 
     #[test]
-    fn no_frame_panics(bytes in prop::collection::vec(any::<u8>(), 0..120), port in 0u8..4, header in any::<bool>(), kind in 0u8..3) {
+    fn no_frame_panics(bytes in prop::collection::vec(any::<u8>(), 0..120), port in 0u8..5, header in any::<bool>(), kind in 0u8..3) {
         let mut model = small::model(&[]);
         let s = model.socket(2, 2, 0).expect("a socket");
         let bound = SocketAddr::from((Ipv4Addr::LOCALHOST, 4660));
         model.bind(s, &weft_socket::address::to_bytes(bound)).expect("bind");
         model.set(s, abi::SOL_IP, abi::IP_RECVERR, &[1]).expect("IP_RECVERR");
+        let raw = model.socket(2, 3, 17).expect("a raw socket");
+        let ping = model.socket(2, 2, 1).expect("an ICMP socket");
+        model.set(raw, abi::SOL_IP, abi::IP_RECVERR, &[1]).expect("IP_RECVERR");
+        model.set(ping, abi::SOL_IP, abi::IP_RECVERR, &[1]).expect("IP_RECVERR");
         let mut bytes = bytes;
         if header && bytes.len() > 28 {
             // A quoted packet of that socket, with anything behind.
@@ -169,10 +181,14 @@ proptest! {
             bytes[20..22].copy_from_slice(&4660u16.to_be_bytes());
         }
         let mut frame = Frame::ingress(&bytes);
+        frame.meta_mut().protocol = weft_wire::Protocol(17);
         let kinds = [None, Some(IcmpErrorKind::PortUnreachable), Some(IcmpErrorKind::TooBig { mtu: 576 })];
         frame.meta_mut().error = kinds[usize::from(kind)].map(|kind| IcmpError { kind, from: Ipv4Addr::LOCALHOST.into() });
         let id = model.engine.graph().find("sockets").expect("the block");
         model.engine.with(Instant::ZERO, id, |block, cx| block.process(InPort(port), &mut Vector::new(vec![frame]), cx));
+        for other in [raw, ping] {
+            let _ = (model.receive(other, 200, abi::MSG_ERRQUEUE), model.receive(other, 200, 0));
+        }
         let reported = model.receive(s, 200, abi::MSG_ERRQUEUE).is_ok();
         prop_assert_eq!(reported, header && bytes.len() > 28 && port == 2 && kind != 0);
     }

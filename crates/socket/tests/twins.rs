@@ -42,10 +42,26 @@ fn compare(kernel: &str, model: &str) -> String {
     out
 }
 
+fn all_topics() -> impl Iterator<Item = bodies::Topic> {
+    bodies::topics().into_iter().chain(bodies::topics_more()).chain(bodies::topics_6())
+}
+
 /// Runs the bodies of a topic on the kernel and on the node's graph, and shows every line that differs.
 /// `TWIN=name` runs one body only.
 fn twins(topic: &str) {
-    let (_, bodies) = bodies::topics().into_iter().find(|(name, _)| *name == topic).expect("a topic");
+    let (_, bodies) = all_topics().find(|(name, _)| *name == topic).expect("a topic");
+    compare_all(topic, &bodies);
+}
+
+/// The bodies of a topic in another form.
+fn twins_as(topic: &str, form: impl Fn(&str) -> Option<String>, at_least: usize) {
+    let (_, bodies) = all_topics().find(|(name, _)| *name == topic).expect("a topic");
+    let bodies: Vec<(String, String)> = bodies.iter().filter_map(|(name, body)| Some((name.clone(), form(body)?))).collect();
+    assert!(bodies.len() >= at_least, "{topic}: {}", bodies.len());
+    compare_all(topic, &bodies);
+}
+
+fn compare_all(topic: &str, bodies: &[(String, String)]) {
     let mut differences = String::new();
     let only = std::env::var("TWIN").ok();
     for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name)) {
@@ -96,6 +112,76 @@ fn options() {
 }
 
 #[test]
+fn reuse() {
+    twins("reuse");
+}
+
+#[test]
+fn segments() {
+    twins("segments");
+}
+
+#[test]
+fn tuning() {
+    twins("tuning");
+}
+
+#[test]
+fn dual() {
+    twins("dual");
+}
+
+#[test]
+fn options6() {
+    twins("options6");
+}
+
+/// Every body of IPv4 that makes sense, once more over IPv6, and with IPv4-mapped addresses.
+macro_rules! families {
+    ($($topic:ident $at_least:literal $mapped_at_least:literal),+ $(,)?) => {
+        mod over_ipv6 {
+            $(#[test] fn $topic() { super::twins_as(stringify!($topic), super::bodies::over_ipv6, $at_least); })+
+        }
+        mod mapped {
+            $(#[test] fn $topic() { super::twins_as(stringify!($topic), super::bodies::mapped, $mapped_at_least); })+
+        }
+    };
+}
+families!(
+    states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30, reuse 6 10, segments 3 5, tuning 3 5,
+);
+
+#[test]
+fn raw() {
+    twins("raw");
+}
+
+#[test]
+fn raw6() {
+    twins("raw6");
+}
+
+#[test]
+fn ping6() {
+    twins("ping6");
+}
+
+#[test]
+fn multicast() {
+    twins("multicast");
+}
+
+#[test]
+fn records() {
+    twins("records");
+}
+
+#[test]
+fn ping() {
+    twins("ping");
+}
+
+#[test]
 fn there_are_enough_bodies_and_no_name_twice() {
     let topics = bodies::topics();
     let names: Vec<(&str, &String)> =
@@ -108,15 +194,14 @@ fn there_are_enough_bodies_and_no_name_twice() {
 }
 
 /// Programs that nobody wrote: random steps over a few sockets and ports, from fixed seeds. `TWIN_SEEDS=a..b` runs others.
-#[test]
-fn random_programs() {
+fn random(program: fn(u64) -> String) {
     let seeds = std::env::var("TWIN_SEEDS").ok().and_then(|range| {
         let (first, last) = range.split_once("..")?;
         Some(first.parse().ok()?..last.parse().ok()?)
     });
     let mut differences = String::new();
     for seed in seeds.unwrap_or(0..60u64) {
-        let body = random::program(seed);
+        let body = program(seed);
         let kernel = on_kernel(&body);
         let model = language::run(&mut graph::model(Mode::Inline), &body, BASE_PORT);
         if let Some(line) = kernel.lines().zip(model.lines()).position(|(kernel, model)| kernel != model) {
@@ -127,4 +212,14 @@ fn random_programs() {
         }
     }
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
+}
+
+#[test]
+fn random_programs() {
+    random(random::program);
+}
+
+#[test]
+fn random_programs_of_both_families() {
+    random(random::program_of_both_families);
 }

@@ -4,7 +4,9 @@
 //! keep their own deadlines; the engine has one timer a connection, which is only ever moved earlier: when it fires too early it is set
 //! again, so that the common move of the retransmission timer to a later time costs nothing.
 
+mod cookies;
 mod error;
+mod fast_open;
 mod ingress;
 mod initial;
 mod listen;
@@ -23,10 +25,11 @@ use std::net::{IpAddr, SocketAddr};
 use tables::{Kind as Token, Slab, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
+use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
-    Reason, StreamError, StreamEvent, StreamMessage, Table, Vector,
+    Reason, Rng, StreamError, StreamEvent, StreamMessage, Table, Vector,
 };
 
 const LOWER: InPort = InPort(0);
@@ -40,11 +43,12 @@ pub static KIND: Kind = Kind {
     name: "tcp",
     summary: "TCP: connections, listeners, TIME-WAIT",
     doc: "RFC 9293 with 7323 (scaling, timestamps, PAWS), 6298, 2018, 2883, 6675, 8985 (RACK-TLP), 5681, 6582, 6928, 6937 (PRR), 9438 (CUBIC), \
-9406 (HyStart++), 5682 (F-RTO), 3168 (ECN), 5961, 6093, 6528, 6191 as Linux has them.\n\
+9406 (HyStart++), 5682 (F-RTO), 7413 (Fast Open), 3168 (ECN), 5961, 6093, 6528, 6191 as Linux has them.\n\
 `lower` takes segments with their addresses in the metadata, `error` quoted packets that an ICMP error is about. `upper` speaks \
 stream messages with the sockets. Checksums leave as partial ones, large frames leave whole (gso) where the route allows; both are the \
 edge's to complete.\n\
-It refuses: fragments (the IP block's), IP options, SYN cookies, Fast Open. It owns the table of flows.\n\
+SYN cookies answer where a listener has no room for half-open connections (RFC 4987). Controls: cubic, reno, bbr.\n\
+It refuses: fragments (the IP block's), IP options. It owns the table of flows, whose state cannot be exported yet.\n\
 Example: [block.tcp] congestion = \"reno\", mss = 536",
     inputs: &[
         Port::required("lower", Carries::Transport, "segments from IP"),
@@ -88,6 +92,8 @@ struct Slot {
     connection: Connection,
     /// What the engine's timer is set to.
     timer: Instant,
+    /// The listener in whose Fast Open queue it counts.
+    early_of: Option<u64>,
 }
 
 /// The block.
@@ -97,6 +103,9 @@ pub struct TcpBlock {
     settings: Settings,
     out: Outbox,
     secrets: initial::Secrets,
+    rng: Rng,
+    servers: fast_open::Cache,
+    fast_open_key: (u64, u64),
     tuples: Map<Tuple, Owner>,
     flows: Map<FlowId, FlowOwner>,
     connections: Slab<Box<Slot>>,
@@ -130,6 +139,9 @@ impl TcpBlock {
             settings,
             out: Outbox::default(),
             secrets: initial::Secrets::new(&mut config.rng),
+            rng: config.rng.fork("connections"),
+            servers: fast_open::Cache::new(hasher),
+            fast_open_key: (config.rng.u64(), config.rng.u64()),
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),
             connections: Slab::default(),
@@ -179,6 +191,7 @@ impl TcpBlock {
     /// Carries on what a connection gave out.
     fn settle(&mut self, key: u64, cx: &mut Context<'_>) {
         self.flush(cx);
+        self.settle_fast_open(key, cx.now);
         let Some(slot) = self.connections.get_mut(key) else { return };
         match *slot.connection.finished() {
             Finished::No => {
@@ -190,6 +203,21 @@ impl TcpBlock {
             }
             Finished::Closed => self.release(key, cx),
             Finished::TimeWait(record) => self.begin_time_wait(key, record, cx),
+        }
+    }
+
+    /// What a connection has learned for others, and whether it counts as early no more.
+    fn settle_fast_open(&mut self, key: u64, now: Instant) {
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        if let Some(listener) = slot.early_of.filter(|_| !slot.connection.is_early()) {
+            slot.early_of = None;
+            let reset = slot.connection.was_reset_early();
+            if let Some(listener) = self.listeners.get_mut(listener) {
+                listener.early_ended(reset, now);
+            }
+        } else if let Some(learned) = slot.connection.take_learned() {
+            let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
+            self.fast_open_learned(&tuple, learned, now);
         }
     }
 
@@ -230,6 +258,8 @@ impl TcpBlock {
 /// The way to the peer.
 fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
     let destination = tuple.remote.ip();
+    // A link-local peer is on the interface that its address names.
+    let interface = if interface == InterfaceIndex::NONE { interface_of(tuple.remote) } else { interface };
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
     let answer =
@@ -306,6 +336,10 @@ impl Block for TcpBlock {
                 let default = &self.settings.congestion;
                 let others = crate::congestion::NAMES.iter().filter(|name| **name != default).map(|name| (*name).to_owned());
                 Answer::CongestionControls(std::iter::once(default.clone()).chain(others).collect())
+            }
+            Query::FastOpen { local, remote, no_cookie, mtu } => {
+                let tuple = Tuple { local: canonical(SocketAddr::new(*local, 0)), remote: canonical(SocketAddr::new(*remote, 0)) };
+                Answer::FastOpen(self.fast_open_room(&tuple, *no_cookie, *mtu, now))
             }
             Query::List(Table::Flows) => Answer::List(self.rows(now)),
             _ => Answer::None,

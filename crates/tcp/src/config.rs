@@ -53,6 +53,16 @@ pub struct Config {
     pub pacing: bool,
     /// Half-open connections of a listener at most, whatever its backlog (tcp_max_syn_backlog).
     pub syn_backlog: u32,
+    /// Fast Open, bits as in net.ipv4.tcp_fastopen: 1 client, 2 server, 4 client without cookie, 0x200 server without, 0x400 every listener.
+    pub fastopen: u32,
+    /// Search for the path MTU: 0 never, 1 once a path seems to swallow long packets, 2 always (tcp_mtu_probing; Linux: 0).
+    pub mtu_probing: u8,
+    /// Segment size that such a search begins with (tcp_base_mss).
+    pub base_mss: u32,
+    /// Smallest segment that it goes down to (tcp_mtu_probe_floor).
+    pub mtu_probe_floor: u32,
+    /// SYN cookies: 0 never, 1 when a listener has no room for half-open connections, 2 always (tcp_syncookies).
+    pub syncookies: u8,
     /// Connections in TIME-WAIT at most (tcp_max_tw_buckets).
     pub time_wait_max: u32,
     /// Connections at most.
@@ -127,6 +137,11 @@ impl Default for Config {
             tsq_bytes: 4_194_304,
             pacing: false,
             syn_backlog: 2048,
+            mtu_probing: 1,
+            base_mss: 1024,
+            mtu_probe_floor: 48,
+            fastopen: 1,
+            syncookies: 1,
             time_wait_max: 131_072,
             connections_max: 262_144,
             challenge_ack_limit: i32::MAX as u32,

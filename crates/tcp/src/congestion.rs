@@ -18,16 +18,19 @@
 //! One file in `congestion/` with an `impl CongestionControl`, one row in [`CONTROLS`]. The trait suffices for rate-based controls too:
 //! `AckSample` carries delivery rate, delivered bytes and round trips, and `pacing_rate_bytes_per_s` lets a control set the rate.
 
+use crate::connection::Phase;
 use std::fmt::Debug;
 use weft_core::{Duration, Instant};
 use weft_wire::tcp::Seq;
 
+pub mod bbr;
 pub mod cubic;
 mod episode;
 pub mod hystart;
 pub mod reno;
 pub mod usage;
 
+pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use reno::Reno;
 
@@ -60,14 +63,28 @@ pub struct AckSample {
     pub srtt: Duration,
     /// Bytes in flight before this ACK.
     pub in_flight_bytes: u32,
+    /// Bytes in flight after it.
+    pub in_flight_after_bytes: u32,
+    /// Where loss recovery stands after this ACK.
+    pub phase: Phase,
     /// The congestion window, not the application or the peer's window, limited what was sent ([`usage::CwndUsage`]).
     pub cwnd_limited: bool,
     /// Bytes delivered since the connection began.
     pub delivered_bytes: u64,
+    /// When that last grew.
+    pub delivered_at: Instant,
+    /// Bytes that were declared lost since the connection began, each as often as it was.
+    pub lost_bytes: u64,
     /// Delivery rate measured by this ACK in bytes per second; 0 when there is none.
     pub delivery_rate_bytes_per_s: u64,
-    /// The delivery rate was limited by the application.
-    pub app_limited: bool,
+    /// Bytes that had been delivered when the segment was sent that the rate was measured with.
+    pub prior_delivered_bytes: u64,
+    /// The rate was limited by the application: that segment was sent while it had nothing more.
+    pub sample_app_limited: bool,
+    /// The ACK may have waited for the peer's delayed-ACK timer.
+    pub maybe_delayed: bool,
+    /// When pacing lets the next frame leave; in the past when it may now.
+    pub next_departure: Instant,
     /// The ACK carried ECN-Echo.
     pub ece: bool,
     /// First ACK of a new round trip.
@@ -85,6 +102,11 @@ impl AckSample {
     /// Bytes that this ACK reports as received, each counted once.
     pub fn newly_delivered_bytes(&self) -> u32 {
         self.newly_acked_bytes.saturating_add(self.newly_sacked_bytes)
+    }
+
+    /// Whether the delivery rate could be measured.
+    pub fn has_rate(&self) -> bool {
+        self.delivery_rate_bytes_per_s > 0
     }
 }
 
@@ -163,6 +185,11 @@ pub enum CongestionEvent {
     /// RFC 5681 §4.1 itself (halving per RTO, as Linux), so the connection leaves the window alone. With `tcp_slow_start_after_idle` off the
     /// connection reports no pause.
     Idle(Duration),
+    /// A segment is about to be sent while nothing is in flight (Linux's CA_EVENT_TX_START); after [`CongestionEvent::Idle`] where both apply.
+    Restart {
+        /// The program had nothing to send before.
+        app_limited: bool,
+    },
     /// The last reduction was spurious (Eifel, F-RTO, DSACK).
     Undo,
     /// Everything that was outstanding when recovery began is acknowledged.
@@ -182,6 +209,28 @@ pub trait CongestionControl: Send + Debug {
     /// The rate the control wants to send at, in bytes per second. `None`: it has no rate of its own; sending is clocked by ACKs, and
     /// [`crate::pacing::default_rate_bytes_per_s`] is used where a rate is needed.
     fn pacing_rate_bytes_per_s(&self, w: &Window, srtt: Duration) -> Option<u64>;
+    /// A random number of this connection's own, before `init`: for controls that must not act in step with others.
+    fn seed(&mut self, seed: u64) {
+        let _ = seed;
+    }
+    /// The control itself decides what may be in flight during recovery: PRR stays out, and an unused window is not cut (Linux: controls with
+    /// `cong_control`).
+    fn owns_recovery(&self) -> bool {
+        false
+    }
+    /// The control holds sending back on purpose, so that what is delivered says nothing of the path's rate.
+    fn limits_itself(&self) -> bool {
+        false
+    }
+    /// Segments of a large frame at least, at this rate.
+    fn frame_segments_min(&self, rate_bytes_per_s: u64) -> u32 {
+        let _ = rate_bytes_per_s;
+        crate::pacing::FRAME_SEGMENTS_MIN
+    }
+    /// What `TCP_CC_INFO` gives: the words of the control's part of `union tcp_cc_info` (include/uapi/linux/inet_diag.h); empty: nothing.
+    fn cc_info(&self) -> Vec<u32> {
+        Vec::new()
+    }
     /// Internal values for display, with their units in the names.
     fn info(&self) -> Vec<(&'static str, u64)>;
     /// The state, to go on in another instance of the same algorithm. Points in time are exported as ages, so the clock may differ.
@@ -193,10 +242,11 @@ pub trait CongestionControl: Send + Debug {
 type Constructor = fn() -> Box<dyn CongestionControl>;
 
 /// Every congestion control: name and constructor, the default first.
-pub const CONTROLS: &[(&str, Constructor)] = &[("cubic", || Box::new(Cubic::new())), ("reno", || Box::new(Reno::new()))];
+pub const CONTROLS: &[(&str, Constructor)] =
+    &[("cubic", || Box::new(Cubic::new())), ("reno", || Box::new(Reno::new())), ("bbr", || Box::new(Bbr::new()))];
 
 /// Names for `TCP_CONGESTION` and `tcp_available_congestion_control`, the default first.
-pub const NAMES: &[&str] = &["cubic", "reno"];
+pub const NAMES: &[&str] = &["cubic", "reno", "bbr"];
 
 /// A new instance of the control with this name.
 pub fn by_name(name: &str) -> Option<Box<dyn CongestionControl>> {

@@ -12,8 +12,10 @@ mod close;
 mod compress;
 mod delivery;
 mod ecn;
+mod fast_open;
 mod handshake;
 mod info;
+mod mtu;
 mod options;
 mod outstanding;
 mod rack;
@@ -30,6 +32,8 @@ mod urgent;
 mod window;
 
 pub use close::{Finished, TimeWait};
+pub(crate) use fast_open::accept_early;
+pub use fast_open::{Learned, Start};
 pub use handshake::{Handshake, Setup};
 pub(crate) use handshake::{Offer, announced_mss as announced, initial_receive_window as first_window, syn_options, window_shift as shift};
 pub(crate) use transmit::{Headers, write_header};
@@ -266,8 +270,7 @@ pub struct Connection {
     options: StreamOptions,
     extension: Box<dyn Extension>,
     path: Path,
-    /// Path MTU learned from routers, bytes.
-    path_mtu: Option<u32>,
+    path_mtu: mtu::PathMtu,
     agreed: Agreed,
     timestamp_offset: u32,
     send: Send,
@@ -282,12 +285,15 @@ pub struct Connection {
     rtt: RttEstimator,
     window: Window,
     control: Box<dyn CongestionControl>,
+    /// Seeds a control that is chosen later.
+    control_seed: u64,
     usage: CwndUsage,
     prr: Prr,
     pacer: Pacer,
     recovery: Recovery,
     delivery: delivery::Delivery,
     ecn: ecn::Ecn,
+    fast_open: fast_open::FastOpen,
     timers: timers::Deadlines,
     keepalive_unanswered: u32,
     probes_unanswered: u32,
@@ -302,6 +308,8 @@ pub struct Connection {
     failed: bool,
     soft_error: Option<weft_core::StreamError>,
     syn_sent_at: Instant,
+    /// It is known when the SYN was sent.
+    handshake_measured: bool,
     syn_retransmitted: u32,
     finished: Finished,
     totals: Totals,
@@ -353,6 +361,7 @@ impl Connection {
         }
         debug_assert!(length <= self.send.credit, "sent {length} with a credit of {}", self.send.credit);
         self.send.credit = self.send.credit.saturating_sub(length);
+        self.check_app_limited();
         let behind = self.queue.end() > self.send.next;
         self.queue.push(bytes, mapping, behind);
         self.send.more = flags.more;
@@ -360,7 +369,7 @@ impl Connection {
             // RFC 6093 §4: "the urgent pointer … points to the octet following the urgent data".
             self.send.urgent = self.queue.end();
         }
-        if self.state.can_send() {
+        if self.state.can_send() || self.is_early() {
             self.transmit(env);
         }
     }
@@ -377,6 +386,7 @@ impl Connection {
     /// A new answer about the way to the peer.
     pub fn set_path(&mut self, env: &mut Env<'_>, path: Path) {
         self.path = path;
+        self.path_mtu_follows();
         self.update_mss(env);
     }
 }

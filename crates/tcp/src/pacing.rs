@@ -42,8 +42,8 @@ pub fn default_rate_bytes_per_s(w: &Window, in_flight_bytes: u32, srtt: Duration
 }
 
 /// Size of a large frame in bytes, a whole number of segments: about a millisecond of the rate, more on a very short path, at least
-/// [`FRAME_SEGMENTS_MIN`] segments, at most `gso_bytes_max` (but one segment). `min_rtt` zero: unknown.
-pub fn frame_bytes(rate_bytes_per_s: u64, mss: u32, gso_bytes_max: u32, min_rtt: Duration) -> u32 {
+/// `segments_min` segments (mostly [`FRAME_SEGMENTS_MIN`]), at most `gso_bytes_max` (but one segment). `min_rtt` zero: unknown.
+pub fn frame_bytes(rate_bytes_per_s: u64, mss: u32, segments_min: u32, gso_bytes_max: u32, min_rtt: Duration) -> u32 {
     let mss = mss.max(1);
     let by_rate = u32::try_from(rate_bytes_per_s >> FRAME_RATE_SHIFT).unwrap_or(u32::MAX);
     // Linux takes an unknown RTT as the longest one.
@@ -54,7 +54,7 @@ pub fn frame_bytes(rate_bytes_per_s: u64, mss: u32, gso_bytes_max: u32, min_rtt:
         gso_bytes_max.checked_shr(shift).unwrap_or(0)
     };
     let segments_max = (gso_bytes_max / mss).max(1);
-    let segments = (by_rate.saturating_add(by_rtt).min(gso_bytes_max) / mss).max(FRAME_SEGMENTS_MIN).min(segments_max);
+    let segments = (by_rate.saturating_add(by_rtt).min(gso_bytes_max) / mss).max(segments_min).min(segments_max);
     segments.saturating_mul(mss)
 }
 

@@ -77,6 +77,7 @@ impl Bench {
             initial: Seq(100),
             timestamp_offset: 0,
             extension: Box::new(Tagged { log: log.clone(), verdict, window }),
+            control_seed: 1,
         };
         let connection = Connection::connect(&mut Env { now, config: &config, out: &mut out }, setup);
         let mut bench = Bench { connection, out, config, now, log, initial: Seq(100) };

@@ -66,7 +66,7 @@ fn goodput_is_as_recorded() {
         ("reordering 5 %, 4 ms", Wire { reorder: 0.05, late: late(4), ..wire() }),
         ("duplication 5 %", Wire { duplicate: 0.05, ..wire() }),
     ];
-    for control in ["cubic", "reno"] {
+    for control in ["cubic", "reno", "bbr"] {
         for (name, wire) in &paths {
             let row = measure(control, wire.clone());
             let Row { kbit, retransmitted, timeouts, spurious } = row;

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Node, OnWire, encode, pattern};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use weft_core::*;
+use weft_tcp::counters::Counter as Count;
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 struct Attack {
@@ -237,7 +238,7 @@ fn a_flood_of_tiny_out_of_order_segments_stays_within_the_buffer() {
 
 #[test]
 fn a_syn_flood_stays_within_the_backlog() {
-    let mut node = Node::new("syns", &[("syn_backlog", 100.into())]);
+    let mut node = Node::new("syns", &[("syn_backlog", 100.into()), ("syncookies", 0.into())]);
     node.listen(1, "0.0.0.0:80", 1000, StreamOptions::default());
     for port in 1..=1000u16 {
         let (src, dst): (SocketAddr, SocketAddr) = (format!("10.0.0.9:{port}").parse().unwrap(), "10.0.0.1:80".parse().unwrap());
@@ -253,4 +254,117 @@ fn a_syn_flood_stays_within_the_backlog() {
         node.take_frames();
     }
     assert_eq!(node.population(), (0, 0, 0));
+}
+
+/// A SYN from anywhere, with the options of a modern client or none.
+fn syn_from(src: SocketAddr, dst: SocketAddr, seq: u32, stamp: Option<u32>) -> OnWire {
+    let mut segment =
+        Segment { src_port: src.port(), dst_port: dst.port(), seq: Seq(seq), flags: Flags::SYN, window: 65_000, ..Segment::default() };
+    segment.options.mss = Some(if src.is_ipv4() { 1460 } else { 1440 });
+    if let Some(value) = stamp {
+        segment.options.sack_permitted = true;
+        segment.options.window_scale = Some(9);
+        segment.options.timestamps = Some(Timestamps { value, echo: 0 });
+    }
+    let bytes = encode(&segment, b"", src, dst);
+    OnWire { segment, payload: Vec::new(), tos: 0, src, dst, bytes }
+}
+
+/// The client's acknowledgment of a SYN|ACK, with data.
+fn answer(to: &OnWire, data: &[u8]) -> OnWire {
+    let theirs = &to.segment;
+    let mut segment = Segment {
+        src_port: theirs.dst_port,
+        dst_port: theirs.src_port,
+        seq: theirs.ack,
+        ack: theirs.seq + 1,
+        flags: Flags::ACK | Flags::PSH,
+        window: if theirs.options.window_scale.is_some() { 1000 } else { 60_000 },
+        ..Segment::default()
+    };
+    segment.options.timestamps = theirs.options.timestamps.map(|stamp| Timestamps { value: stamp.echo + 30, echo: stamp.value });
+    let bytes = encode(&segment, data, to.dst, to.src);
+    OnWire { segment, payload: data.to_vec(), tos: 0, src: to.dst, dst: to.src, bytes }
+}
+
+fn flood(count: u32) {
+    for v6 in [false, true] {
+        let mut node = Node::new("flood", &[]);
+        node.listen(1, if v6 { "[::]:80" } else { "0.0.0.0:80" }, 50, StreamOptions::default());
+        let dst: SocketAddr = if v6 { "[fd00::1]:80" } else { "10.0.0.1:80" }.parse().unwrap();
+        let from = |at: u32| -> SocketAddr {
+            let port = 1 + (at % 60_000) as u16;
+            if v6 {
+                SocketAddr::new(Ipv6Addr::from(0xfd01_u128 << 112 | u128::from(at)).into(), port)
+            } else {
+                SocketAddr::new(Ipv4Addr::from(0x0b00_0000 + at).into(), port)
+            }
+        };
+        for at in 0..count {
+            node.inject(&syn_from(from(at), dst, at * 77, (at % 2 == 0).then_some(at)));
+            // Every SYN is answered, and nothing is kept for it.
+            assert_eq!(node.take_segments().len(), 1);
+            if at % 1000 == 999 {
+                node.now += Duration::from_millis(2);
+            }
+        }
+        assert_eq!(node.population(), (0, 51, 0));
+        assert_eq!(node.counter(Count::SyncookiesSent), u64::from(count) - 51);
+        // In the middle of it a client connects, one with all options and one with none, and both are heard.
+        for (at, stamp) in [(5_000_000, Some(123_456)), (5_000_001, None)] {
+            node.inject(&syn_from(from(at), dst, 4_000_000_000, stamp));
+            let cookie = node.take_segments().remove(0);
+            assert_eq!(cookie.segment.flags, Flags::SYN | Flags::ACK);
+            assert_eq!(cookie.segment.options.window_scale.is_some(), stamp.is_some());
+            node.now += Duration::from_millis(40);
+            node.inject(&answer(&cookie, b"hello"));
+            let child = node.app(|app, _| app.accepted.last().copied()).unwrap();
+            assert_eq!(node.app(|app, _| app.flow(child).received.clone()), b"hello");
+            let info = node.info(child.0);
+            let mss = if v6 { [1428, 1440] } else { [1448, 1460] }[usize::from(stamp.is_none())];
+            assert_eq!(
+                (info.options & 2 != 0, info.snd_wscale, info.snd_mss),
+                (stamp.is_some(), if stamp.is_some() { 9 } else { 0 }, mss),
+                "{stamp:?}"
+            );
+            // The round trip is known to 64 ms from the timestamp, and not at all without.
+            assert_eq!((40_000..=104_000).contains(&info.rtt_us), stamp.is_some(), "{} us", info.rtt_us);
+            node.take_frames();
+        }
+        assert_eq!((node.counter(Count::SyncookiesRecv), node.counter(Count::SyncookiesFailed)), (2, 0));
+        // Guesses are reset.
+        let guess = syn_from(from(9), dst, 1, None);
+        let guess = OnWire { segment: Segment { ack: Seq(1), flags: Flags::ACK, ..guess.segment.clone() }, ..guess };
+        let bytes = encode(&guess.segment, b"", guess.src, guess.dst);
+        let before = node.population();
+        node.inject(&OnWire { bytes, ..guess });
+        assert_eq!(node.population(), before);
+        assert!(node.counter(Count::SyncookiesFailed) <= 1);
+    }
+}
+
+#[test]
+fn two_hundred_thousand_syns_are_answered_by_cookies_and_nothing_is_kept() {
+    flood(if std::env::var_os("FULL").is_some() { 1_000_000 } else { 200_000 });
+}
+
+#[test]
+fn cookies_are_taken_for_two_minutes_after_the_last_overflow_and_refused_when_off() {
+    let dst: SocketAddr = "10.0.0.1:80".parse().unwrap();
+    for (late, off, accepted) in [(0, false, 1), (59, false, 1), (130, false, 0), (0, true, 0)] {
+        let mut node = Node::new("cookies", &[("syncookies", 2.into())]);
+        node.listen(1, "0.0.0.0:80", 50, StreamOptions::default());
+        node.inject(&syn_from("10.0.0.9:7".parse().unwrap(), dst, 5, Some(1)));
+        let cookie = node.take_segments().remove(0);
+        assert_eq!(node.population(), (0, 0, 0), "with 2 every SYN gets a cookie");
+        node.now += Duration::from_secs(late);
+        if off {
+            node.set("syncookies", 0.into()).unwrap();
+        }
+        node.inject(&answer(&cookie, b"x"));
+        assert_eq!(node.population(), (accepted, 0, 0), "{late} s later, off: {off}");
+        if accepted == 0 {
+            assert_eq!(node.take_segments()[0].segment.flags, Flags::RST);
+        }
+    }
 }

@@ -5,8 +5,10 @@
 //! | version, class, flow label | payload len | next header | hop limit | src | dst |
 //! ```
 
+pub mod chain;
 pub mod extension;
 
+pub use chain::Chain;
 pub use extension::{Extension, Extensions, Fragment};
 
 use core::net::Ipv6Addr;

@@ -39,7 +39,7 @@ func serve(address, file string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp4", address)
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}

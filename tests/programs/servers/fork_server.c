@@ -2,8 +2,8 @@
 // standard input and output. The client half-closes, sha256sum sees the end of file and answers.
 //
 //   fork_server ADDRESS PORT
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,13 +35,14 @@ int main(int argc, char **argv) {
     struct sigaction action = {.sa_handler = reap, .sa_flags = SA_RESTART};
     if (sigaction(SIGCHLD, &action, NULL) != 0) fail("sigaction");
 
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
-    if (inet_pton(AF_INET, argv[1], &address.sin_addr) != 1) fail("address");
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *address;
+    if (getaddrinfo(argv[1], argv[2], &hints, &address) != 0) fail("address");
+    int listener = socket(address->ai_family, SOCK_STREAM, 0);
     if (listener < 0) fail("socket");
     int on = 1;
     if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) fail("SO_REUSEADDR");
-    if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0) fail("bind");
+    if (bind(listener, address->ai_addr, address->ai_addrlen) != 0) fail("bind");
     if (listen(listener, 64) != 0) fail("listen");
 
     for (;;) {

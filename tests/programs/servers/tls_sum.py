@@ -27,7 +27,8 @@ def exactly(stream: ssl.SSLSocket, size: int) -> bytes:
 def serve(address: str, port: str, certificate: str, key: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    with socket.create_server((address, int(port))) as listener:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, int(port)), family=family) as listener:
         while True:
             connection, _ = listener.accept()
             with context.wrap_socket(connection, server_side=True) as stream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import socket
 import ssl
 import sys
 
@@ -41,6 +42,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main(address: str, port: str, folder: str, *tls: str) -> None:
+    if ":" in address:
+        Server.address_family = socket.AF_INET6
     server = Server((address, int(port)), functools.partial(Handler, directory=folder))
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -22,14 +22,15 @@
 //!
 //! (Linux has EHOSTDOWN for 3/7, ENONET for 3/8 and ENETUNREACH for 3/9: those three are lost in the shared meanings.)
 //!
-//! It refuses to answer echo requests to broadcast and multicast addresses (Linux `icmp_echo_ignore_broadcasts`), to follow redirects, to
-//! tell the time (timestamp requests: it has no wall clock), and to send any error that RFC 1122 §3.2.2 forbids.
+//! What routers tell of a destination is told to the owner of the routes: a smaller path MTU (of TCP's packets TCP does, once it knows that the
+//! quoted segment is its own), a better gateway.
+//!
+//! It refuses to answer echo and timestamp requests to broadcast and multicast addresses (Linux `icmp_echo_ignore_broadcasts`), and to send any
+//! error that RFC 1122 §3.2.2 forbids.
 //!
 //! Standards: RFC 792; RFC 1122 §3.2.2; RFC 1812 §4.3.2 (quoting, precedence, rate limits); RFC 1191 (next-hop MTU).
 
-mod limit;
-
-use limit::{Limit, Limited};
+use super::limit::{Limit, Limited};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{AddressKind, Family};
@@ -43,7 +44,17 @@ const IN_LOWER: InPort = InPort(0);
 const OUT_LOWER: OutPort = OutPort(0);
 const OUT_TCP: OutPort = OutPort(1);
 const OUT_UDP: OutPort = OutPort(2);
-const OUT_SOCKETS: OutPort = OutPort(3);
+const OUT_OTHER: OutPort = OutPort(3);
+const OUT_SOCKETS: OutPort = OutPort(4);
+const OUTPUTS: usize = 5;
+
+/// RFC 1191 §7, table 7-1: the sizes that links have.
+const PLATEAUS: [u32; 11] = [65_535, 32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68];
+/// A day, milliseconds.
+const DAY_MILLIS: u64 = 86_400_000;
+/// RFC 792: "If the time is not available in miliseconds or cannot be provided with respect to midnight UT then any time can be inserted in a
+/// timestamp provided the high order bit of the timestamp is also set to indicate this non-standard value."
+const NON_STANDARD_TIME: u32 = 0x8000_0000;
 
 /// RFC 1812 §4.3.2.3: "the ICMP datagram SHOULD contain as much of the original datagram as possible without the length of the ICMP
 /// datagram exceeding 576 bytes": less IP and ICMP header.
@@ -55,8 +66,8 @@ pub static KIND: Kind = Kind {
     summary: "ICMP for IPv4: echo, errors in both directions, rate limits",
     doc: "Answers echo requests to this node's own addresses; turns received errors into the quoted packet for the transport that sent it; \
           makes errors about received packets (from `error`, direction ingress) under RFC 1122's rules and Linux's rate limits, and hands \
-          packets that could not be sent (direction egress) to their local transport. Redirects are ignored, timestamp requests not \
-          answered, source quench ignored (RFC 6633).\n\
+          packets that could not be sent (direction egress) to their local transport. Path MTUs and redirects are told to the owner of \
+          Routes. Timestamp requests are answered, source quench is ignored (RFC 6633).\n\
           Standards: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3.2, RFC 1191.\n\
           Example: bind ip4:error icmp4:error",
     inputs: &[
@@ -67,7 +78,12 @@ pub static KIND: Kind = Kind {
         Port::required("lower", Carries::Transport, "ICMP messages to send"),
         Port::optional("tcp", Carries::Error, "segments of this node that an error is about"),
         Port::optional("udp", Carries::Error, "datagrams of this node that an error is about"),
-        Port::optional("sockets", Carries::Transport, "messages for raw and ping sockets: all but echo requests"),
+        Port::optional("other", Carries::Error, "packets of this node's raw and ping sockets that an error is about"),
+        Port::optional(
+            "sockets",
+            Carries::Transport,
+            "messages for ping sockets: echo replies, and others that are neither errors nor requests",
+        ),
     ],
     parameters: &[
         Parameter {
@@ -98,6 +114,13 @@ pub static KIND: Kind = Kind {
             live: true,
             doc: "answer echo requests (Linux icmp_echo_ignore_all is the opposite)",
         },
+        Parameter {
+            name: "boot_time",
+            value: ParameterType::Unsigned { min: 0, max: u64::MAX },
+            default: "0",
+            live: true,
+            doc: "when the node's time was zero, nanoseconds since 1970, for timestamp replies; 0: not known, times count from then",
+        },
     ],
     counters: &[
         Counter { name: "InMsgs", text: "messages received" },
@@ -106,11 +129,11 @@ pub static KIND: Kind = Kind {
         Counter { name: "InDestUnreachs", text: "destination unreachable received" },
         Counter { name: "InTimeExcds", text: "time exceeded received" },
         Counter { name: "InParmProbs", text: "parameter problem received" },
-        Counter { name: "InRedirects", text: "redirects received (ignored)" },
+        Counter { name: "InRedirects", text: "redirects received" },
         Counter { name: "InEchos", text: "echo requests received" },
         Counter { name: "InEchoReps", text: "echo replies received" },
-        Counter { name: "InTimestamps", text: "timestamp requests received (not answered)" },
-        Counter { name: "InIgnored", text: "echo requests to broadcast or multicast addresses, or while echo is off" },
+        Counter { name: "InTimestamps", text: "timestamp requests received" },
+        Counter { name: "InIgnored", text: "echo and timestamp requests to broadcast or multicast addresses, or while echo is off" },
         Counter { name: "OutMsgs", text: "messages sent" },
         Counter { name: "OutDestUnreachs", text: "destination unreachable sent" },
         Counter { name: "OutTimeExcds", text: "time exceeded sent" },
@@ -119,6 +142,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutRateLimitGlobal", text: "errors not sent because of messages_per_second" },
         Counter { name: "OutRateLimitHost", text: "errors not sent because of target_interval" },
         Counter { name: "OutForbidden", text: "errors not sent because RFC 1122 forbids them" },
+        Counter { name: "OutTimestampReps", text: "timestamp replies sent" },
         Counter { name: "LocalErrors", text: "packets of this node that could not be sent, handed to their transport" },
     ],
     ..Kind::EMPTY
@@ -145,8 +169,9 @@ mod count {
     pub const OUT_LIMIT_GLOBAL: usize = 16;
     pub const OUT_LIMIT_HOST: usize = 17;
     pub const OUT_FORBIDDEN: usize = 18;
-    pub const LOCAL_ERRORS: usize = 19;
-    pub const ALL: usize = 20;
+    pub const OUT_TIMESTAMP_REPS: usize = 19;
+    pub const LOCAL_ERRORS: usize = 20;
+    pub const ALL: usize = 21;
 }
 
 /// How to make one.
@@ -157,7 +182,9 @@ pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Icm
 pub struct Icmp4 {
     echo: bool,
     limit: Limit,
-    bound: [bool; 4],
+    /// Nanoseconds since 1970; 0: not known.
+    boot_time: u64,
+    bound: [bool; OUTPUTS],
     counters: [u64; count::ALL],
 }
 
@@ -166,7 +193,7 @@ impl Icmp4 {
     pub fn new(config: &mut Config) -> Icmp4 {
         let (per_second, burst) = (config.u64("messages_per_second") as u32, config.u64("messages_burst") as u32);
         let limit = Limit::new(per_second, burst, config.duration("target_interval"), KeyedHasher::new(&mut config.rng));
-        Icmp4 { echo: config.bool("echo"), limit, bound: [false; 4], counters: [0; count::ALL] }
+        Icmp4 { echo: config.bool("echo"), limit, boot_time: config.u64("boot_time"), bound: [false; OUTPUTS], counters: [0; count::ALL] }
     }
 
     fn receive(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
@@ -186,36 +213,28 @@ impl Icmp4 {
             Message::EchoRequest { .. } => return self.answer_echo(frame, cx),
             // Linux looks at the type only, and answers with the code of the request.
             Message::Other { kind: icmpv4::kind::ECHO_REQUEST, .. } => return self.answer_echo(frame, cx),
+            Message::TimestampRequest(_) => return self.answer_timestamp(frame, cx),
             Message::EchoReply { .. } => self.counters[count::IN_ECHO_REPS] += 1,
-            Message::TimestampRequest(_) => {
-                self.counters[count::IN_TIMESTAMPS] += 1;
-                return Verdict::Consumed;
+            Message::Redirect { code, gateway } => {
+                self.counters[count::IN_REDIRECTS] += 1;
+                return self.receive_redirect(frame, code, gateway, header_len, cx);
             }
-            // RFC 1122 §3.2.2.2 would have a host update its routes; this one takes routes from its operator only.
-            Message::Redirect { .. } => self.counters[count::IN_REDIRECTS] += 1,
             Message::DestinationUnreachable { .. } => self.counters[count::IN_DEST_UNREACHS] += 1,
             Message::TimeExceeded { .. } => self.counters[count::IN_TIME_EXCDS] += 1,
             Message::ParameterProblem { .. } => self.counters[count::IN_PARM_PROBS] += 1,
             // RFC 1122 §3.2.2: "If an ICMP message of unknown type is received, it MUST be silently discarded."
             Message::TimestampReply(_) | Message::Other { .. } => {}
         }
-        let meaning = meaning(&message);
-        if self.is_bound(OUT_SOCKETS) {
-            if meaning.is_none() {
-                return Verdict::Forward(OUT_SOCKETS);
-            }
-            let copy = frame.clone();
-            cx.emit(OUT_SOCKETS, copy);
-        }
-        match meaning {
+        match meaning(&message) {
             Some(kind) => self.receive_error(frame, kind, header_len, cx),
-            None => Verdict::Consumed,
+            None if message.is_error() || !self.is_bound(OUT_SOCKETS) => Verdict::Consumed,
+            None => Verdict::Forward(OUT_SOCKETS),
         }
     }
 
     fn answer_echo(&mut self, frame: &mut Frame, cx: &Context<'_>) -> Verdict {
         self.counters[count::IN_ECHOS] += 1;
-        let (src, dst) = (frame.meta().src, frame.meta().dst);
+        let dst = frame.meta().dst;
         // RFC 1122 §3.2.2.6: "An ICMP Echo Request destined to an IP broadcast or IP multicast address MAY be silently discarded."
         if !self.echo || !matches!(kind_of(dst, cx), AddressKind::Local(_)) {
             self.counters[count::IN_IGNORED] += 1;
@@ -228,47 +247,97 @@ impl Icmp4 {
         let sum = checksum::update_u16(before, u16::from(header[0]) << 8, u16::from(icmpv4::kind::ECHO_REPLY) << 8);
         header[0] = icmpv4::kind::ECHO_REPLY;
         header[2..].copy_from_slice(&sum.to_be_bytes());
-        let meta = frame.meta_mut();
-        *meta = Meta {
-            direction: Direction::Egress,
-            src: dst,
-            dst: src,
-            protocol: Protocol::ICMP,
-            // RFC 1122 §3.2.2.6 leaves it open; Linux answers with the request's.
-            tos: meta.tos,
-            mark: meta.mark,
-            completion: meta.completion.take(),
-            ..Meta::default()
-        };
+        turn_round(frame);
         self.counters[count::OUT_ECHO_REPS] += 1;
         self.counters[count::OUT_MSGS] += 1;
         Verdict::Forward(OUT_LOWER)
     }
 
-    /// A received error: its payload is the beginning of a packet that this node sent.
-    fn receive_error(&mut self, frame: &mut Frame, kind: IcmpErrorKind, header_len: usize, cx: &Context<'_>) -> Verdict {
-        let from = frame.meta().src;
-        if frame.pull(header_len).is_err() {
-            return Verdict::Drop(Reason::Truncated);
+    /// RFC 1122 §3.2.2.8: "A host MAY implement Timestamp and Timestamp Reply."
+    fn answer_timestamp(&mut self, frame: &mut Frame, cx: &Context<'_>) -> Verdict {
+        self.counters[count::IN_TIMESTAMPS] += 1;
+        // "An ICMP Timestamp Request message to an IP broadcast or IP multicast address MAY be silently discarded."
+        if !matches!(kind_of(frame.meta().dst, cx), AddressKind::Local(_)) {
+            self.counters[count::IN_IGNORED] += 1;
+            return Verdict::Consumed;
         }
+        let Ok((Message::TimestampRequest(asked), _)) = Message::parse(frame.head()) else { return Verdict::Drop(Reason::Truncated) };
+        let now = match self.boot_time {
+            0 => cx.now.as_millis() as u32 | NON_STANDARD_TIME,
+            boot => ((boot / 1_000_000 + cx.now.as_millis()) % DAY_MILLIS) as u32,
+        };
+        // What the request has beyond the three times is not returned, as in Linux.
+        frame.truncate(icmpv4::TIMESTAMP_LEN);
+        Message::TimestampReply(icmpv4::Timestamps { receive: now, transmit: now, ..asked }).emit(frame.head_mut());
+        turn_round(frame);
+        self.counters[count::OUT_TIMESTAMP_REPS] += 1;
+        self.counters[count::OUT_MSGS] += 1;
+        Verdict::Forward(OUT_LOWER)
+    }
+
+    /// A received error: its payload is the beginning of a packet that this node sent.
+    fn receive_error(&mut self, frame: &mut Frame, kind: IcmpErrorKind, header_len: usize, cx: &mut Context<'_>) -> Verdict {
+        let from = frame.meta().src;
+        let header = match self.open_quote(frame, header_len, cx) {
+            Ok(header) => header,
+            Err(verdict) => return verdict,
+        };
+        let kind = match kind {
+            IcmpErrorKind::TooBig { mtu: 0 } => IcmpErrorKind::TooBig { mtu: plateau_below(header.total_len) },
+            kind => kind,
+        };
         frame.meta_mut().error = Some(IcmpError { kind, from });
+        // Anybody can make such a message: TCP tells itself, when the quoted segment is on its way (Linux tcp_v4_err).
+        if let IcmpErrorKind::TooBig { mtu } = kind
+            && !(header.protocol == Protocol::TCP && self.is_bound(OUT_TCP))
+        {
+            cx.tell(Table::Routes(Family::V4), Change::PathMtu { destination: header.dst.into(), mtu });
+        }
+        // Linux icmp_socket_deliver: raw sockets hear of every protocol. UDP hands its errors to the sockets anyway, TCP does not.
+        if header.protocol == Protocol::TCP && self.is_bound(OUT_OTHER) {
+            cx.emit(OUT_OTHER, frame.clone());
+        }
+        self.to_transport(header.protocol).map_or(Verdict::Consumed, Verdict::Forward)
+    }
+
+    /// A gateway names a better one.
+    fn receive_redirect(&mut self, frame: &mut Frame, code: u8, gateway: Ipv4Addr, header_len: usize, cx: &mut Context<'_>) -> Verdict {
+        let (from, interface) = (frame.meta().src, frame.meta().interface);
+        match self.open_quote(frame, header_len, cx) {
+            // RFC 1122 §3.2.2.2: "Since the subnet mask appropriate to the destination address is generally not known, a Network Redirect
+            // message SHOULD be treated identically to a Host Redirect message".
+            Ok(header) if code <= 3 => {
+                let change = Change::Redirect { destination: header.dst.into(), gateway: gateway.into(), interface, from };
+                cx.tell(Table::Routes(Family::V4), change);
+                Verdict::Consumed
+            }
+            Ok(_) => Verdict::Consumed,
+            Err(verdict) => verdict,
+        }
+    }
+
+    /// Makes a frame that begins with an ICMP error one that begins with the quoted packet, if that is one that this node sent.
+    fn open_quote(&mut self, frame: &mut Frame, header_len: usize, cx: &Context<'_>) -> Result<Header, Verdict> {
+        if frame.pull(header_len).is_err() {
+            return Err(Verdict::Drop(Reason::Truncated));
+        }
         let Some(header) = read_quote(frame) else {
             self.counters[count::IN_ERRORS] += 1;
-            return Verdict::Drop(Reason::BadPacket);
+            return Err(Verdict::Drop(Reason::BadPacket));
         };
         // Linux icmp_unreach: errors about broadcasts are bogus. And only what this node sent is its business.
         if !matches!(kind_of(header.src.into(), cx), AddressKind::Local(_)) || kind_of(header.dst.into(), cx) == AddressKind::Broadcast {
             self.counters[count::IN_ERRORS] += 1;
-            return Verdict::Drop(Reason::NotForUs);
+            return Err(Verdict::Drop(Reason::NotForUs));
         }
-        self.to_transport(header.protocol).map_or(Verdict::Consumed, Verdict::Forward)
+        Ok(header)
     }
 
     fn to_transport(&self, protocol: Protocol) -> Option<OutPort> {
         let port = match protocol {
             Protocol::TCP => OUT_TCP,
             Protocol::UDP => OUT_UDP,
-            _ => return None,
+            _ => OUT_OTHER,
         };
         self.is_bound(port).then_some(port)
     }
@@ -289,7 +358,7 @@ impl Icmp4 {
         }
         // Linux icmpv4_mask_allow: "Don't limit PMTU discovery"; icmpv4_xrlim_allow: no limit on loopback.
         let exempt = matches!(error.kind, IcmpErrorKind::TooBig { .. }) || frame.meta().interface == InterfaceIndex::LOOPBACK;
-        if !exempt && let Err(limited) = self.limit.take(header.src, cx.now) {
+        if !exempt && let Err(limited) = self.limit.take(header.src.into(), cx.now) {
             let counter = if limited == Limited::Global { count::OUT_LIMIT_GLOBAL } else { count::OUT_LIMIT_HOST };
             self.counters[counter] += 1;
             return Verdict::Drop(Reason::RateLimited);
@@ -308,6 +377,27 @@ impl Icmp4 {
     fn is_bound(&self, port: OutPort) -> bool {
         self.bound[usize::from(port.0)]
     }
+}
+
+/// Makes a received message one to send, to where it came from.
+fn turn_round(frame: &mut Frame) {
+    let meta = frame.meta_mut();
+    *meta = Meta {
+        direction: Direction::Egress,
+        src: meta.dst,
+        dst: meta.src,
+        protocol: Protocol::ICMP,
+        // RFC 1122 §3.2.2.6 leaves it open; Linux answers with the request's.
+        tos: meta.tos,
+        mark: meta.mark,
+        completion: meta.completion.take(),
+        ..Meta::default()
+    };
+}
+
+/// RFC 1191 §5 and §7: an old router does not say what fits; the next estimate is the largest common size below that of the packet.
+fn plateau_below(total_len: u16) -> u32 {
+    PLATEAUS.into_iter().find(|plateau| *plateau < u32::from(total_len)).unwrap_or(68)
 }
 
 fn kind_of(address: IpAddr, cx: &Context<'_>) -> AddressKind {
@@ -407,7 +497,7 @@ const fn reason_of(kind: IcmpErrorKind) -> Reason {
         IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::ParameterProblem { .. } => Reason::BadOption,
         IcmpErrorKind::Prohibited => Reason::Filtered,
         IcmpErrorKind::TtlExceeded => Reason::TtlExceeded,
-        IcmpErrorKind::ReassemblyTimeout => Reason::FragmentUnsupported,
+        IcmpErrorKind::ReassemblyTimeout => Reason::ReassemblyTimeout,
     }
 }
 
@@ -458,6 +548,7 @@ impl Block for Icmp4 {
             "messages_burst" => Some(self.limit.burst.into()),
             "target_interval" => Some((self.limit.target_interval.as_nanos() as u64).into()),
             "echo" => Some(self.echo.into()),
+            "boot_time" => Some(self.boot_time.into()),
             _ => None,
         }
     }
@@ -468,6 +559,7 @@ impl Block for Icmp4 {
             ("messages_burst", Some(number), _) => self.limit.burst = number as u32,
             ("target_interval", Some(nanos), _) => self.limit.target_interval = Duration::from_nanos(nanos),
             ("echo", _, Some(echo)) => self.echo = echo,
+            ("boot_time", Some(nanos), _) => self.boot_time = nanos,
             _ => {}
         }
     }

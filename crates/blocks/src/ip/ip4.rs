@@ -1,31 +1,48 @@
-//! IPv4: header on and off, checks, addresses, routes, local delivery.
+//! IPv4: header on and off, checks, addresses, routes, local delivery, forwarding, fragments, path MTU.
 //!
-//! Received packets come in through `lower` (from the link, or the loopback), are checked in the order of RFC 1122 §3.2.1, and delivered
-//! to `tcp`, `udp`, `icmp` or `other` by protocol. Packets to send come in through `upper` with addresses in the metadata; they are routed,
-//! given a header and leave through `lower` with `meta.next_hop`, or through `loopback` when they are for this node. What cannot be
-//! delivered or sent leaves through `error` when its sender is to hear of it, beginning with its IP header.
+//! Received packets come in through `lower` (from the link, or the loopback), are checked in the order of RFC 1122 §3.2.1, put together if they
+//! are fragments, and delivered to `tcp`, `udp`, `icmp`, `igmp` or `other` by protocol, with a copy to `raw` when somebody wants their protocol
+//! so. Packets to send come in through `upper` with addresses in the metadata; they are routed, given a header and leave through `lower` with
+//! `meta.next_hop`, in fragments if need be, or through `loopback` when they are for this node. `packet` takes packets that have their header
+//! already (IP_HDRINCL). What cannot be delivered or sent leaves through `error` when its sender is to hear of it, beginning with its IP header.
+//!
+//! With `forward`, packets for others are sent on: one hop less, options filled in, ICMP errors to their senders. Large frames (GSO) and unfinished
+//! checksums pass as they are and are cut and completed by the backend that needs it.
 //!
 //! It owns the tables of IPv4 addresses and routes and answers `Query::Route` and `Query::AddressKind`. Local and broadcast destinations
-//! follow from the addresses; adding an address adds the route to its network.
+//! follow from the addresses; adding an address adds the route to its network. What routers tell of single destinations (path MTU, redirects)
+//! is kept beside the routes, bounded and for a while.
 //!
-//! It refuses: packets for others (it does not forward: not-for-us), fragments (no reassembly: fragment; a packet to send that is larger
-//! than the MTU: too-big), source routes, sources that no host may have (martian-source), and routing by policy: one table, the longest
-//! prefix, then the lowest metric.
+//! It refuses: packets for others unless it forwards (not-for-us), source routes, sources that no host may have (martian-source), groups that
+//! nobody here is in, redirects of its own (a router sends none), and routing by policy: one table, the longest prefix, then the lowest metric.
 //!
-//! Standards: RFC 791, RFC 1122 §3.2.1 and §3.3, RFC 6864 (identification), RFC 3021 (31-bit prefixes), RFC 1812 §5.3.7 (martians).
-//! Parts: `addresses`, `routes` (longest-prefix match), `resolve` (which way), `ingress`, `egress`, `control` (procedures).
+//! Standards: RFC 791, RFC 815, RFC 1122 §3.2.1 and §3.3, RFC 1191, RFC 1812 §5, RFC 3021 (31-bit prefixes), RFC 3168 §5.3, RFC 6864
+//! (identification).
+//! Parts: `kind` (declarations), `addresses`, `routes` (longest-prefix match), `resolve` (which way), `paths` (what routers told), `ingress`,
+//! `fragments`, `options`, `forward`, `egress`, `control` (procedures), `change` (what other blocks ask for).
 
 mod addresses;
+mod change;
 mod control;
 mod egress;
+mod forward;
+mod fragments;
 mod identification;
 mod ingress;
+mod kind;
+mod options;
+mod paths;
 mod resolve;
 mod routes;
 
 use crate::facts::FactsCache;
+use crate::ip::reassembly::Reassembly;
 use addresses::Addresses;
 use identification::Identification;
+pub use kind::KIND;
+use kind::count;
+pub use paths::PATHS_MAX;
+use paths::Paths;
 use resolve::RouteCache;
 use routes::Routes;
 use serde::{Deserialize, Serialize};
@@ -35,119 +52,53 @@ use weft_core::table::{Address, Family, Route};
 use weft_core::*;
 
 const IN_LOWER: InPort = InPort(0);
+const IN_PACKET: InPort = InPort(2);
 const OUT_LOWER: OutPort = OutPort(0);
 const OUT_LOOPBACK: OutPort = OutPort(1);
 const OUT_TCP: OutPort = OutPort(2);
 const OUT_UDP: OutPort = OutPort(3);
 const OUT_ICMP: OutPort = OutPort(4);
-const OUT_OTHER: OutPort = OutPort(5);
-const OUT_ERROR: OutPort = OutPort(6);
-const OUTPUTS: usize = 7;
+const OUT_IGMP: OutPort = OutPort(5);
+const OUT_OTHER: OutPort = OutPort(6);
+const OUT_RAW: OutPort = OutPort(7);
+const OUT_ERROR: OutPort = OutPort(8);
+const OUTPUTS: usize = 9;
+
+/// Fragments that wait too long.
+const TIMER_REASSEMBLY: u64 = 0;
+/// What routers told and is to be forgotten.
+const TIMER_PATHS: u64 = 1;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
 /// Most routes of a node.
 pub const ROUTES_MAX: usize = 2_000_000;
 
-/// What this kind declares.
-pub static KIND: Kind = Kind {
-    name: "ip4",
-    summary: "IPv4: header on and off, checks, addresses, routes, local delivery",
-    doc: "Checks received packets (every reason for a drop has a name), delivers those for this node by protocol, routes and frames packets \
-          to send. Owns addresses and routes. Does not forward, reassemble or fragment: packets for others are dropped (not-for-us), \
-          fragments too (fragment), and packets larger than the MTU are refused (too-big, with an error to the sender when they must not be \
-          fragmented). Source-routed packets are dropped, as Linux does by default. Identification: 0 for packets that must not be \
-          fragmented (RFC 6864), else a counter per destination.\n\
-          Standards: RFC 791, RFC 1122 3.2.1 and 3.3, RFC 3021, RFC 6864, RFC 1812 5.3.7.\n\
-          Example: bind ip4:lower arp:upper",
-    inputs: &[
-        Port::required("lower", Carries::Link, "received packets, from a link or the loopback"),
-        Port::required("upper", Carries::Transport, "segments and datagrams to send"),
-    ],
-    outputs: &[
-        Port::required("lower", Carries::Link, "packets to send, with next_hop and interface"),
-        Port::optional("loopback", Carries::Link, "packets to this node's own addresses"),
-        Port::optional("tcp", Carries::Transport, "received segments of protocol 6"),
-        Port::optional("udp", Carries::Transport, "received datagrams of protocol 17"),
-        Port::optional("icmp", Carries::Transport, "received messages of protocol 1"),
-        Port::optional("other", Carries::Transport, "received payloads of other protocols, and of those above without an edge"),
-        Port::optional("error", Carries::Error, "packets whose sender must be told why they failed"),
-    ],
-    parameters: &[Parameter {
-        name: "default_ttl",
-        value: ParameterType::Unsigned { min: 1, max: 255 },
-        default: "64",
-        live: true,
-        doc: "time to live of packets whose sender does not say (Linux ip_default_ttl)",
-    }],
-    procedures: &[
-        Named {
-            name: "address_add",
-            doc: "interface, address (with /bits, 32 without): gives an interface an address, and the route to its network",
-        },
-        Named { name: "address_delete", doc: "interface, address: takes it away, with the routes that need it" },
-        Named {
-            name: "route_add",
-            doc: "destination (prefix or default), gateway?, interface?, source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
-                  prohibit): adds a route; the interface may be left out when the gateway is on a network of one",
-        },
-        Named { name: "route_delete", doc: "destination, gateway?, interface?, metric?, kind?: removes the first route that fits" },
-    ],
-    alerts: &[
-        Named { name: "address", doc: "event (added, deleted), interface, address, prefix_bits: an address changed" },
-        Named { name: "route", doc: "event (added, deleted) and the route's row: a route changed" },
-    ],
-    counters: &[
-        Counter { name: "InReceives", text: "packets received" },
-        Counter { name: "InHdrErrors", text: "received packets with a bad header" },
-        Counter { name: "InAddrErrors", text: "received packets whose destination is not ours, or whose source cannot be" },
-        Counter { name: "InUnknownProtos", text: "received packets of a protocol that nobody takes" },
-        Counter { name: "InDelivers", text: "packets delivered to a transport" },
-        Counter { name: "InTruncatedPkts", text: "received packets with fewer bytes than their header says" },
-        Counter { name: "InCsumErrors", text: "received packets whose header checksum is wrong" },
-        Counter { name: "InMcastPkts", text: "received multicast packets" },
-        Counter { name: "InBcastPkts", text: "received broadcast packets" },
-        Counter { name: "InOctets", text: "bytes received, from the IP header on" },
-        Counter { name: "ReasmFails", text: "fragments dropped because nothing reassembles them" },
-        Counter { name: "OutRequests", text: "packets that transports asked to send" },
-        Counter { name: "OutNoRoutes", text: "packets without a route" },
-        Counter { name: "OutDiscards", text: "packets refused for another reason" },
-        Counter { name: "FragFails", text: "packets larger than the MTU" },
-        Counter { name: "OutMcastPkts", text: "multicast packets sent" },
-        Counter { name: "OutBcastPkts", text: "broadcast packets sent" },
-        Counter { name: "OutOctets", text: "bytes sent, from the IP header on" },
-        Counter { name: "RouteCacheMisses", text: "packets sent whose route was not in the route cache" },
-    ],
-    owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
-    state_version: 1,
+/// How to make one.
+pub const ROW: BlockRow = BlockRow {
+    kind: &KIND,
+    make: |config| {
+        check_names(&config.name, "forward_from", &config.value("forward_from"))?;
+        Ok(Box::new(Ip4::new(config)))
+    },
 };
 
-/// Positions in [`KIND`]'s counters.
-mod count {
-    pub const IN_RECEIVES: usize = 0;
-    pub const IN_HDR_ERRORS: usize = 1;
-    pub const IN_ADDR_ERRORS: usize = 2;
-    pub const IN_UNKNOWN_PROTOS: usize = 3;
-    pub const IN_DELIVERS: usize = 4;
-    pub const IN_TRUNCATED: usize = 5;
-    pub const IN_CSUM_ERRORS: usize = 6;
-    pub const IN_MCAST: usize = 7;
-    pub const IN_BCAST: usize = 8;
-    pub const IN_OCTETS: usize = 9;
-    pub const REASM_FAILS: usize = 10;
-    pub const OUT_REQUESTS: usize = 11;
-    pub const OUT_NO_ROUTES: usize = 12;
-    pub const OUT_DISCARDS: usize = 13;
-    pub const FRAG_FAILS: usize = 14;
-    pub const OUT_MCAST: usize = 15;
-    pub const OUT_BCAST: usize = 16;
-    pub const OUT_OCTETS: usize = 17;
-    pub const ROUTE_CACHE_MISSES: usize = 18;
-    pub const ALL: usize = 19;
+/// The words of a list.
+fn names(list: &Value) -> Vec<Box<str>> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
 }
 
-/// How to make one.
-pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Ip4::new(config))) };
+/// `forward_from` is a list of words.
+fn check_names(block: &str, name: &str, value: &Value) -> Result<(), ControlError> {
+    match value.as_array().filter(|_| name == "forward_from").and_then(|list| list.iter().find(|entry| !entry.is_string())) {
+        None => Ok(()),
+        Some(other) => Err(ControlError::BadValue {
+            block: block.to_owned(),
+            parameter: name.to_owned(),
+            why: format!("{other} is no interface's name: write it as [\"eth0\"]"),
+        }),
+    }
+}
 
 /// The block.
 #[derive(Debug)]
@@ -164,6 +115,22 @@ pub struct Ip4 {
     cache: RouteCache,
     accepted: ingress::Accepted,
     identification: Identification,
+    reassembly: Reassembly,
+    /// For when its timer is set.
+    reassembly_timer: Option<Instant>,
+    paths: Paths,
+    path_mtu_min: u32,
+    path_mtu_expires: Duration,
+    redirect_expires: Duration,
+    accept_redirects: bool,
+    forward: bool,
+    /// Interfaces whose packets are sent on; none: all.
+    forward_from: Vec<Box<str>>,
+    forward_cache: RouteCache,
+    /// Nanoseconds since 1970; 0: not known.
+    boot_time: u64,
+    /// Protocols of which somebody wants every packet.
+    raw_wanted: Box<[bool; 256]>,
     bound: [bool; OUTPUTS],
     counters: [u64; count::ALL],
 }
@@ -177,6 +144,11 @@ struct Exported {
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
     pub fn new(config: &mut Config) -> Ip4 {
+        let limits = Ip4::reassembly_limits(
+            config.u64("fragment_memory_bytes"),
+            config.duration("fragment_timeout"),
+            config.u64("fragment_distance_max"),
+        );
         Ip4 {
             name: config.name.clone(),
             default_ttl: config.u64("default_ttl") as u8,
@@ -188,6 +160,18 @@ impl Ip4 {
             cache: RouteCache::new(&mut config.rng),
             accepted: ingress::Accepted::default(),
             identification: Identification::new(&mut config.rng),
+            reassembly: Reassembly::new(limits, KeyedHasher::new(&mut config.rng)),
+            reassembly_timer: None,
+            paths: Paths::new(KeyedHasher::new(&mut config.rng)),
+            path_mtu_min: config.u64("path_mtu_min") as u32,
+            path_mtu_expires: config.duration("path_mtu_expires"),
+            redirect_expires: config.duration("redirect_expires"),
+            accept_redirects: config.bool("accept_redirects"),
+            forward: config.bool("forward"),
+            forward_from: names(&config.value("forward_from")),
+            forward_cache: RouteCache::new(&mut config.rng),
+            boot_time: config.u64("boot_time"),
+            raw_wanted: Box::new([false; 256]),
             bound: [false; OUTPUTS],
             counters: [0; count::ALL],
         }
@@ -219,7 +203,8 @@ impl Block for Ip4 {
 
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         match port {
-            IN_LOWER => vector.each(|frame| self.receive(frame)),
+            IN_LOWER => vector.each(|frame| self.receive(frame, cx)),
+            IN_PACKET => vector.each(|frame| self.send_packet(frame, cx)),
             _ => vector.each(|frame| self.send(frame, cx)),
         }
     }
@@ -235,6 +220,17 @@ impl Block for Ip4 {
         if table == Table::Interfaces {
             self.interfaces_changed(cx);
         }
+    }
+
+    fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
+        match token {
+            TIMER_REASSEMBLY => self.expire_fragments(cx),
+            _ => self.expire_paths(cx),
+        }
+    }
+
+    fn change(&mut self, table: Table, change: Change, cx: &mut Context<'_>) {
+        self.apply(table, change, cx);
     }
 
     fn query(&self, query: &Query, _now: Instant) -> Answer {
@@ -257,13 +253,48 @@ impl Block for Ip4 {
     }
 
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
-        (name == "default_ttl").then(|| self.default_ttl.into())
+        let nanos = |span: Duration| Value::from(span.as_nanos() as u64);
+        let limits = self.reassembly.limits();
+        Some(match name {
+            "default_ttl" => self.default_ttl.into(),
+            "forward" => self.forward.into(),
+            "forward_from" => self.forward_from.iter().map(|name| Value::from(&**name)).collect(),
+            "accept_redirects" => self.accept_redirects.into(),
+            "fragment_memory_bytes" => limits.memory_bytes_max.into(),
+            "fragment_timeout" => nanos(limits.timeout),
+            "fragment_distance_max" => limits.distance_max.unwrap_or(0).into(),
+            "path_mtu_min" => self.path_mtu_min.into(),
+            "path_mtu_expires" => nanos(self.path_mtu_expires),
+            "redirect_expires" => nanos(self.redirect_expires),
+            "boot_time" => self.boot_time.into(),
+            "fragments_memory_used_bytes" => self.reassembly.memory_bytes().into(),
+            _ => return None,
+        })
+    }
+
+    fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
+        check_names(&self.name, name, value)
     }
 
     fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
-        if let ("default_ttl", Some(ttl)) = (name, value.as_u64()) {
-            self.default_ttl = ttl as u8;
+        let number = value.as_u64().unwrap_or(0);
+        let limits = self.reassembly.limits();
+        let (memory, timeout, distance) = (limits.memory_bytes_max as u64, limits.timeout, limits.distance_max.unwrap_or(0).into());
+        match name {
+            "default_ttl" => self.default_ttl = number as u8,
+            "forward" => self.forward = value.as_bool().unwrap_or(false),
+            "forward_from" => self.forward_from = names(&value),
+            "accept_redirects" => self.accept_redirects = value.as_bool().unwrap_or(true),
+            "fragment_memory_bytes" => self.reassembly.set_limits(Ip4::reassembly_limits(number, timeout, distance)),
+            "fragment_timeout" => self.reassembly.set_limits(Ip4::reassembly_limits(memory, Duration::from_nanos(number), distance)),
+            "fragment_distance_max" => self.reassembly.set_limits(Ip4::reassembly_limits(memory, timeout, number)),
+            "path_mtu_min" => self.path_mtu_min = number as u32,
+            "path_mtu_expires" => self.path_mtu_expires = Duration::from_nanos(number),
+            "redirect_expires" => self.redirect_expires = Duration::from_nanos(number),
+            "boot_time" => self.boot_time = number,
+            _ => {}
         }
+        self.changed();
     }
 
     fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
@@ -272,6 +303,11 @@ impl Block for Ip4 {
             "address_delete" => self.address_delete(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "paths" => Ok(self.path_rows(cx.now)),
+            "paths_flush" => {
+                self.flush_paths(cx);
+                Ok(Value::Null)
+            }
             _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
         }
     }

@@ -56,8 +56,8 @@ pub static KIND: Kind = Kind {
           states. Packets wait while an address is resolved (at most pending_frames_max and pending_bytes_max a neighbour, the oldest go \
           first: neighbour-pending-full) and leave through `failed` as host unreachable when nobody answers. Answers solicitations for this \
           node's addresses, on the interface that has them. Detects duplicates of addresses that enter the table of addresses as tentative; \
-          those that enter as preferred, as from a stack file, are used at once. Gives every Ethernet interface a link-local address, asks \
-          for routers, and turns their advertisements into default routes (metric 1024; 1023 and 1025 for high and low preference, 16 more \
+          those that enter as preferred, as from a stack file, are used at once. Asks for routers once an interface has a link-local \
+          address, and turns their advertisements into default routes (metric 1024; 1023 and 1025 for high and low preference, 16 more \
           while the router does not answer), on-link prefixes (metric 256) and addresses. Redirects are passed on to the owner of routes.\n\
           Standards: RFC 4861 (host), RFC 4862, RFC 4191 (type C host), RFC 7527.\n\
           Example: bind ip6:lower nd:upper",
@@ -100,7 +100,6 @@ pub static KIND: Kind = Kind {
             "3",
             "solicitations for routers, 4 s apart, before there is none (RFC 4861 says 3; Linux goes on for ever, ever more rarely)",
         ),
-        flag("link_local", "true", "interfaces get a link-local address made of their link-layer address (Linux addr_gen_mode)"),
         flag("accept_ra", "true", "advertisements of routers are listened to (Linux accept_ra)"),
         flag("accept_default_router", "true", "routers that advertise become default routers (Linux accept_ra_defrtr)"),
         flag("autoconfigure", "true", "advertised prefixes become addresses (Linux autoconf)"),
@@ -179,7 +178,6 @@ struct Settings {
     dad_transmits: u32,
     solicitation_delay: Duration,
     router_solicitations: u32,
-    link_local: bool,
     accept_ra: bool,
     accept_default_router: bool,
     autoconfigure: bool,
@@ -216,7 +214,6 @@ impl Nd {
             dad_transmits: config.u64("dad_transmits") as u32,
             solicitation_delay: config.duration("solicitation_delay"),
             router_solicitations: config.u64("router_solicitations") as u32,
-            link_local: flag("link_local"),
             accept_ra: flag("accept_ra"),
             accept_default_router: flag("accept_default_router"),
             autoconfigure: flag("autoconfigure"),
@@ -405,7 +402,6 @@ impl Block for Nd {
             "dad_transmits" => Some(settings.dad_transmits.into()),
             "solicitation_delay" => Some(Value::from(settings.solicitation_delay.as_nanos() as u64)),
             "router_solicitations" => Some(settings.router_solicitations.into()),
-            "link_local" => Some(settings.link_local.into()),
             "accept_ra" => Some(settings.accept_ra.into()),
             "accept_default_router" => Some(settings.accept_default_router.into()),
             "autoconfigure" => Some(settings.autoconfigure.into()),
@@ -422,7 +418,6 @@ impl Block for Nd {
         let settings = &mut self.settings;
         if let Some(flag) = value.as_bool() {
             match name {
-                "link_local" => settings.link_local = flag,
                 "accept_ra" => settings.accept_ra = flag,
                 "accept_default_router" => settings.accept_default_router = flag,
                 "autoconfigure" => settings.autoconfigure = flag,

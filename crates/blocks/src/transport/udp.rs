@@ -14,6 +14,7 @@ use std::any::Any;
 use std::net::IpAddr;
 use weft_core::*;
 use weft_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use weft_wire::ipv6::{Chain, MTU_MIN};
 use weft_wire::udp::{CHECKSUM_OFFSET, Header, LEN};
 use weft_wire::{Error, Protocol, ipv4};
 
@@ -196,19 +197,17 @@ impl Udp {
 
     /// An error about a datagram that this node sent: the frame begins with its IP header.
     fn pass_error(&mut self, frame: &mut Frame) -> Verdict {
-        let _ = frame.pull_up(frame.len().min(ipv4::HEADER_LEN_MAX + LEN));
-        let (header, header_len) = match ipv4::Header::parse(frame.head()) {
-            Ok(parsed) => parsed,
-            Err(Error::BadVersion) => return Verdict::Drop(Reason::BadVersion),
-            Err(_) => return Verdict::Drop(Reason::BadPacket),
+        let (src, dst, header_len) = match read_quote(frame) {
+            Ok(read) => read,
+            Err(reason) => return Verdict::Drop(reason),
         };
         let Some(Ok((udp, _))) = frame.head().get(header_len..).map(Header::parse) else { return Verdict::Drop(Reason::Truncated) };
         let network_at = frame.position();
         let meta = frame.meta_mut();
         meta.network_at = network_at;
         meta.transport_at = network_at + header_len as u16;
-        meta.src = header.src.into();
-        meta.dst = header.dst.into();
+        meta.src = src;
+        meta.dst = dst;
         meta.protocol = Protocol::UDP;
         meta.src_port = udp.src_port;
         meta.dst_port = udp.dst_port;
@@ -218,6 +217,28 @@ impl Udp {
 
     fn is_bound(&self, port: OutPort) -> bool {
         self.bound[usize::from(port.0)]
+    }
+}
+
+/// Addresses of a quoted packet, and where its UDP header begins; as much is contiguous then.
+fn read_quote(frame: &mut Frame) -> Result<(IpAddr, IpAddr, usize), Reason> {
+    let _ = frame.pull_up(frame.len().min(ipv4::HEADER_LEN_MAX + LEN));
+    if frame.head().first().is_some_and(|byte| byte >> 4 == 6) {
+        // Long chains of extension headers are rare: only then are they made contiguous.
+        if Chain::parse(frame.head()).is_err() {
+            let _ = frame.pull_up(frame.len().min(MTU_MIN));
+        }
+        let chain = Chain::parse(frame.head()).map_err(|_| Reason::BadPacket)?;
+        if chain.protocol != Protocol::UDP || !chain.has_upper_layer() {
+            return Err(Reason::BadPacket);
+        }
+        let _ = frame.pull_up(frame.len().min(chain.offset + LEN));
+        return Ok((chain.header.src.into(), chain.header.dst.into(), chain.offset));
+    }
+    match ipv4::Header::parse(frame.head()) {
+        Ok((header, header_len)) => Ok((header.src.into(), header.dst.into(), header_len)),
+        Err(Error::BadVersion) => Err(Reason::BadVersion),
+        Err(_) => Err(Reason::BadPacket),
     }
 }
 

@@ -34,7 +34,7 @@ static STUB: Kind = Kind {
         Port::optional("lower", Carries::Link, "packets to send"),
         Port::optional("messages", Carries::Transport, "messages that came in"),
     ],
-    owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
+    owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6), Table::Routes(Family::V4)],
     ..Kind::EMPTY
 };
 
@@ -79,6 +79,15 @@ impl Block for Stub {
                     .find(|own| own.address == *address)
                     .map_or(AddressKind::Other, |own| AddressKind::Local(own.interface)),
             ),
+            Query::Route { destination: IpAddr::V4(destination), .. } => Answer::Route(RouteAnswer {
+                kind: RouteKind::Multicast,
+                interface: ETH0,
+                source: std::net::Ipv4Addr::new(10, 0, 0, 1).into(),
+                next_hop: (*destination).into(),
+                mtu: 1500,
+                gso_max_bytes: 0,
+                generation: 0,
+            }),
             Query::Route { destination, .. } => Answer::Route(RouteAnswer {
                 kind: RouteKind::Unicast,
                 interface: ETH0,
@@ -150,9 +159,9 @@ impl Node {
         Node::around("nd", &edges, parameters, true)
     }
 
-    /// Neighbour discovery that leaves its interface alone, and fd00::1 to talk from.
+    /// Neighbour discovery, and fd00::1 to talk from.
     pub fn quiet() -> Node {
-        let mut node = Node::nd(&[("link_local", false.into())]);
+        let mut node = Node::nd(&[]);
         node.address("fd00::1", AddressState::Preferred);
         node
     }
@@ -200,6 +209,35 @@ impl Node {
 
     pub fn told(&mut self) -> Vec<Change> {
         self.stub(|stub, _| std::mem::take(&mut stub.told))
+    }
+
+    /// Membership: reports leave for the wire, messages come in with [`Node::message`].
+    pub fn membership(kind: &str, parameters: &[(&str, Value)]) -> Node {
+        let (lower, input) = (format!("{kind}:lower"), format!("{kind}:lower"));
+        Node::around(kind, &[(&lower, "stub:sink"), ("stub:messages", &input)], parameters, false)
+    }
+
+    /// A holder wants something of a group on eth0.
+    pub fn wish(&mut self, group: &str, holder: u64, filter: Option<SourceFilter>) -> Vec<Frame> {
+        let group: IpAddr = group.parse().unwrap();
+        self.tell(Table::Groups(Family::of(group)), Change::Group { interface: ETH0, group, holder, filter });
+        self.wire()
+    }
+
+    /// Is a packet let in?
+    pub fn wanted(&mut self, group: &str, source: &str) -> bool {
+        let (group, source): (IpAddr, IpAddr) = (group.parse().unwrap(), source.parse().unwrap());
+        let query = Query::Wanted { interface: ETH0, group, source };
+        self.stub(|_, cx| matches!(cx.ask(Table::Groups(Family::of(group)), &query), Answer::Wanted(true)))
+    }
+
+    /// A transport message comes in.
+    pub fn message(&mut self, from: &str, to: &str, ttl: u8, bytes: &[u8]) -> Vec<Frame> {
+        let mut frame = Frame::ingress(bytes);
+        let meta = frame.meta_mut();
+        meta.interface = ETH0;
+        (meta.src, meta.dst, meta.ttl) = (from.parse().unwrap(), to.parse().unwrap(), ttl);
+        self.inject(3, frame)
     }
 
     fn inject(&mut self, port: u8, frame: Frame) -> Vec<Frame> {

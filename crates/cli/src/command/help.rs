@@ -99,21 +99,22 @@ nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the
 
 [[interface]]
 name = "weft0"                # 1 to 15 bytes
-backend = "tap:weft0"         # tap:NAME, packet:INTERFACE, memory:NAME
+backend = "tap:weft0"         # tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME, trace:URL, fault:WHAT:URL
 mac = "02:77:65:66:74:01"     # default: made from the names of node and interface
 mtu = 1500
 group = 0
-host_address = "10.77.0.1/24" # tap: what the host's side gets
+host_address = "10.77.0.1/24" # tap and tun: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
 
 [[address]]
 interface = "weft0"
-address = "10.77.0.2/24"
+address = "10.77.0.2/24"      # or "fd77::2/64"
+dad = false                   # IPv6: detect duplicates before it is used
 
 [[route]]
-destination = "default"       # or a prefix
-gateway = "10.77.0.1"         # or interface = "weft0"
-metric = 0
+destination = "default"       # or a prefix; the gateway says which family
+gateway = "10.77.0.1"         # or interface = "weft0"; a link-local gateway needs both
+metric = 0                    # IPv6: 0 is 1024, as Linux has it
 
 [block.tcp]                   # parameters of a block of the default graph: `weft help block tcp`
 congestion = "reno"

@@ -16,6 +16,8 @@ pub mod up;
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use weft_host::control::Client;
+use weft_host::publish::Publish;
+use weft_host::world::Options;
 use weft_node::Stack;
 
 /// Which daemon a command talks to.
@@ -54,19 +56,39 @@ pub struct StackArgs {
     /// Write all frames of all interfaces to this pcapng file
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Let the stack's network out through the host, with the host's addresses (masquerading). Needs root. Ends with weft, also after
+    /// kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9
+    #[arg(long)]
+    pub nat: bool,
+    /// Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege.
+    /// May be given several times
+    #[arg(long, value_name = "[HOST_ADDRESS:]HOST_PORT:PORT[/udp]")]
+    pub publish: Vec<Publish>,
 }
 
 impl StackArgs {
     /// Was anything asked for that makes a stack of one's own necessary?
     pub fn is_given(&self) -> bool {
-        self.stack.is_some() || !self.set.is_empty() || self.tap.is_some() || self.seed.is_some() || self.capture.is_some()
+        let file = self.stack.is_some() || !self.set.is_empty() || self.tap.is_some();
+        file || self.seed.is_some() || self.capture.is_some() || self.nat || !self.publish.is_empty()
     }
 
-    /// Reads the stack file and applies the options.
-    pub fn read(&self) -> anyhow::Result<Stack> {
+    /// Has weft the choice of the TAP and its network?
+    pub fn is_numbered(&self) -> bool {
+        self.stack.is_none() && self.tap.is_none()
+    }
+
+    /// What else the world needs to know, without a control socket.
+    pub fn options(&self) -> Options {
+        let seed = up::seed(self.seed);
+        Options { seed, control: None, capture: self.capture.clone(), nat: self.nat, publish: self.publish.clone() }
+    }
+
+    /// Reads the stack file, or takes the default stack of this number, and applies the options.
+    pub fn read(&self, number: u8) -> anyhow::Result<Stack> {
         let mut stack = match &self.stack {
             Some(path) => read_stack(path)?,
-            None => Stack::default_stack(),
+            None => Stack::numbered_default_stack(number),
         };
         for assignment in &self.set {
             stack.set(assignment)?;

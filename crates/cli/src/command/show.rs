@@ -26,10 +26,12 @@ enum What {
     Addresses,
     Routes,
     Neighbours,
+    Groups,
     Sockets,
     Counters,
     Drops,
     Calls,
+    Published,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -49,12 +51,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Addresses => list(&both(Table::Addresses))?,
         What::Routes => list(&both(Table::Routes))?,
         What::Neighbours => list(&both(Table::Neighbours))?,
+        What::Groups => list(&both(Table::Groups))?,
         What::Sockets => list(&[Table::Sockets])?,
         What::Blocks => client.node(Op::Show(Show::Blocks))?,
         What::Edges => client.node(Op::Show(Show::Edges))?,
         What::Counters => client.node(Op::Show(Show::Counters))?,
         What::Drops => client.node(Op::Show(Show::Drops))?,
         What::Calls => client.ask(Ask::Calls)?,
+        What::Published => client.ask(Ask::Published)?,
     };
     if args.target.json {
         output::json(&value);

@@ -29,8 +29,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return detach();
     }
     let control = args.control.unwrap_or_else(weft_host::control::default_path);
-    let options = Options { seed: seed(args.stack.seed), control: Some(control.clone()), capture: args.stack.capture.clone() };
-    let mut world = World::new(args.stack.read()?, options)?;
+    let options = Options { control: Some(control.clone()), ..args.stack.options() };
+    let mut world = World::new(args.stack.read(0)?, options)?;
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Termination::catch()?;
     world.wake_on(&signals)?;

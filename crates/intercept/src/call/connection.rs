@@ -35,18 +35,12 @@ fn connect_stream(
     socket: SocketId,
     address: &[u8],
 ) -> Result<Outcome, Errno> {
-    if !call.held {
+    if call.held.is_none() {
         revive_if_used(s, turn, call, key, socket)?;
     }
     let result = turn.stack.connect(socket, address);
-    if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) && is_fresh(s, key) && is_opening(turn, socket) {
-        if let Err(errno) = s.open_door(key, turn) {
-            s.calls.out_of_descriptors += 1;
-            // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
-            let _ = turn.stack.connect(socket, &[0; 16]);
-            return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
-        }
-        s.pump(key, false, turn);
+    if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
+        open_for_data(s, turn, key, socket)?;
     }
     if result.is_ok() && is_listening(s, key) && !is_opening(turn, socket) {
         // connect(AF_UNSPEC) has ended the listener: a unix socket cannot become unconnected again, but whoever waits there wakes.
@@ -58,7 +52,7 @@ fn connect_stream(
         Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
             let end = s.borrow(key)?;
             // inet_stream_connect: a second connect of a blocking socket waits too; the limit is SO_SNDTIMEO, and then EINPROGRESS.
-            let otherwise = if call.held { libc::EINPROGRESS } else { errno.0 };
+            let otherwise = if call.held.is_some() { libc::EINPROGRESS } else { errno.0 };
             wait(call, key, &end, 0, libc::SO_SNDTIMEO, otherwise)
         }
         Err(errno) => {
@@ -67,6 +61,21 @@ fn connect_stream(
             Err(errno)
         }
     }
+}
+
+/// The model has begun to connect: from now on the stand-in carries data.
+pub(super) fn open_for_data(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) -> Result<(), Errno> {
+    if !is_fresh(s, key) || !is_opening(turn, socket) {
+        return Ok(());
+    }
+    if let Err(errno) = s.open_door(key, turn) {
+        s.calls.out_of_descriptors += 1;
+        // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
+        let _ = turn.stack.connect(socket, &[0; 16]);
+        return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
+    }
+    s.pump(key, false, turn);
+    Ok(())
 }
 
 fn is_opening(turn: &mut Turn<'_>, socket: SocketId) -> bool {
@@ -268,7 +277,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
 }
 
 /// Our end may have something that epoll has not told yet.
-pub(super) fn refresh(s: &mut Supervisor, key: usize) {
+pub(crate) fn refresh(s: &mut Supervisor, key: usize) {
     if let Some(one) = s.stand_ins.get_mut(key) {
         one.readable |= one.ours.is_some();
     }

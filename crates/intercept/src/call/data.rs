@@ -15,13 +15,14 @@ use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use bytes::BytesMut;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// Most bytes of a stream moved by one call.
 const STREAM_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 /// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
-const MESSAGES_MAX: u64 = 1024;
+pub(super) const MESSAGES_MAX: u64 = 1024;
 
 /// `sendto(fd, buffer, length, flags, address, address length)`
 pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
@@ -93,9 +94,9 @@ fn finish_send(
 ) -> Result<Outcome, Errno> {
     match sent {
         Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
-        Err(Errno(libc::EAGAIN)) => {
+        Err(Errno(errno @ (libc::EAGAIN | libc::EINPROGRESS))) => {
             let end = s.borrow(key)?;
-            wait(call, key, &end, flags, libc::SO_SNDTIMEO, libc::EAGAIN)
+            wait(call, key, &end, flags, libc::SO_SNDTIMEO, errno)
         }
         Err(Errno(libc::EPIPE)) => {
             let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
@@ -135,18 +136,29 @@ fn send(
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
     forget_told_error(s, turn, key, socket);
+    s.error_told_natively(key, turn);
+    if let Some(errno) = s.packets(key).and_then(|packets| packets.error.take()) {
+        return Err(errno);
+    }
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
     }
+    // A blocking caller that waited for a connection which this call began sends what it has now.
+    let flags = if call.held.is_some() { flags & !libc::MSG_FASTOPEN } else { flags };
     let limit = match &one.body {
+        Body::Stream(_) if flags & libc::MSG_FASTOPEN != 0 => STREAM_BYTES_MAX,
         Body::Stream(_) => turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX),
         _ => DATAGRAM_BYTES_MAX,
     };
     let data = message.gather(call, limit)?;
-    turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control)
+    let sent = turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control);
+    if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
+        super::connection::open_for_data(s, turn, key, socket)?;
+    }
+    sent
 }
 
 /// Has the program written something that we have not taken? A side that is shut down looks readable without.
@@ -196,25 +208,76 @@ pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     }
 }
 
-/// `recvmmsg(fd, headers, count, flags, timeout)`. Waits for the first message only, as if MSG_WAITFORONE were given.
+/// `recvmmsg(fd, headers, count, flags, timeout)`. A call that is cancelled must not have taken anything, so datagrams stay where they are until
+/// there are as many as are wanted, the time is up, or no more fit.
 pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let flags = call.int(3);
     let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
+    let timeout = if call.argument(4) == 0 { None } else { Some(call.read_timespec(call.argument(4))?) };
+    if let Some(outcome) = wait_for_all(s, turn, call, key, flags, count, timeout)? {
+        return Ok(outcome);
+    }
+    let mut taken_count = 0;
     for index in 0..count {
         let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
+        if index > 0 && (error_waits(s, turn, key) || call.write(at, &[]).is_err()) {
+            break;
+        }
         let one = Message::read(call, at).and_then(|message| {
             let taken = take(s, turn, key, message.total, flags)?;
             message.deliver(call, &taken, flags)
         });
         let one = one.and_then(|bytes| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes()));
         match one {
-            Ok(()) => {}
-            Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
-            Err(errno) => return wait_to_receive(s, call, key, flags, errno),
+            Ok(()) => taken_count = index + 1,
+            Err(_) if index > 0 => break,
+            Err(errno) => return wait_to_receive(s, call, key, flags & !libc::MSG_WAITFORONE, errno),
         }
     }
-    Ok(Outcome::DoneWithEffect(count as i64))
+    if let Some(timeout) = timeout {
+        // "*timeout = timespec64_sub(end_time, timeout64)": what is left of it.
+        call.write_timespec(call.argument(4), timeout.saturating_sub(call.since.elapsed()))?;
+    }
+    Ok(Outcome::DoneWithEffect(taken_count as i64))
+}
+
+/// Does recvmmsg have to wait although there is something?
+fn wait_for_all(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    flags: i32,
+    count: u64,
+    timeout: Option<Duration>,
+) -> Result<Option<Outcome>, Errno> {
+    refresh(s, key);
+    s.pump(key, false, turn);
+    let end = s.borrow(key)?;
+    let at_once = libc::MSG_WAITFORONE | libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE;
+    if flags & at_once != 0 || sys::status_flags(end.as_fd())? & libc::O_NONBLOCK != 0 || error_waits(s, turn, key) {
+        return Ok(None);
+    }
+    let Some(StandIn { body: Body::Packet(packets), shut_read: false, wants_room, ours, .. }) = s.stand_ins.get_mut(key) else {
+        return Ok(None);
+    };
+    packets.forget_read(end.as_fd(), ours.as_ref().map(AsFd::as_fd));
+    let here = packets.beside.iter().filter(|beside| !beside.wakes_for_error).count() as u64;
+    // Linux looks at the time only when a datagram has come.
+    let time_is_up = timeout.is_some_and(|timeout| call.since.elapsed() >= timeout);
+    if here == 0 || here >= count || *wants_room || time_is_up || call.expired {
+        return Ok(None);
+    }
+    let limits = [timeout.map(|timeout| timeout.saturating_sub(call.since.elapsed())), sys::timeout_option(end.as_fd(), libc::SO_RCVTIMEO)];
+    Ok(Some(Outcome::Hold { stand_in: key, limit: limits.into_iter().flatten().min() }))
+}
+
+/// Is there an error that the next receive would be told?
+fn error_waits(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize) -> bool {
+    let Some(packets) = s.packets(key) else { return false };
+    packets.error.is_some() || turn.stack.pending_error(packets.socket).is_some()
 }
 
 fn wait_to_receive(s: &mut Supervisor, call: &Call, key: usize, flags: i32, errno: Errno) -> Result<Outcome, Errno> {
@@ -235,6 +298,12 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
         (Body::Netlink(_), _) | (_, None) => take_netlink(s, key, total, flags),
         (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => {
             let taken = take_from_model(turn, socket, total, flags);
+            if !turn.stack.readiness(socket).contains(crate::Poll::ERR)
+                && let Some(packets) = s.packets(key)
+            {
+                // sock_dequeue_err_skb: "if (icmp && !icmp_next) sk->sk_err = 0;"
+                packets.error = None;
+            }
             error_was_told(s, turn, key);
             taken
         }
@@ -377,13 +446,34 @@ fn drop_wake(s: &mut Supervisor, key: usize) {
 }
 
 fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
-    if let Some(errno) = take_error(turn, socket) {
+    s.error_told_natively(key, turn);
+    let kept = s.packets(key).and_then(|packets| packets.error.take());
+    if let Some(errno) = kept.or_else(|| take_error(turn, socket)) {
         error_was_told(s, turn, key);
         return Err(errno);
     }
     let end = s.borrow(key)?;
-    let Some(StandIn { body: Body::Packet(packets), shut_read, .. }) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
-    packets.forget_taken(sys::readable_bytes(end.as_fd()));
+    // The stand-in's own error is only a sign.
+    s.hush(key, end.as_fd());
+    let taken = take_packet(s, turn, key, socket, end.as_fd(), total, flags);
+    s.mirror_error(key, turn);
+    taken
+}
+
+/// Takes the next datagram, from the stand-in or from what waits behind it.
+fn take_packet(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    key: usize,
+    socket: SocketId,
+    end: BorrowedFd<'_>,
+    total: usize,
+    flags: i32,
+) -> Result<Taken, Errno> {
+    let Some(StandIn { body: Body::Packet(packets), shut_read, ours, .. }) = s.stand_ins.get_mut(key) else {
+        return Err(Errno(libc::EBADF));
+    };
+    packets.forget_read(end, ours.as_ref().map(AsFd::as_fd));
     if *shut_read && packets.beside.is_empty() {
         // The stand-in says "end"; a datagram socket has none, and what came since is in the model.
         let Some((beside, tail)) = packets.waiting.clone() else { return take_from_model(turn, socket, total, flags) };
@@ -398,10 +488,10 @@ fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: So
     loop {
         let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
         let peek = flags & libc::MSG_PEEK;
-        let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | peek)?;
+        let length = sys::receive_into(end, &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | peek)?;
         let wake = length == 0 && packets.peek(0).is_some_and(|beside| beside.wakes_for_error);
         if wake && peek != 0 {
-            let _ = sys::receive_into(end.as_fd(), &mut BytesMut::with_capacity(1), 1, 0);
+            let _ = sys::receive_into(end, &mut BytesMut::with_capacity(1), 1, 0);
         }
         let beside = if peek != 0 && !wake { packets.peek(length).cloned() } else { packets.take(length) };
         if wake {

@@ -6,7 +6,7 @@ use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{Address, LinkType};
+use weft_core::table::{Address, Family, LinkType};
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -36,7 +36,7 @@ pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, reque
         return Err(Errno(libc::EPERM));
     }
     let interfaces = tables::interfaces(turn.stack);
-    let addresses = tables::addresses(turn.stack);
+    let addresses = tables::addresses(turn.stack, Family::V4);
     if request == SIOCGIFCONF {
         return configuration(call, &interfaces, &addresses);
     }

@@ -10,6 +10,9 @@ const VECTORS_MAX: u64 = 1024;
 /// Most bytes of control messages (net.core.optmem_max is 128 KiB; real ones are tens of bytes).
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 
+/// Bytes of `struct cmsghdr`.
+const CMSGHDR_BYTES: usize = 16;
+
 /// Where a program wants received data, or has data to send.
 #[derive(Debug, Default)]
 pub(super) struct Message {
@@ -97,12 +100,12 @@ impl Message {
                 call.write(self.at + arch::MSGHDR_NAMELEN as u64, &(taken.from.len() as u32).to_ne_bytes())?;
             }
             let room = if self.header.control == 0 { 0 } else { usize::try_from(self.header.control_bytes).unwrap_or(usize::MAX) };
-            let fitting = fitting(&taken.control, room);
-            if fitting < taken.control.len() {
+            let (control, cut) = fitting(&taken.control, room);
+            if cut {
                 out_flags |= libc::MSG_CTRUNC;
             }
-            call.write(self.header.control, &taken.control[..fitting])?;
-            call.write(self.at + arch::MSGHDR_CONTROLLEN as u64, &(fitting as u64).to_ne_bytes())?;
+            call.write(self.header.control, &control)?;
+            call.write(self.at + arch::MSGHDR_CONTROLLEN as u64, &(control.len() as u64).to_ne_bytes())?;
             call.write(self.at + arch::MSGHDR_FLAGS as u64, &out_flags.to_ne_bytes())?;
         }
         Ok(if flags & libc::MSG_TRUNC != 0 { taken.length as i64 } else { copied as i64 })
@@ -126,17 +129,32 @@ pub(super) struct Taken {
     pub stream: bool,
 }
 
-/// Bytes of the control messages that fit whole into `room`.
-fn fitting(control: &[u8], room: usize) -> usize {
-    let mut at = 0;
-    while let Some(length) = control.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(usize::from_ne_bytes) {
-        let padded = length.saturating_add(7) & !7;
-        if length < 16 || at.saturating_add(length) > room {
+/// The control messages as they fit into `room`, and whether something was cut off.
+///
+/// put_cmsg: "if (!msg->msg_control || msg->msg_controllen < sizeof(*cm)) { msg->msg_flags |= MSG_CTRUNC; return 0; }
+/// if (msg->msg_controllen < cmlen) { msg->msg_flags |= MSG_CTRUNC; cmlen = msg->msg_controllen; }"
+fn fitting(control: &[u8], room: usize) -> (Vec<u8>, bool) {
+    let mut fits = Vec::new();
+    let mut rest = control;
+    while let Some(length) = rest.get(..8).and_then(|bytes| bytes.try_into().ok()).map(usize::from_ne_bytes) {
+        if !(CMSGHDR_BYTES..=rest.len()).contains(&length) {
             break;
         }
-        at = at.saturating_add(padded).min(control.len());
+        let left = room.saturating_sub(fits.len());
+        if left < CMSGHDR_BYTES {
+            return (fits, true);
+        }
+        let cut = length.min(left);
+        fits.extend(cut.to_ne_bytes());
+        fits.extend(&rest[8..cut]);
+        if cut < length {
+            return (fits, true);
+        }
+        // "cmlen = min(CMSG_SPACE(len), msg->msg_controllen)": the padding counts as far as there is room for it.
+        fits.resize(fits.len() + (length.next_multiple_of(8) - length).min(left - length), 0);
+        rest = rest.get(length.next_multiple_of(8)..).unwrap_or_default();
     }
-    at.min(room)
+    (fits, false)
 }
 
 #[cfg(test)]
@@ -144,19 +162,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_messages_are_kept_or_left_out_whole() {
+    fn control_messages_are_cut_as_put_cmsg_cuts_them() {
         let mut control = Vec::new();
-        for length in [20_usize, 16] {
+        for (length, fill) in [(20_usize, 1), (16, 0), (24, 2)] {
             control.extend(length.to_ne_bytes());
-            control.resize(control.len() + length.next_multiple_of(8) - 8, 0);
+            control.extend([0; 8]);
+            control.resize(control.len() + length - 16, fill);
+            control.resize(control.len().next_multiple_of(8), 0);
         }
-        assert_eq!(control.len(), 40);
-        assert_eq!(fitting(&control, 100), 40);
-        assert_eq!(fitting(&control, 40), 40);
-        assert_eq!(fitting(&control, 39), 24);
-        assert_eq!(fitting(&control, 20), 20, "padding may be missing at the end");
-        assert_eq!(fitting(&control, 19), 0);
-        assert_eq!(fitting(&[], 100), 0);
-        assert_eq!(fitting(&[0xff; 24], 100), 0, "a length that makes no sense");
+        assert_eq!(control.len(), 64);
+        assert_eq!(fitting(&control, 100), (control.clone(), false));
+        assert_eq!(fitting(&control, 64), (control.clone(), false));
+        let (cut, is_cut) = fitting(&control, 60);
+        assert_eq!(
+            (cut.len(), is_cut, &cut[40..48]),
+            (60, true, 20_usize.to_ne_bytes().as_slice()),
+            "the last one says how much of it there is"
+        );
+        assert_eq!(fitting(&control, 50), (control[..40].to_vec(), true), "no header fits");
+        assert_eq!(fitting(&control[..24], 22), (control[..22].to_vec(), false), "padding may be missing at the end");
+        assert_eq!(fitting(&control, 15), (Vec::new(), true));
+        assert_eq!(fitting(&[], 100), (Vec::new(), false));
+        assert_eq!(fitting(&[0xff; 24], 100), (Vec::new(), false), "a length that makes no sense");
     }
 }

@@ -8,12 +8,17 @@ mod message;
 mod option;
 mod socket;
 
+pub(crate) use connection::refresh;
+use message::Message;
+
 use crate::arch;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// Bytes of one message that tell a call from another.
+const MEMORY_BYTES_MAX: usize = 64 * 1024;
 /// Longest `sockaddr` that a call may pass (sizeof(struct sockaddr_storage)).
 const ADDRESS_BYTES_MAX: usize = 128;
 
@@ -34,8 +39,10 @@ pub struct Call {
     pub(crate) instruction: u64,
     /// Its row.
     pub(crate) row: &'static CallRow,
-    /// It has waited already.
-    pub(crate) held: bool,
+    /// When it came.
+    pub(crate) since: Instant,
+    /// It has waited already, at this stand-in.
+    pub(crate) held: Option<usize>,
     /// Its time limit has passed: answer now.
     pub(crate) expired: bool,
 }
@@ -126,6 +133,38 @@ impl Call {
         self.argument(index) as i32
     }
 
+    /// The descriptor that it is about.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.int(0)
+    }
+
+    /// The bytes that it sends, or has just received, and where to; as much as tells one call from another.
+    pub(crate) fn memory(&self) -> Vec<u8> {
+        let headers = |count: u64, bytes: usize| {
+            let mut all = Vec::new();
+            for index in 0..count.min(data::MESSAGES_MAX) {
+                let at = self.argument(1).wrapping_add(index * bytes as u64);
+                if let Ok(message) = Message::read(self, at) {
+                    all.extend(message.gather(self, MEMORY_BYTES_MAX).unwrap_or_default());
+                    all.extend(message.name(self).ok().flatten().unwrap_or_default());
+                }
+            }
+            all
+        };
+        match i64::from(self.number) {
+            libc::SYS_sendmsg | libc::SYS_recvmsg => headers(1, 0),
+            libc::SYS_sendmmsg | libc::SYS_recvmmsg => headers(u64::from(self.argument(2) as u32), arch::MMSGHDR_BYTES),
+            libc::SYS_sendto | libc::SYS_recvfrom => {
+                let message = Message::flat(self.argument(1), self.argument(2));
+                let mut all = message.gather(self, MEMORY_BYTES_MAX).unwrap_or_default().to_vec();
+                all.extend(self.read_address(self.argument(4), self.int(5)).unwrap_or_default());
+                all
+            }
+            libc::SYS_connect => self.read_address(self.argument(1), self.int(2)).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// A `sockaddr` that the program passes.
     fn read_address(&self, pointer: u64, bytes: i32) -> Result<Vec<u8>, Errno> {
         // move_addr_to_kernel: "if (ulen < 0 || ulen > sizeof(struct sockaddr_storage)) return -EINVAL; if (ulen == 0) return 0;"
@@ -149,6 +188,21 @@ impl Call {
     }
     fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
         sys::write_memory(self.tid, pointer, from)
+    }
+    /// A `struct timespec`; EINVAL when it is none.
+    fn read_timespec(&self, pointer: u64) -> Result<Duration, Errno> {
+        let mut bytes = [0; 16];
+        self.read(pointer, &mut bytes)?;
+        let word = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_ne_bytes);
+        let nanoseconds = u32::try_from(word(8)).ok().filter(|nanoseconds| *nanoseconds < 1_000_000_000);
+        match (u64::try_from(word(0)), nanoseconds) {
+            (Ok(seconds), Some(nanoseconds)) => Ok(Duration::new(seconds, nanoseconds)),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+    fn write_timespec(&self, pointer: u64, value: Duration) -> Result<(), Errno> {
+        let words = [value.as_secs() as i64, i64::from(value.subsec_nanos())];
+        self.write(pointer, &words.map(i64::to_ne_bytes).concat())
     }
     fn read_int(&self, pointer: u64) -> Result<i32, Errno> {
         let mut int = [0; 4];

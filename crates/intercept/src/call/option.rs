@@ -18,6 +18,9 @@ pub(super) const TCP_INQ: i32 = 36;
 const MIRRORED: [i32; 7] =
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
 
+/// Options by which a program says that it looks for errors in poll and reads them with MSG_ERRQUEUE.
+const ERROR_QUEUES: [(i32, i32); 2] = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
+
 /// `getsockopt(fd, level, name, value, length pointer)`
 pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
@@ -43,8 +46,15 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 super::data::forget_told_error(s, turn, key, socket);
+                s.error_told_natively(key, turn);
             }
-            let value = turn.stack.get_option(socket, level, name, room);
+            let mut value = turn.stack.get_option(socket, level, name, room);
+            if level == libc::SOL_SOCKET
+                && name == libc::SO_ERROR
+                && let Some(errno) = s.packets(key).and_then(|packets| packets.error.take())
+            {
+                value = Ok(errno.0.to_ne_bytes().to_vec());
+            }
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 forget_native_error(s, key);
                 super::data::error_was_told(s, turn, key);
@@ -98,6 +108,14 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         && let Some(one) = s.stand_ins.get_mut(key)
     {
         one.inquiry = value.iter().any(|byte| *byte != 0);
+    }
+    if ERROR_QUEUES.contains(&(level, name)) && value.iter().any(|byte| *byte != 0) {
+        // Where it cannot be exchanged, an error shows as an empty datagram.
+        match s.let_errors_show(key, call, turn) {
+            Err(errno @ Errno(libc::ENOENT)) => return Err(errno),
+            Err(_) => s.calls.out_of_descriptors += 1,
+            Ok(()) => {}
+        }
     }
     if level == libc::SOL_SOCKET && MIRRORED.contains(&name) {
         let end = s.borrow(key)?;
@@ -186,9 +204,8 @@ fn before_mark(s: &mut Supervisor, key: usize) -> Result<Option<usize>, Errno> {
 /// Bytes that lie unread in the program's end.
 fn in_stand_in(s: &mut Supervisor, key: usize) -> Result<usize, Errno> {
     let end = s.borrow(key)?;
-    let left = sys::readable_bytes(end.as_fd());
-    if let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) {
-        packets.forget_taken(left);
+    if let Some(StandIn { body: Body::Packet(packets), ours, .. }) = s.stand_ins.get_mut(key) {
+        packets.forget_read(end.as_fd(), ours.as_ref().map(AsFd::as_fd));
     }
-    Ok(left)
+    Ok(sys::readable_bytes(end.as_fd()))
 }

@@ -2,9 +2,10 @@
 
 use super::{Call, Outcome};
 use crate::arch;
+use crate::face::SocketId;
 use crate::netlink::Netlink;
 use crate::standin::Body;
-use crate::standin::packet::Packets;
+use crate::standin::packet::{self, Packets};
 use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -81,7 +82,9 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
             Ok((theirs, key))
         })
     } else {
-        packet_pair(s, turn, Body::Packet(Packets::new(socket)))
+        // Raw and ICMP sockets are what ping and traceroute wait at for errors.
+        let shows_errors = kind == libc::SOCK_RAW || matches!(protocol, libc::IPPROTO_ICMP | libc::IPPROTO_ICMPV6);
+        if shows_errors { pair_with_errors(s, turn, socket) } else { packet_pair(s, turn, Body::Packet(Packets::new(socket, None))) }
     };
     made.map_err(|errno| {
         turn.stack.close(socket);
@@ -95,10 +98,10 @@ fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) ->
     if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
         return Err(Errno(libc::ESOCKTNOSUPPORT));
     }
-    if protocol != libc::NETLINK_ROUTE {
+    if protocol != libc::NETLINK_ROUTE && protocol != libc::NETLINK_SOCK_DIAG {
         return Err(Errno(libc::EPROTONOSUPPORT));
     }
-    packet_pair(s, turn, Body::Netlink(Netlink::new(kind)))
+    packet_pair(s, turn, Body::Netlink(Netlink::new(kind, protocol)))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {
@@ -106,6 +109,15 @@ fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(O
     // Tells an empty packet from the end: see sys::receive_packet.
     sys::set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
     let key = s.add_stand_in(theirs.as_fd(), Some(ours), body, turn)?;
+    Ok((theirs, key))
+}
+
+/// A stand-in that can show errors. Its last close is not reported.
+fn pair_with_errors(s: &mut Supervisor, turn: &mut Turn<'_>, socket: SocketId) -> Result<(OwnedFd, usize), Errno> {
+    let (theirs, ours, name) = packet::pair_with_errors()?;
+    sys::set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
+    let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Packet(Packets::new(socket, Some(name))), turn)?;
+    s.watch(key);
     Ok((theirs, key))
 }
 

@@ -1,6 +1,11 @@
 //! The supervisor: trees, stand-ins and held calls, and the order in which they are served.
 
+mod errors;
+mod foreign;
+mod held;
 mod pump;
+mod replay;
+mod search;
 mod stand_ins;
 
 use crate::call::{self, Call, Outcome};
@@ -12,9 +17,9 @@ use crate::standin::StandIn;
 use crate::standin::buffer::ReadBuffer;
 use crate::sys::{self, Errno};
 use slab::Slab;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Most stand-ins of a supervisor.
 pub const STAND_INS_MAX: usize = 1 << 20;
@@ -37,23 +42,6 @@ pub(crate) struct Turn<'a> {
     pub reactor: &'a mut dyn Reactor,
 }
 
-/// A call that waits.
-#[derive(Debug)]
-struct Held {
-    call: Call,
-    stand_in: usize,
-    deadline: Option<Instant>,
-}
-
-/// An answer whose effect has happened, while the notification was cancelled before it could be sent.
-#[derive(Debug)]
-struct Replay {
-    number: i32,
-    arguments: [u64; 6],
-    instruction: u64,
-    value: i64,
-}
-
 /// Serves the programs of one node. See the crate's text.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -63,9 +51,10 @@ pub struct Supervisor {
     generation: u16,
     by_inode: HashMap<u64, usize>,
     by_socket: HashMap<SocketId, usize>,
-    held: BTreeMap<u64, Held>,
-    next_held: u64,
-    replays: HashMap<u32, Replay>,
+    held: held::HeldCalls,
+    replays: HashMap<u32, replay::Replay>,
+    foreign: foreign::Foreign,
+    search: search::Search,
     pub(crate) calls: Calls,
     /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.
     door: OwnedFd,
@@ -109,9 +98,10 @@ impl Supervisor {
             generation: 0,
             by_inode: HashMap::new(),
             by_socket: HashMap::new(),
-            held: BTreeMap::new(),
-            next_held: 0,
+            held: held::HeldCalls::default(),
             replays: HashMap::new(),
+            foreign: foreign::Foreign::default(),
+            search: search::Search::default(),
             calls: Calls::default(),
             door,
             door_name,
@@ -200,8 +190,9 @@ impl Supervisor {
                 break;
             }
             for socket in changed {
-                if let Some(&key) = self.by_socket.get(&socket) {
-                    self.move_and_retry(key, false, turn);
+                match self.by_socket.get(&socket) {
+                    Some(&key) => self.move_and_retry(key, false, turn),
+                    None => turn.stack.not_a_programs(socket),
                 }
             }
         }
@@ -230,8 +221,7 @@ impl Supervisor {
 
     /// No process of the tree is left.
     fn end_tree(&mut self, tree: usize, turn: &mut Turn<'_>) {
-        let held: Vec<u64> = self.held.iter().filter(|(_, held)| held.call.tree == tree).map(|(id, _)| *id).collect();
-        for id in held {
+        for id in self.held.of_tree(tree) {
             self.forget_held(id);
         }
         if let Some(listener) = self.trees.try_remove(tree) {
@@ -240,6 +230,7 @@ impl Supervisor {
         if self.trees.is_empty() {
             self.pidfds.clear();
             self.replays.clear();
+            self.foreign = foreign::Foreign::default();
         }
         self.look_for_closed(turn);
     }
@@ -255,11 +246,12 @@ impl Supervisor {
             arguments: notification.arguments,
             instruction: notification.instruction,
             row,
-            held: false,
+            since: Instant::now(),
+            held: None,
             expired: false,
         };
         if let Some(replay) = self.replays.remove(&call.tid)
-            && (replay.number, replay.arguments, replay.instruction) == (call.number, call.arguments, call.instruction)
+            && replay.answers(&call)
         {
             self.finish(call, Ok(Outcome::Done(replay.value)));
             return;
@@ -302,83 +294,11 @@ impl Supervisor {
         };
         if sent.is_err() {
             counts.cancelled += 1;
-            if let Ok(Outcome::DoneWithEffect(value)) = outcome {
-                let replay = Replay { number: call.number, arguments: call.arguments, instruction: call.instruction, value };
-                if self.replays.len() < HELD_MAX {
-                    self.replays.insert(call.tid, replay);
-                }
+            if let Ok(Outcome::DoneWithEffect(value)) = outcome
+                && self.replays.len() < HELD_MAX
+            {
+                self.replays.insert(call.tid, replay::Replay::of(&call, value));
             }
-        }
-    }
-
-    // ---- held calls ----
-
-    fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
-        call.held = true;
-        let id = self.next_held;
-        self.next_held += 1;
-        if let Some(one) = self.stand_ins.get_mut(stand_in) {
-            one.held.push(id);
-        }
-        self.held.insert(id, Held { call, stand_in, deadline: limit.map(|limit| Instant::now() + limit) });
-    }
-
-    fn forget_held(&mut self, id: u64) -> Option<Held> {
-        let held = self.held.remove(&id)?;
-        if let Some(one) = self.stand_ins.get_mut(held.stand_in) {
-            one.held.retain(|other| *other != id);
-        }
-        Some(held)
-    }
-
-    /// Tries the calls that wait at a stand-in again, oldest first.
-    pub(crate) fn retry(&mut self, key: usize, turn: &mut Turn<'_>) {
-        let Some(one) = self.stand_ins.get(key) else { return };
-        if one.held.is_empty() {
-            return;
-        }
-        for id in one.held.clone() {
-            self.retry_one(id, turn);
-        }
-    }
-
-    fn retry_one(&mut self, id: u64, turn: &mut Turn<'_>) {
-        let Some(held) = self.held.get(&id) else { return };
-        let call = held.call;
-        let valid = self.trees.get(call.tree).is_some_and(|listener| listener.is_valid(call.id));
-        if !valid {
-            self.forget_held(id);
-            self.calls.of(call.row.name).cancelled += 1;
-            return;
-        }
-        let outcome = (call.row.answer)(self, turn, &call);
-        if !matches!(outcome, Ok(Outcome::Hold { .. })) {
-            self.forget_held(id);
-            self.finish(call, outcome);
-        }
-    }
-
-    fn expire(&mut self, turn: &mut Turn<'_>) {
-        let now = Instant::now();
-        let due: Vec<u64> = self.held.iter().filter(|(_, held)| held.deadline.is_some_and(|at| at <= now)).map(|(id, _)| *id).collect();
-        for id in due {
-            if let Some(held) = self.held.get_mut(&id) {
-                held.call.expired = true;
-                held.deadline = None;
-            }
-            self.retry_one(id, turn);
-        }
-        if self.look_at.is_some_and(|at| at <= now) {
-            self.look_for_closed(turn);
-        }
-    }
-
-    /// Sets the timer to the next thing that time brings.
-    pub(crate) fn arm(&mut self) {
-        let next = self.held.values().filter_map(|held| held.deadline).chain(self.look_at).min();
-        if next != self.timer_at {
-            self.timer_at = next;
-            let _ = sys::set_timer(self.timer.as_fd(), next.map(|at| at.saturating_duration_since(Instant::now())));
         }
     }
 }

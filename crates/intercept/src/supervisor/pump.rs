@@ -135,10 +135,13 @@ impl Supervisor {
         let Some(one) = stand_ins.get_mut(key) else { return };
         let Some(socket) = one.socket() else { return };
         let ended = packet::pump_out(one, socket, buffer, &mut calls.late_refusals, turn.stack);
-        packet::pump_in(one, turn.stack);
+        let gone = packet::pump_in(one, turn.stack);
         if ended || hung_up && one.unsent.is_none() && !one.readable {
             self.over(key, turn);
+        } else if gone {
+            self.look_at = Some(Instant::now());
         }
+        self.mirror_error(key, turn);
         self.watch_room(key, turn);
     }
 

@@ -86,13 +86,7 @@ impl Supervisor {
         if let Some(socket) = one.socket() {
             self.by_socket.remove(&socket);
         }
-        for id in &one.held {
-            if let Some(held) = self.held.remove(id)
-                && let Some(listener) = self.trees.get(held.call.tree)
-            {
-                let _ = listener.refuse(held.call.id, Errno(libc::EBADF));
-            }
-        }
+        self.refuse_held(&one.held);
         Some(one)
     }
 
@@ -119,8 +113,13 @@ impl Supervisor {
     ///
     /// # Errors
     /// EBADF: no such descriptor.
+    /// EPERM: a socket of the host's network.
     pub(crate) fn find(&mut self, call: &Call, fd: u64) -> Result<Option<usize>, Errno> {
         let fd = fd as i32;
+        if let Some(key) = call.held {
+            // It holds its file, whatever the number means by now.
+            return Ok(Some(key));
+        }
         let inode = match sys::socket_inode(call.tid, fd) {
             Ok(Some(inode)) => inode,
             Ok(None) => return Ok(None),
@@ -131,7 +130,10 @@ impl Supervisor {
             }
             Err(errno) => return Err(errno),
         };
-        let Some(&key) = self.by_inode.get(&inode) else { return Ok(None) };
+        let Some(&key) = self.by_inode.get(&inode) else {
+            self.check_foreign(call, fd, inode)?;
+            return Ok(None);
+        };
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.place = (call.tid, fd);
         }
@@ -142,11 +144,18 @@ impl Supervisor {
     pub(crate) fn borrow(&mut self, key: usize) -> Result<OwnedFd, Errno> {
         let Some(one) = self.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
         let ((tid, fd), inode) = (one.place, one.inode);
-        let end = self.borrow_at(tid, fd).or_else(|_| self.search(inode))?;
-        if sys::inode(end.as_fd())? == inode { Ok(end) } else { self.search(inode) }
+        if let Ok(end) = self.borrow_at(tid, fd)
+            && sys::inode(end.as_fd())? == inode
+        {
+            return Ok(end);
+        }
+        match self.end_of_held(key) {
+            Some(end) => Ok(end),
+            None => self.search(inode),
+        }
     }
 
-    fn borrow_at(&mut self, tid: u32, fd: i32) -> Result<OwnedFd, Errno> {
+    pub(super) fn borrow_at(&mut self, tid: u32, fd: i32) -> Result<OwnedFd, Errno> {
         for fresh in [false, true] {
             if fresh || !self.pidfds.contains_key(&tid) {
                 if self.pidfds.len() >= PIDFDS_MAX {
@@ -173,28 +182,6 @@ impl Supervisor {
         }
     }
 
-    /// Looks for a stand-in in every process that made calls lately and all their relatives: the descriptor was passed on or renumbered.
-    fn search(&mut self, inode: u64) -> Result<OwnedFd, Errno> {
-        let wanted = format!("socket:[{inode}]");
-        for process in std::fs::read_dir("/proc").map_err(|_| Errno(libc::EBADF))?.flatten() {
-            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            if pid == std::process::id() {
-                continue;
-            }
-            let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-            for descriptor in descriptors.flatten() {
-                let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
-                if let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok()))
-                    && let Ok(end) = self.borrow_at(pid, fd)
-                    && sys::inode(end.as_fd()) == Ok(inode)
-                {
-                    return Ok(end);
-                }
-            }
-        }
-        Err(Errno(libc::EBADF))
-    }
-
     /// From now on looks for the last close of a stand-in that will not report it.
     pub(crate) fn watch(&mut self, key: usize) {
         if let Some(one) = self.stand_ins.get_mut(key) {
@@ -205,7 +192,8 @@ impl Supervisor {
 
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
-        self.look_at = None;
+        let held = self.forget_cancelled();
+        self.look_at = held.then(|| Instant::now() + liveness::PERIOD);
         let watched: Vec<(usize, u64)> = self.stand_ins.iter().filter(|(_, one)| one.watched).map(|(key, one)| (key, one.inode)).collect();
         if watched.is_empty() {
             return;

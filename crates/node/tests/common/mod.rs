@@ -23,7 +23,7 @@ pub enum Fate {
     Lose,
 }
 
-/// Two nodes, 10.0.0.1 and 10.0.0.2, on one wire.
+/// Two nodes, 10.0.0.1 and 10.0.0.2, fd77::1 and fd77::2, on one wire.
 pub struct Pair {
     pub nodes: [Node; 2],
     pub now: Instant,
@@ -43,10 +43,24 @@ pub fn address(host: u8, port: u16) -> Vec<u8> {
     bytes
 }
 
+/// AF_INET6.
+pub const AF_INET6: i32 = 10;
+
+/// A sockaddr_in6; `interface` is the scope of a link-local address.
+pub fn address6(ip: std::net::Ipv6Addr, port: u16, interface: u32) -> Vec<u8> {
+    let mut bytes = (AF_INET6 as u16).to_ne_bytes().to_vec();
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&ip.octets());
+    bytes.extend_from_slice(&interface.to_ne_bytes());
+    bytes
+}
+
 fn node(host: u8, gso_max_bytes: u32, engine: &str, blocks: &str) -> Node {
     let text = format!(
         "[node]\nname = \"host{host}\"\nengine = \"{engine}\"\n[[interface]]\nname = \"eth0\"\nbackend = \"memory:eth0\"\n\
-         [[address]]\ninterface = \"eth0\"\naddress = \"10.0.0.{host}/24\"\n{blocks}"
+         [[address]]\ninterface = \"eth0\"\naddress = \"10.0.0.{host}/24\"\n\
+         [[address]]\ninterface = \"eth0\"\naddress = \"fd77::{host}/64\"\n{blocks}"
     );
     let stack = Stack::parse("test", &text).expect("the stack is sound");
     let mut node = Node::new(&stack, u64::from(host)).expect("the node is built");
@@ -154,17 +168,22 @@ impl Pair {
 
     /// A connection from the first node to port 80 of the second: client, server.
     pub fn connect(&mut self) -> (SocketId, SocketId) {
+        self.connect_to(AF_INET, &address(2, 80))
+    }
+
+    /// The same by another address of the second node.
+    pub fn connect_to(&mut self, family: i32, to: &[u8]) -> (SocketId, SocketId) {
         let listener = self
             .call(1, |sockets, cx| {
-                let listener = sockets.socket(AF_INET, SOCK_STREAM, 0, cx)?;
-                sockets.bind(listener, &address(2, 80), cx)?;
+                let listener = sockets.socket(family, SOCK_STREAM, 0, cx)?;
+                sockets.bind(listener, to, cx)?;
                 sockets.listen(listener, 8, cx).map(|()| listener)
             })
             .expect("listening");
         let client = self
             .call(0, |sockets, cx| {
-                let client = sockets.socket(AF_INET, SOCK_STREAM, 0, cx)?;
-                match sockets.connect(client, &address(2, 80), cx) {
+                let client = sockets.socket(family, SOCK_STREAM, 0, cx)?;
+                match sockets.connect(client, to, cx) {
                     Err(Errno::EINPROGRESS) | Ok(()) => Ok(client),
                     Err(error) => Err(error),
                 }

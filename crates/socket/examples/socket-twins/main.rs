@@ -1,10 +1,11 @@
 //! Prints the transcripts of the twin bodies on whatever host it runs on: natively the kernel's, under `weft run` those of weft's sockets
 //! through the adapter. Two outputs are compared line by line.
 //!
-//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--slice K/N]`
+//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--everything] [--slice K/N]`
 //! - `--namespace`: every body runs in a network namespace of its own (needs privilege); without it each has ten ports of its own.
 //! - `--patient`: pauses after every step, for hosts whose stack runs beside the program instead of inside its calls (see `patient.rs`).
 //! - `--plain`: data goes by send(2) and recv(2) where a step needs no more, instead of sendmsg(2) and recvmsg(2).
+//! - `--everything`: the bodies over IPv6 and with mapped addresses too, and the topics that adapters are not compared in yet.
 //! - `--slice K/N`: every Nth body from the Kth on (from 0), so that N hosts share the work.
 
 #[path = "../../tests/twins/bodies.rs"]
@@ -33,6 +34,8 @@ struct Wish {
     namespace: bool,
     patient: bool,
     plain: bool,
+    /// IPv6, mapped addresses and the newer topics too.
+    everything: bool,
     /// Which bodies: this one of so many parts.
     slice: (usize, usize),
 }
@@ -52,6 +55,7 @@ impl Wish {
             namespace: given("--namespace"),
             patient: given("--patient"),
             plain: given("--plain"),
+            everything: given("--everything"),
             slice: slice.unwrap_or((0, 1)),
         }
     }
@@ -67,7 +71,11 @@ struct Task {
 fn tasks(wish: &Wish) -> Vec<Task> {
     let mut port = wish.base_port;
     let mut tasks = Vec::new();
-    for (topic, bodies) in bodies::topics() {
+    let topics = match wish.everything {
+        true => bodies::everything(),
+        false => bodies::topics().into_iter().map(|(topic, bodies)| (topic.to_owned(), bodies)).collect(),
+    };
+    for (topic, bodies) in topics {
         for (name, body) in bodies {
             let name = format!("{topic}/{name}");
             if wish.only.as_deref().is_none_or(|only| name == only || topic == only) {

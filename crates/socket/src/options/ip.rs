@@ -9,8 +9,6 @@ use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
 
 /// Linux's default TTL (net.ipv4.ip_default_ttl).
 const TTL_DEFAULT: i32 = 64;
-/// Most memberships of one socket (net.ipv4.igmp_max_memberships).
-const MEMBERSHIPS_MAX: usize = 20;
 
 /// A row of a flag that is kept in `$field`.
 macro_rules! flag_row {
@@ -37,7 +35,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             // "if (val != -1 && (val < 1 || val > 255)) goto e_inval;" and -1: the default again
             let ttl = if v == -1 { 0 } else { within(v, 1, 255)? as u8 };
             a.options()?.ttl = ttl;
-            a.transport(StreamOption::Ttl(ttl))
+            a.of_family(false, StreamOption::Ttl(ttl))
         }),
         Get::IntOrByte(|a| {
             Ok(match a.options()?.ttl {
@@ -47,7 +45,23 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     // Only raw sockets have it; setting it on others: "if (sk->sk_type != SOCK_RAW) return -ENOPROTOOPT;"
-    row(SOL_IP, IP_HDRINCL, "IP_HDRINCL", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(|_| Ok(0))),
+    row(
+        SOL_IP,
+        IP_HDRINCL,
+        "IP_HDRINCL",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?.header_included = v != 0)),
+        Get::IntOrByte(|a| flag(a.socket()?.raw().is_some_and(|raw| raw.header_included))),
+    ),
+    // It keeps netfilter from reassembling what is sent, and there is none: kept. "if (sk->sk_type != SOCK_RAW) return -ENOPROTOOPT;"
+    row(
+        SOL_IP,
+        IP_NODEFRAG,
+        "IP_NODEFRAG",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?.no_defragmentation = v != 0)),
+        Get::IntOrByte(|a| flag(a.socket()?.raw().is_some_and(|raw| raw.no_defragmentation))),
+    ),
     // IP options are not sent; clearing them is taken.
     row(
         SOL_IP,
@@ -68,7 +82,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::IntOrByte(|a, v| {
             let how = within(v, IP_PMTUDISC_DONT, IP_PMTUDISC_OMIT)? as u8;
             a.options()?.mtu_discover = how;
-            a.transport(StreamOption::MtuDiscover(how))
+            a.of_family(false, StreamOption::MtuDiscover(how))
         }),
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.mtu_discover))),
     ),
@@ -81,7 +95,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             a.options()?.receive_errors = v != 0;
             // "if (!val) skb_errqueue_purge(&sk->sk_error_queue);"
             if v == 0
-                && let Some(datagram) = a.socket()?.datagram_mut()
+                && let Some(datagram) = a.socket()?.message_queue_mut()
             {
                 datagram.errors.clear();
             }
@@ -134,8 +148,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.multicast_ttl))),
     ),
     flag_row!(IP_MULTICAST_LOOP, multicast_loop),
-    row(SOL_IP, IP_ADD_MEMBERSHIP, "IP_ADD_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
-    row(SOL_IP, IP_DROP_MEMBERSHIP, "IP_DROP_MEMBERSHIP", Any, Set::Bytes(|a, v| membership(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
     row(
         SOL_IP,
         IP_MULTICAST_ALL,
@@ -143,6 +155,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         Any,
         Set::IntOrByte(|a, v| Ok(a.options()?.multicast_all = within(v, 0, 1)? == 1)),
         Get::IntOrByte(|a| flag(a.options()?.multicast_all)),
+    ),
+    row(
+        SOL_IP,
+        IP_UNICAST_IF,
+        "IP_UNICAST_IF",
+        Any,
+        Set::Bytes(|a, v| {
+            let index = unicast_interface(a, v)?;
+            Ok(a.options()?.unicast_index = index)
+        }),
+        Get::IntOrByte(|a| Ok(a.options()?.unicast_index.to_be() as i32)),
     ),
     row(
         SOL_IP,
@@ -162,17 +185,19 @@ fn set_tos(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let old = a.options()?.tos;
     let tos = if a.stream().is_ok() { (value as u8 & !3) | (old & 3) } else { value as u8 };
     a.options()?.tos = tos;
-    a.transport(StreamOption::Tos(tos))
+    a.of_family(false, StreamOption::Tos(tos))
 }
 
 /// The path MTU of a connected socket; ENOTCONN otherwise.
-fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+pub(super) fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
-    let source = Some(socket.local.ip()).filter(|ip| !ip.is_unspecified());
+    let own = socket.local.ip();
     let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
+    let source = crate::inet6::source_for(own, remote.ip()).map_err(|_| Errno::ENOTCONN)?;
     let route = a.sockets.route(a.id, remote.ip(), source, a.cx).map_err(|_| Errno::ENOTCONN)?;
-    // dst_mtu() never exceeds IP_MAX_MTU, whatever the device says.
-    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(0xffff))
+    // dst_mtu() of IPv4 never exceeds IP_MAX_MTU, whatever the device says.
+    let most = if remote.is_ipv4() { 0xffff } else { i32::MAX };
+    Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(most))
 }
 
 fn not_stream(a: &mut Access<'_, '_>) -> Result<(), Errno> {
@@ -209,35 +234,17 @@ fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), E
     Ok(())
 }
 
-/// Membership of a group, as far as sockets go: which datagrams a socket gets is by address and port; IGMP is a matter of the IP block.
-fn membership(a: &mut Access<'_, '_>, value: &[u8], add: bool) -> Result<(), Errno> {
-    // "err = -EPROTO; if (inet_test_bit(IS_ICSK, sk)) break; err = -EINVAL; if (optlen < sizeof(struct ip_mreq)) break;"
-    if a.stream().is_ok() {
-        return Err(Errno::EPROTO);
+/// IP_UNICAST_IF and IPV6_UNICAST_IF: "if (optlen != sizeof(int)) goto e_inval; ifindex = (__force int)ntohl((__force __be32)val);", 0 takes it
+/// back; "err = -EADDRNOTAVAIL; if (!dev) break; … err = -EINVAL; if (sk->sk_bound_dev_if && midx != sk->sk_bound_dev_if) break;"
+pub(super) fn unicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<u32, Errno> {
+    let index = u32::from_be_bytes(value.try_into().map_err(|_| Errno::EINVAL)?);
+    if index == 0 {
+        return Ok(0);
     }
-    let (group, address, index) = group_request(value).ok_or(Errno::EINVAL)?;
-    // ip_mc_join_group: "if (!ipv4_is_multicast(addr)) return -EINVAL;"
-    if !group.is_multicast() {
-        return Err(Errno::EINVAL);
+    if !super::ipv6::is_interface(a, index) {
+        return Err(Errno::EADDRNOTAVAIL);
     }
-    let interface = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
-        (1.., _) => index,
-        (0, AddressKind::Local(InterfaceIndex(interface))) => interface,
-        (0, _) if address.is_unspecified() => a.sockets.route(a.id, IpAddr::V4(group), None, a.cx).map_err(|_| Errno::ENODEV)?.interface.0,
-        _ => return Err(Errno::ENODEV),
-    };
-    let groups = &mut a.options()?.multicast_groups;
-    let at = groups.iter().position(|entry| *entry == (group, interface));
-    let key = (group, interface);
-    match (add, at) {
-        (true, Some(_)) => return Err(Errno::EADDRINUSE),
-        (true, None) if groups.len() >= MEMBERSHIPS_MAX => return Err(Errno::ENOBUFS),
-        (true, None) => groups.push(key),
-        (false, Some(at)) => drop(groups.remove(at)),
-        (false, None) => return Err(Errno::EADDRNOTAVAIL),
-    }
-    a.sockets.count_membership(key, add);
-    Ok(())
+    if a.options()?.interface != 0 { Err(Errno::EINVAL) } else { Ok(index) }
 }
 
 fn set_port_range(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

@@ -6,16 +6,22 @@
 // One-line rows: an assignment inside Ok() says "set it and succeed".
 #![allow(clippy::unit_arg)]
 
+mod control;
 mod ip;
+mod ipv6;
+mod multicast;
+mod raw;
 mod socket;
 mod tcp;
+mod tuning;
 mod udp;
 
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::multicast::Membership;
 use crate::socket::{Body, Socket, SocketId, Stream};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 use weft_core::{Context, StreamCall, StreamOption};
 
@@ -50,8 +56,8 @@ pub(crate) struct Options {
     /// Interface number; 0: none.
     pub interface: u32,
     pub interface_name: String,
-    /// Control message to attach (SO_TIMESTAMP_OLD …) and whether in nanoseconds.
-    pub timestamps: Option<(i32, bool)>,
+    /// SO_TIMESTAMP (false) or SO_TIMESTAMPNS (true: nanoseconds). By which number they were set is in `timestamping_new`.
+    pub timestamps: Option<bool>,
     pub filter_locked: bool,
     pub mark: u32,
     pub receive_overflow: bool,
@@ -71,6 +77,23 @@ pub(crate) struct Options {
     pub receive_options: bool,
     pub return_options: bool,
     pub receive_errors: bool,
+    pub receive_errors6: bool,
+    /// IP_RECVERR_RFC4884, IPV6_RECVERR_RFC4884.
+    pub receive_errors_extended: bool,
+    pub receive_errors6_extended: bool,
+    /// SO_TIMESTAMPING: SOF_TIMESTAMPING_*; whether a time was last asked for by a new number (SOCK_TSTAMP_NEW); the number of the next record (OPT_ID).
+    pub timestamping: u32,
+    pub timestamping_new: bool,
+    pub timestamp_key: u32,
+    /// The number of the next MSG_ZEROCOPY send.
+    pub zerocopy_key: u32,
+    /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
+    pub packet_info6: bool,
+    pub receive_hop_limit: bool,
+    pub receive_traffic_class: bool,
+    pub receive_original_destination6: bool,
+    pub packet_info_2292: bool,
+    pub receive_hop_limit_2292: bool,
     pub receive_original_destination: bool,
     pub min_ttl: u8,
     pub freebind: bool,
@@ -81,7 +104,49 @@ pub(crate) struct Options {
     /// IP_MULTICAST_IF: the address given, and the interface's number (0: by route).
     pub multicast_interface: Ipv4Addr,
     pub multicast_index: u32,
-    pub multicast_groups: Vec<(Ipv4Addr, u32)>,
+    pub memberships: Vec<Membership>,
+    pub multicast6_loop: bool,
+    pub multicast6_all: bool,
+    /// SO_PREFER_BUSY_POLL.
+    pub prefer_busy_poll: bool,
+    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
+    pub buffers_locked: u8,
+    /// SO_TXREHASH.
+    pub rehash: bool,
+    /// SO_TXTIME: clock and flags, and whether it was ever set.
+    pub transmit_time: (i32, u32),
+    pub transmit_time_on: bool,
+    /// TCP_THIN_LINEAR_TIMEOUTS.
+    pub thin_timeouts: bool,
+    /// TCP_TX_DELAY, microseconds.
+    pub transmit_delay_us: i32,
+    /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
+    pub unicast_index: u32,
+    pub unicast6_index: u32,
+    /// IPV6_MULTICAST_IF; 0: by route.
+    pub multicast6_index: u32,
+    /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
+    pub v6_only: bool,
+    /// IPV6_UNICAST_HOPS as set; -1: the node's default, which 0 comes to as well.
+    pub hop_limit: i16,
+    /// IPV6_TCLASS.
+    pub traffic_class: u8,
+    pub mtu_discover6: u8,
+    /// IPV6_MULTICAST_HOPS.
+    pub multicast6_hops: u8,
+    /// IPV6_MTU: packets are made no larger, bytes; 0: off.
+    pub fragment_bytes: u32,
+    /// IPV6_DONTFRAG.
+    pub dont_fragment: bool,
+    /// IPV6_AUTOFLOWLABEL.
+    pub auto_flow_label: bool,
+    /// IPV6_ADDR_PREFERENCES, the kernel's `srcprefs`.
+    pub address_preferences: u8,
+    /// IPV6_MINHOPCOUNT.
+    pub min_hop_count: u8,
+    /// IPV6_FLOWINFO_SEND and the label of the last connect(2).
+    pub flow_info_send: bool,
+    pub flow_label: u32,
     /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
     pub port_range: (u16, u16),
     /// TCP_NOTSENT_LOWAT as set.
@@ -134,6 +199,19 @@ impl Default for Options {
             receive_options: false,
             return_options: false,
             receive_errors: false,
+            receive_errors6: false,
+            receive_errors_extended: false,
+            receive_errors6_extended: false,
+            timestamping: 0,
+            timestamping_new: false,
+            timestamp_key: 0,
+            zerocopy_key: 0,
+            packet_info6: false,
+            receive_hop_limit: false,
+            receive_traffic_class: false,
+            receive_original_destination6: false,
+            packet_info_2292: false,
+            receive_hop_limit_2292: false,
             receive_original_destination: false,
             min_ttl: 0,
             freebind: false,
@@ -143,7 +221,31 @@ impl Default for Options {
             multicast_all: true,
             multicast_interface: Ipv4Addr::UNSPECIFIED,
             multicast_index: 0,
-            multicast_groups: Vec::new(),
+            memberships: Vec::new(),
+            multicast6_loop: true,
+            multicast6_all: true,
+            prefer_busy_poll: false,
+            buffers_locked: 0,
+            rehash: true,
+            transmit_time: (0, 0),
+            transmit_time_on: false,
+            thin_timeouts: false,
+            transmit_delay_us: 0,
+            unicast_index: 0,
+            unicast6_index: 0,
+            multicast6_index: 0,
+            v6_only: false,
+            hop_limit: -1,
+            traffic_class: 0,
+            mtu_discover6: IP_PMTUDISC_WANT as u8,
+            multicast6_hops: 1,
+            fragment_bytes: 0,
+            dont_fragment: false,
+            auto_flow_label: true,
+            address_preferences: 0,
+            min_hop_count: 0,
+            flow_info_send: false,
+            flow_label: 0,
             port_range: (0, 0),
             unsent_low_water: 0,
             tcp_inq: false,
@@ -156,6 +258,46 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The option, and control message, that tells received times in these units.
+    pub(crate) fn timestamps_name(&self, nanos: bool) -> i32 {
+        match (nanos, self.timestamping_new) {
+            (false, false) => SO_TIMESTAMP_OLD,
+            (false, true) => SO_TIMESTAMP_NEW,
+            (true, false) => SO_TIMESTAMPNS_OLD,
+            (true, true) => SO_TIMESTAMPNS_NEW,
+        }
+    }
+
+    /// IP_RECVERR or IPV6_RECVERR.
+    pub(crate) fn wants_errors(&self, v6: bool) -> bool {
+        if v6 { self.receive_errors6 } else { self.receive_errors }
+    }
+
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
+    pub(crate) fn discover(&self, v6: bool) -> u8 {
+        if v6 { self.mtu_discover6 } else { self.mtu_discover }
+    }
+
+    /// Time to live or hop limit of a packet to this address; 0: the node's default.
+    pub(crate) fn hop_limit(&self, to: IpAddr) -> u8 {
+        match (to.is_multicast(), to.is_ipv6()) {
+            (true, true) => self.multicast6_hops,
+            (true, false) => self.multicast_ttl,
+            (false, true) => self.hop_limit.max(0) as u8,
+            (false, false) => self.ttl,
+        }
+    }
+
+    /// IP_MULTICAST_LOOP or IPV6_MULTICAST_LOOP.
+    pub(crate) fn multicast_loops(&self, v6: bool) -> bool {
+        if v6 { self.multicast6_loop } else { self.multicast_loop }
+    }
+
+    /// IP_TOS or IPV6_TCLASS.
+    pub(crate) fn traffic_class_of(&self, v6: bool) -> u8 {
+        if v6 { self.traffic_class } else { self.tos }
+    }
+
     /// The options that a program has set, by name.
     pub(crate) fn summary(&self) -> Vec<&'static str> {
         self.set.clone()
@@ -171,6 +313,8 @@ pub enum Applies {
     Stream,
     /// SOCK_DGRAM over UDP.
     Datagram,
+    /// SOCK_RAW.
+    Raw,
 }
 
 /// How a value is written.
@@ -180,6 +324,8 @@ pub(crate) enum Set {
     Int(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or one byte where there are fewer than four (SOL_IP).
     IntOrByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, or 0 where there are fewer than four bytes (some of SOL_IPV6).
+    IntOrZero(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// Bytes as they are.
     Bytes(fn(&mut Access<'_, '_>, &[u8]) -> Result<(), Errno>),
     /// Cannot be set: this error.
@@ -226,7 +372,18 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    socket::ROWS.iter().chain(ip::ROWS).chain(tcp::ROWS).chain(udp::ROWS)
+    socket::ROWS
+        .iter()
+        .chain(tuning::SOCKET_ROWS)
+        .chain(ip::ROWS)
+        .chain(ipv6::ROWS)
+        .chain(tuning::TCP_ROWS)
+        .chain(tcp::ROWS)
+        .chain(udp::ROWS)
+        .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
+        .chain(multicast::ROWS)
+        .chain(control::ROWS)
 }
 
 /// The socket an option is about, and the way out.
@@ -246,7 +403,7 @@ impl Access<'_, '_> {
     pub(crate) fn stream(&mut self) -> Result<&mut Stream, Errno> {
         match &mut self.sockets.get_mut(self.id)?.body {
             Body::Stream(stream) => Ok(stream),
-            Body::Datagram(_) => Err(Errno::ENOPROTOOPT),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::ENOPROTOOPT),
         }
     }
     /// Tells a stream's transport, now and at connect or listen.
@@ -258,37 +415,57 @@ impl Access<'_, '_> {
         }
         Ok(())
     }
+    /// Tells a stream's transport what counts for one of the two families only, if that is its peer's.
+    pub(crate) fn of_family(&mut self, v6: bool, option: StreamOption) -> Result<(), Errno> {
+        let socket = self.socket()?;
+        let talks = socket.remote.map_or(socket.is_v6(), |remote| remote.is_ipv6());
+        if talks == v6 { self.transport(option) } else { Ok(()) }
+    }
     /// Lets others see this socket's reuse flags and interface.
     pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
-        let socket = self.sockets.get(self.id)?;
-        let (address, port, interface) = (socket.options.reuse_address, socket.options.reuse_port, socket.options.interface);
-        let streams = socket.stream().is_some();
-        if let Some(hold) = socket.hold {
-            let ports = if streams { &mut self.sockets.tcp_ports } else { &mut self.sockets.udp_ports };
-            ports.update(hold, |held| (held.reuse_address, held.reuse_port, held.interface) = (address, port, interface));
-        }
+        self.sockets.show_hold(self.id);
         Ok(())
     }
 }
 
-fn find(streams: bool, level: i32, name: i32) -> Option<&'static OptionRow> {
-    let table = match (level, streams) {
-        (SOL_SOCKET, _) => socket::ROWS,
-        (SOL_IP, _) => ip::ROWS,
-        (SOL_TCP, true) => tcp::ROWS,
-        (SOL_UDP, false) => udp::ROWS,
-        _ => return None,
+/// The rows of a level, as far as this socket has it.
+fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
+    match (level, &socket.body) {
+        (SOL_SOCKET, _) => Some([socket::ROWS, tuning::SOCKET_ROWS]),
+        (SOL_IP, _) => Some([ip::ROWS, &[]]),
+        (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
+        (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
+        (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
+        (SOL_ICMPV6, Body::Raw(_)) if !socket.is_v6() => None,
+        (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
+        _ => None,
+    }
+}
+
+fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
+    let applies = |row: &&OptionRow| match row.applies {
+        Applies::Any => true,
+        Applies::Stream => matches!(socket.body, Body::Stream(_)),
+        Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
+        Applies::Raw => matches!(socket.body, Body::Raw(_)),
     };
-    table.iter().find(|row| row.name == name && (row.applies == Applies::Any || (row.applies == Applies::Stream) == streams))
+    tables(socket, level)?
+        .into_iter()
+        .flatten()
+        .chain(raw::ROWS)
+        .chain(crate::fast_open::ROWS)
+        .chain(multicast::ROWS)
+        .chain(control::ROWS)
+        .find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
 /// setsockopt(2).
 pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-    let streams = sockets.get(id)?.stream().is_some();
-    let row = find(streams, level, name);
+    let socket = sockets.get(id)?;
+    let row = find(socket, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
-    let length_first = matches!((level, streams), (SOL_SOCKET, _) | (SOL_TCP, true) | (SOL_UDP, false));
+    let length_first = matches!((level, &socket.body), (SOL_SOCKET, _) | (SOL_TCP, Body::Stream(_)) | (SOL_UDP, Body::Datagram(_)));
     if length_first && integer.is_none() && !matches!(row, Some(OptionRow { set: Set::Bytes(_), .. })) {
         return Err(Errno::EINVAL);
     }
@@ -298,6 +475,7 @@ pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, va
         Set::Int(set) => set(&mut access, integer.ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
         Set::IntOrByte(set) => set(&mut access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::IntOrZero(set) => set(&mut access, integer.unwrap_or(0))?,
         Set::Bytes(set) => set(&mut access, value)?,
         Set::Never(error) => return Err(error),
     }
@@ -318,10 +496,10 @@ pub(crate) fn get(
     length: usize,
     cx: &mut Context<'_>,
 ) -> Result<Vec<u8>, Errno> {
-    let streams = sockets.get(id)?.stream().is_some();
-    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT.
-    let known = matches!((level, streams), (SOL_SOCKET | SOL_IP, _) | (SOL_TCP, true) | (SOL_UDP, false));
-    let row = find(streams, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
+    let socket = sockets.get(id)?;
+    // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
+    let known = socket.is_v6() || tables(socket, level).is_some();
+    let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
     let mut access = Access { sockets, id, cx };
     let mut value = match row.get {
         Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),

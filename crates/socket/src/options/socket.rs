@@ -3,6 +3,7 @@
 use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::socket::Body;
 use std::time::Duration;
 use weft_core::table::Table;
 use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
@@ -220,23 +221,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Int(|a, v| set_timestamps(a, SO_TIMESTAMPNS_NEW, v)),
         Get::Int(|a| timestamps(a, SO_TIMESTAMPNS_NEW)),
     ),
-    // Transmit timestamps are not made: only "off" is taken.
-    row(
-        SOL_SOCKET,
-        SO_TIMESTAMPING_OLD,
-        "SO_TIMESTAMPING",
-        Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
-    ),
-    row(
-        SOL_SOCKET,
-        SO_TIMESTAMPING_NEW,
-        "SO_TIMESTAMPING_NEW",
-        Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Bytes(|_, _| Ok(vec![0; 8])), // struct so_timestamping { int flags; int bind_phc; }
-    ),
     row(SOL_SOCKET, SO_ACCEPTCONN, "SO_ACCEPTCONN", Any, READ_ONLY, Get::Int(|a| flag(a.socket()?.is_listening()))),
     row(SOL_SOCKET, SO_SNDBUFFORCE, "SO_SNDBUFFORCE", Any, Set::Int(|a, v| send_buffer(a, v.max(0) as u32)), WRITE_ONLY),
     row(SOL_SOCKET, SO_RCVBUFFORCE, "SO_RCVBUFFORCE", Any, Set::Int(|a, v| receive_buffer(a, v.max(0) as u32)), WRITE_ONLY),
@@ -259,8 +243,15 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_PEEK_OFF,
         "SO_PEEK_OFF",
         Any,
-        Set::Int(|a, v| Ok(a.options()?.peek_offset = v)),
-        Get::Int(|a| Ok(a.options()?.peek_offset)),
+        // "if (sock->ops->set_peek_off) ret = …; else ret = -EOPNOTSUPP": inet_sockraw_ops has none.
+        Set::Int(|a, v| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset = v),
+        }),
+        Get::Int(|a| match a.socket()?.body {
+            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            _ => Ok(a.options()?.peek_offset),
+        }),
     ),
     row(
         SOL_SOCKET,
@@ -319,16 +310,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     row(SOL_SOCKET, SO_PEERGROUPS, "SO_PEERGROUPS", Any, READ_ONLY, Get::Never(Errno::ENODATA)),
-    // MSG_ZEROCOPY needs completions on the error queue, which are not made: refused, so that programs copy.
+    // Bytes are copied once, as without it, and the completion says so (SO_EE_CODE_ZEROCOPY_COPIED). Streams refuse it, so that programs copy.
     row(
         SOL_SOCKET,
         SO_ZEROCOPY,
         "SO_ZEROCOPY",
         Any,
-        Set::Int(|_, v| match v {
-            0 => Ok(()),
-            1 => Err(Errno::EOPNOTSUPP),
-            _ => Err(Errno::EINVAL),
+        Set::Int(|a, v| match a.socket()?.body {
+            Body::Datagram(_) => Ok(a.options()?.zerocopy = within(v, 0, 1)? == 1),
+            Body::Stream(_) if v == 0 => Ok(()),
+            Body::Stream(_) if v != 1 => Err(Errno::EINVAL),
+            _ => Err(Errno::EOPNOTSUPP),
         }),
         Get::Int(|a| flag(a.options()?.zerocopy)),
     ),
@@ -366,6 +358,7 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "WRITE_ONCE(sk->sk_sndbuf, max_t(int, val * 2, SOCK_MIN_SNDBUF));"
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(SEND_BUFFER_MIN);
     a.options()?.send_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::SEND_BUFFER_LOCK;
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
@@ -380,6 +373,7 @@ fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "We double it on the way in to account for "struct sk_buff" etc. overhead."
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(RECEIVE_BUFFER_MIN);
     a.options()?.receive_buffer = doubled;
+    a.options()?.buffers_locked |= super::tuning::RECEIVE_BUFFER_LOCK;
     a.transport(StreamOption::ReceiveBuffer(Some(doubled)))
 }
 
@@ -435,12 +429,18 @@ fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
 
 fn set_timestamps(a: &mut Access<'_, '_>, name: i32, value: i32) -> Result<(), Errno> {
     let nanos = matches!(name, SO_TIMESTAMPNS_OLD | SO_TIMESTAMPNS_NEW);
-    a.options()?.timestamps = (value != 0).then_some((name, nanos));
+    let options = a.options()?;
+    options.timestamps = (value != 0).then_some(nanos);
+    // __sock_set_timestamps: "if (val) { sock_valbool_flag(sk, SOCK_TSTAMP_NEW, new); …"
+    if value != 0 {
+        options.timestamping_new = matches!(name, SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW);
+    }
     Ok(())
 }
 
 fn timestamps(a: &mut Access<'_, '_>, name: i32) -> Result<i32, Errno> {
-    flag(a.options()?.timestamps.is_some_and(|(set, _)| set == name))
+    let options = a.options()?;
+    flag(options.timestamps.is_some_and(|nanos| options.timestamps_name(nanos) == name))
 }
 
 fn set_pacing(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

@@ -166,36 +166,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::Int(|a| Ok(a.stream()?.transport.user_timeout.map_or(0, |timeout| timeout.as_millis() as i32))),
     ),
     row(SOL_TCP, TCP_REPAIR, "TCP_REPAIR", Stream, Set::Never(Errno::EPERM), Get::Int(|_| Ok(0))),
-    // TCP Fast Open is off, as with net.ipv4.tcp_fastopen = 0.
-    row(
-        SOL_TCP,
-        TCP_FASTOPEN,
-        "TCP_FASTOPEN",
-        Stream,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }),
-        Get::Int(|_| Ok(0)),
-    ),
-    row(
-        SOL_TCP,
-        TCP_FASTOPEN_CONNECT,
-        "TCP_FASTOPEN_CONNECT",
-        Stream,
-        Set::Int(|_, v| match v {
-            0 => Ok(()),
-            1 => Err(Errno::EOPNOTSUPP),
-            _ => Err(Errno::EINVAL),
-        }),
-        Get::Int(|_| Ok(0)),
-    ),
-    refused(TCP_FASTOPEN_KEY, "TCP_FASTOPEN_KEY", Errno::EOPNOTSUPP),
-    row(
-        SOL_TCP,
-        TCP_FASTOPEN_NO_COOKIE,
-        "TCP_FASTOPEN_NO_COOKIE",
-        Stream,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }),
-        Get::Int(|_| Ok(0)),
-    ),
     row(
         SOL_TCP,
         TCP_NOTSENT_LOWAT,

@@ -30,9 +30,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         UDP_NO_CHECK6_TX,
         "UDP_NO_CHECK6_TX",
         Datagram,
+        // A checksum is always sent.
         Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::ENOPROTOOPT) }),
         Get::Int(|_| Ok(0)),
     ),
+    // Datagrams without a checksum are dropped below (RFC 8200 §8.1), so that a socket cannot have them.
     row(
         SOL_UDP,
         UDP_NO_CHECK6_RX,
@@ -49,7 +51,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Int(|a, v| Ok(a.options()?.udp_segment = within(v, 0, 0xffff)? as u16)),
         Get::Int(|a| Ok(i32::from(a.options()?.udp_segment))),
     ),
-    // Datagrams are never merged here, which UDP_GRO permits: a program must expect single ones.
+    // What comes in together (one vector, one flow) is read together.
     row(
         SOL_UDP,
         UDP_GRO,

@@ -203,7 +203,9 @@ impl Block for Below {
             StreamMessage::Call { id, flow, op } => {
                 cx.send(TCP, StreamMessage::Reply { id, flow, result: Ok(()) });
                 match op {
-                    StreamCall::Connect { local, remote, .. } => self.connect(flow, local, remote, cx),
+                    StreamCall::Connect { local, remote, .. } | StreamCall::ConnectWith { local, remote, .. } => {
+                        self.connect(flow, local, remote, cx)
+                    }
                     StreamCall::Listen { local, backlog, .. } => {
                         self.listeners.insert(flow, Listening { local, room: backlog + 1 });
                     }
@@ -314,6 +316,8 @@ impl Block for Below {
                 })),
                 None => Answer::None,
             },
+            // No cookie is ever known: a SYN can only ask for one.
+            Query::FastOpen { .. } => Answer::FastOpen(Some(0)),
             Query::CongestionControls => Answer::CongestionControls(vec!["cubic".to_owned(), "reno".to_owned()]),
             _ => Answer::None,
         }

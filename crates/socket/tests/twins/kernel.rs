@@ -28,7 +28,54 @@ pub fn enter_namespace() -> Result<(), String> {
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
     done(unsafe { libc::ioctl(kernel.fd(s), libc::SIOCSIFFLAGS as _, &raw const request) }).map_err(|errno| format!("lo up: {errno}"))?;
+    // Everybody may have ICMP datagram sockets, as under weft; the file is that of the thread that opens it.
+    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").map_err(|why| format!("ping_group_range: {why}"))?;
     Ok(())
+}
+
+/// ip(8), in this thread's namespace; its output.
+#[allow(dead_code)] // only one of the programs that share this file has a use for it
+fn ip(command: &str) -> Result<String, String> {
+    let done = std::process::Command::new("ip").args(command.split(' ')).output().map_err(|why| format!("ip: {why}"))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => Err(format!("ip {command}: {}", String::from_utf8_lossy(&done.stderr))),
+    }
+}
+
+/// Waits until ip(8) says so: two seconds, then something is wrong.
+#[allow(dead_code)] // as above
+fn wait_for(command: &str, done: impl Fn(&str) -> bool) -> Result<(), String> {
+    for _ in 0..400 {
+        if done(&ip(command)?) {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Err(format!("nothing comes of: ip {command}"))
+}
+
+/// Gives the namespace a second interface: `weft9`, number 2, on which nobody answers.
+#[allow(dead_code)] // as above
+pub fn add_link() -> Result<(), String> {
+    ip("link add weft9 index 2 type veth peer name weft8 index 3")?;
+    for interface in ["weft8", "weft9"] {
+        ip(&format!("link set {interface} addrgenmode none"))?;
+        ip(&format!("link set {interface} up"))?;
+    }
+    // Its other end is out of this: `ff00::/8` leads to weft9 alone.
+    std::fs::write("/proc/sys/net/ipv6/conf/weft8/disable_ipv6", "1").map_err(|why| format!("disable_ipv6: {why}"))?;
+    // The kernel notices the carrier a moment later; addresses that are there before have to wait for another.
+    for interface in ["weft8", "weft9"] {
+        wait_for(&format!("-o link show {interface}"), |shown| shown.contains("state UP"))?;
+    }
+    ip("addr add 10.55.0.1/24 dev weft9")?;
+    for address in ["fe80::5/64", "2001:db8:5::1/64"] {
+        ip(&format!("addr add {address} dev weft9 nodad"))?;
+    }
+    // Their routes come from a work queue.
+    let routes = ["local fe80::5 ", "local 2001:db8:5::1 ", "ff00::/8 "];
+    wait_for("-6 route show table local dev weft9", |shown| routes.iter().all(|route| shown.contains(route)))
 }
 
 impl Kernel {

@@ -11,7 +11,7 @@
 //! send A "hello"
 //! recv C 100 peek
 //! ```
-//! Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
+//! Sockets are `stream`, `dgram`, of IPv6 `stream6` and `dgram6`; addresses `127.0.0.1:80`, `[::1]:80`, `[fe80::1%2]:80`. Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
 //! `e1`, `e2` … in the order in which they appear, so that hosts that choose differently give the same text.
 
 use std::collections::BTreeMap;
@@ -62,11 +62,13 @@ struct Run<'a> {
     /// First of the ten ports that belong to this body.
     base_port: u16,
     ephemeral: Vec<u16>,
+    /// Sockets that read packets with their IPv4 header.
+    raw: std::collections::BTreeSet<String>,
 }
 
 /// Executes a body and returns its transcript.
 pub fn run(host: &mut dyn Host, body: &str, base_port: u16) -> String {
-    let mut run = Run { host, sockets: BTreeMap::new(), base_port, ephemeral: Vec::new() };
+    let mut run = Run { host, sockets: BTreeMap::new(), base_port, ephemeral: Vec::new(), raw: Default::default() };
     let mut out = String::new();
     for line in body.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()) {
         let result = match run.step(line) {
@@ -109,6 +111,7 @@ fn flag(word: &str) -> i32 {
         "fastopen" => abi::MSG_FASTOPEN,
         "confirm" => abi::MSG_CONFIRM,
         "eor" => abi::MSG_EOR,
+        "zerocopy" => abi::MSG_ZEROCOPY,
         other => panic!("no flag named {other}"),
     }
 }
@@ -140,11 +143,40 @@ fn value(word: &str) -> Vec<u8> {
     match word.split_once(':') {
         Some(("linger", parts)) => numbers(parts).iter().flat_map(|part| (*part as i32).to_ne_bytes()).collect(),
         Some(("timeval", parts)) => numbers(parts).iter().flat_map(|part| part.to_ne_bytes()).collect(),
+        Some(("group", parts)) => group_request(parts),
+        Some(("filter", parts)) => group_filter(parts),
         Some(("u64", part)) => part.parse::<u64>().expect("a number").to_ne_bytes().to_vec(),
         Some(("text", text)) => text.as_bytes().to_vec(),
         _ if word == "empty" => Vec::new(),
         _ => word.parse::<i32>().expect("a number").to_ne_bytes().to_vec(),
     }
+}
+
+/// A `struct sockaddr_storage` with this address.
+fn storage(ip: &str) -> Vec<u8> {
+    let mut bytes = address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), 0));
+    bytes.resize(128, 0);
+    bytes
+}
+
+/// `interface,group` or `interface,group,source`: a `struct group_req` or `struct group_source_req`.
+fn group_request(parts: &str) -> Vec<u8> {
+    let (interface, addresses) = parts.split_once(',').expect("an interface and a group");
+    let mut out = interface.parse::<u64>().expect("a number").to_ne_bytes().to_vec();
+    out.extend(addresses.split(',').flat_map(storage));
+    out
+}
+
+/// `interface,group,mode[,source…]`: a `struct group_filter`.
+fn group_filter(parts: &str) -> Vec<u8> {
+    let parts: Vec<&str> = parts.split(',').collect();
+    let [interface, group, mode, sources @ ..] = parts.as_slice() else { panic!("an interface, a group and a mode") };
+    let mut out = interface.parse::<u64>().expect("a number").to_ne_bytes().to_vec();
+    out.extend(storage(group));
+    out.extend(mode.parse::<u32>().expect("a number").to_ne_bytes());
+    out.extend((sources.len() as u32).to_ne_bytes());
+    out.extend(sources.iter().flat_map(|source| storage(source)));
+    out
 }
 
 impl Run<'_> {
@@ -172,13 +204,18 @@ impl Run<'_> {
         if let Some(bytes) = word.strip_prefix("raw:") {
             return hex(bytes);
         }
-        let (ip, port) = word.split_once(':').expect("address:port");
+        let (ip, port) = word.rsplit_once(':').expect("address:port");
         let port = match (port.strip_prefix('@'), port.strip_prefix('p')) {
             (Some(name), _) => self.port_of(name),
             (_, Some(digit)) => self.base_port + digit.parse::<u16>().expect("p1 to p9"),
             _ => port.parse().expect("a port"),
         };
-        address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), port))
+        let Some(v6) = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')) else {
+            return address::to_bytes(std::net::SocketAddr::new(ip.parse().expect("an address"), port));
+        };
+        let (v6, scope) = v6.split_once('%').unwrap_or((v6, "0"));
+        let (v6, scope) = (v6.parse().expect("an address"), scope.parse().expect("an interface's number"));
+        address::to_bytes(std::net::SocketAddrV6::new(v6, port, 0, scope).into())
     }
 
     /// An address as a transcript shows it.
@@ -198,7 +235,14 @@ impl Run<'_> {
                 format!("e{}", at + 1)
             }
         };
-        format!("{}:{port}", address.ip())
+        match address {
+            std::net::SocketAddr::V4(v4) => format!("{}:{port}", v4.ip()),
+            std::net::SocketAddr::V6(v6) => {
+                let scope = if v6.scope_id() == 0 { String::new() } else { format!("%{}", v6.scope_id()) };
+                let flow = if v6.flowinfo() == 0 { String::new() } else { format!(" flow {:#x}", v6.flowinfo()) };
+                format!("[{}{scope}]:{port}{flow}", v6.ip())
+            }
+        }
     }
 
     fn step(&mut self, line: &str) -> Done<String> {
@@ -211,10 +255,15 @@ impl Run<'_> {
                 let (domain, kind, protocol) = match kind {
                     ["stream"] => (2, 1, 0),
                     ["dgram"] => (2, 2, 0),
+                    ["stream6"] => (10, 1, 0),
+                    ["dgram6"] => (10, 2, 0),
                     _ => (number(0, 2), number(1, 1), number(2, 0)),
                 };
                 let s = self.host.socket(domain, kind, protocol)?;
                 self.name(name, s);
+                if (domain, kind) == (2, 3) {
+                    self.raw.insert((*name).to_owned());
+                }
                 Ok("ok".to_owned())
             }
             [_, "=", "accept", listener] if !self.sockets.contains_key(*listener) => Ok("no such socket".to_owned()),
@@ -380,7 +429,10 @@ impl Run<'_> {
         if !got.data.is_empty() {
             let same = got.data.iter().all(|byte| *byte == got.data[0]);
             let text = String::from_utf8_lossy(&got.data).into_owned();
-            let _ = if same && got.data.len() > 40 {
+            let plain = got.data.iter().all(|byte| (0x20..0x7f).contains(byte));
+            let _ = if !plain {
+                write!(out, " {}", show_bytes(&got.data, self.raw.contains(name)))
+            } else if same && got.data.len() > 40 {
                 write!(out, " {:?}*{}", text[..1].to_owned(), text.len())
             } else {
                 write!(out, " {text:?}")
@@ -406,7 +458,7 @@ impl Run<'_> {
             let (level, kind) = (int(0), int(4));
             let data = &control[16..length];
             // Times differ from run to run.
-            let timed = level == abi::SOL_SOCKET && matches!(kind, 29 | 35 | 63 | 64);
+            let timed = level == abi::SOL_SOCKET && matches!(kind, 29 | 35 | 37 | 63 | 64 | 65);
             let text = if timed { format!("{} bytes of time", data.len()) } else { to_hex(data) };
             let _ = write!(out, " cmsg({level},{kind},{text})");
             control = &control[length.div_ceil(8).min(control.len().div_ceil(8)) * 8..];
@@ -414,8 +466,31 @@ impl Run<'_> {
     }
 }
 
-/// `"text"`, or `N*c`: N times the character c.
+/// Bytes in hexadecimal, long ones cut. Of an IPv4 header, identification and checksum differ from run to run: what matters is whether they
+/// are there and right.
+fn show_bytes(bytes: &[u8], with_header: bool) -> String {
+    let rest = if bytes.len() > 80 { format!("…{}", bytes.len()) } else { String::new() };
+    let shown = &bytes[..bytes.len().min(80)];
+    if !with_header || shown.len() < 8 || shown[0] >> 4 != 4 {
+        return to_hex(shown) + &rest;
+    }
+    let header = usize::from(shown[0] & 0xf) * 4;
+    if shown.len() < header || header < 20 {
+        return format!("{}(id){}{rest}", to_hex(&shown[..4]), to_hex(&shown[6..shown.len().min(10)]));
+    }
+    let sum: u32 = shown[..header].as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let verdict = if (sum & 0xffff) + (sum >> 16) == 0xffff { "good" } else { "bad" };
+    format!("{}(id){}({verdict}){}{rest}", to_hex(&shown[..4]), to_hex(&shown[6..10]), to_hex(&shown[12..]))
+}
+
+/// `"text"`, `N*c` (N times the character c), `hex:0800…`, or several of them joined by `+`.
 fn payload(word: &str) -> Vec<u8> {
+    if let Some((first, rest)) = word.split_once('+').filter(|_| word.starts_with("hex:")) {
+        return [payload(first), payload(rest)].concat();
+    }
+    if let Some(bytes) = word.strip_prefix("hex:") {
+        return hex(bytes);
+    }
     match (word.strip_prefix('"').and_then(|text| text.strip_suffix('"')), word.split_once('*')) {
         (Some(text), _) => text.as_bytes().to_vec(),
         (None, Some((count, character))) => character.repeat(count.parse().expect("a count")).into_bytes(),

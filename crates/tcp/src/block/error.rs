@@ -2,10 +2,12 @@
 
 use super::tables::Tuple;
 use super::{Owner, TcpBlock};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weft_core::{Context, Frame, IcmpErrorKind, Reason};
+use std::net::IpAddr;
+use weft_core::scope::{link_of, scoped};
+use weft_core::table::Family;
+use weft_core::{Change, Context, Frame, IcmpErrorKind, Reason, Table};
 use weft_wire::tcp::Seq;
-use weft_wire::{Protocol, ipv4};
+use weft_wire::{Protocol, ipv4, ipv6::Chain};
 
 /// Bytes of TCP header that every error quotes (RFC 792): ports and sequence number.
 const QUOTED_BYTES: usize = 8;
@@ -18,9 +20,9 @@ fn quoted_addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
             (header.protocol == Protocol::TCP && header.fragment_offset == 0).then_some((header.src.into(), header.dst.into(), length))
         }
         6 => {
-            let at = |from: usize| bytes.get(from..from + 16).and_then(|part| <[u8; 16]>::try_from(part).ok()).map(Ipv6Addr::from);
-            // RFC 8200 §3: next header at 6, source at 8, destination at 24; extension headers are not looked through.
-            (*bytes.get(6)? == Protocol::TCP.0).then_some((at(8)?.into(), at(24)?.into(), 40))
+            let chain = Chain::parse(bytes).ok()?;
+            let ours = chain.protocol == Protocol::TCP && chain.has_upper_layer();
+            ours.then_some((chain.header.src.into(), chain.header.dst.into(), chain.offset))
         }
         _ => None,
     }
@@ -35,12 +37,20 @@ impl TcpBlock {
         let head = frame.head();
         let quoted = quoted_addresses(head).and_then(|(src, dst, at)| Some((src, dst, *head.get(at..)?.first_chunk::<QUOTED_BYTES>()?)));
         let Some((src, dst, [a, b, c, d, seq @ ..])) = quoted else { return cx.drop(frame, Reason::Truncated) };
-        let tuple =
-            Tuple { local: SocketAddr::new(src, u16::from_be_bytes([a, b])), remote: SocketAddr::new(dst, u16::from_be_bytes([c, d])) };
+        let (interface, ports) = (link_of(frame.meta().interface, src, cx), (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
+        let tuple = Tuple { local: scoped(src, ports.0, interface), remote: scoped(dst, ports.1, interface) };
         let seq = Seq(u32::from_be_bytes(seq));
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {
-                self.with_connection(key, cx, |connection, env| connection.on_icmp(env, kind, seq));
+                let narrower = self.with_connection(key, cx, |connection, env| {
+                    let before = connection.learned_mtu();
+                    connection.on_icmp(env, kind, seq);
+                    connection.learned_mtu() != before
+                });
+                // Whoever made the error knew a segment on its way: other connections may believe it too (Linux tcp_v4_mtu_reduced).
+                if let (IcmpErrorKind::TooBig { mtu }, Some(true)) = (kind, narrower) {
+                    cx.tell(Table::Routes(Family::of(dst)), Change::PathMtu { destination: dst, mtu });
+                }
             }
             Some(Owner::Request(key)) if !matches!(kind, IcmpErrorKind::TooBig { .. } | IcmpErrorKind::TtlExceeded) => {
                 self.on_request_error(key, seq, cx)

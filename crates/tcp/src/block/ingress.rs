@@ -4,7 +4,8 @@ use super::tables::Tuple;
 use super::{Owner, TcpBlock, emit};
 use crate::connection::{Headers, write_header};
 use crate::counters::Counter;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use weft_core::scope::{link_of, scoped};
 use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, Value};
 use weft_wire::tcp::{Flags, HEADER_LEN, Segment, Seq};
 use weft_wire::{Protocol, checksum};
@@ -59,7 +60,9 @@ impl TcpBlock {
         };
         // Cannot fail: the header was there.
         let _ = frame.pull(header_bytes);
-        let (local, remote) = (SocketAddr::new(frame.meta().dst, segment.dst_port), SocketAddr::new(frame.meta().src, segment.src_port));
+        frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
+        let (meta, interface) = (frame.meta(), frame.meta().interface);
+        let (local, remote) = (scoped(meta.dst, segment.dst_port, interface), scoped(meta.src, segment.src_port, interface));
         // RFC 9293 §3.9.2.3: "A TCP implementation MUST silently discard an incoming SYN segment that is addressed to a broadcast or multicast
         // address", and §3.10.7.2's "invalid source address".
         if is_no_peer(remote.ip()) || is_no_peer(local.ip()) {

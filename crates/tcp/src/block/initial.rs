@@ -1,5 +1,6 @@
 //! Initial sequence numbers (RFC 6528) and timestamp offsets (RFC 7323 §7.1).
 
+use super::cookies::Cookies;
 use super::tables::Tuple;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
@@ -11,11 +12,12 @@ use weft_wire::tcp::Seq;
 pub(super) struct Secrets {
     sequence: (u64, u64),
     timestamps: (u64, u64),
+    pub(super) cookies: Cookies,
 }
 
 impl Secrets {
     pub(super) fn new(rng: &mut Rng) -> Secrets {
-        Secrets { sequence: (rng.u64(), rng.u64()), timestamps: (rng.u64(), rng.u64()) }
+        Secrets { sequence: (rng.u64(), rng.u64()), timestamps: (rng.u64(), rng.u64()), cookies: Cookies::new(rng) }
     }
 
     /// RFC 6528 §3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey), where M is the 4 microsecond timer".
@@ -39,8 +41,13 @@ impl Secrets {
 }
 
 fn hash(key: (u64, u64), tuple: &Tuple) -> u64 {
+    keyed(key, tuple)
+}
+
+/// SipHash-1-3 under a key.
+pub(super) fn keyed(key: (u64, u64), value: &impl Hash) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key.0, key.1);
-    tuple.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -1,21 +1,24 @@
 //! Listeners, half-open connections, and the step from one to a connection (RFC 9293 §3.10.7.2 and .4; bounds as in Linux).
 //!
 //! A half-open connection is a small record, not a connection. The accept queue takes `backlog + 1` connections (Linux's
-//! sk_acceptq_is_full): when it is full, SYNs and final ACKs are dropped, and the SYN|ACK goes out again later.
+//! sk_acceptq_is_full): when it is full, SYNs and final ACKs are dropped, and the SYN|ACK goes out again later. As many may be half open; beyond
+//! that SYNs are answered by cookies (`cookies`), of which nothing is kept.
 
+use super::cookies::{self, Agreement};
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
-use crate::connection::{Connection, Handshake, Offer, Path, Setup, syn_options};
+use crate::connection::{Connection, Handshake, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
 use crate::extension::{Extension, Outgoing, Plain};
 use crate::outbox::Env;
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
     Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage,
     StreamOptions, Table, Value,
 };
-use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
+use weft_wire::tcp::{FastOpen, Flags, Segment, Seq, Timestamps};
 
 /// A listening flow.
 #[derive(Debug)]
@@ -29,12 +32,21 @@ pub(super) struct Listener {
     pub waiting: u32,
     /// Half-open ones.
     pub half_open: u32,
+    /// When it last had no room for one, or answered by cookie.
+    pub overflowed_at: Option<Instant>,
+    /// Connections that began by Fast Open and whose handshake has not ended, and when such were reset.
+    pub early: u32,
+    pub early_resets: VecDeque<Instant>,
     pub extension: Box<dyn Extension>,
 }
 
 impl Listener {
     fn is_full(&self) -> bool {
         self.waiting > self.backlog
+    }
+    /// inet_csk_reqsk_queue_is_full, measured: backlog + 1 half-open connections.
+    fn has_no_room(&self, most: u32) -> bool {
+        self.half_open > self.backlog || self.half_open >= most
     }
     /// How well it fits an address; `None`: not at all. The most specific wins (tcp_v4_lookup_listener's score).
     fn score(&self, local: IpAddr, interface: InterfaceIndex) -> Option<u32> {
@@ -90,6 +102,38 @@ impl Request {
     }
 }
 
+/// The SYN|ACK of a handshake.
+fn syn_ack(tuple: &Tuple, handshake: &Handshake, initial: Seq, stamp: u32) -> Segment {
+    let offer = Offer {
+        mss: handshake.announced_mss,
+        sack: handshake.sack,
+        timestamps: handshake.timestamp.map(|echo| Timestamps { value: stamp, echo }),
+        scale: handshake.peer_scale.map(|_| handshake.scale),
+    };
+    let flags = Flags::SYN | Flags::ACK | if handshake.ecn { Flags::ECE } else { Flags::empty() };
+    Segment {
+        src_port: tuple.local.port(),
+        dst_port: tuple.remote.port(),
+        seq: initial,
+        ack: handshake.peer_initial + 1,
+        flags,
+        window: handshake.window.min(u32::from(u16::MAX)) as u16,
+        options: syn_options(&offer),
+        ..Segment::default()
+    }
+}
+
+/// What is known of a connection as it begins.
+pub(super) struct Opening {
+    pub tuple: Tuple,
+    pub listener: u64,
+    pub handshake: Handshake,
+    pub initial: Seq,
+    pub timestamp_offset: u32,
+    pub path: Path,
+    pub extension: Option<Box<dyn Extension>>,
+}
+
 /// How a wait grows with the repetitions of a SYN|ACK.
 fn request_timeout(first: Duration, most: Duration, retransmits: u32) -> Duration {
     first.saturating_mul(1u32.checked_shl(retransmits).unwrap_or(u32::MAX)).min(most)
@@ -121,6 +165,9 @@ impl TcpBlock {
             return cx.drop(frame, Reason::TcpInvalidState);
         }
         if segment.flags.contains(Flags::ACK) {
+            if let Some(opening) = self.take_cookie(listener, tuple, segment, cx) {
+                return self.establish(opening, segment, frame, cx);
+            }
             self.reset_in_answer(tuple, segment, frame.len() as u32, cx);
             return cx.drop(frame, Reason::NoConnection);
         }
@@ -138,7 +185,10 @@ impl TcpBlock {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::ListenOverflow);
         }
-        if found.half_open >= self.settings.syn_backlog {
+        let no_room = found.has_no_room(self.settings.syn_backlog);
+        // tcp_conn_request: a SYN that takes over a TIME-WAIT has its number already.
+        let by_cookie = self.settings.syncookies > 0 && initial.is_none() && (no_room || self.settings.syncookies == 2);
+        if no_room && !by_cookie {
             self.out.counters.add(Counter::TCPReqQFullDrop, 1);
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::SynQueueFull);
@@ -148,35 +198,91 @@ impl TcpBlock {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::NoRoute);
         };
-        self.add_request(listener, tuple, segment, path, initial, cx);
+        if by_cookie {
+            return self.answer_by_cookie(listener, tuple, segment, path, cx);
+        }
+        let verdict = self.try_fast_open(listener, tuple, segment, !frame.is_empty(), cx.now);
+        match verdict.early && self.connections.len() < self.settings.connections_max as usize {
+            true => self.begin_early(listener, tuple, segment, frame, path, (initial, verdict.option), cx),
+            false => self.add_request(listener, tuple, segment, path, initial, verdict.option, cx),
+        }
     }
 
-    fn add_request(&mut self, listener: u64, tuple: &Tuple, segment: &Segment, path: Path, initial: Option<Seq>, cx: &mut Context<'_>) {
+    /// A SYN with a valid cookie: the connection is there, the sockets may accept it.
+    #[allow(clippy::too_many_arguments)]
+    fn begin_early(
+        &mut self,
+        key: u64,
+        tuple: &Tuple,
+        segment: &Segment,
+        frame: Frame,
+        path: Path,
+        (initial, option): (Option<Seq>, Option<FastOpen>),
+        cx: &mut Context<'_>,
+    ) {
+        let Some(listener) = self.listeners.get(key) else { return };
+        let opening = Opening {
+            tuple: *tuple,
+            listener: key,
+            handshake: self.agree(listener, tuple, segment, &path, cx.now),
+            initial: initial.unwrap_or_else(|| self.secrets.sequence(tuple, cx.now)),
+            timestamp_offset: self.secrets.timestamp_offset(tuple),
+            path,
+            extension: None,
+        };
+        let Some(connection) = self.begin_accepted(opening, accept_early, cx.now) else { return };
+        if let (Some(slot), Some(listener)) = (self.connections.get_mut(connection), self.listeners.get_mut(key)) {
+            slot.early_of = Some(key);
+            listener.early += 1;
+        }
+        self.out.counters.add(Counter::TCPFastOpenPassive, 1);
+        self.with_connection(connection, cx, |connection, env| connection.begin_early(env, segment, frame, option));
+    }
+
+    /// What a SYN asks for and this node gives.
+    fn agree(&self, listener: &Listener, tuple: &Tuple, segment: &Segment, path: &Path, now: Instant) -> Handshake {
         let settings = &self.settings;
-        let Some(found) = self.listeners.get_mut(listener) else { return };
         let options = &segment.options;
         let scaling = settings.window_scaling && options.window_scale.is_some();
-        let announced_mss = crate::connection::announced(settings, &found.options, &path, tuple.remote);
+        let announced_mss = crate::connection::announced(settings, &listener.options, path, tuple.remote);
         let timestamp = options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value);
         // Whole segments as they will come: with timestamps (tcp_openreq_init_rwin).
         let each = announced_mss.saturating_sub(if timestamp.is_some() { 12 } else { 0 });
         // RFC 3168 §6.1.1: an ECN-setup SYN has both flags; it must not be marked itself.
         let asks_ecn = segment.flags.contains(Flags::ECE | Flags::CWR);
-        let handshake = Handshake {
+        Handshake {
             peer_initial: segment.seq,
             peer_mss: options.mss.unwrap_or(0),
             peer_scale: options.window_scale.filter(|_| scaling).map(|shift| shift.min(14)),
-            scale: if scaling { crate::connection::shift(settings, &found.options) } else { 0 },
-            window: crate::connection::first_window(settings, &found.options, each),
+            scale: if scaling { crate::connection::shift(settings, &listener.options) } else { 0 },
+            window: crate::connection::first_window(settings, &listener.options, each),
             sack: settings.sack && options.sack_permitted,
             timestamp,
             ecn: settings.ecn > 0 && asks_ecn,
             announced_mss,
-            sent_at: cx.now,
+            sent_at: now,
+            measured: true,
             retransmits: 0,
-        };
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn add_request(
+        &mut self,
+        listener: u64,
+        tuple: &Tuple,
+        segment: &Segment,
+        path: Path,
+        initial: Option<Seq>,
+        fast_open: Option<FastOpen>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(found) = self.listeners.get(listener) else { return };
+        let handshake = self.agree(found, tuple, segment, &path, cx.now);
+        let settings = &self.settings;
+        let Some(found) = self.listeners.get_mut(listener) else { return };
         found.half_open += 1;
-        let extension = if options.has_others() { found.extension.accept(segment) } else { None };
+        let extension = if segment.options.has_others() { found.extension.accept(segment) } else { None };
         let timeout = request_timeout(settings.rto_initial, settings.rto_max, 0);
         let request = Request {
             tuple: *tuple,
@@ -194,34 +300,15 @@ impl TcpBlock {
         let key = self.requests.insert(request);
         self.tuples.insert(*tuple, Owner::Request(key));
         cx.set_timer(token(Kind::Request, key), cx.now + timeout);
-        self.send_syn_ack(key, cx);
+        self.send_syn_ack(key, fast_open, cx);
     }
 
-    fn send_syn_ack(&mut self, key: u64, cx: &mut Context<'_>) {
+    /// `fast_open` goes with the first one only, as in Linux.
+    fn send_syn_ack(&mut self, key: u64, fast_open: Option<FastOpen>, cx: &mut Context<'_>) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let Some(listener) = self.listeners.get(request.listener) else { return };
-        let handshake = &request.handshake;
-        let value = (cx.now.as_millis() as u32).wrapping_add(request.timestamp_offset);
-        let offer = Offer {
-            mss: handshake.announced_mss,
-            sack: handshake.sack,
-            timestamps: handshake.timestamp.map(|echo| Timestamps { value, echo }),
-            scale: handshake.peer_scale.map(|_| handshake.scale),
-        };
-        let mut flags = Flags::SYN | Flags::ACK;
-        if handshake.ecn {
-            flags |= Flags::ECE;
-        }
-        let mut segment = Segment {
-            src_port: request.tuple.local.port(),
-            dst_port: request.tuple.remote.port(),
-            seq: request.initial,
-            ack: handshake.peer_initial + 1,
-            flags,
-            window: handshake.window.min(u32::from(u16::MAX)) as u16,
-            options: syn_options(&offer),
-            ..Segment::default()
-        };
+        let mut segment = syn_ack(&request.tuple, &request.handshake, request.initial, request.timestamp(cx.now));
+        segment.options.fast_open = fast_open;
         if let Some(extension) = &mut request.extension {
             extension.write_options(Outgoing::SynAck, &mut segment.options);
         }
@@ -254,7 +341,7 @@ impl TcpBlock {
         cx.set_timer(token(Kind::Request, key), request.deadline);
         self.out.counters.add(Counter::TCPSynRetrans, 1);
         self.out.counters.add(Counter::RetransSegs, 1);
-        self.send_syn_ack(key, cx);
+        self.send_syn_ack(key, None, cx);
     }
 
     fn remove_request(&mut self, key: u64, cx: &mut Context<'_>) -> Option<Request> {
@@ -285,7 +372,7 @@ impl TcpBlock {
             if !soon {
                 request.answered = Some(cx.now);
                 request.handshake.retransmits += 1;
-                self.send_syn_ack(key, cx);
+                self.send_syn_ack(key, None, cx);
             }
             return;
         }
@@ -374,8 +461,35 @@ impl TcpBlock {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::ListenOverflow);
         }
-        let Some(request) = self.remove_request(key, cx) else { return };
-        let Some(listener) = self.listeners.get_mut(request.listener) else { return };
+        let Some(Request { tuple, listener, handshake, initial, timestamp_offset, path, extension, .. }) = self.remove_request(key, cx)
+        else {
+            return;
+        };
+        let opening = Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension };
+        self.establish(opening, segment, frame, cx);
+    }
+
+    /// The connection of a handshake that is done but for the segment that ends it, which is given to the connection.
+    fn establish(&mut self, opening: Opening, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
+        let full = self.listeners.get(opening.listener).is_none_or(Listener::is_full);
+        if full || self.connections.len() >= self.settings.connections_max as usize {
+            self.out.counters.add(Counter::ListenOverflows, 1);
+            self.out.counters.add(Counter::ListenDrops, 1);
+            return cx.drop(frame, Reason::ListenOverflow);
+        }
+        let Some(key) = self.begin_accepted(opening, Connection::accept, cx.now) else { return };
+        self.with_connection(key, cx, |connection, env| connection.on_segment(env, segment, frame));
+    }
+
+    /// A connection for the sockets to accept.
+    pub(super) fn begin_accepted(
+        &mut self,
+        opening: Opening,
+        make: impl FnOnce(&mut Env<'_>, Setup, Handshake) -> Connection,
+        now: Instant,
+    ) -> Option<u64> {
+        let Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension } = opening;
+        let listener = self.listeners.get_mut(listener)?;
         listener.waiting += 1;
         let options = listener.options.clone();
         let parent = listener.flow;
@@ -385,23 +499,86 @@ impl TcpBlock {
         let setup = Setup {
             flow,
             token: connection_key,
-            local: request.tuple.local,
-            remote: request.tuple.remote,
+            local: tuple.local,
+            remote: tuple.remote,
             options,
-            path: request.path,
-            initial: request.initial,
-            timestamp_offset: request.timestamp_offset,
-            extension: request.extension.unwrap_or_else(|| Box::new(Plain)),
+            path,
+            initial,
+            timestamp_offset,
+            extension: extension.unwrap_or_else(|| Box::new(Plain)),
+            control_seed: self.rng.u64(),
         };
         self.out.counters.add(Counter::PassiveOpens, 1);
-        let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
-        let connection = Connection::accept(&mut env, setup, request.handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
-        self.tuples.insert(request.tuple, Owner::Connection(connection_key));
+        let mut env = Env { now, config: &self.settings, out: &mut self.out };
+        let connection = make(&mut env, setup, handshake);
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
+        self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
-        let event = StreamEvent::Accepted { child: flow, local: request.tuple.local, remote: request.tuple.remote };
+        let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };
         self.out.messages.push(StreamMessage::Event { flow: parent, event });
-        self.with_connection(connection_key, cx, |connection, env| connection.on_segment(env, segment, frame));
+        Some(connection_key)
+    }
+
+    /// Answers a SYN and forgets it (tcp_conn_request with `want_cookie`).
+    fn answer_by_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, path: Path, cx: &mut Context<'_>) {
+        let Some(listener) = self.listeners.get(key) else { return };
+        let mut handshake = self.agree(listener, tuple, segment, &path, cx.now);
+        if handshake.timestamp.is_none() {
+            // "if (want_cookie && !tmp_opt.saw_tstamp) tcp_clear_options(&tmp_opt);": there is nowhere to keep them.
+            (handshake.peer_scale, handshake.scale, handshake.sack, handshake.ecn) = (None, 0, false, false);
+        }
+        let (initial, _) = self.secrets.cookies.make(tuple, segment.seq, handshake.peer_mss, cx.now);
+        let agreement = Agreement { scale: handshake.peer_scale, sack: handshake.sack, ecn: handshake.ecn };
+        let clock = cookies::stamp(cx.now.as_millis() as u32, agreement);
+        let answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
+        let (tos, ttl, mark) = (listener.options.tos & !3, listener.options.ttl, listener.options.mark);
+        if let Some(listener) = self.listeners.get_mut(key) {
+            let counter = if listener.has_no_room(self.settings.syn_backlog) { Some(Counter::TCPReqQFullDoCookies) } else { None };
+            listener.overflowed_at = Some(cx.now);
+            counter.into_iter().for_each(|counter| self.out.counters.add(counter, 1));
+        }
+        self.out.counters.add(Counter::SyncookiesSent, 1);
+        self.emit_bare(tuple, &answer, tos, ttl, mark, path.interface);
+        self.flush(cx);
+    }
+
+    /// An acknowledgment to a listener: of a SYN|ACK that was a cookie (cookie_v4_check)?
+    fn take_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, cx: &mut Context<'_>) -> Option<Opening> {
+        let listener = self.listeners.get(key)?;
+        let recent = listener.overflowed_at.is_some_and(|at| cx.now.since(at) <= cookies::VALID);
+        if self.settings.syncookies == 0 || !recent || segment.flags.contains(Flags::SYN) {
+            return None;
+        }
+        let (peer_initial, initial) = (segment.seq - 1u32, segment.ack - 1u32);
+        let Some(peer_mss) = self.secrets.cookies.check(tuple, initial, peer_initial, cx.now) else {
+            self.out.counters.add(Counter::SyncookiesFailed, 1);
+            return None;
+        };
+        self.out.counters.add(Counter::SyncookiesRecv, 1);
+        let path = ask_path(tuple, InterfaceIndex(listener.options.interface), self.epoch, cx).ok()?;
+        // As the SYN said it, which is gone.
+        let mut said = Segment { seq: peer_initial, ..Segment::default() };
+        said.options.mss = Some(peer_mss);
+        said.options.timestamps = segment.options.timestamps;
+        let mut handshake = self.agree(listener, tuple, &said, &path, cx.now);
+        let timestamp_offset = self.secrets.timestamp_offset(tuple);
+        // Without timestamps nothing tells when the SYN came.
+        handshake.measured = false;
+        if let Some(stamp) = segment.options.timestamps.filter(|_| handshake.timestamp.is_some()) {
+            let clock = stamp.echo.wrapping_sub(timestamp_offset);
+            let agreement = cookies::agreement(clock);
+            handshake.sack = agreement.sack && self.settings.sack;
+            handshake.ecn = agreement.ecn && self.settings.ecn > 0;
+            handshake.peer_scale = agreement.scale.filter(|_| self.settings.window_scaling);
+            if handshake.peer_scale.is_some() {
+                handshake.scale = crate::connection::shift(&self.settings, &listener.options);
+            }
+            let age = Duration::from_millis(u64::from((cx.now.as_millis() as u32).wrapping_sub(clock)));
+            if age <= 2 * cookies::VALID {
+                (handshake.sent_at, handshake.measured) = (cx.now - age, true);
+            }
+        }
+        Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension: None })
     }
 
     /// An ICMP error about a SYN|ACK: Linux lets the request go (tcp_req_err).

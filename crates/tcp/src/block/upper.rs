@@ -4,12 +4,14 @@ use super::listen::Listener;
 use super::tables::Tuple;
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical};
 use crate::congestion;
-use crate::connection::{Connection, Setup};
+use crate::connection::{Connection, Setup, Start};
 use crate::extension::Plain;
 use crate::outbox::Env;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{
-    CallId, Context, FlowId, Instant, InterfaceIndex, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption, StreamOptions,
+    Bytes, CallId, Context, FlowId, Instant, InterfaceIndex, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
+    StreamOptions,
 };
 
 impl TcpBlock {
@@ -39,7 +41,10 @@ impl TcpBlock {
 
     fn call(&mut self, id: CallId, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) {
         match op {
-            StreamCall::Connect { local, remote, options } => self.open(id, flow, canonical(local), canonical(remote), *options, cx),
+            StreamCall::Connect { local, remote, options } => self.open(id, flow, canonical(local), canonical(remote), *options, None, cx),
+            StreamCall::ConnectWith { local, remote, options, data } => {
+                self.open(id, flow, canonical(local), canonical(remote), *options, Some(data), cx)
+            }
             StreamCall::Listen { local, dual_stack, backlog, options } => {
                 let listener = Listener {
                     flow,
@@ -49,6 +54,9 @@ impl TcpBlock {
                     options: *options,
                     waiting: 0,
                     half_open: 0,
+                    overflowed_at: None,
+                    early: 0,
+                    early_resets: VecDeque::new(),
                     extension: Box::new(Plain),
                 };
                 self.listen(id, listener, cx);
@@ -78,7 +86,17 @@ impl TcpBlock {
         cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Released });
     }
 
-    fn open(&mut self, id: CallId, flow: FlowId, local: SocketAddr, remote: SocketAddr, options: StreamOptions, cx: &mut Context<'_>) {
+    #[allow(clippy::too_many_arguments)]
+    fn open(
+        &mut self,
+        id: CallId,
+        flow: FlowId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: StreamOptions,
+        data: Option<Bytes>,
+        cx: &mut Context<'_>,
+    ) {
         let tuple = Tuple { local, remote };
         if self.flows.contains_key(&flow) || local.is_ipv4() != remote.is_ipv4() {
             return self.reply(id, flow, Err(StreamError::Invalid), cx);
@@ -101,6 +119,7 @@ impl TcpBlock {
             Ok(path) => path,
             Err(error) => return self.refuse(id, flow, error, cx),
         };
+        let start = data.map(|data| self.start_with(&tuple, data, options.fast_open_no_cookie, path.mtu, cx.now));
         let key = self.connections.next_key();
         let setup = Setup {
             flow,
@@ -112,15 +131,25 @@ impl TcpBlock {
             initial: above.unwrap_or_else(|| self.secrets.sequence(&tuple, cx.now)),
             timestamp_offset: self.secrets.timestamp_offset(&tuple),
             extension: Box::new(Plain),
+            control_seed: self.rng.u64(),
         };
         self.reply(id, flow, Ok(()), cx);
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
         env.out.block = cx.me();
-        let connection = Connection::connect(&mut env, setup);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE }));
+        let connection = match start {
+            None => Connection::connect(&mut env, setup),
+            Some(start) => Connection::connect_with(&mut env, setup, start),
+        };
+        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
         self.tuples.insert(tuple, Owner::Connection(key));
         self.flows.insert(flow, FlowOwner::Connection(key));
         self.settle(key, cx);
+    }
+
+    /// How an opening with data begins: as Fast Open lets it, or plainly, with the data behind the handshake.
+    fn start_with(&self, tuple: &Tuple, data: Bytes, no_cookie: bool, mtu: u32, now: Instant) -> Start {
+        let Some(room) = self.fast_open_room(tuple, no_cookie, mtu, now) else { return Start { data, ..Start::default() } };
+        Start { option: self.fast_open_option(tuple, no_cookie, now), in_syn: room.min(data.len() as u32), data }
     }
 
     fn listen(&mut self, id: CallId, listener: Listener, cx: &mut Context<'_>) {
@@ -181,7 +210,7 @@ impl TcpBlock {
             StreamCall::Abort => connection.abort(env),
             // Checked above: it cannot fail.
             StreamCall::Set(option) => drop(connection.set_option(env, option)),
-            StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::Listen { .. } => {}
+            StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::ConnectWith { .. } | StreamCall::Listen { .. } => {}
         });
     }
 }

@@ -286,6 +286,7 @@ impl CongestionControl for Cubic {
                 w.set_cwnd(w.ssthresh_bytes.into());
             }
             CongestionEvent::Timeout => self.timeout(w),
+            CongestionEvent::Restart { .. } => {}
             CongestionEvent::Idle(idle) => {
                 self.leave_out(now.since(self.last_at).min(idle), now);
                 self.last_at = now;

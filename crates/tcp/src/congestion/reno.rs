@@ -93,6 +93,7 @@ impl CongestionControl for Reno {
                 self.episode.undo(w);
             }
             CongestionEvent::RecoveryDone => self.episode.done(w),
+            CongestionEvent::Restart { .. } => {}
         }
     }
 

@@ -235,7 +235,9 @@ impl Connection {
         let high = self.recovery.high;
         let before = self.outstanding.bytes - self.outstanding.sacked_bytes;
         let rack = &mut self.recovery.rack;
+        let (mss, mut full) = (self.mss, false);
         self.outstanding.acknowledge(ack_at, |sent| {
+            full |= sent.payload() >= mss && !sent.ever_retransmitted;
             if sent.ever_retransmitted {
                 ack.retransmitted = true;
             } else {
@@ -260,6 +262,8 @@ impl Connection {
         let after = self.outstanding.bytes - self.outstanding.sacked_bytes;
         ack.acked = (before - after) as u32;
         self.send.una = ack_at;
+        self.judge_black_hole(env, full);
+        self.take_mtu_probe_ack(env);
         let released = self.queue.release(ack_at);
         self.totals.bytes_acked += u64::from(released);
         if self.outstanding.is_empty()
@@ -363,10 +367,18 @@ impl Connection {
             min_rtt: self.rtt.min_rtt().unwrap_or_default(),
             srtt: self.rtt.srtt().unwrap_or_default(),
             in_flight_bytes: ack.prior_in_flight,
+            in_flight_after_bytes: self.outstanding.in_flight(),
+            phase: self.recovery.phase,
             cwnd_limited: self.usage.is_cwnd_limited(&self.window),
             delivered_bytes: self.delivery.bytes,
+            delivered_at: self.delivery.at,
+            lost_bytes: self.outstanding.lost_ever,
             delivery_rate_bytes_per_s: rate,
-            app_limited: self.delivery.app_limited > 0,
+            prior_delivered_bytes: ack.rate.prior_delivered,
+            sample_app_limited: ack.rate.app_limited,
+            // One segment that was no full one (FLAG_ACK_MAYBE_DELAYED).
+            maybe_delayed: ack.segments == 1 && ack.sacked == 0 && ack.acked < self.mss && !ack.retransmitted,
+            next_departure: self.pacer.next_send_at(),
             ece: ack.ece,
             round_start,
             snd_una: self.send.space.seq(self.send.una),
@@ -374,5 +386,8 @@ impl Connection {
             in_recovery: reducing,
         };
         self.control.on_ack(&sample, &mut self.window);
+        if self.control.limits_itself() {
+            self.note_app_limited();
+        }
     }
 }

@@ -180,7 +180,7 @@ impl Connection {
     pub fn on_icmp(&mut self, env: &mut Env<'_>, kind: IcmpErrorKind, seq: Seq) {
         let at = self.send.space.position(self.send.una, seq);
         if at < self.send.una || at >= self.send.next.max(self.send.una + 1) {
-            return;
+            return env.count(Counter::OutOfWindowIcmps);
         }
         if let IcmpErrorKind::TooBig { mtu } = kind {
             return self.on_too_big(env, mtu);
@@ -194,25 +194,6 @@ impl Connection {
         }
         self.soft_error = Some(error);
         self.event(env, StreamEvent::Soft(error));
-    }
-
-    /// RFC 1191, RFC 8201.
-    fn on_too_big(&mut self, env: &mut Env<'_>, mtu: u32) {
-        let least = if self.remote.is_ipv4() { 552 } else { 1280 };
-        if self.options.mtu_discover == 0 {
-            return;
-        }
-        let mtu = mtu.max(least);
-        let known = self.path_mtu.unwrap_or(self.path.mtu).min(self.path.mtu);
-        if mtu >= known {
-            return;
-        }
-        env.count(Counter::TCPMTUReduced);
-        self.path_mtu = Some(mtu);
-        self.update_mss(env);
-        if self.state.is_synchronised() {
-            self.retransmit_narrower(env);
-        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct RateSample {
     prior_at: Instant,
     send_interval: Duration,
     first_sent_at: Instant,
-    app_limited: bool,
+    pub app_limited: bool,
 }
 
 impl RateSample {

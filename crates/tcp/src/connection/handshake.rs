@@ -46,6 +46,8 @@ pub struct Setup {
     pub timestamp_offset: u32,
     /// Who uses the connection.
     pub extension: Box<dyn Extension>,
+    /// A random number for the congestion control.
+    pub control_seed: u64,
 }
 
 /// What a listener agreed on before the connection existed.
@@ -71,6 +73,8 @@ pub struct Handshake {
     pub announced_mss: u32,
     /// When the SYN|ACK was sent.
     pub sent_at: Instant,
+    /// That is known, so that the handshake gives a round-trip time.
+    pub measured: bool,
     /// How often it was sent again.
     pub retransmits: u32,
 }
@@ -129,11 +133,12 @@ pub(crate) fn header_bytes(remote: SocketAddr) -> u32 {
 }
 
 impl Connection {
-    fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
+    pub(super) fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
         let config = env.config;
         let announced = announced_mss(config, &setup.options, &setup.path, setup.remote);
         let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
-        let control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
+        let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
+        control.seed(setup.control_seed);
         let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
         let bounds = RtoBounds { min: config.rto_min, max: config.rto_max, initial: config.rto_initial };
         Connection {
@@ -146,7 +151,7 @@ impl Connection {
             compression: Default::default(),
             extension: setup.extension,
             path: setup.path,
-            path_mtu: None,
+            path_mtu: super::mtu::PathMtu::default(),
             agreed: Agreed::default(),
             timestamp_offset: setup.timestamp_offset,
             send: Send {
@@ -176,12 +181,14 @@ impl Connection {
             rtt: RttEstimator::new(bounds),
             window: Window::new(announced),
             control,
+            control_seed: setup.control_seed,
             usage: CwndUsage::new(env.now),
             prr: Prr::new(),
             pacer: Pacer::new(),
             recovery: Recovery { high: START, reordering: config.reordering, ..Recovery::default() },
             delivery: delivery::Delivery::default(),
             ecn: ecn::Ecn::default(),
+            fast_open: super::fast_open::FastOpen::default(),
             timers: timers::Deadlines::default(),
             keepalive_unanswered: 0,
             probes_unanswered: 0,
@@ -192,6 +199,7 @@ impl Connection {
             failed: false,
             soft_error: None,
             syn_sent_at: env.now,
+            handshake_measured: true,
             syn_retransmitted: 0,
             finished: Finished::No,
             totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
@@ -202,12 +210,16 @@ impl Connection {
     /// Opens actively: sends a SYN.
     pub fn connect(env: &mut Env<'_>, setup: Setup) -> Connection {
         let mut connection = Connection::new(env, setup, State::SynSent);
-        connection.ecn.asked = env.config.ecn == 1;
-        env.count(Counter::ActiveOpens);
-        connection.send_syn(env);
-        let rto = connection.rtt.rto();
-        connection.timers.set(timers::Timer::Retransmit, env.now + rto);
+        connection.begin_connecting(env);
         connection
+    }
+
+    pub(super) fn begin_connecting(&mut self, env: &mut Env<'_>) {
+        self.ecn.asked = env.config.ecn == 1;
+        env.count(Counter::ActiveOpens);
+        self.send_syn(env);
+        let rto = self.rtt.rto();
+        self.timers.set(timers::Timer::Retransmit, env.now + rto);
     }
 
     /// A connection that a listener's handshake has made: the final ACK of the peer is still to be given to [`Connection::on_segment`].
@@ -215,6 +227,7 @@ impl Connection {
         let mut connection = Connection::new(env, setup, State::SynReceived);
         connection.announced_mss = handshake.announced_mss;
         connection.syn_sent_at = handshake.sent_at;
+        connection.handshake_measured = handshake.measured;
         connection.syn_retransmitted = handshake.retransmits;
         connection.agreed = Agreed {
             sack: handshake.sack,
@@ -256,12 +269,16 @@ impl Connection {
             flags |= Flags::ECE | Flags::CWR;
         }
         let mut options = syn_options(&offer);
+        if self.syn_retransmitted == 0 {
+            options.fast_open = self.fast_open.option.clone();
+        }
         let kind = if answering { Outgoing::SynAck } else { Outgoing::Syn };
         self.extension.write_options(kind, &mut options);
         let window = self.receive.window.min(u32::from(u16::MAX)) as u16;
         let ack = if answering { self.receive.space.seq(self.receive.next) } else { Seq(0) };
         let segment = Segment { seq: self.send.space.initial, ack, flags, window, options, ..self.header() };
-        self.emit(env, &segment, Frame::egress(), 0);
+        let frame = self.syn_frame();
+        self.emit(env, &segment, frame, 0);
     }
 
     /// RFC 9293 §3.10.7.3: SYN-SENT.
@@ -305,7 +322,7 @@ impl Connection {
                 return;
             }
             self.receive.acknowledged();
-            self.send.una = self.send.next;
+            self.take_syn_ack(env, segment, ack);
             self.open(env, segment, true);
             let (options, established) = (self.options.clone(), self.state == State::Established);
             // Data or FIN on the SYN|ACK go the usual way.
@@ -325,6 +342,7 @@ impl Connection {
         } else {
             // Simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK> and send it."
             self.change_state(env, State::SynReceived);
+            self.send.next = START + 1;
             self.agreed.ecn = false;
             self.send_syn(env);
             let rto = self.rtt.rto();
@@ -376,9 +394,20 @@ impl Connection {
         self.recovery.timeouts = 0;
         self.recovery.timeouts_since = None;
         self.timers.cancel(timers::Timer::Retransmit);
-        self.send.una = START + 1;
-        self.update_mss(env);
+        self.send.una = self.send.una.max(START + 1);
         self.first_sample(env, segment);
+        self.begin_transfer(env);
+        if active {
+            self.event(env, StreamEvent::Established { local: self.local, remote: self.remote });
+        }
+        self.grant_credit(env);
+        self.arm_keepalive(env);
+    }
+
+    /// Everything that the sending and receiving of data begin with.
+    pub(super) fn begin_transfer(&mut self, env: &mut Env<'_>) {
+        self.begin_path_mtu(env.config);
+        self.update_mss(env);
         self.control.init(&mut self.window, env.now);
         let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
         self.window.cwnd_bytes = if own_default {
@@ -392,16 +421,14 @@ impl Connection {
         self.receive.start_tuning(env.now, self.announced_mss);
         self.receive.enter_quick_ack(env.config);
         self.grow_send_buffer(env, true);
-        if active {
-            self.event(env, StreamEvent::Established { local: self.local, remote: self.remote });
-        }
-        self.grant_credit(env);
-        self.arm_keepalive(env);
     }
 
     /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
-    fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
+    pub(super) fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        if !self.handshake_measured {
+            return;
+        }
         if self.syn_retransmitted == 0 {
             self.rtt.on_sample(env.now, (env.now - self.syn_sent_at).max(Duration::from_micros(1)), una, next, false);
             return;

@@ -47,7 +47,7 @@ impl Connection {
             last_data_sent_ms: millis(now - self.send.last_data),
             last_data_recv_ms: millis(now - totals.last_data_in),
             last_ack_recv_ms: millis(now - totals.last_ack_in),
-            pmtu: self.path_mtu.map_or(self.path.mtu, |learned| learned.min(self.path.mtu)),
+            pmtu: self.path_mtu.usable(self.path.mtu),
             rcv_ssthresh: self.receive.slow_start,
             rtt_us: micros(srtt),
             rttvar_us: micros(self.rtt.mean_deviation()),
@@ -89,6 +89,7 @@ impl Connection {
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
             congestion: self.control.name().to_owned(),
+            cc_info: self.control.cc_info(),
             user_mss: self.send.peer_mss,
         }
     }

@@ -18,6 +18,7 @@ impl Connection {
     pub fn set_option(&mut self, env: &mut Env<'_>, option: StreamOption) -> Result<(), StreamError> {
         if let StreamOption::Congestion(Some(name)) = &option {
             let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
+            control.seed(self.control_seed);
             if self.state.is_synchronised() && control.name() != self.control.name() {
                 // The window goes on; only what is learned about it starts afresh.
                 let before = self.window;
@@ -58,7 +59,7 @@ impl Connection {
         let config = env.config;
         let default = if self.remote.is_ipv4() { MSS_DEFAULT_V4 } else { MSS_DEFAULT_V6 };
         let peer = if self.send.peer_mss == 0 { default } else { self.send.peer_mss };
-        let mtu = self.path_mtu.map_or(self.path.mtu, |learned| learned.min(self.path.mtu));
+        let mtu = self.path_mtu.usable(self.path.mtu);
         let mut mss = peer.min(mtu.saturating_sub(header_bytes(self.remote)));
         for limit in [config.mss, self.options.mss_max] {
             if limit > 0 {

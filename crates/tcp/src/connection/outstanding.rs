@@ -67,6 +67,8 @@ pub(crate) struct Outstanding {
     pub retransmitted_bytes: u64,
     /// Without SACK: what duplicate acknowledgments say has arrived.
     pub duplicate_bytes: u64,
+    /// Ever declared lost, each as often as it was.
+    pub lost_ever: u64,
     /// The same in segments.
     pub sacked: u32,
     pub lost: u32,
@@ -249,6 +251,7 @@ impl Outstanding {
             self.retransmitted -= 1;
         }
         self.to_send.insert(start);
+        self.lost_ever += len;
         newly
     }
     /// Marks the first segment lost. Returns the bytes newly thought lost.

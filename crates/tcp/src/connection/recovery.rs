@@ -145,6 +145,9 @@ impl Connection {
         if reno_loss && self.outstanding.lost == 0 {
             ack.lost += self.outstanding.mark_front_lost();
         }
+        if self.outstanding.lost > 0 && self.take_mtu_probe_loss(env) {
+            return;
+        }
         if self.outstanding.lost > 0 {
             self.enter_recovery(env, ack.prior_in_flight, ack.ece);
         } else if self.recovery.phase != Phase::Cwr {
@@ -202,13 +205,15 @@ impl Connection {
 
     pub(super) fn begin_prr(&mut self, in_flight: u32) {
         self.recovery.tlp_high = None;
-        self.prr.enter(in_flight, self.window.ssthresh_bytes, self.mss);
         self.recovery.prr_allowed = 0;
+        if !self.control.owns_recovery() {
+            self.prr.enter(in_flight, self.window.ssthresh_bytes, self.mss);
+        }
     }
 
     /// The window is where it shall be.
     fn end_reduction(&mut self, env: &mut Env<'_>) {
-        if self.prr.is_active() {
+        if self.prr.is_active() || self.control.owns_recovery() {
             self.prr.exit();
             self.control.on_event(env.now, CongestionEvent::RecoveryDone, self.outstanding.in_flight(), &mut self.window);
             self.recovery.rack.recovery_ended();
@@ -244,7 +249,7 @@ impl Connection {
             self.control.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.window);
         } else {
             self.window.cwnd_bytes = self.mss;
-            if self.prr.is_active() {
+            if self.prr.is_active() || self.control.owns_recovery() {
                 self.control.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.window);
             }
         }

@@ -21,6 +21,9 @@ impl Connection {
         if self.state == State::SynSent {
             return self.on_segment_syn_sent(env, segment, frame);
         }
+        if self.repeats_syn(env, segment) {
+            return;
+        }
         if self.state == State::Closed {
             return env.refuse(Reason::TcpInvalidState);
         }
@@ -147,8 +150,9 @@ impl Connection {
 
     fn peer_reset(&mut self, env: &mut Env<'_>) {
         self.extension.on_reset(true);
+        self.fast_open.reset = self.is_early();
         let error = match self.state {
-            State::SynReceived => StreamError::Refused,
+            State::SynReceived if !self.fast_open.early => StreamError::Refused,
             State::CloseWait => StreamError::BrokenPipe,
             _ => StreamError::Reset,
         };
@@ -179,6 +183,9 @@ impl Connection {
 
     /// SYN-RECEIVED: is it the ACK of our SYN?
     fn complete_handshake(&mut self, env: &mut Env<'_>, segment: &Segment) -> bool {
+        if self.fast_open.early {
+            return self.end_early(env, segment);
+        }
         let ack = self.send.space.position(self.send.una, segment.ack);
         // "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state"; else "form a reset segment <SEQ=SEG.ACK><CTL=RST>".
         if ack <= self.send.una || ack > self.send.next {

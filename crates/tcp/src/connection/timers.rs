@@ -160,6 +160,7 @@ impl Connection {
     fn arm_tail_probe(&mut self, env: &mut Env<'_>) {
         let wanted = env.config.tail_loss_probe
             && self.agreed.sack
+            && !self.fast_open.early
             && matches!(self.recovery.phase, Phase::Open | Phase::Cwr)
             && self.outstanding.sacked == 0
             && self.recovery.tlp_high.is_none();
@@ -258,6 +259,9 @@ impl Connection {
         if self.recovery.timeouts == env.config.retries1 {
             self.path.epoch = 0;
         }
+        if self.silent_for(env, env.config.retries1) {
+            self.suspect_black_hole(env);
+        }
         // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
         if let Some(first) = self.outstanding.front().copied() {
             env.count(Counter::TCPSlowStartRetrans);
@@ -282,6 +286,12 @@ impl Connection {
             (true, retries) => retries,
         };
         self.recovery.timeouts > 0 && elapsed >= model_timeout(retries, env.config.rto_min, env.config.rto_max)
+    }
+
+    /// Has nothing been answered for the time that so many retransmissions take (retransmits_timed_out)?
+    fn silent_for(&self, env: &Env<'_>, retries: u32) -> bool {
+        let since = self.recovery.timeouts_since.unwrap_or(env.now);
+        env.now - since >= model_timeout(retries, env.config.rto_min, env.config.rto_max)
     }
 
     /// SYN or SYN|ACK was not answered.

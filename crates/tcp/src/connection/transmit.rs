@@ -165,8 +165,22 @@ impl Connection {
         self.window_room() >= unsent.max(u32::from(self.send.fin_wanted && !self.send.fin_sent && unsent == 0))
     }
 
-    fn unsent(&self) -> u64 {
+    pub(super) fn unsent(&self) -> u64 {
         self.queue.end().saturating_sub(self.send.next)
+    }
+
+    /// tcp_rate_check_app_limited, as the program writes: it had left the connection without work, though there was room to send.
+    pub(super) fn check_app_limited(&mut self) {
+        let in_flight = self.outstanding.in_flight();
+        let idle = self.unsent() < u64::from(self.mss) && self.send.below == 0 && in_flight < self.window.cwnd_bytes;
+        if idle && self.outstanding.lost <= self.outstanding.retransmitted {
+            self.note_app_limited();
+        }
+    }
+
+    /// What is measured until everything in flight is delivered is no rate of the path.
+    pub(super) fn note_app_limited(&mut self) {
+        self.delivery.app_limited = (self.delivery.bytes + u64::from(self.outstanding.in_flight())).max(1);
     }
 
     /// The rate that paces this connection and sizes its frames, bytes per second.
@@ -185,7 +199,8 @@ impl Connection {
 
     /// Bytes of one frame.
     fn burst_bytes(&self, rate: u64) -> u32 {
-        pacing::frame_bytes(rate, self.mss, self.gso_bytes(), self.rtt.min_rtt().unwrap_or_default()).max(self.mss)
+        let segments_min = self.control.frame_segments_min(rate);
+        pacing::frame_bytes(rate, self.mss, segments_min, self.gso_bytes(), self.rtt.min_rtt().unwrap_or_default()).max(self.mss)
     }
 
     /// Bytes that may wait below (TSQ).
@@ -196,13 +211,14 @@ impl Connection {
 
     /// Sends what may be sent: lost segments, then new data, then FIN.
     pub(super) fn transmit(&mut self, env: &mut Env<'_>) {
-        if !self.state.is_synchronised() || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
+        if !(self.state.is_synchronised() || self.is_early()) || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
         if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
             return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
+        self.forget_old_mtu(env);
         let (rate, wanted) = self.rate();
         let paced = wanted || env.config.pacing;
         let burst = self.burst_bytes(rate);
@@ -221,7 +237,7 @@ impl Connection {
             }
             let sent = match self.retransmit_next(env) {
                 Some(sent) => sent,
-                None => match self.send_next(env, burst, &mut stopped_by_cwnd) {
+                None => match self.send_mtu_probe(env).or_else(|| self.send_next(env, burst, &mut stopped_by_cwnd)) {
                     Some(sent) => sent,
                     None => break,
                 },
@@ -271,12 +287,9 @@ impl Connection {
             snd_nxt: self.send.space.seq(self.send.next),
             stopped_by_cwnd,
         };
-        let decays = env.config.slow_start_after_idle && self.recovery.phase == Phase::Open;
+        let decays = env.config.slow_start_after_idle && self.recovery.phase == Phase::Open && !self.control.owns_recovery();
         let decay_after = decays.then(|| self.rtt.rto());
         self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after);
-        if self.unsent() == 0 && !stopped_by_cwnd && self.outstanding.lost == self.outstanding.retransmitted.min(self.outstanding.lost) {
-            self.delivery.app_limited = (self.delivery.bytes + u64::from(in_flight)).max(1);
-        }
         if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
             if self.next_fits() {
                 if self.send.more || self.options.cork {
@@ -317,14 +330,16 @@ impl Connection {
 
     /// Sends a segment of the retransmission queue again.
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
+        self.forget_mtu_probe(sent.start);
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, true);
         let (now, delivery) = (env.now, &self.delivery);
-        let (bytes, at, first) = (delivery.bytes, delivery.at, delivery.first_sent_at);
+        let (bytes, at, first, app_limited) = (delivery.bytes, delivery.at, delivery.first_sent_at, delivery.app_limited > 0);
         self.outstanding.retransmit(sent.start, |entry| {
             entry.sent_at = now;
             entry.delivered = bytes;
             entry.delivered_at = at;
             entry.first_sent_at = first;
+            entry.app_limited = app_limited;
         });
         self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.or(Some(now));
         self.recovery.undo_retransmissions = Some(self.recovery.undo_retransmissions.unwrap_or(0) + 1);
@@ -419,9 +434,20 @@ impl Connection {
         Some(1)
     }
 
+    /// Sends new bytes as one segment, whatever the segment size: a probe.
+    pub(super) fn send_whole(&mut self, env: &mut Env<'_>, length: u32, mapping: u64) {
+        let mss = std::mem::replace(&mut self.mss, length);
+        self.send_new(env, length, false, mapping);
+        self.mss = mss;
+    }
+
     /// Sends new numbers and puts them into the retransmission queue, one entry a segment.
     pub(super) fn send_new(&mut self, env: &mut Env<'_>, length: u32, fin: bool, mapping: u64) {
         let start = self.send.next;
+        if self.outstanding.in_flight() == 0 {
+            let app_limited = self.delivery.app_limited > 0;
+            self.control.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.window);
+        }
         self.send_segment(env, start, length, fin, mapping, false);
         if self.outstanding.is_empty() {
             self.delivery.first_sent_at = env.now;

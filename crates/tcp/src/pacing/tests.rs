@@ -48,15 +48,15 @@ fn frames_hold_a_millisecond_of_the_rate_in_whole_segments() {
     for (rate, bytes) in
         [(0, 2 * MSS), (1 << 20, 2 * MSS), (10 << 20, 10 * MSS), (30 << 20, 30 * MSS), (1 << 30, 65 * MSS), (u64::MAX, 65 * MSS)]
     {
-        assert_eq!(frame_bytes(rate, MSS, 65_536, far), bytes, "{rate}");
+        assert_eq!(frame_bytes(rate, MSS, FRAME_SEGMENTS_MIN, 65_536, far), bytes, "{rate}");
     }
     // On a short path frames are large at any rate: everything below 512 µs, half of it from there on.
-    assert_eq!(frame_bytes(1, MSS, 65_536, Duration::from_micros(100)), 65 * MSS);
-    assert_eq!(frame_bytes(1, MSS, 65_536, Duration::from_micros(600)), 32 * MSS);
-    assert_eq!(frame_bytes(1, MSS, 65_536, Duration::ZERO), 2 * MSS, "unknown: long");
+    assert_eq!(frame_bytes(1, MSS, FRAME_SEGMENTS_MIN, 65_536, Duration::from_micros(100)), 65 * MSS);
+    assert_eq!(frame_bytes(1, MSS, FRAME_SEGMENTS_MIN, 65_536, Duration::from_micros(600)), 32 * MSS);
+    assert_eq!(frame_bytes(1, MSS, FRAME_SEGMENTS_MIN, 65_536, Duration::ZERO), 2 * MSS, "unknown: long");
     // Where nothing large can be sent, a frame is a segment.
-    assert_eq!(frame_bytes(u64::MAX, MSS, 0, far), MSS);
-    assert_eq!(frame_bytes(u64::MAX, 0, 10, far), 10);
+    assert_eq!(frame_bytes(u64::MAX, MSS, FRAME_SEGMENTS_MIN, 0, far), MSS);
+    assert_eq!(frame_bytes(u64::MAX, 0, FRAME_SEGMENTS_MIN, 10, far), 10);
 }
 
 #[test]
@@ -145,7 +145,7 @@ proptest! {
         let time = Duration::from_nanos(ns);
         let w = Window { mss, cwnd_bytes: cwnd, ssthresh_bytes: ssthresh };
         let _ = default_rate_bytes_per_s(&w, bytes, time, rate);
-        let frame = frame_bytes(rate, mss, gso, time);
+        let frame = frame_bytes(rate, mss, FRAME_SEGMENTS_MIN, gso, time);
         prop_assert!(frame >= 1 && (frame <= gso || frame == mss.max(1)));
         let _ = queued_below_bytes(rate, frame, bytes);
         let mut pacer = started();

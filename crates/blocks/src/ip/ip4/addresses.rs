@@ -61,6 +61,15 @@ impl Addresses {
         true
     }
 
+    /// Gives an address that is there, with the same prefix, its new state and lifetimes. False: it is not there.
+    pub(super) fn renew(&mut self, address: Address) -> bool {
+        let same = |other: &&mut Address| {
+            (other.interface, other.address, other.prefix_bits) == (address.interface, address.address, address.prefix_bits)
+        };
+        let found = self.list.iter_mut().find(same);
+        found.map(|there| *there = address).is_some()
+    }
+
     pub(super) fn find(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Option<Address> {
         self.list.iter().copied().find(|address| address.interface == interface && address.address == IpAddr::V4(ip))
     }

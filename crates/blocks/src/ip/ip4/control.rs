@@ -49,21 +49,26 @@ impl Ip4 {
         let arguments = Arguments::new(&block, "address_add", value, &["interface", "address", "prefix_bits"])?;
         let (interface, ip, bits) = interface_and_address(&arguments, cx)?;
         let refused = |error: TableError| arguments.fail(error.to_string());
-        if ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() {
-            return Err(refused(TableError::AddressInvalid(ip)));
-        }
         if self.addresses.len() >= ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        let address = Address::permanent(interface, ip.into(), bits);
-        if !self.addresses.add(address) {
-            return Err(refused(TableError::AddressExists(ip)));
+        self.add_address(Address::permanent(interface, ip.into(), bits), ip, cx).map_err(refused)?;
+        Ok(Value::Null)
+    }
+
+    /// Adds an address, which is `ip`, and the route to its network.
+    pub(super) fn add_address(&mut self, address: Address, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
+        if ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() {
+            return Err(TableError::AddressInvalid(ip));
         }
-        self.facts.get(interface, cx);
-        self.add_network_route(interface, ip, bits, cx);
+        if !self.addresses.add(address) {
+            return Err(TableError::AddressExists(ip));
+        }
+        self.facts.get(address.interface, cx);
+        self.add_network_route(address.interface, ip, address.prefix_bits, cx);
         self.changed();
         self.tell_address("added", &address, cx);
-        Ok(Value::Null)
+        Ok(())
     }
 
     /// Linux fib_add_ifaddr: the route to the network of an address, unless an address of the interface made it already.
@@ -98,9 +103,13 @@ impl Ip4 {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "address_delete", value, &["interface", "address", "prefix_bits"])?;
         let (interface, ip, _) = interface_and_address(&arguments, cx)?;
-        let Some(address) = self.addresses.find(interface, ip) else {
-            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string()));
-        };
+        self.delete_address(interface, ip, cx).map_err(|error| arguments.fail(error.to_string()))?;
+        Ok(Value::Null)
+    }
+
+    /// Takes an address away, with the routes that need it.
+    pub(super) fn delete_address(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
+        let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
         self.addresses.remove_where(|other| other.interface == interface && other.address == address.address);
         let last = self.addresses.of(interface).next().is_none();
         // Linux fib_del_ifaddr and fib_sync_down_addr: routes that prefer the address go; with the last address all of the interface.
@@ -119,7 +128,7 @@ impl Ip4 {
         }
         self.changed();
         self.tell_address("deleted", &address, cx);
-        Ok(Value::Null)
+        Ok(())
     }
 
     pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {

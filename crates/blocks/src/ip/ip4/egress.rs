@@ -7,7 +7,7 @@ use weft_core::table::{RouteAnswer, RouteKind};
 use weft_wire::Protocol;
 use weft_wire::checksum::Sum;
 use weft_wire::ethernet::EtherType;
-use weft_wire::ipv4::{HEADER_LEN, Header};
+use weft_wire::ipv4::{HEADER_LEN, HEADER_LEN_MAX, Header};
 
 /// Largest packet, bytes.
 const PACKET_BYTES_MAX: usize = 65_535;
@@ -40,10 +40,14 @@ impl Ip4 {
             RouteKind::Prohibit => return self.refuse(frame, source, IcmpErrorKind::Prohibited, Reason::NoRoute),
         }
         let source = self.choose_source(frame, source, &answer);
-        if let Some(verdict) = self.check_size(frame, source, &answer) {
-            return verdict;
+        if self.paths.mtu(destination).is_some_and(|path| path.fragments) {
+            // Linux ip_dont_fragment: not on a path whose MTU is locked.
+            frame.meta_mut().dont_fragment = false;
         }
-        self.finish(frame, source, &answer, cx)
+        match self.check_size(frame, source, &answer) {
+            Err(verdict) => verdict,
+            Ok(fits) => self.finish(frame, source, &answer, fits, cx),
+        }
     }
 
     #[inline]
@@ -83,22 +87,24 @@ impl Ip4 {
         chosen
     }
 
-    /// Does it fit the route? Large frames need only fit packet by packet.
-    fn check_size(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer) -> Option<Verdict> {
+    /// Does it fit the route? Large frames need only fit packet by packet. `Ok(false)`: it does not, and may be fragmented.
+    fn check_size(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer) -> Result<bool, Verdict> {
         let total = HEADER_LEN + frame.len();
         let packet = match frame.meta().gso {
             None => total,
-            Some(gso) => HEADER_LEN + transport_header_len(frame) + usize::from(gso.segment_bytes),
+            Some(gso) => HEADER_LEN + transport_header_len(frame, 0) + usize::from(gso.segment_bytes),
         };
-        if total <= PACKET_BYTES_MAX && packet <= answer.mtu as usize {
-            return None;
-        }
-        self.counters[count::FRAG_FAILS] += 1;
-        if !frame.meta().dont_fragment || total > PACKET_BYTES_MAX {
+        if total > PACKET_BYTES_MAX {
+            self.counters[count::FRAG_FAILS] += 1;
             self.counters[count::OUT_DISCARDS] += 1;
-            return Some(Verdict::Drop(Reason::TooBig));
+            return Err(Verdict::Drop(Reason::TooBig));
         }
-        Some(self.refuse(frame, source, IcmpErrorKind::TooBig { mtu: answer.mtu }, Reason::TooBig))
+        let fits = packet <= answer.mtu as usize;
+        if !fits && frame.meta().dont_fragment {
+            self.counters[count::FRAG_FAILS] += 1;
+            return Err(self.refuse(frame, source, IcmpErrorKind::TooBig { mtu: answer.mtu }, Reason::TooBig));
+        }
+        Ok(fits)
     }
 
     /// Tells the local sender why its packet was not sent. The packet goes to it with the header that it would have had.
@@ -110,14 +116,11 @@ impl Ip4 {
         self.complain(frame, kind, source.into(), reason)
     }
 
-    fn finish(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
+    fn finish(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer, fits: bool, cx: &mut Context<'_>) -> Verdict {
         let meta = frame.meta_mut();
         if meta.ttl == 0 {
             meta.ttl = if answer.kind == RouteKind::Multicast { MULTICAST_TTL } else { self.default_ttl };
         }
-        meta.ether_type = EtherType::IPV4;
-        meta.interface = answer.interface;
-        meta.next_hop = Some(answer.next_hop);
         // RFC 6864 §4: 0 for atomic packets; a large frame takes one value for each packet it will become.
         let identification = match (meta.dont_fragment, meta.dst) {
             (false, IpAddr::V4(destination)) => {
@@ -128,27 +131,120 @@ impl Ip4 {
             _ => 0,
         };
         self.push_header(frame, source, identification);
-        self.counters[count::OUT_OCTETS] += frame.len() as u64;
+        self.leave(frame, answer, fits, cx)
+    }
+
+    /// The way out of a packet with its header.
+    fn leave(&mut self, frame: &mut Frame, answer: &RouteAnswer, fits: bool, cx: &mut Context<'_>) -> Verdict {
+        let meta = frame.meta_mut();
+        meta.ether_type = EtherType::IPV4;
+        meta.interface = answer.interface;
+        meta.next_hop = Some(answer.next_hop);
+        let inside = answer.interface == InterfaceIndex::LOOPBACK;
+        let looped = self.is_bound(OUT_LOOPBACK);
         match answer.kind {
-            RouteKind::Local if self.is_bound(OUT_LOOPBACK) => Verdict::Forward(OUT_LOOPBACK),
-            RouteKind::Local => Verdict::Drop(Reason::NotBound),
+            RouteKind::Local if !looped => return Verdict::Drop(Reason::NotBound),
             // A broadcast on `lo` (127.255.255.255), and a group reached through it, is heard here and goes nowhere else.
-            RouteKind::Broadcast | RouteKind::Multicast if answer.interface == InterfaceIndex::LOOPBACK && self.is_bound(OUT_LOOPBACK) => {
-                Verdict::Forward(OUT_LOOPBACK)
-            }
+            RouteKind::Local => return self.loop_back(frame),
+            RouteKind::Broadcast | RouteKind::Multicast if inside && looped => return self.loop_back(frame),
             RouteKind::Broadcast => {
                 // Subnet broadcasts need no resolution, and arp cannot know that they are broadcasts.
                 frame.meta_mut().next_hop = Some(Ipv4Addr::BROADCAST.into());
-                if self.is_bound(OUT_LOOPBACK) {
+                if looped {
                     // Linux ip_mc_output: the sender's own sockets hear a broadcast too.
                     let mut copy = frame.clone();
                     copy.take_completion();
                     cx.emit(OUT_LOOPBACK, copy);
                 }
-                Verdict::Forward(OUT_LOWER)
             }
-            _ => Verdict::Forward(OUT_LOWER),
+            RouteKind::Multicast if !frame.meta().no_loop => self.hear_own(frame, answer.interface, cx),
+            _ => {}
         }
+        if !fits {
+            return self.send_fragments(frame, answer.mtu as usize, cx);
+        }
+        self.counters[count::OUT_OCTETS] += frame.len() as u64;
+        Verdict::Forward(OUT_LOWER)
+    }
+
+    fn loop_back(&mut self, frame: &Frame) -> Verdict {
+        self.counters[count::OUT_OCTETS] += frame.len() as u64;
+        Verdict::Forward(OUT_LOOPBACK)
+    }
+
+    /// Linux __mkroute_output and ip_mc_output: who is in the group on the interface through which a packet to it leaves hears the packet, as if it
+    /// had come in there.
+    fn hear_own(&mut self, frame: &Frame, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (frame.meta().src, frame.meta().dst) else { return };
+        let protocol = frame.meta().protocol;
+        if !self.wants_group(interface, dst, src, cx) || protocol == Protocol::IGMP {
+            return;
+        }
+        let mut copy = frame.clone();
+        copy.take_completion();
+        copy.meta_mut().direction = Direction::Ingress;
+        if copy.meta().checksum == Checksum::Unknown {
+            copy.meta_mut().checksum = Checksum::Valid;
+        }
+        if let Verdict::Forward(port) = self.deliver(&mut copy, protocol, HEADER_LEN, cx)
+            && port != OUT_ERROR
+        {
+            cx.emit(port, copy);
+        }
+    }
+
+    /// A packet that its sender made with its header (IP_HDRINCL); `meta.dst` says where it is to go.
+    ///
+    /// Linux raw_send_hdrinc: "iph->check = 0; iph->tot_len = htons(length); if (!iph->id) ip_select_ident(…)", and the source if it is zero.
+    pub(super) fn send_packet(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
+        self.counters[count::OUT_REQUESTS] += 1;
+        let _ = frame.pull_up(frame.len().min(HEADER_LEN_MAX));
+        let parsed = fill_length(frame).and_then(|()| Header::parse(frame.head()).ok());
+        let (Some((mut header, _)), IpAddr::V4(destination)) = (parsed, frame.meta().dst) else {
+            self.counters[count::OUT_DISCARDS] += 1;
+            return Verdict::Drop(Reason::BadPacket);
+        };
+        // The header's source need not be ours, and does not choose the way.
+        let key = RouteKey { destination, source: Ipv4Addr::UNSPECIFIED, interface: frame.meta().interface };
+        let meta = frame.meta_mut();
+        (meta.direction, meta.protocol, meta.ttl, meta.tos) = (Direction::Egress, header.protocol, header.ttl, header.tos);
+        meta.dont_fragment = header.dont_fragment;
+        let Some(answer) = self.route(&key, cx) else {
+            self.counters[count::OUT_NO_ROUTES] += 1;
+            return self.complain(frame, IcmpErrorKind::NetUnreachable, header.src.into(), Reason::NoRoute);
+        };
+        let refusal = match answer.kind {
+            RouteKind::Blackhole => return Verdict::Drop(Reason::NoRoute),
+            RouteKind::Unreachable => Some(IcmpErrorKind::HostUnreachable),
+            RouteKind::Prohibit => Some(IcmpErrorKind::Prohibited),
+            _ => None,
+        };
+        if let Some(kind) = refusal {
+            return self.complain(frame, kind, header.src.into(), Reason::NoRoute);
+        }
+        if let (true, IpAddr::V4(chosen)) = (header.src.is_unspecified(), answer.source) {
+            header.src = chosen;
+        }
+        if header.identification == 0 && !header.dont_fragment {
+            header.identification = self.identification.take(header.src, header.dst, header.protocol.0, 1);
+        }
+        header.emit(&mut frame.head_mut()[..header.header_len()]);
+        let network_at = frame.position();
+        let meta = frame.meta_mut();
+        (meta.src, meta.dst) = (header.src.into(), header.dst.into());
+        meta.network_at = network_at;
+        meta.transport_at = network_at + header.header_len() as u16;
+        // "if (length > rt->dst.dev->mtu) { ip_local_error(sk, EMSGSIZE, …)": such packets are never fragmented.
+        if frame.len() > answer.mtu as usize {
+            self.counters[count::FRAG_FAILS] += 1;
+            return self.complain(frame, IcmpErrorKind::TooBig { mtu: answer.mtu }, header.src.into(), Reason::TooBig);
+        }
+        match answer.kind {
+            RouteKind::Broadcast => self.counters[count::OUT_BCAST] += 1,
+            RouteKind::Multicast => self.counters[count::OUT_MCAST] += 1,
+            _ => {}
+        }
+        self.leave(frame, &answer, true, cx)
     }
 
     #[inline]
@@ -174,9 +270,16 @@ impl Ip4 {
     }
 }
 
-/// Bytes of the transport header of a large frame.
-fn transport_header_len(frame: &Frame) -> usize {
-    match (frame.meta().protocol, frame.head().get(12)) {
+/// The total length is what there is. `None`: more than a packet can be, or no whole header.
+fn fill_length(frame: &mut Frame) -> Option<()> {
+    let length = u16::try_from(frame.len()).ok()?;
+    frame.head_mut().get_mut(2..4)?.copy_from_slice(&length.to_be_bytes());
+    Some(())
+}
+
+/// Bytes of the transport header of a large frame, which begins `at` bytes into it.
+pub(super) fn transport_header_len(frame: &Frame, at: usize) -> usize {
+    match (frame.meta().protocol, frame.head().get(at + 12)) {
         (Protocol::TCP, Some(offset)) => usize::from(offset >> 4) * 4,
         (Protocol::TCP, None) => weft_wire::tcp::HEADER_LEN,
         _ => weft_wire::udp::LEN,

@@ -1,9 +1,10 @@
 //! Received packets: checks, then delivery by protocol.
 
+use super::options::{Found, Problem, check};
 use super::*;
 use std::net::Ipv4Addr;
 use weft_core::table::AddressKind;
-use weft_wire::ipv4::{self, HEADER_LEN, Header, Opt, kind};
+use weft_wire::ipv4::{self, HEADER_LEN, Header};
 use weft_wire::{Error, Protocol};
 
 /// Places in the memory of accepted pairs; a power of two.
@@ -34,13 +35,16 @@ enum Destination {
     /// To everyone on the link.
     Broadcast,
     Group,
+    /// To one host that is not this.
     Elsewhere,
+    /// To what cannot be sent on either: a group without members here, 0.0.0.0.
+    Nowhere,
     /// The source is one that no host may have.
     Martian,
 }
 
 impl Ip4 {
-    pub(super) fn receive(&mut self, frame: &mut Frame) -> Verdict {
+    pub(super) fn receive(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
         self.counters[count::IN_RECEIVES] += 1;
         self.counters[count::IN_OCTETS] += frame.len() as u64;
         if frame.head().len() < HEADER_LEN {
@@ -72,19 +76,28 @@ impl Ip4 {
         meta.dont_fragment = header.dont_fragment;
         // Addresses first: what RFC 1122 §3.2.1.3 has discarded "silently" may have malformed options too. Linux looks at the source first,
         // but answers malformed options in packets for others (docs/linux-notes/ip.md).
-        if let Err(verdict) = self.accept(frame.meta().interface, header.src, header.dst) {
-            return verdict;
+        let here = match self.accept(frame.meta(), header.src, header.dst, cx) {
+            Ok(here) => here,
+            Err(verdict) => return verdict,
+        };
+        let options = match header.options.is_empty() {
+            true => Found::default(),
+            false => match self.check_options(frame, &header) {
+                Ok(found) => found,
+                Err(verdict) => return verdict,
+            },
+        };
+        if !here {
+            return self.forward(frame, &header, options, cx);
         }
-        if !header.options.is_empty()
-            && let Err(verdict) = self.check_options(frame, &header)
-        {
-            return verdict;
-        }
-        if header.is_fragment() {
-            self.counters[count::REASM_FAILS] += 1;
-            return Verdict::Drop(Reason::FragmentUnsupported);
-        }
-        self.deliver(frame, header.protocol, header_len)
+        let header_len = match header.is_fragment() {
+            false => header_len,
+            true => match self.reassemble(frame, &header, cx) {
+                Ok(header_len) => header_len,
+                Err(verdict) => return verdict,
+            },
+        };
+        self.deliver(frame, header.protocol, header_len, cx)
     }
 
     fn bad_header(&mut self, error: Error) -> Verdict {
@@ -108,48 +121,47 @@ impl Ip4 {
         Verdict::Drop(reason)
     }
 
-    fn check_options(&mut self, frame: &mut Frame, header: &Header) -> Result<(), Verdict> {
-        for option in &header.options {
-            match option {
-                // Linux ip_rcv_options with accept_source_route 0: dropped without a word.
-                Ok(Opt::Route { kind: kind::LOOSE_SOURCE_ROUTE | kind::STRICT_SOURCE_ROUTE, .. }) => {
-                    self.counters[count::IN_HDR_ERRORS] += 1;
-                    return Err(Verdict::Drop(Reason::BadOption));
-                }
-                Ok(_) => {}
-                Err(_) => {
-                    self.counters[count::IN_HDR_ERRORS] += 1;
+    fn check_options(&mut self, frame: &mut Frame, header: &Header) -> Result<Found, Verdict> {
+        check(header.options.as_bytes()).map_err(|problem| {
+            self.counters[count::IN_HDR_ERRORS] += 1;
+            match problem {
+                Problem::SourceRoute => Verdict::Drop(Reason::BadOption),
+                Problem::Malformed(at) => {
                     // RFC 1122 §3.2.2.5: "A host SHOULD generate Parameter Problem messages."
-                    let pointer = HEADER_LEN as u32 + bad_option_offset(header.options.as_bytes()) as u32;
-                    let kind = IcmpErrorKind::ParameterProblem { pointer };
-                    return Err(self.complain(frame, kind, header.dst.into(), Reason::BadOption));
+                    let kind = IcmpErrorKind::ParameterProblem { pointer: (HEADER_LEN + at) as u32 };
+                    self.complain(frame, kind, header.dst.into(), Reason::BadOption)
                 }
             }
-        }
-        Ok(())
+        })
     }
 
-    /// Is a packet with these addresses for this node?
+    /// Is a packet with these addresses for this node (true), or for another to whom it is sent on (false)?
     #[inline]
-    fn accept(&mut self, interface: InterfaceIndex, src: Ipv4Addr, dst: Ipv4Addr) -> Result<(), Verdict> {
-        let generation = self.generation;
+    fn accept(&mut self, meta: &Meta, src: Ipv4Addr, dst: Ipv4Addr, cx: &Context<'_>) -> Result<bool, Verdict> {
+        let (interface, generation) = (meta.interface, self.generation);
         if *self.accepted.place(src) == (src, dst, interface, generation) {
-            return Ok(());
+            return Ok(true);
         }
-        let verdict = match self.destination(interface, src, dst) {
+        if self.forward {
+            // So that `forwards` knows its name.
+            self.facts.get(interface, cx);
+        }
+        let verdict = match self.destination(interface, src, dst, cx) {
             Destination::Here => {
                 *self.accepted.place(src) = (src, dst, interface, generation);
-                return Ok(());
+                return Ok(true);
             }
             Destination::Broadcast => {
                 self.counters[count::IN_BCAST] += 1;
-                return Ok(());
+                return Ok(true);
             }
             Destination::Group => {
                 self.counters[count::IN_MCAST] += 1;
-                return Ok(());
+                return Ok(true);
             }
-            Destination::Elsewhere => Verdict::Drop(Reason::NotForUs),
+            // RFC 1812 §5.3.4: "A router MUST NOT forward any packet that the router received as a Link Layer broadcast".
+            Destination::Elsewhere if self.forwards(interface) && !meta.dst_mac.is_multicast() => return Ok(false),
+            Destination::Elsewhere | Destination::Nowhere => Verdict::Drop(Reason::NotForUs),
             Destination::Martian => Verdict::Drop(Reason::MartianSource),
         };
         self.counters[count::IN_ADDR_ERRORS] += 1;
@@ -157,7 +169,7 @@ impl Ip4 {
     }
 
     /// In the order of Linux's ip_route_input_slow.
-    fn destination(&self, interface: InterfaceIndex, src: Ipv4Addr, dst: Ipv4Addr) -> Destination {
+    fn destination(&self, interface: InterfaceIndex, src: Ipv4Addr, dst: Ipv4Addr, cx: &Context<'_>) -> Destination {
         let inside = interface == InterfaceIndex::LOOPBACK;
         // RFC 1122 §3.2.1.3: "a host MUST silently discard an incoming datagram containing an IP source address that is invalid by the
         // rules of this section."
@@ -183,21 +195,31 @@ impl Ip4 {
         match self.addresses.kind(dst) {
             AddressKind::Local(_) => Destination::Here,
             AddressKind::Broadcast => Destination::Broadcast,
-            // RFC 1112 §7.2: every host is in 224.0.0.1. Other groups need a membership, and there is no IGMP here.
-            AddressKind::Multicast if inside || dst == Ipv4Addr::new(224, 0, 0, 1) => Destination::Group,
-            AddressKind::Multicast | AddressKind::Other | AddressKind::Unspecified => Destination::Elsewhere,
+            AddressKind::Multicast if inside || self.wants_group(interface, dst, src, cx) => Destination::Group,
+            AddressKind::Multicast | AddressKind::Unspecified => Destination::Nowhere,
+            AddressKind::Other => Destination::Elsewhere,
         }
     }
 
-    fn deliver(&mut self, frame: &mut Frame, protocol: Protocol, header_len: usize) -> Verdict {
+    /// Is anybody here in this group? RFC 1112 §7.2: every host is in 224.0.0.1; the owner of Groups knows of others.
+    pub(super) fn wants_group(&self, interface: InterfaceIndex, group: Ipv4Addr, source: Ipv4Addr, cx: &Context<'_>) -> bool {
+        let query = || Query::Wanted { interface, group: group.into(), source: source.into() };
+        group == Ipv4Addr::new(224, 0, 0, 1) || matches!(cx.ask(Table::Groups(Family::V4), &query()), Answer::Wanted(true))
+    }
+
+    /// Gives a whole packet, which begins with its header, to its transport, and a copy to raw sockets.
+    pub(super) fn deliver(&mut self, frame: &mut Frame, protocol: Protocol, header_len: usize, cx: &mut Context<'_>) -> Verdict {
         let port = match protocol {
             Protocol::TCP => OUT_TCP,
             Protocol::UDP => OUT_UDP,
             Protocol::ICMP => OUT_ICMP,
+            Protocol::IGMP => OUT_IGMP,
             _ => OUT_OTHER,
         };
         let port = if self.is_bound(port) { port } else { OUT_OTHER };
-        if !self.is_bound(port) {
+        let served = self.is_bound(port);
+        let raw = self.raw_wanted[usize::from(protocol.0)] && self.is_bound(OUT_RAW);
+        if !served && !raw {
             self.counters[count::IN_UNKNOWN_PROTOS] += 1;
             // RFC 1122 §3.2.2.1: "A host SHOULD generate Destination Unreachable messages with code: 2 (Protocol Unreachable), when the
             // designated transport protocol is not supported."
@@ -209,20 +231,15 @@ impl Ip4 {
         }
         frame.meta_mut().transport_at = frame.position();
         self.counters[count::IN_DELIVERS] += 1;
-        Verdict::Forward(port)
-    }
-}
-
-/// Where in the options the first malformed one is.
-fn bad_option_offset(options: &[u8]) -> usize {
-    let mut at = 0;
-    loop {
-        match options.get(at..) {
-            None | Some([] | [kind::END, ..]) => return at.min(options.len()),
-            Some([kind::NOP, ..]) => at += 1,
-            Some([_, len, ..]) if *len >= 2 && options.len() - at >= usize::from(*len) => at += usize::from(*len),
-            // Linux ip_options_compile points to the option, not to its length.
-            Some(_) => return at,
+        if raw {
+            self.counters[count::RAW_COPIES] += 1;
+            if !served {
+                return Verdict::Forward(OUT_RAW);
+            }
+            let mut copy = frame.clone();
+            copy.take_completion();
+            cx.emit(OUT_RAW, copy);
         }
+        Verdict::Forward(port)
     }
 }

@@ -87,7 +87,13 @@ impl Ip4 {
             _ => self.addresses.source_for(route.interface, next_hop),
         };
         let source = preferred.unwrap_or(Ipv4Addr::UNSPECIFIED);
-        Some(self.answer(route.kind, route.interface, source, next_hop, route.mtu))
+        let next_hop = match route.gateway {
+            Some(_) => self.paths.gateway(destination, next_hop, route.interface),
+            None => next_hop,
+        };
+        let learned = self.paths.mtu(destination).map(|path| path.mtu);
+        let mtu = [learned, route.mtu].into_iter().flatten().min();
+        Some(self.answer(route.kind, route.interface, source, next_hop, mtu))
     }
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
@@ -110,7 +116,14 @@ impl Ip4 {
         self.answer(kind, interface, source, destination, mtu)
     }
 
-    fn answer(&self, kind: RouteKind, interface: InterfaceIndex, source: Ipv4Addr, next_hop: Ipv4Addr, mtu: Option<u32>) -> RouteAnswer {
+    pub(super) fn answer(
+        &self,
+        kind: RouteKind,
+        interface: InterfaceIndex,
+        source: Ipv4Addr,
+        next_hop: Ipv4Addr,
+        mtu: Option<u32>,
+    ) -> RouteAnswer {
         let facts = self.facts.peek(interface);
         let interface_mtu = match (facts, interface) {
             (Some(facts), _) => facts.mtu,

@@ -50,21 +50,33 @@ impl Nd {
         if let Some(mac) = received.options.source.filter(|_| !from.is_unspecified()) {
             self.learn_from_option(interface, from, mac, None, cx);
         }
-        self.advertise(interface, target, from, cx);
+        // RFC 4861 §4.3: the option "MUST be included in multicast solicitations". Who left it out and is not known gets no answer (Linux
+        // ndisc_recv_ns: "if (neigh || !dev->header_ops)"); who solicits alone is resolved for it.
+        let to_group = received.to.is_multicast();
+        let known = from.is_unspecified() || self.resolver.cache.find(interface, from.into()).is_some();
+        if known || !to_group {
+            self.advertise(interface, target, from, to_group, cx);
+        }
     }
 
     /// RFC 4861 §7.2.4: answers `from`; if that is unspecified, all nodes.
-    fn advertise(&mut self, interface: InterfaceIndex, target: Ipv6Addr, from: Ipv6Addr, cx: &mut Context<'_>) {
+    fn advertise(&mut self, interface: InterfaceIndex, target: Ipv6Addr, from: Ipv6Addr, to_group: bool, cx: &mut Context<'_>) {
         let Some(mac) = self.facts.get(interface, cx).map(|facts| facts.mac) else { return };
         // "If the source of the solicitation is the unspecified address, the node MUST set the Solicited flag to zero and multicast the
         // advertisement to the all-nodes address. Otherwise, the node MUST set the Solicited flag to one and unicast the advertisement".
         let (to, mut flags) = match from.is_unspecified() {
-            true => (ALL_NODES, NeighborFlags::OVERRIDE),
-            false => (from, NeighborFlags::OVERRIDE | NeighborFlags::SOLICITED),
+            true => (ALL_NODES, NeighborFlags::empty()),
+            false => (from, NeighborFlags::SOLICITED),
         };
+        // "If … the Target Link-Layer Address option is not included, the Override flag SHOULD be set to zero. Otherwise, the Override flag SHOULD
+        // be set to one."
+        flags.set(NeighborFlags::OVERRIDE, to_group);
         flags.set(NeighborFlags::ROUTER, self.settings.router);
         let message = nd::Message::NeighborAdvertisement { flags, target };
-        let frame = packet(interface, target, to, message, &[nd::Opt::TargetAddress(mac)]);
+        // "If the solicitation's IP Destination Address is not a multicast address, the Target Link-Layer Address option MAY be omitted", as Linux
+        // does: who asked had it to ask.
+        let option = nd::Opt::TargetAddress(mac);
+        let frame = packet(interface, target, to, message, if to_group { std::slice::from_ref(&option) } else { &[] });
         self.resolver.counters[count::OUT_NEIGHBOR_ADVERTISEMENTS] += 1;
         self.transmit(frame, cx);
     }

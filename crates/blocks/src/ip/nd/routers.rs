@@ -1,7 +1,8 @@
 //! Router discovery and stateless autoconfiguration of the host side: solicitations, advertisements, default routers, prefixes, addresses
-//! (RFC 4861 §6.3, RFC 4862 §5.3 to §5.5, RFC 4191 §3).
+//! (RFC 4861 §6.3, RFC 4862 §5.5, RFC 4191 §3).
 //!
-//! Routes and addresses are their owner's: what is kept here is who told them and until when. Default routes have metric 1024, 1023 with
+//! Routes and addresses are their owner's, which gives interfaces their link-local address and ends the lifetimes of addresses; what is kept
+//! here is who told a route and until when. Default routes have metric 1024, 1023 with
 //! high and 1025 with low preference; 16 is added while their router does not answer. On-link prefixes have metric 256
 //! (Linux IP6_RT_PRIO_USER, IP6_RT_PRIO_ADDRCONF; the preference is an attribute of its own there).
 
@@ -80,15 +81,6 @@ impl Prefix {
     }
 }
 
-/// An address that was made of a prefix.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Automatic {
-    interface: InterfaceIndex,
-    address: Ipv6Addr,
-    preferred_until: Option<Instant>,
-    valid_until: Option<Instant>,
-}
-
 /// An interface on which routers are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Soliciting {
@@ -102,9 +94,8 @@ struct Soliciting {
 pub(super) struct Routers {
     routes: Vec<RouterRoute>,
     prefixes: Vec<Prefix>,
-    automatic: Vec<Automatic>,
     soliciting: Vec<Soliciting>,
-    /// Interfaces that have got their link-local address since they came up.
+    /// Interfaces that are up and can have neighbours.
     up: Vec<InterfaceIndex>,
 }
 
@@ -113,7 +104,6 @@ pub(super) struct Routers {
 pub(super) struct ExportedRouters {
     routes: Vec<(InterfaceIndex, Ipv6Addr, Ipv6Addr, u8, u32, Option<Duration>)>,
     prefixes: Vec<(InterfaceIndex, Ipv6Addr, u8, Option<Duration>)>,
-    automatic: Vec<(InterfaceIndex, Ipv6Addr, Option<Duration>, Option<Duration>)>,
 }
 
 impl Routers {
@@ -121,9 +111,8 @@ impl Routers {
     pub(super) fn due(&self) -> Option<Instant> {
         let routes = self.routes.iter().filter_map(|route| route.until);
         let prefixes = self.prefixes.iter().filter_map(|prefix| prefix.until);
-        let addresses = self.automatic.iter().flat_map(|address| [address.preferred_until, address.valid_until]).flatten();
         let soliciting = self.soliciting.iter().map(|soliciting| soliciting.due);
-        routes.chain(prefixes).chain(addresses).chain(soliciting).min()
+        routes.chain(prefixes).chain(soliciting).min()
     }
 
     /// Rows for people.
@@ -149,11 +138,6 @@ impl Routers {
         ExportedRouters {
             routes: self.routes.iter().map(route).collect(),
             prefixes: self.prefixes.iter().map(|prefix| (prefix.interface, prefix.prefix, prefix.bits, left(prefix.until))).collect(),
-            automatic: self
-                .automatic
-                .iter()
-                .map(|one| (one.interface, one.address, left(one.preferred_until), left(one.valid_until)))
-                .collect(),
         }
     }
 
@@ -169,9 +153,6 @@ impl Routers {
         }
         for (interface, prefix, bits, left) in read.prefixes.into_iter().take(PREFIXES_MAX) {
             self.prefixes.push(Prefix { interface, prefix, bits, until: at(left) });
-        }
-        for (interface, address, preferred, valid) in read.automatic.into_iter().take(PREFIXES_MAX) {
-            self.automatic.push(Automatic { interface, address, preferred_until: at(preferred), valid_until: at(valid) });
         }
     }
 }
@@ -201,41 +182,28 @@ impl Nd {
                 // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
                 facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
             });
-            if let Some(mac) = fits.map(|facts| facts.mac) {
-                up.push((interface, mac));
+            if fits.is_some() {
+                up.push(interface);
             }
         }
-        let before = std::mem::replace(&mut self.routers.up, up.iter().map(|(interface, _)| *interface).collect());
+        let before = std::mem::replace(&mut self.routers.up, up);
         for interface in before.iter().filter(|interface| !self.routers.up.contains(interface)).copied().collect::<Vec<_>>() {
             self.interface_down(interface, cx);
         }
-        for (interface, mac) in up.into_iter().filter(|(interface, _)| !before.contains(interface)) {
-            self.interface_up(interface, join(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), interface_identifier(mac)), cx);
+        for interface in self.routers.up.iter().filter(|interface| !before.contains(interface)).copied().collect::<Vec<_>>() {
+            if self.own.link_local(interface).is_some() {
+                self.link_local_usable(interface, cx);
+            }
         }
     }
 
-    /// RFC 4862 §5.3: an interface gets a link-local address when it comes up.
-    fn interface_up(&mut self, interface: InterfaceIndex, address: Ipv6Addr, cx: &mut Context<'_>) {
-        if !self.settings.link_local || self.own.get(interface, address).is_some() {
-            return;
-        }
-        let address = Address { state: AddressState::Tentative, dynamic: true, ..Address::permanent(interface, address.into(), 64) };
-        cx.tell(Table::Addresses(Family::V6), Change::AddAddress(address));
-    }
-
-    /// What was learnt on an interface is no longer true (Linux addrconf_ifdown; addresses that somebody set stay with their owner).
+    /// What was learnt on an interface is no longer true (Linux addrconf_ifdown); addresses are their owner's.
     fn interface_down(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
         self.routers.soliciting.retain(|soliciting| soliciting.interface != interface);
         self.resolver.times.remove(&interface);
         self.remove_routes(|route| route.interface == interface, cx);
-        for prefix in self.routers.prefixes.extract_if(.., |prefix| prefix.interface == interface) {
-            cx.tell(Table::Routes(Family::V6), Change::DeleteRoute(prefix.route()));
-        }
-        self.routers.automatic.retain(|one| one.interface != interface);
-        let dynamic: Vec<IpAddr> = self.own.of(interface).filter(|address| address.dynamic).map(|address| address.address).collect();
-        for address in dynamic {
-            cx.tell(Table::Addresses(Family::V6), Change::DeleteAddress { interface, address });
-        }
+        self.remove_prefixes(|prefix| prefix.interface == interface, cx);
+        cx.tell(Table::Routes(Family::V6), Change::LinkParameters { interface, mtu: None, hop_limit: None });
     }
 
     /// RFC 4861 §6.3.7: routers are asked for once there is an address to ask from.
@@ -255,24 +223,12 @@ impl Nd {
         self.solicit_routers(cx);
         let now = cx.now;
         self.remove_routes(|route| route.until.is_some_and(|until| until <= now), cx);
-        for prefix in self.routers.prefixes.extract_if(.., |prefix| prefix.until.is_some_and(|until| until <= now)) {
+        self.remove_prefixes(|prefix| prefix.until.is_some_and(|until| until <= now), cx);
+    }
+
+    fn remove_prefixes(&mut self, goes: impl Fn(&Prefix) -> bool, cx: &mut Context<'_>) {
+        for prefix in self.routers.prefixes.extract_if(.., |prefix| goes(prefix)) {
             cx.tell(Table::Routes(Family::V6), Change::DeleteRoute(prefix.route()));
-        }
-        for one in self.routers.automatic.extract_if(.., |one| one.valid_until.is_some_and(|until| until <= now)) {
-            let change = Change::DeleteAddress { interface: one.interface, address: one.address.into() };
-            cx.tell(Table::Addresses(Family::V6), change);
-        }
-        for at in 0..self.routers.automatic.len() {
-            let one = &mut self.routers.automatic[at];
-            if one.preferred_until.is_some_and(|until| until <= now) {
-                // Told once; the owner has it as deprecated from now on.
-                one.preferred_until = None;
-                let key = (one.interface, one.address);
-                if let Some(address) = self.own.get(key.0, key.1).filter(|address| address.state == AddressState::Preferred) {
-                    let change = Change::AddAddress(Address { state: AddressState::Deprecated, ..*address });
-                    cx.tell(Table::Addresses(Family::V6), change);
-                }
-            }
         }
     }
 
@@ -496,64 +452,66 @@ impl Nd {
         }
     }
 
-    /// RFC 4862 §5.5.3: makes an address of the prefix, or renews the lifetimes of the one that it made.
+    /// RFC 4862 §5.5.3: makes an address of the prefix, or renews the lifetimes of those that were made of it.
     fn set_address(&mut self, interface: InterfaceIndex, prefix: Ipv6Addr, bits: u8, valid_s: u32, preferred_s: u32, cx: &mut Context<'_>) {
-        let now = cx.now;
-        let made = self.routers.automatic.iter().position(|one| one.interface == interface && network(one.address, bits) == prefix);
-        let (preferred_until, told_until) = (until(now, preferred_s), until(now, valid_s));
-        let Some(at) = made else {
-            let Some(mac) = self.facts.get(interface, cx).map(|facts| facts.mac) else { return };
-            // "If the sum of the prefix length and interface identifier length does not equal 128 bits, the Prefix Information option MUST be
-            // ignored."
-            if valid_s == 0 || bits != 64 {
-                return;
-            }
-            let address = join(prefix, interface_identifier(mac));
-            let of_interface = self.routers.automatic.iter().filter(|one| one.interface == interface).count();
-            if self.own.get(interface, address).is_some()
-                || of_interface >= self.settings.addresses_max
-                || self.routers.automatic.len() >= PREFIXES_MAX
-            {
-                self.resolver.counters[count::REFUSED] += u64::from(self.own.get(interface, address).is_none());
-                return;
-            }
-            self.routers.automatic.push(Automatic { interface, address, preferred_until, valid_until: told_until });
-            let address = Address {
-                state: AddressState::Tentative,
-                dynamic: true,
-                preferred_until,
-                valid_until: told_until,
-                ..Address::permanent(interface, address.into(), bits)
+        let (preferred_until, told_until) = (until(cx.now, preferred_s), until(cx.now, valid_s));
+        let is_made = |address: &&Address| match address.address {
+            IpAddr::V6(ip) => address.dynamic && !is_link_local(ip) && address.prefix_bits == bits && network(ip, bits) == prefix,
+            IpAddr::V4(_) => false,
+        };
+        let made: Vec<Address> = self.own.of(interface).filter(is_made).copied().collect();
+        for address in &made {
+            let valid_until = renewed(address.valid_until, told_until, cx.now);
+            let state = match address.state {
+                AddressState::Preferred | AddressState::Deprecated if preferred_s == 0 => AddressState::Deprecated,
+                AddressState::Preferred | AddressState::Deprecated => AddressState::Preferred,
+                state => state,
             };
-            return cx.tell(Table::Addresses(Family::V6), Change::AddAddress(address));
-        };
-        let one = &mut self.routers.automatic[at];
-        // §5.5.3 e: "If the received Valid Lifetime is greater than 2 hours or greater than RemainingLifetime, set the valid lifetime of the
-        // corresponding address to the advertised Valid Lifetime." "If RemainingLifetime is less than or equal to 2 hours, ignore the Prefix
-        // Information option with regards to the valid lifetime". "Otherwise, reset the valid lifetime of the corresponding address to 2 hours."
-        let remaining = one.valid_until.map(|until| until.since(now));
-        let told = told_until.map(|until| until.since(now));
-        let longer = told.is_none_or(|told| told > TWO_HOURS || remaining.is_some_and(|remaining| told > remaining));
-        if longer {
-            one.valid_until = told_until;
-        } else if remaining.is_none_or(|remaining| remaining > TWO_HOURS) {
-            one.valid_until = Some(now + TWO_HOURS);
+            // "Note that the preferred lifetime of the corresponding address is always reset to the Preferred Lifetime in the received Prefix
+            // Information option".
+            let change = Change::AddAddress(Address { state, preferred_until, valid_until, ..*address });
+            cx.tell(Table::Addresses(Family::V6), change);
         }
-        // "Note that the preferred lifetime of the corresponding address is always reset to the Preferred Lifetime in the received Prefix
-        // Information option".
-        one.preferred_until = preferred_until;
-        let (address, valid_until) = (one.address, one.valid_until);
-        let Some(own) = self.own.get(interface, address) else { return };
-        let state = match own.state {
-            AddressState::Preferred | AddressState::Deprecated if preferred_s == 0 => AddressState::Deprecated,
-            AddressState::Preferred | AddressState::Deprecated => AddressState::Preferred,
-            state => state,
-        };
-        if preferred_s == 0 {
-            self.routers.automatic[at].preferred_until = None;
+        // "If the sum of the prefix length and interface identifier length does not equal 128 bits, the Prefix Information option MUST be
+        // ignored." Identifiers have 64 bits here.
+        if !made.is_empty() || valid_s == 0 || bits != 64 {
+            return;
         }
-        cx.tell(Table::Addresses(Family::V6), Change::AddAddress(Address { state, preferred_until, valid_until, ..*own }));
+        let Some(mac) = self.facts.get(interface, cx).map(|facts| facts.mac) else { return };
+        let ip = join(prefix, interface_identifier(mac));
+        if self.own.get(interface, ip).is_some() {
+            return;
+        }
+        let is_automatic = |address: &&Address| match address.address {
+            IpAddr::V6(ip) => address.dynamic && !is_link_local(ip),
+            IpAddr::V4(_) => false,
+        };
+        let of_interface = self.own.of(interface).filter(is_automatic).count();
+        if of_interface >= self.settings.addresses_max {
+            self.resolver.counters[count::REFUSED] += 1;
+            return;
+        }
+        let address = Address {
+            state: AddressState::Tentative,
+            dynamic: true,
+            preferred_until,
+            valid_until: told_until,
+            ..Address::permanent(interface, ip.into(), bits)
+        };
+        cx.tell(Table::Addresses(Family::V6), Change::AddAddress(address));
     }
+}
+
+/// RFC 4862 §5.5.3 e: the end of an address's valid lifetime, now `old`, after an advertisement said `told`.
+fn renewed(old: Option<Instant>, told: Option<Instant>, now: Instant) -> Option<Instant> {
+    // "1. If the received Valid Lifetime is greater than 2 hours or greater than RemainingLifetime, set the valid lifetime of the corresponding
+    // address to the advertised Valid Lifetime."
+    if told.is_none_or(|told| told.since(now) > TWO_HOURS || old.is_some_and(|old| told > old)) {
+        return told;
+    }
+    // "2. If RemainingLifetime is less than or equal to 2 hours, ignore the Prefix Information option with regards to the valid lifetime",
+    // "3. Otherwise, reset the valid lifetime of the corresponding address to 2 hours."
+    if old.is_some_and(|old| old.since(now) <= TWO_HOURS) { old } else { Some(now + TWO_HOURS) }
 }
 
 /// The preference of a router, two bits, two's complement; RFC 4191 §2.2: the reserved value counts as medium.

@@ -1,6 +1,6 @@
-//! Rate limits for ICMP errors: token buckets in whole nanoseconds, so that two runs agree to the bit.
+//! Rate limits for ICMP errors of both families: token buckets in whole nanoseconds, so that two runs agree to the bit.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use weft_core::{Duration, Instant, KeyedHasher, Map};
 
 /// A bucket of `burst` tokens that gains one every `interval`.
@@ -46,7 +46,7 @@ pub(super) struct Limit {
     /// Between two errors to one target, in the long run; zero: no limit.
     pub target_interval: Duration,
     all: Option<Bucket>,
-    targets: Map<Ipv4Addr, Bucket>,
+    targets: Map<IpAddr, Bucket>,
 }
 
 impl Limit {
@@ -55,7 +55,7 @@ impl Limit {
     }
 
     /// Takes a token of both buckets, or says which has none. Linux too asks the global one first and takes from it only if both agree.
-    pub(super) fn take(&mut self, target: Ipv4Addr, now: Instant) -> Result<(), Limited> {
+    pub(super) fn take(&mut self, target: IpAddr, now: Instant) -> Result<(), Limited> {
         let interval = Duration::from_secs(1) / self.per_second.max(1);
         let mut all = self.all.unwrap_or(Bucket::full(interval, self.burst, now));
         all.refill(interval, self.burst, now);
@@ -85,11 +85,12 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn six_errors_in_a_row_to_one_target_then_one_a_second() {
         let mut limit = Limit::new(1000, 50, Duration::from_secs(1), KeyedHasher::default());
-        let target = Ipv4Addr::new(10, 0, 0, 2);
+        let target = Ipv4Addr::new(10, 0, 0, 2).into();
         let allowed = (0..20).filter(|_| limit.take(target, Instant::ZERO).is_ok()).count();
         assert_eq!(allowed, 6);
         assert_eq!(limit.take(target, Instant::from_millis(999)), Err(Limited::Target));
@@ -105,12 +106,12 @@ mod tests {
             (0..200)
                 .filter(|_| {
                     target += 1;
-                    limit.take(Ipv4Addr::from_bits(target), now).is_ok()
+                    limit.take(Ipv4Addr::from_bits(target).into(), now).is_ok()
                 })
                 .count()
         };
         assert_eq!(count(&mut limit, Instant::ZERO), 50);
         assert_eq!(count(&mut limit, Instant::from_millis(10)), 10);
-        assert_eq!(limit.take(Ipv4Addr::from_bits(1), Instant::from_millis(10)), Err(Limited::Global));
+        assert_eq!(limit.take(Ipv4Addr::from_bits(1).into(), Instant::from_millis(10)), Err(Limited::Global));
     }
 }

@@ -1,26 +1,25 @@
-//! AF_NETLINK: the questions that libc, Go's net package and iproute ask of NETLINK_ROUTE, answered from the node's tables.
+//! AF_NETLINK: the questions that libc, Go's net package and iproute ask of NETLINK_ROUTE and NETLINK_SOCK_DIAG, answered from the node's
+//! tables.
 //!
 //! A netlink socket is a SOCK_SEQPACKET stand-in. Dumps: links, addresses, routes, neighbours; single answers: a link by index or name, the
-//! route to an address. Changing anything is EPERM, other questions EOPNOTSUPP, each with a row in `weft show calls`. Multicast groups
+//! route to an address; of NETLINK_SOCK_DIAG: the dump of INET sockets (`ss`). Changing anything is EPERM, other questions EOPNOTSUPP, each with a row in `weft show calls`. Multicast groups
 //! may be joined; nothing is announced in them yet.
 
-use crate::call::interface;
+mod diag;
+mod rows;
+
 use crate::calls::Calls;
 use crate::face::{Errno, Stack};
 use crate::standin::{Body, StandIn};
 use crate::sys::{self, Packet};
-use crate::tables::{self, InterfaceRow, NeighbourRow, RouteRow};
+use crate::tables::{self, InterfaceRow};
 use bytes::BytesMut;
-use netlink_packet_core::{DoneMessage, ErrorMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, State};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroI32;
+use netlink_packet_core::NetlinkSerializable;
+use netlink_packet_route::RouteNetlinkMessage;
+use rows::{address, link, neighbour, route};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
-use weft_core::table::{Address, LinkType, RouteKind};
+use weft_core::table::Family;
 
 /// `struct sockaddr_nl` of the kernel: port 0, no groups.
 pub const KERNEL_NAME: [u8; 12] = [libc::AF_NETLINK as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -36,6 +35,8 @@ const NLM_F_ACK: u16 = 4;
 const NLM_F_MULTI: u16 = 2;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_CONTROL_MAX: u16 = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const RTM_GETLINK: u16 = 18;
 const RTM_GETADDR: u16 = 22;
 const RTM_GETROUTE: u16 = 26;
@@ -46,6 +47,8 @@ const RTM_GETNEIGH: u16 = 30;
 pub struct Netlink {
     /// SOCK_RAW or SOCK_DGRAM, as asked for.
     kind: i32,
+    /// NETLINK_ROUTE or NETLINK_SOCK_DIAG.
+    protocol: i32,
     /// nl_pid; 0 until bound, by the program or by use.
     port: u32,
     /// nl_groups.
@@ -54,8 +57,8 @@ pub struct Netlink {
 
 impl Netlink {
     /// A fresh one.
-    pub fn new(kind: i32) -> Netlink {
-        Netlink { kind, port: 0, groups: 0 }
+    pub fn new(kind: i32, protocol: i32) -> Netlink {
+        Netlink { kind, protocol, port: 0, groups: 0 }
     }
 
     /// bind(2).
@@ -101,7 +104,7 @@ impl Netlink {
         let value = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => libc::AF_NETLINK,
             (libc::SOL_SOCKET, libc::SO_TYPE) => self.kind,
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::NETLINK_ROUTE,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => self.protocol,
             _ => return None,
         };
         Some(value.to_ne_bytes().to_vec())
@@ -162,11 +165,16 @@ fn requests(packet: &[u8]) -> Vec<Request<'_>> {
 pub fn request(one: &mut StandIn, packet: &[u8], tid: u32, stack: &mut dyn Stack, calls: &mut Calls) {
     let (Body::Netlink(state), Some(ours)) = (&mut one.body, &one.ours) else { return };
     let port = state.port(tid);
+    let protocol = state.protocol;
     for request in requests(packet) {
         if request.kind < NLMSG_CONTROL_MAX {
             continue;
         }
-        for packet in pack(answer(&request, stack, calls), &request, port) {
+        let answers = match protocol {
+            libc::NETLINK_SOCK_DIAG => pack(diag::answer(&request, stack, calls), &request, port),
+            _ => pack(answer(&request, stack, calls), &request, port),
+        };
+        for packet in answers {
             if sys::send_vectors(ours.as_fd(), &[&packet], 0).is_err() {
                 // The program does not read its answers; the kernel too drops what does not fit (ENOBUFS).
                 return;
@@ -178,21 +186,25 @@ pub fn request(one: &mut StandIn, packet: &[u8], tid: u32, stack: &mut dyn Stack
 type Answers = Result<Vec<RouteNetlinkMessage>, Errno>;
 
 fn answer(request: &Request<'_>, stack: &mut dyn Stack, calls: &mut Calls) -> Answers {
-    let family = i32::from(request.body.first().copied().unwrap_or(0));
-    let inet = family == libc::AF_UNSPEC || family == libc::AF_INET;
+    let families = families(request.body);
     let dump = request.flags & NLM_F_DUMP == NLM_F_DUMP;
     match (request.kind, dump) {
         (RTM_GETLINK, true) => Ok(tables::interfaces(stack).iter().map(link).collect()),
         (RTM_GETLINK, false) => one_link(request.body, stack),
-        (RTM_GETADDR, true) if !inet => Ok(Vec::new()),
         (RTM_GETADDR, true) => {
             let interfaces = tables::interfaces(stack);
-            Ok(tables::addresses(stack).iter().filter_map(|one| address(one, &interfaces)).collect())
+            let rows = families.iter().flat_map(|family| tables::addresses(stack, *family));
+            Ok(rows.filter_map(|one| address(&one, &interfaces)).collect())
         }
-        (RTM_GETROUTE, true) if !inet => Ok(Vec::new()),
-        (RTM_GETROUTE, true) => Ok(tables::routes(stack).iter().map(|one| route(one, None)).collect()),
+        (RTM_GETROUTE, true) => {
+            let rows = families.iter().flat_map(|family| tables::routes(stack, *family));
+            Ok(rows.map(|one| route(&one, None)).collect())
+        }
         (RTM_GETROUTE, false) => one_route(request.body, stack),
-        (RTM_GETNEIGH, true) => Ok(tables::neighbours(stack).iter().map(neighbour).collect()),
+        (RTM_GETNEIGH, true) => {
+            let rows = families.iter().flat_map(|family| tables::neighbours(stack, *family));
+            Ok(rows.map(|one| neighbour(&one)).collect())
+        }
         // rtnetlink_rcv_msg: kind of a message is its number's low two bits; anything but GET needs CAP_NET_ADMIN.
         (kind, _) if kind & 3 != 2 => {
             calls.unsupported(format!("rtnetlink message {kind}"), Errno::EPERM);
@@ -202,6 +214,16 @@ fn answer(request: &Request<'_>, stack: &mut dyn Stack, calls: &mut Calls) -> An
             calls.unsupported(format!("rtnetlink message {kind}"), Errno::EOPNOTSUPP);
             Err(Errno::EOPNOTSUPP)
         }
+    }
+}
+
+/// The families that a dump asks for by its first byte; AF_UNSPEC is all.
+fn families(body: &[u8]) -> &'static [Family] {
+    match i32::from(body.first().copied().unwrap_or(0)) {
+        libc::AF_UNSPEC => &[Family::V4, Family::V6],
+        libc::AF_INET => &[Family::V4],
+        libc::AF_INET6 => &[Family::V6],
+        _ => &[],
     }
 }
 
@@ -233,155 +255,64 @@ fn one_link(body: &[u8], stack: &mut dyn Stack) -> Answers {
 fn one_route(body: &[u8], stack: &mut dyn Stack) -> Answers {
     const RTMSG_BYTES: usize = 12;
     const RTA_DST: u16 = 1;
-    let destination = attributes(body, RTMSG_BYTES).into_iter().find(|(kind, _)| *kind == RTA_DST);
-    let destination: [u8; 4] = destination.and_then(|(_, value)| value.try_into().ok()).ok_or(Errno::EINVAL)?;
-    let destination = Ipv4Addr::from(destination);
-    let routes = tables::routes(stack);
+    let destination = attributes(body, RTMSG_BYTES).into_iter().find(|(kind, _)| *kind == RTA_DST).map(|(_, value)| value);
+    let v4 = destination.and_then(|value| <[u8; 4]>::try_from(value).ok()).map(IpAddr::from);
+    let v6 = destination.and_then(|value| <[u8; 16]>::try_from(value).ok()).map(IpAddr::from);
+    let destination = v4.or(v6).ok_or(Errno::EINVAL)?;
+    let family = if destination.is_ipv6() { Family::V6 } else { Family::V4 };
+    let routes = tables::routes(stack, family);
     let found = tables::lookup(&routes, destination).ok_or(Errno::ENETUNREACH)?;
     let mut found = found.clone();
     if found.source.is_none() {
-        let address = tables::addresses(stack).into_iter().find(|address| address.interface.0 == found.interface);
-        found.source = address.and_then(|address| if let IpAddr::V4(address) = address.address { Some(address) } else { None });
+        let address = tables::addresses(stack, family).into_iter().find(|address| address.interface.0 == found.interface);
+        found.source = address.map(|address| address.address);
     }
     Ok(vec![route(&found, Some(destination))])
 }
 
-fn link(row: &InterfaceRow) -> RouteNetlinkMessage {
-    let mut message = LinkMessage::default();
-    message.header.index = row.index;
-    message.header.link_layer_type = LinkLayerType::from(interface::hardware_type(row.link));
-    message.header.flags = LinkFlags::from_bits_retain(interface::flags(row));
-    message.attributes = vec![
-        LinkAttribute::IfName(row.name.clone()),
-        LinkAttribute::TxQueueLen(1000),
-        LinkAttribute::OperState(match (row.up, row.link) {
-            (true, LinkType::Loopback) => State::Unknown,
-            (true, _) => State::Up,
-            (false, _) => State::Down,
-        }),
-        LinkAttribute::Mtu(row.mtu),
-        LinkAttribute::Group(row.group),
-        LinkAttribute::Qdisc("noqueue".to_owned()),
-        LinkAttribute::Address(row.mac.to_vec()),
-        LinkAttribute::Broadcast(if row.link == LinkType::Loopback { vec![0; 6] } else { vec![0xff; 6] }),
-    ];
-    RouteNetlinkMessage::NewLink(message)
+/// A message that answers, as it is packed.
+trait Answer {
+    /// Its nlmsg_type and its bytes behind the header.
+    fn encode(self) -> (u16, Vec<u8>);
 }
 
-fn address(row: &Address, interfaces: &[InterfaceRow]) -> Option<RouteNetlinkMessage> {
-    let IpAddr::V4(ip) = row.address else { return None };
-    let interface = interfaces.iter().find(|interface| interface.index == row.interface.0)?;
-    let loopback = interface.link == LinkType::Loopback;
-    let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.prefix_len = row.prefix_bits;
-    message.header.flags = AddressHeaderFlags::Permanent;
-    message.header.scope = if loopback { AddressScope::Host } else { AddressScope::Universe };
-    message.header.index = row.interface.0;
-    message.attributes = vec![AddressAttribute::Address(ip.into()), AddressAttribute::Local(ip.into())];
-    if !loopback && row.prefix_bits < 31 {
-        let host = u32::MAX.checked_shr(u32::from(row.prefix_bits)).unwrap_or(0);
-        message.attributes.push(AddressAttribute::Broadcast(Ipv4Addr::from(u32::from(ip) | host)));
+impl Answer for RouteNetlinkMessage {
+    fn encode(self) -> (u16, Vec<u8>) {
+        let mut bytes = vec![0; self.buffer_len()];
+        self.serialize(&mut bytes);
+        (self.message_type(), bytes)
     }
-    message.attributes.push(AddressAttribute::Label(interface.name.clone()));
-    Some(RouteNetlinkMessage::NewAddress(message))
 }
 
-/// A row of a dump, or the answer to "how to reach `destination`".
-fn route(row: &RouteRow, destination: Option<Ipv4Addr>) -> RouteNetlinkMessage {
-    let mut message = RouteMessage::default();
-    let table = if row.local_table { libc::RT_TABLE_LOCAL } else { libc::RT_TABLE_MAIN };
-    message.header.address_family = AddressFamily::Inet;
-    message.header.table = table;
-    message.header.protocol = if row.local_table { RouteProtocol::Kernel } else { RouteProtocol::Static };
-    message.header.scope = match (row.local_table, row.gateway) {
-        (true, _) => RouteScope::Host,
-        (false, Some(_)) => RouteScope::Universe,
-        (false, None) => RouteScope::Link,
-    };
-    message.header.kind = match row.kind {
-        RouteKind::Unicast => RouteType::Unicast,
-        RouteKind::Local => RouteType::Local,
-        RouteKind::Broadcast => RouteType::Broadcast,
-        RouteKind::Multicast => RouteType::Multicast,
-        RouteKind::Blackhole => RouteType::BlackHole,
-        RouteKind::Unreachable => RouteType::Unreachable,
-        RouteKind::Prohibit => RouteType::Prohibit,
-    };
-    let (prefix, bits) = destination.map_or(row.destination, |destination| (destination, 32));
-    message.header.destination_prefix_length = bits;
-    let attributes = &mut message.attributes;
-    attributes.push(RouteAttribute::Table(u32::from(table)));
-    if bits > 0 {
-        attributes.push(RouteAttribute::Destination(RouteAddress::Inet(prefix)));
+impl Answer for (u16, Vec<u8>) {
+    fn encode(self) -> (u16, Vec<u8>) {
+        self
     }
-    if row.metric > 0 {
-        attributes.push(RouteAttribute::Priority(row.metric));
-    }
-    if let Some(source) = row.source {
-        attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
-    }
-    if let Some(gateway) = row.gateway {
-        attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(gateway)));
-    }
-    attributes.push(RouteAttribute::Oif(row.interface));
-    RouteNetlinkMessage::NewRoute(message)
-}
-
-fn neighbour(row: &NeighbourRow) -> RouteNetlinkMessage {
-    let mut message = NeighbourMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.ifindex = row.interface;
-    message.header.kind = RouteType::Unicast;
-    message.header.state = match row.state.as_str() {
-        "INCOMPLETE" => NeighbourState::Incomplete,
-        "REACHABLE" => NeighbourState::Reachable,
-        "STALE" => NeighbourState::Stale,
-        "DELAY" => NeighbourState::Delay,
-        "PROBE" => NeighbourState::Probe,
-        "FAILED" => NeighbourState::Failed,
-        "PERMANENT" => NeighbourState::Permanent,
-        _ => NeighbourState::None,
-    };
-    if let IpAddr::V4(ip) = row.address {
-        message.attributes.push(NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)));
-    }
-    if let Some(mac) = row.mac {
-        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.to_vec()));
-    }
-    RouteNetlinkMessage::NewNeighbour(message)
 }
 
 /// Puts answers into packets, with what belongs at the end.
-fn pack(answers: Answers, request: &Request<'_>, port: u32) -> Vec<Vec<u8>> {
+fn pack<A: Answer>(answers: Result<Vec<A>, Errno>, request: &Request<'_>, port: u32) -> Vec<Vec<u8>> {
     let dump = request.flags & NLM_F_DUMP == NLM_F_DUMP;
-    let mut payloads: Vec<NetlinkPayload<RouteNetlinkMessage>> = Vec::new();
-    let failed = answers.is_err();
+    let flags = if dump && answers.is_ok() { NLM_F_MULTI } else { 0 };
+    let mut messages: Vec<(u16, Vec<u8>)> = Vec::new();
     match answers {
-        Ok(messages) => {
-            payloads.extend(messages.into_iter().map(NetlinkPayload::InnerMessage));
+        Ok(found) => {
+            messages.extend(found.into_iter().map(Answer::encode));
             if dump {
-                payloads.push(NetlinkPayload::Done(DoneMessage::default()));
+                messages.push((NLMSG_DONE, 0_i32.to_ne_bytes().to_vec()));
             } else if request.flags & NLM_F_ACK != 0 {
-                payloads.push(error(None, request));
+                messages.push(error(0, request));
             }
         }
-        Err(errno) => payloads.push(error(NonZeroI32::new(-errno.0), request)),
+        Err(errno) => messages.push(error(-errno.0, request)),
     }
     let mut packets: Vec<Vec<u8>> = Vec::new();
-    for payload in payloads {
-        let mut header = NetlinkHeader::default();
-        header.sequence_number = request.sequence;
-        header.port_number = port;
-        header.flags = if dump && !failed { NLM_F_MULTI } else { 0 };
-        let flags = header.flags;
-        let mut message = NetlinkMessage::new(header, payload);
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
+    for (kind, body) in messages {
+        let mut bytes = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+        [kind, flags].iter().for_each(|half| bytes.extend(half.to_ne_bytes()));
+        [request.sequence, port].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+        bytes.extend(body);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
-        // finalize() sets only length and type; the flags are ours.
-        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
         match packets.last_mut() {
             Some(last) if last.len() + bytes.len() <= PACKET_BYTES_MAX => last.extend(bytes),
             _ => packets.push(bytes),
@@ -390,16 +321,18 @@ fn pack(answers: Answers, request: &Request<'_>, port: u32) -> Vec<Vec<u8>> {
     packets
 }
 
-fn error(code: Option<NonZeroI32>, request: &Request<'_>) -> NetlinkPayload<RouteNetlinkMessage> {
-    let mut message = ErrorMessage::default();
-    message.code = code;
-    message.header = request.whole.to_vec();
-    NetlinkPayload::Error(message)
+/// `struct nlmsgerr`: an errno, negative, or 0 for an acknowledgement, and the request.
+fn error(code: i32, request: &Request<'_>) -> (u16, Vec<u8>) {
+    (NLMSG_ERROR, [&code.to_ne_bytes(), request.whole].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::{NeighbourRow, RouteRow};
+    use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+    use weft_core::InterfaceIndex;
+    use weft_core::table::{Address, AddressState, LinkType, RouteKind};
 
     fn request_bytes(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
         let mut bytes = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
@@ -446,8 +379,42 @@ mod tests {
     #[test]
     fn errors_carry_the_request() {
         let bytes = request_bytes(16, 1, &[1, 2, 3, 4]);
-        let packets = pack(Err(Errno::EPERM), &requests(&bytes)[0], 5);
+        let packets = pack::<RouteNetlinkMessage>(Err(Errno::EPERM), &requests(&bytes)[0], 5);
         assert_eq!(&packets[0][16..20], &(-libc::EPERM).to_ne_bytes());
         assert_eq!(&packets[0][20..], &bytes[..]);
+    }
+
+    fn bytes_of(message: RouteNetlinkMessage) -> Vec<u8> {
+        message.encode().1
+    }
+
+    #[test]
+    fn ipv6_rows_are_what_the_kernel_writes() {
+        let interfaces =
+            [InterfaceRow { index: 2, name: "weft0".to_owned(), mac: [2; 6], mtu: 1500, up: true, link: LinkType::Ethernet, group: 0 }];
+        let ip: std::net::Ipv6Addr = "fe80::1".parse().unwrap();
+        let row = Address { state: AddressState::Tentative, dynamic: true, ..Address::permanent(InterfaceIndex(2), ip.into(), 64) };
+        let bytes = bytes_of(address(&row, &interfaces).unwrap());
+        // struct ifaddrmsg: AF_INET6, 64 bits, IFA_F_TENTATIVE, RT_SCOPE_LINK, index 2; one attribute, IFA_ADDRESS.
+        assert_eq!(bytes[..8], [10, 64, 0x40, 253, 2, 0, 0, 0]);
+        assert_eq!(attributes(&bytes, 8), [(1, ip.octets().as_slice())]);
+
+        let row = RouteRow {
+            local_table: false,
+            kind: RouteKind::Unicast,
+            destination: ("fd77::".parse().unwrap(), 64),
+            gateway: None,
+            interface: 2,
+            source: None,
+            metric: 256,
+        };
+        let bytes = bytes_of(route(&row, None));
+        assert_eq!(bytes[..8], [10, 64, 0, 0, 254, 4, 0, 1], "struct rtmsg: main, static, universe, unicast");
+        let found = attributes(&bytes, 12);
+        assert!(found.contains(&(6, &256_u32.to_ne_bytes())), "{found:?}");
+
+        let row = NeighbourRow { interface: 2, address: ip.into(), mac: Some([2; 6]), state: "REACHABLE".to_owned(), router: true };
+        let bytes = bytes_of(neighbour(&row));
+        assert_eq!(bytes[..12], [10, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0x80, 1], "struct ndmsg: NUD_REACHABLE, NTF_ROUTER");
     }
 }

@@ -1,0 +1,128 @@
+//! Packets for others, sent on: what Linux's ip_forward does, in its order.
+
+use super::egress::transport_header_len;
+use super::fragments::renew_checksum;
+use super::options::{Found, Stamp, record};
+use super::resolve::RouteKey;
+use super::*;
+use std::net::Ipv4Addr;
+use weft_core::table::{RouteAnswer, RouteKind};
+use weft_wire::checksum;
+use weft_wire::ethernet::EtherType;
+use weft_wire::ipv4::{CHECKSUM_OFFSET, HEADER_LEN, Header};
+
+const TTL_AT: usize = 8;
+/// A day, milliseconds.
+const DAY_MILLIS: u64 = 86_400_000;
+/// RFC 791 §3.1: "any time may be inserted as a timestamp provided the high order bit of the timestamp field is set to one to indicate the use of a
+/// non-standard value."
+const NON_STANDARD_TIME: u32 = 0x8000_0000;
+
+impl Ip4 {
+    /// Does this node send on what comes in there?
+    pub(super) fn forwards(&self, interface: InterfaceIndex) -> bool {
+        self.forward
+            && (self.forward_from.is_empty()
+                || self.facts.peek(interface).is_some_and(|facts| self.forward_from.iter().any(|name| **name == *facts.name)))
+    }
+
+    /// Sends on a packet for others, which begins with its header; addresses and options are checked.
+    pub(super) fn forward(&mut self, frame: &mut Frame, header: &Header, options: Found, cx: &mut Context<'_>) -> Verdict {
+        let unknown = Ipv4Addr::UNSPECIFIED.into();
+        let key = RouteKey { destination: header.dst, source: header.src, interface: frame.meta().interface };
+        let Some(answer) = self.forward_route(&key, cx) else {
+            self.counters[count::IN_NO_ROUTES] += 1;
+            return self.complain(frame, IcmpErrorKind::NetUnreachable, unknown, Reason::NoRoute);
+        };
+        match answer.kind {
+            RouteKind::Blackhole => return Verdict::Drop(Reason::NoRoute),
+            RouteKind::Unreachable => return self.complain(frame, IcmpErrorKind::HostUnreachable, unknown, Reason::NoRoute),
+            RouteKind::Prohibit => return self.complain(frame, IcmpErrorKind::Prohibited, unknown, Reason::NoRoute),
+            _ => {}
+        }
+        // RFC 1812 §5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded, and … the router MUST send an ICMP Time
+        // Exceeded message, Code 0".
+        if header.ttl <= 1 {
+            self.counters[count::IN_HDR_ERRORS] += 1;
+            return self.complain(frame, IcmpErrorKind::TtlExceeded, unknown, Reason::TtlExceeded);
+        }
+        self.counters[count::FORWARDED] += 1;
+        let header_len = header.header_len();
+        let packet = match frame.meta().gso {
+            None => frame.len(),
+            Some(gso) => header_len + transport_header_len(frame, header_len) + usize::from(gso.segment_bytes),
+        };
+        let fits = packet <= answer.mtu as usize;
+        if !fits && header.dont_fragment {
+            self.counters[count::FRAG_FAILS] += 1;
+            return self.complain(frame, IcmpErrorKind::TooBig { mtu: answer.mtu }, unknown, Reason::TooBig);
+        }
+        self.rewrite(frame, header, options, &answer, cx.now);
+        let meta = frame.meta_mut();
+        meta.ether_type = EtherType::IPV4;
+        meta.interface = answer.interface;
+        meta.next_hop = Some(answer.next_hop);
+        if !fits {
+            return self.send_fragments(frame, answer.mtu as usize, cx);
+        }
+        self.counters[count::OUT_OCTETS] += frame.len() as u64;
+        Verdict::Forward(OUT_LOWER)
+    }
+
+    /// One hop less, and what options ask for. The transport's bytes and the state of its checksum stay as they are.
+    fn rewrite(&self, frame: &mut Frame, header: &Header, options: Found, answer: &RouteAnswer, now: Instant) {
+        let header_len = header.header_len();
+        let Some(bytes) = frame.head_mut().get_mut(..header_len) else { return };
+        // RFC 1812 §4.2.2.5, RFC 1624: the checksum follows the one field that changes.
+        let before = u16::from_be_bytes([bytes[TTL_AT], bytes[TTL_AT + 1]]);
+        bytes[TTL_AT] = header.ttl - 1;
+        let after = u16::from_be_bytes([bytes[TTL_AT], bytes[TTL_AT + 1]]);
+        let sum = u16::from_be_bytes([bytes[CHECKSUM_OFFSET], bytes[CHECKSUM_OFFSET + 1]]);
+        bytes[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&checksum::update_u16(sum, before, after).to_be_bytes());
+        if header_len > HEADER_LEN
+            && let IpAddr::V4(onward) = answer.source
+        {
+            // Linux fib_compute_spec_dst: the source of what would go back.
+            let back = match self.resolve(header.src, None, None).map(|way| way.source) {
+                Some(IpAddr::V4(back)) => back,
+                _ => onward,
+            };
+            let stamp = Stamp { onward, back, time: self.milliseconds_since_midnight(now) };
+            record(&mut bytes[HEADER_LEN..], options, stamp, |asked| !self.addresses.owners(asked).is_empty());
+            renew_checksum(bytes);
+        }
+        frame.meta_mut().ttl = header.ttl - 1;
+    }
+
+    /// RFC 791 §3.1: "a right-justified, 32-bit timestamp in milliseconds since midnight UT", or, as nobody told, since the node's boot.
+    fn milliseconds_since_midnight(&self, now: Instant) -> u32 {
+        match self.boot_time {
+            0 => now.as_millis() as u32 | NON_STANDARD_TIME,
+            boot => ((boot / 1_000_000 + now.as_millis()) % DAY_MILLIS) as u32,
+        }
+    }
+
+    #[inline]
+    fn forward_route(&mut self, key: &RouteKey, cx: &Context<'_>) -> Option<RouteAnswer> {
+        if let Some(answer) = self.forward_cache.get(key, self.generation) {
+            return Some(answer);
+        }
+        let route = *self.lookup(key.destination, None)?;
+        if route.kind == RouteKind::Unicast {
+            self.facts.get(route.interface, cx);
+        }
+        let next_hop = match route.gateway {
+            Some(IpAddr::V4(gateway)) => gateway,
+            _ => key.destination,
+        };
+        // What options record (Linux ip_rt_get_source).
+        let own = match route.source {
+            Some(IpAddr::V4(preferred)) => Some(preferred),
+            _ => self.addresses.source_for(route.interface, next_hop),
+        };
+        // Linux ip_dst_mtu_maybe_forward with ip_forward_use_pmtu 0: what routers told about paths is for this node's own packets.
+        let answer = self.answer(route.kind, route.interface, own.unwrap_or(Ipv4Addr::UNSPECIFIED), next_hop, route.mtu);
+        self.forward_cache.put(*key, answer);
+        Some(answer)
+    }
+}

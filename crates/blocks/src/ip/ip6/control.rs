@@ -1,0 +1,409 @@
+//! Procedures and changes: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
+
+use super::addresses::{is_link_local, mask, v6};
+use super::routes::InsertError;
+use super::*;
+use crate::arguments::Arguments;
+use crate::facts::find_interface;
+use std::net::Ipv6Addr;
+use weft_core::table::RouteKind;
+use weft_wire::ipv6::MTU_MIN;
+
+/// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
+const METRIC_USER: u32 = 1024;
+/// Metric of the routes that follow from addresses (Linux IP6_RT_PRIO_ADDRCONF).
+const METRIC_PREFIX: u32 = 256;
+
+/// Why a change of addresses or routes was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TableError {
+    /// The interface has the address.
+    #[error("EEXIST: the interface has {0} already")]
+    AddressExists(Ipv6Addr),
+    /// No host can have the address.
+    #[error("EINVAL: {0} cannot be a host's address")]
+    AddressInvalid(Ipv6Addr),
+    /// The link is too narrow.
+    #[error("EINVAL: IPv6 needs an MTU of at least 1280, and the interface's is {0}")]
+    MtuTooSmall(u32),
+    /// The interface does not have it.
+    #[error("EADDRNOTAVAIL: the interface does not have {0}")]
+    AddressAbsent(Ipv6Addr),
+    /// Same destination, metric, gateway and interface.
+    #[error("EEXIST: there is such a route to {0} with metric {1}")]
+    RouteExists(String, u32),
+    /// Nothing fits.
+    #[error("ESRCH: no route to {0} fits")]
+    RouteAbsent(String),
+    /// Bits behind the prefix.
+    #[error("EINVAL: {0} has bits set behind its prefix; {1} is the network")]
+    RouteInvalid(String, Ipv6Addr),
+    /// Nobody knows where the gateway is.
+    #[error("EHOSTUNREACH: the gateway {0} is on no network of an interface")]
+    GatewayUnreachable(Ipv6Addr),
+    /// A link-local gateway may be anywhere.
+    #[error("EINVAL: the gateway {0} is link-local: say on which interface it is")]
+    GatewayWithoutInterface(Ipv6Addr),
+    /// The gateway is this node, or a group.
+    #[error("EINVAL: {0} cannot be a gateway: it is this node's own address or a group's")]
+    GatewayInvalid(Ipv6Addr),
+    /// Neither says where to.
+    #[error("ENODEV: a route needs an interface or a gateway")]
+    NoInterface,
+    /// The preferred source is not ours.
+    #[error("EINVAL: the source {0} is none of this node's addresses")]
+    SourceNotLocal(Ipv6Addr),
+}
+
+/// The route to the prefix of an address.
+pub(super) fn prefix_route(interface: InterfaceIndex, ip: Ipv6Addr, bits: u8) -> Route {
+    Route {
+        destination: Ipv6Addr::from_bits(ip.to_bits() & mask(bits)).into(),
+        prefix_bits: bits,
+        gateway: None,
+        interface,
+        source: None,
+        metric: METRIC_PREFIX,
+        mtu: None,
+        kind: RouteKind::Unicast,
+    }
+}
+
+impl Ip6 {
+    pub(super) fn address_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "address_add", value, &["interface", "address", "prefix_bits", "dad"])?;
+        let (interface, ip, bits) = interface_and_address(&arguments, cx)?;
+        let refused = |error: TableError| arguments.fail(error.to_string());
+        if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
+            return Err(refused(TableError::AddressInvalid(ip)));
+        }
+        if let Some(facts) = self.facts.get(interface, cx).filter(|facts| (facts.mtu as usize) < MTU_MIN) {
+            return Err(refused(TableError::MtuTooSmall(facts.mtu)));
+        }
+        if self.addresses.len() >= ADDRESSES_MAX {
+            return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
+        }
+        // The node's own link-local address becomes one that somebody set.
+        if self.addresses.find(interface, ip).is_some_and(|address| !address.dynamic) {
+            return Err(refused(TableError::AddressExists(ip)));
+        }
+        let detect = arguments.bool("dad")?.unwrap_or(true);
+        let state = self.first_state(interface, detect, cx);
+        self.add_address(Address { state, ..Address::permanent(interface, ip.into(), bits) }, cx);
+        Ok(Value::Null)
+    }
+
+    /// Adds an address, with the route to its prefix, or changes what is known of it.
+    pub(super) fn add_address(&mut self, address: Address, cx: &mut Context<'_>) {
+        let Some(ip) = v6(&address) else { return };
+        let Ok(before) = self.addresses.put(address) else { return };
+        self.facts.get(address.interface, cx);
+        self.changed();
+        // On-link prefixes of advertisements are routes of their own (RFC 4861 §6.3.4): what nd makes of a prefix says nothing of the link.
+        let has_prefix = !address.dynamic || is_link_local(ip);
+        if before.is_none() && has_prefix && address.prefix_bits < 128 && address.interface != InterfaceIndex::LOOPBACK {
+            let route = prefix_route(address.interface, ip, address.prefix_bits);
+            if self.routes.insert(route).is_ok() {
+                self.tell_route("added", &route, cx);
+            }
+        }
+        self.schedule_lifetimes(cx);
+        if before != Some(address) {
+            self.tell_address(if before.is_some() { "changed" } else { "added" }, &address, cx);
+        }
+    }
+
+    pub(super) fn address_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "address_delete", value, &["interface", "address", "prefix_bits"])?;
+        let (interface, ip, _) = interface_and_address(&arguments, cx)?;
+        if self.addresses.find(interface, ip).is_none() {
+            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string()));
+        }
+        self.delete_addresses(|other| other.interface == interface && other.address == IpAddr::V6(ip), cx);
+        Ok(Value::Null)
+    }
+
+    pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "route_add", value, KNOWN)?;
+        let refused = |error: TableError| arguments.fail(error.to_string());
+        let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
+        let text = arguments.required("destination")?;
+        let kind = route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
+        let gateway = arguments.address_v6("gateway")?;
+        let interface = self.route_interface(&arguments, kind, gateway, cx)?;
+        let source = arguments.address_v6("source")?;
+        if let Some(source) = source.filter(|source| !self.addresses.iter().any(|own| own.address == IpAddr::V6(*source))) {
+            return Err(refused(TableError::SourceNotLocal(source)));
+        }
+        if self.routes.len() >= ROUTES_MAX {
+            return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
+        }
+        let route = Route {
+            destination: destination.into(),
+            prefix_bits: bits,
+            gateway: gateway.map(IpAddr::V6),
+            interface,
+            source: source.map(IpAddr::V6),
+            metric: arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0).unwrap_or(METRIC_USER),
+            mtu: arguments.number("mtu", MTU_MIN as u32, 65_575)?,
+            kind,
+        };
+        self.routes.insert(route).map_err(|error| match error {
+            InsertError::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+            InsertError::Invalid => {
+                refused(TableError::RouteInvalid(text.to_owned(), Ipv6Addr::from_bits(destination.to_bits() & mask(bits))))
+            }
+        })?;
+        self.facts.get(interface, cx);
+        self.changed();
+        self.tell_route("added", &route, cx);
+        Ok(Value::Null)
+    }
+
+    /// Where the route leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
+    fn route_interface(
+        &self,
+        arguments: &Arguments<'_>,
+        kind: RouteKind,
+        gateway: Option<Ipv6Addr>,
+        cx: &Context<'_>,
+    ) -> Result<InterfaceIndex, ControlError> {
+        let refused = |error: TableError| arguments.fail(error.to_string());
+        let said = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+        if kind != RouteKind::Unicast {
+            return Ok(InterfaceIndex::NONE);
+        }
+        let Some(gateway) = gateway else { return said.ok_or_else(|| refused(TableError::NoInterface)) };
+        if gateway.is_multicast() || self.addresses.iter().any(|own| own.address == IpAddr::V6(gateway)) {
+            return Err(refused(TableError::GatewayInvalid(gateway)));
+        }
+        if is_link_local(gateway) {
+            return said.ok_or_else(|| refused(TableError::GatewayWithoutInterface(gateway)));
+        }
+        let found = self.lookup(gateway, said).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
+    }
+
+    pub(super) fn route_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
+        let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
+        let gateway = arguments.address_v6("gateway")?.map(IpAddr::V6);
+        let interface =
+            arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+        let metric = arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0);
+        let kind = route_kind(&arguments)?;
+        let fits = |route: &Route| {
+            (gateway.is_none() || route.gateway == gateway)
+                && interface.is_none_or(|interface| route.interface == interface)
+                && metric.is_none_or(|metric| route.metric == metric)
+                && kind.is_none_or(|kind| route.kind == kind)
+        };
+        let Some(route) = self.routes.remove(destination, bits, fits) else {
+            return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
+        };
+        self.route_gone(&route, cx);
+        Ok(Value::Null)
+    }
+
+    fn route_gone(&mut self, route: &Route, cx: &mut Context<'_>) {
+        self.changed();
+        // Redirects were told by the gateway of such a route.
+        self.exceptions.forget_gateways(|_, interface| interface == route.interface);
+        self.tell_route("deleted", route, cx);
+    }
+
+    /// What other blocks tell: nd of addresses, routes and redirects, icmp6 of path MTUs, sockets of raw ones.
+    pub(super) fn take_change(&mut self, change: Change, cx: &mut Context<'_>) {
+        let taken = match change {
+            Change::AddAddress(address) => self.take_address(address, cx),
+            Change::DeleteAddress { interface, address } => {
+                self.delete_addresses(|other| other.interface == interface && other.address == address, cx);
+                true
+            }
+            Change::AddRoute(route) => self.take_route(route, cx),
+            Change::DeleteRoute(route) => {
+                let IpAddr::V6(destination) = route.destination else { return };
+                if let Some(gone) = self.routes.remove(destination, route.prefix_bits, |other| super::routes::is_same(other, &route)) {
+                    self.route_gone(&gone, cx);
+                }
+                true
+            }
+            Change::PathMtu { destination: IpAddr::V6(destination), mtu } => self.take_path_mtu(destination, mtu, cx),
+            Change::Redirect { destination: IpAddr::V6(destination), gateway: IpAddr::V6(gateway), interface, from: IpAddr::V6(from) } => {
+                self.take_redirect(destination, gateway, interface, from, cx)
+            }
+            Change::LinkParameters { interface, mtu, hop_limit } => {
+                // RFC 4861 §6.3.4: "if the value … is less than the minimum link MTU" it is not taken.
+                let link = Link { mtu: mtu.filter(|mtu| *mtu as usize >= MTU_MIN), hop_limit: hop_limit.filter(|hops| *hops != 0) };
+                if self.facts.get(interface, cx).is_some() && self.links.insert(interface, link) != Some(link) {
+                    self.changed();
+                    cx.table_changed(Table::Routes(Family::V6));
+                }
+                true
+            }
+            Change::WantRaw { protocol, wanted } => {
+                let bit = 1 << (protocol.0 & 63);
+                let place = &mut self.wanted_raw[usize::from(protocol.0 >> 6)];
+                *place = if wanted { *place | bit } else { *place & !bit };
+                true
+            }
+            _ => false,
+        };
+        self.counters[count::CHANGES_REFUSED] += u64::from(!taken);
+    }
+
+    fn take_address(&mut self, address: Address, cx: &mut Context<'_>) -> bool {
+        let Some(ip) = v6(&address).filter(|ip| !ip.is_multicast() && !ip.is_unspecified() && !ip.is_loopback()) else { return false };
+        let known = self.addresses.find(address.interface, ip);
+        if known.is_none() && (self.addresses.len() >= ADDRESSES_MAX || self.facts.get(address.interface, cx).is_none()) {
+            return false;
+        }
+        if address.prefix_bits > 128 {
+            return false;
+        }
+        self.add_address(address, cx);
+        true
+    }
+
+    fn take_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
+        let IpAddr::V6(destination) = route.destination else { return false };
+        // One with the same destination, metric and gateway is replaced.
+        let same = |other: &Route| super::routes::is_same(other, &route);
+        let before = self.routes.remove(destination, route.prefix_bits, same);
+        if self.routes.len() >= ROUTES_MAX || self.routes.insert(route).is_err() {
+            return false;
+        }
+        if before == Some(route) {
+            return true;
+        }
+        self.facts.get(route.interface, cx);
+        self.changed();
+        self.tell_route("added", &route, cx);
+        true
+    }
+
+    /// RFC 8201 §4: "If a node receives a Packet Too Big message reporting a next-hop MTU that is less than the IPv6 minimum link MTU, it must
+    /// discard it." And "A node must not increase its estimate of the Path MTU in response to the contents of a Packet Too Big message."
+    fn take_path_mtu(&mut self, destination: Ipv6Addr, mtu: u32, cx: &mut Context<'_>) -> bool {
+        let known = self.resolve(destination, None, None, cx.now);
+        if (mtu as usize) < MTU_MIN || known.is_none_or(|known| mtu >= known.mtu || known.kind != RouteKind::Unicast) {
+            return false;
+        }
+        self.counters[count::EXCEPTIONS_FULL] += u64::from(self.exceptions.set_mtu(destination, mtu, cx.now));
+        self.changed();
+        self.schedule_exceptions(cx);
+        true
+    }
+
+    /// RFC 4861 §8.1: "The IP source address of the Redirect is the same as the current first-hop router for the specified ICMP Destination
+    /// Address." §8.3: "If the Target and Destination Addresses are the same, the host MUST treat the Target as on-link."
+    fn take_redirect(&mut self, destination: Ipv6Addr, gateway: Ipv6Addr, on: InterfaceIndex, from: Ipv6Addr, cx: &Context<'_>) -> bool {
+        let current = self.resolve(destination, None, Some(on), cx.now);
+        let told_by_router = current
+            .is_some_and(|answer| answer.kind == RouteKind::Unicast && answer.interface == on && answer.next_hop == IpAddr::V6(from));
+        // RFC 4861 §8.1: the target is a router's link-local address, or the destination itself.
+        if self.forwards || !told_by_router || destination.is_multicast() || !(is_link_local(gateway) || gateway == destination) {
+            return false;
+        }
+        self.counters[count::EXCEPTIONS_FULL] += u64::from(self.exceptions.set_gateway(destination, gateway, on));
+        self.changed();
+        true
+    }
+
+    pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {
+        cx.table_changed(Table::Addresses(Family::V6));
+        let mut row = self.address_row(address);
+        row["event"] = event.into();
+        cx.alert("address", row);
+    }
+
+    pub(super) fn tell_route(&self, event: &str, route: &Route, cx: &mut Context<'_>) {
+        cx.table_changed(Table::Routes(Family::V6));
+        let mut row = self.route_row(route);
+        row["event"] = event.into();
+        cx.alert("route", row);
+    }
+
+    fn address_row(&self, address: &Address) -> Value {
+        serde_json::json!({
+            "interface": address.interface.0,
+            "interface_name": self.interface_name(address.interface),
+            "address": address.address.to_string(),
+            "prefix_bits": address.prefix_bits,
+            "state": address.state,
+            "dynamic": address.dynamic,
+            "preferred_until": address.preferred_until,
+            "valid_until": address.valid_until,
+        })
+    }
+
+    fn route_row(&self, route: &Route) -> Value {
+        let destination = match route.prefix_bits {
+            0 => "default".to_owned(),
+            128 => route.destination.to_string(),
+            bits => format!("{}/{bits}", route.destination),
+        };
+        serde_json::json!({
+            "table": "main",
+            "kind": route.kind,
+            "destination": destination,
+            "gateway": route.gateway.map(|gateway| gateway.to_string()),
+            "interface": route.interface.0,
+            "interface_name": self.interface_name(route.interface),
+            "source": route.source.map(|source| source.to_string()),
+            "metric": route.metric,
+            "mtu": route.mtu,
+        })
+    }
+
+    fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
+        self.facts.peek(interface).map(|facts| &*facts.name)
+    }
+
+    pub(super) fn address_rows(&self) -> Vec<Value> {
+        self.addresses.iter().map(|address| self.address_row(address)).collect()
+    }
+
+    /// Routes, then what follows from addresses, which Linux has in its table "local".
+    pub(super) fn route_rows(&self) -> Vec<Value> {
+        let mut rows: Vec<Value> = self.routes.sorted().iter().map(|route| self.route_row(route)).collect();
+        let mut local = |kind: &str, destination: String, interface: InterfaceIndex, metric: u32| {
+            rows.push(serde_json::json!({
+                "table": "local", "kind": kind, "destination": destination, "gateway": null, "interface": interface.0,
+                "interface_name": self.interface_name(interface), "source": null, "metric": metric, "mtu": null,
+            }));
+        };
+        for address in self.addresses.iter().filter(|address| super::addresses::is_usable(address.state)) {
+            local("local", address.address.to_string(), address.interface, 0);
+        }
+        for interface in &self.awake {
+            local("multicast", "ff00::/8".to_owned(), *interface, METRIC_PREFIX);
+        }
+        rows
+    }
+}
+
+fn interface_and_address(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<(InterfaceIndex, Ipv6Addr, u8), ControlError> {
+    let interface = arguments.value("interface").ok_or_else(|| arguments.fail("interface is missing"))?;
+    let interface = find_interface(interface, cx).map_err(|why| arguments.fail(why))?;
+    let (ip, bits) = arguments.prefix_v6("address")?.ok_or_else(|| arguments.fail("address is missing"))?;
+    let bits = arguments.number("prefix_bits", 0, 128)?.map_or(bits, |bits| bits as u8);
+    Ok((interface, ip, bits))
+}
+
+fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {
+    Ok(Some(match arguments.text("kind")? {
+        None => return Ok(None),
+        Some("unicast") => RouteKind::Unicast,
+        Some("blackhole") => RouteKind::Blackhole,
+        Some("unreachable") => RouteKind::Unreachable,
+        Some("prohibit") => RouteKind::Prohibit,
+        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit"))),
+    }))
+}

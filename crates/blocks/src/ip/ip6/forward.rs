@@ -1,0 +1,74 @@
+//! Packets for others, where the node is told to forward (Linux ip6_forward).
+
+use super::addresses::is_link_local;
+use super::resolve::{RouteKey, refuses};
+use super::*;
+use std::net::Ipv6Addr;
+use weft_core::table::RouteKind;
+use weft_wire::ipv6::Header;
+
+/// Where the hop limit stands in the header.
+const HOP_LIMIT_AT: usize = 7;
+
+impl Ip6 {
+    /// The frame begins with its IPv6 header, which was checked.
+    pub(super) fn forward(&mut self, frame: &mut Frame, header: &Header, cx: &mut Context<'_>) -> Verdict {
+        // A packet that the whole link got is forwarded by none of its nodes. RFC 4291 §2.5.2: "An IPv6 packet with a source address of
+        // unspecified must never be forwarded by an IPv6 router."
+        let to_all = frame.meta().dst_mac.is_multicast();
+        if to_all || header.src.is_unspecified() || is_link_local(header.dst) {
+            self.counters[count::IN_ADDR_ERRORS] += 1;
+            return Verdict::Drop(Reason::NotForUs);
+        }
+        let unspecified = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        // RFC 8200 §3: "When forwarding, the packet is discarded if Hop Limit was zero when received or is decremented to zero."
+        if header.hop_limit <= 1 {
+            self.counters[count::IN_HDR_ERRORS] += 1;
+            return self.complain(frame, IcmpErrorKind::TtlExceeded, unspecified, Reason::TtlExceeded);
+        }
+        let key = RouteKey { destination: header.dst, source: Ipv6Addr::UNSPECIFIED, interface: InterfaceIndex::NONE };
+        let answer = self.route(&key, cx);
+        let Some(answer) = answer.filter(|answer| answer.kind == RouteKind::Unicast || refuses(answer.kind)) else {
+            self.counters[count::IN_NO_ROUTES] += 1;
+            return self.complain(frame, IcmpErrorKind::NetUnreachable, unspecified, Reason::NoRoute);
+        };
+        match answer.kind {
+            // Linux: no route to destination, code 0, for a route that is unreachable too.
+            RouteKind::Unreachable => return self.complain(frame, IcmpErrorKind::NetUnreachable, unspecified, Reason::NoRoute),
+            RouteKind::Prohibit => return self.complain(frame, IcmpErrorKind::Prohibited, unspecified, Reason::NoRoute),
+            RouteKind::Blackhole => return Verdict::Drop(Reason::NoRoute),
+            _ => {}
+        }
+        // RFC 4291 §2.5.6: "Routers must not forward any packets with Link-Local source or destination addresses to other links." icmp6 makes
+        // "beyond scope of source address" of it.
+        if is_link_local(header.src) && frame.meta().interface != answer.interface {
+            self.counters[count::IN_ADDR_ERRORS] += 1;
+            return self.complain(frame, IcmpErrorKind::HostUnreachable, unspecified, Reason::NotForUs);
+        }
+        let packet = packet_bytes(frame);
+        if packet > answer.mtu as usize {
+            self.counters[count::IN_TOO_BIG] += 1;
+            return self.complain(frame, IcmpErrorKind::TooBig { mtu: answer.mtu }, unspecified, Reason::TooBig);
+        }
+        if let Some(hop_limit) = frame.head_mut().get_mut(HOP_LIMIT_AT) {
+            *hop_limit -= 1;
+        }
+        let meta = frame.meta_mut();
+        meta.interface = answer.interface;
+        meta.next_hop = Some(answer.next_hop);
+        meta.ttl = header.hop_limit - 1;
+        self.counters[count::OUT_FORWARDED] += 1;
+        Verdict::Forward(OUT_LOWER)
+    }
+}
+
+/// Bytes of the packet, or of the packets that a large frame will be cut into on its way out.
+fn packet_bytes(frame: &Frame) -> usize {
+    let Some(gso) = frame.meta().gso else { return frame.len() };
+    let Some(headers) = offload::headers(frame) else { return frame.len() };
+    let transport_len = match headers.protocol {
+        Protocol::TCP => frame.slices(headers.transport + 12, 1).first().map_or(0, |byte| usize::from(byte[0] >> 4) * 4),
+        _ => weft_wire::udp::LEN,
+    };
+    frame.len().min(headers.transport + transport_len + usize::from(gso.segment_bytes))
+}

@@ -1,0 +1,171 @@
+//! Interfaces that come and go: link-local addresses for those that are up, and nothing left of those that are gone. And time that passes.
+
+use super::addresses::{is_link_local, v6};
+use super::*;
+use std::net::Ipv6Addr;
+use weft_core::table::{AddressState, LinkType};
+use weft_wire::ethernet::Mac;
+use weft_wire::ipv6::MTU_MIN;
+
+/// RFC 4862 §5.3: "a link-local address is formed by combining the well-known link-local prefix FE80::0 with an interface identifier"; RFC 2464
+/// §4: that is the EUI-64 of the MAC address with the universal/local bit inverted. (Linux's default, addr_gen_mode 0; stable opaque ones,
+/// RFC 7217, are its mode 2.)
+pub(super) fn link_local_of(mac: Mac) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.0;
+    let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier))
+}
+
+impl Ip6 {
+    /// Interfaces came, went, or changed.
+    pub(super) fn interfaces_changed(&mut self, cx: &mut Context<'_>) {
+        self.has_interfaces = self.facts.refresh(cx);
+        self.changed();
+        self.forget_gone(cx);
+        let known: Vec<InterfaceIndex> = match cx.ask(Table::Interfaces, &Query::List(Table::Interfaces)) {
+            Answer::List(rows) => rows.iter().filter_map(|row| row["index"].as_u64()).map(|index| InterfaceIndex(index as u32)).collect(),
+            _ => return,
+        };
+        for interface in known {
+            self.interface_changed(interface, cx);
+        }
+    }
+
+    fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let Some(facts) = self.facts.get(interface, cx) else { return };
+        let serves = facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= MTU_MIN;
+        let own = link_local_of(facts.mac);
+        if !serves {
+            // Linux addrconf_ifdown: what the node gave itself goes, and comes again. What somebody set stays here.
+            if self.awake.remove(&interface) {
+                self.delete_addresses(|address| address.interface == interface && address.dynamic, cx);
+            }
+        } else if self.awake.insert(interface) {
+            if self.addresses.of(interface).any(|(ip, _)| is_link_local(ip)) {
+                return;
+            }
+            let address =
+                Address { state: self.first_state(interface, true, cx), dynamic: true, ..Address::permanent(interface, own.into(), 64) };
+            self.add_address(address, cx);
+        }
+    }
+
+    /// Addresses and routes of interfaces that are no more.
+    fn forget_gone(&mut self, cx: &mut Context<'_>) {
+        let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
+        named.extend(self.routes.interfaces());
+        named.extend(self.awake.iter().chain(self.links.keys()).copied());
+        named.sort_unstable();
+        named.dedup();
+        let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();
+        if !self.has_interfaces || gone.is_empty() {
+            return;
+        }
+        // Blackholes and the like name no interface.
+        let goes = |interface: InterfaceIndex| interface != InterfaceIndex::NONE && gone.contains(&interface);
+        self.awake.retain(|interface| !goes(*interface));
+        self.links.retain(|interface, _| !goes(*interface));
+        self.exceptions.forget_gateways(|_, interface| goes(interface));
+        for address in self.addresses.remove_where(|address| goes(address.interface)) {
+            self.tell_address("deleted", &address, cx);
+        }
+        for route in self.routes.remove_where(|route| goes(route.interface)) {
+            self.tell_route("deleted", &route, cx);
+        }
+    }
+
+    /// Has a new address to be proven unique first? Where somebody does that, and on links where there can be others.
+    pub(super) fn first_state(&mut self, interface: InterfaceIndex, detect: bool, cx: &Context<'_>) -> AddressState {
+        let on_ethernet = self.facts.get(interface, cx).is_some_and(|facts| facts.link == LinkType::Ethernet);
+        let neighbours = Table::Neighbours(Family::V6);
+        let detected = detect && on_ethernet && !matches!(cx.ask(neighbours, &Query::List(neighbours)), Answer::None);
+        if detected { AddressState::Tentative } else { AddressState::Preferred }
+    }
+
+    /// Sets the timer to when the next address is deprecated or removed.
+    pub(super) fn schedule_lifetimes(&self, cx: &mut Context<'_>) {
+        let preferred = |address: &Address| address.preferred_until.filter(|_| address.state == AddressState::Preferred);
+        let next = self.addresses.iter().flat_map(|address| [preferred(address), address.valid_until]).flatten().min();
+        match next {
+            Some(at) => cx.set_timer(TIMER_LIFETIMES, at),
+            None => cx.cancel_timer(TIMER_LIFETIMES),
+        }
+    }
+
+    /// RFC 4862 §5.5.4: "A preferred address becomes deprecated when its preferred lifetime expires. … An address (and its association with an
+    /// interface) becomes invalid when its valid lifetime expires."
+    pub(super) fn lifetimes_passed(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        self.delete_addresses(|address| address.valid_until.is_some_and(|until| until <= now), cx);
+        let late =
+            |address: &&Address| address.state == AddressState::Preferred && address.preferred_until.is_some_and(|until| until <= now);
+        let aged: Vec<Address> = self.addresses.iter().filter(late).copied().collect();
+        for address in aged {
+            self.add_address(Address { state: AddressState::Deprecated, ..address }, cx);
+        }
+        self.schedule_lifetimes(cx);
+    }
+
+    /// Sets the timer to when the next path MTU is forgotten.
+    pub(super) fn schedule_exceptions(&self, cx: &mut Context<'_>) {
+        match self.exceptions.next() {
+            Some(at) => cx.set_timer(TIMER_EXCEPTIONS, at),
+            None => cx.cancel_timer(TIMER_EXCEPTIONS),
+        }
+    }
+
+    pub(super) fn exceptions_passed(&mut self, cx: &mut Context<'_>) {
+        self.exceptions.expire(cx.now);
+        // Whoever has cached a path's MTU asks again.
+        self.changed();
+        cx.table_changed(Table::Routes(Family::V6));
+        self.schedule_exceptions(cx);
+    }
+
+    /// Takes addresses away, with the routes that need them.
+    pub(super) fn delete_addresses(&mut self, goes: impl Fn(&Address) -> bool, cx: &mut Context<'_>) {
+        let gone = self.addresses.remove_where(goes);
+        for address in &gone {
+            self.changed();
+            self.drop_prefix_route(address, cx);
+            self.tell_address("deleted", address, cx);
+        }
+        if !gone.is_empty() {
+            self.schedule_lifetimes(cx);
+        }
+    }
+
+    /// The route to the prefix of an address that is gone goes with the last address in it; routes that prefer it as source go too.
+    fn drop_prefix_route(&mut self, address: &Address, cx: &mut Context<'_>) {
+        let Some(ip) = v6(address) else { return };
+        let heir = |(other, of): (Ipv6Addr, &Address)| {
+            of.prefix_bits == address.prefix_bits && super::addresses::same_prefix(other, ip, of.prefix_bits)
+        };
+        // What was made of a prefix brought no route to it, and takes none with it.
+        let has_prefix = !address.dynamic || is_link_local(ip);
+        let last = has_prefix && !self.addresses.of(address.interface).any(heir);
+        let network = super::control::prefix_route(address.interface, ip, address.prefix_bits);
+        let still_local = !self.addresses.owners(ip).is_empty();
+        let goes = |route: &Route| {
+            let of_prefix = last
+                && (route.destination, route.prefix_bits) == (network.destination, network.prefix_bits)
+                && super::routes::is_same(route, &network);
+            of_prefix || (route.source == Some(ip.into()) && !still_local)
+        };
+        for route in self.routes.remove_where(goes) {
+            self.tell_route("deleted", &route, cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interface_identifier_of_rfc_2464() {
+        // §4: "an Ethernet interface whose built-in address is … 34-56-78-9A-BC-DE would be … 36-56-78-FF-FE-9A-BC-DE."
+        let mac = Mac([0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde]);
+        assert_eq!(link_local_of(mac), "fe80::3656:78ff:fe9a:bcde".parse::<Ipv6Addr>().unwrap());
+    }
+}

@@ -1,0 +1,160 @@
+//! NETLINK_SOCK_DIAG: the dump of INET sockets that `ss` asks for (sock_diag(7)), from the table of sockets.
+//!
+//! Sockets of other families (AF_UNIX, AF_PACKET, AF_NETLINK) are the host's, not the node's: ENOENT, which the kernel says where it has no
+//! handler for a family.
+
+use super::{NLM_F_DUMP, Request};
+use crate::calls::Calls;
+use crate::face::{Errno, Stack};
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+use weft_core::Table;
+
+/// SOCK_DIAG_BY_FAMILY, request and answer.
+const BY_FAMILY: u16 = 20;
+/// Bytes of `struct inet_diag_req_v2`.
+const REQUEST_BYTES: usize = 56;
+
+/// Answers a request.
+pub(super) fn answer(request: &Request<'_>, stack: &mut dyn Stack, calls: &mut Calls) -> Result<Vec<(u16, Vec<u8>)>, Errno> {
+    let [family, protocol, _, _, states @ ..] = request.body else { return Err(Errno::EINVAL) };
+    let states = states.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
+    let inet = [libc::AF_INET, libc::AF_INET6].contains(&i32::from(*family));
+    if request.kind != BY_FAMILY || !inet || request.flags & NLM_F_DUMP != NLM_F_DUMP {
+        let errno = if request.kind == BY_FAMILY && !inet { Errno::ENOENT } else { Errno::EOPNOTSUPP };
+        calls.unsupported(format!("sock_diag message {}, family {family}", request.kind), errno);
+        return Err(errno);
+    }
+    if request.body.len() < REQUEST_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let wanted = |row: &Value| -> Option<(u16, Vec<u8>)> {
+        let one = Socket::read(row)?;
+        let fits = one.family == *family && one.protocol == *protocol && states & 1 << one.state != 0;
+        fits.then(|| (BY_FAMILY, one.encode()))
+    };
+    Ok(stack.table(Table::Sockets).iter().filter_map(wanted).collect())
+}
+
+/// What `struct inet_diag_msg` says of a socket.
+struct Socket {
+    family: u8,
+    protocol: u8,
+    /// TCP_ESTABLISHED and so on; UDP's are 1 (connected) and 7.
+    state: u8,
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    queues: [u32; 2],
+    inode: u32,
+}
+
+impl Socket {
+    fn read(row: &Value) -> Option<Socket> {
+        let text = |field: &str| row.get(field)?.as_str();
+        let number = |field: &str| row.get(field).and_then(Value::as_u64).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
+        let protocol = match text("proto")? {
+            "tcp" => libc::IPPROTO_TCP,
+            "udp" => libc::IPPROTO_UDP,
+            "raw" => libc::IPPROTO_RAW,
+            "icmp" => libc::IPPROTO_ICMP,
+            _ => return None,
+        };
+        let local = endpoint(text("local")?)?;
+        Some(Socket {
+            family: if local.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET } as u8,
+            protocol: u8::try_from(protocol).ok()?,
+            state: state(text("state")?)?,
+            local,
+            peer: text("peer").and_then(endpoint),
+            queues: [number("recv_q"), number("send_q")],
+            inode: number("inode"),
+        })
+    }
+
+    /// `struct inet_diag_msg`: four bytes, `struct inet_diag_sockid` (ports big endian), five words.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![self.family, self.state, 0, 0];
+        bytes.extend(self.local.port().to_be_bytes());
+        bytes.extend(self.peer.map_or(0, |peer| peer.port()).to_be_bytes());
+        bytes.extend(address(Some(self.local.ip())));
+        bytes.extend(address(self.peer.map(|peer| peer.ip())));
+        let cookie = self.inode;
+        for word in [0, cookie, 0, 0, self.queues[0], self.queues[1], 0, self.inode] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// `__be32[4]`.
+fn address(address: Option<IpAddr>) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    match address {
+        Some(IpAddr::V4(address)) => bytes[..4].copy_from_slice(&address.octets()),
+        Some(IpAddr::V6(address)) => bytes = address.octets(),
+        None => {}
+    }
+    bytes
+}
+
+/// `10.0.0.1:80`, `[::]:*`; an interface name after % is left out.
+fn endpoint(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.rsplit_once(':')?;
+    let ip = ip.trim_start_matches('[').trim_end_matches(']');
+    let ip = match ip.split('%').next()? {
+        "*" => "0.0.0.0",
+        ip => ip,
+    };
+    Some(SocketAddr::new(ip.parse().ok()?, if port == "*" { 0 } else { port.parse().ok()? }))
+}
+
+/// net/tcp_states.h, by the names that `ss` gives them.
+fn state(name: &str) -> Option<u8> {
+    const NAMES: [(&str, u8); 14] = [
+        ("ESTAB", 1),
+        ("ESTABLISHED", 1),
+        ("SYN-SENT", 2),
+        ("SYN-RECV", 3),
+        ("SYN-RECEIVED", 3),
+        ("FIN-WAIT-1", 4),
+        ("FIN-WAIT-2", 5),
+        ("TIME-WAIT", 6),
+        ("UNCONN", 7),
+        ("CLOSED", 7),
+        ("CLOSE-WAIT", 8),
+        ("LAST-ACK", 9),
+        ("LISTEN", 10),
+        ("CLOSING", 11),
+    ];
+    NAMES.iter().find(|(one, _)| *one == name).map(|(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_what_ss_reads() {
+        let row = serde_json::json!({"proto": "tcp", "state": "LISTEN", "recv_q": 1, "send_q": 128, "local": "[fd77::2]:8080", "peer": "[::]:*", "inode": 77});
+        let bytes = Socket::read(&row).unwrap().encode();
+        assert_eq!(bytes.len(), 72, "sizeof(struct inet_diag_msg)");
+        assert_eq!(bytes[..8], [10, 10, 0, 0, 0x1f, 0x90, 0, 0]);
+        assert_eq!(bytes[8..10], [0xfd, 0x77]);
+        assert_eq!(bytes[56..64], [1_u32.to_ne_bytes(), 128_u32.to_ne_bytes()].concat());
+        assert_eq!(bytes[68..], 77_u32.to_ne_bytes());
+        let row = serde_json::json!({"proto": "udp", "state": "ESTAB", "local": "10.0.0.1:5", "peer": "10.0.0.2:6"});
+        let bytes = Socket::read(&row).unwrap().encode();
+        assert_eq!((bytes[0], bytes[1], &bytes[8..12], &bytes[24..28]), (2, 1, [10, 0, 0, 1].as_slice(), [10, 0, 0, 2].as_slice()));
+        assert!(Socket::read(&serde_json::json!({"proto": "tcp", "state": "?", "local": "x"})).is_none());
+    }
+
+    #[test]
+    fn endpoints_are_read_in_every_form() {
+        for (text, ip, port) in
+            [("*:*", "0.0.0.0", 0), ("0.0.0.0:22", "0.0.0.0", 22), ("[::1]:5", "::1", 5), ("[fe80::1%weft0]:*", "fe80::1", 0)]
+        {
+            assert_eq!(endpoint(text), Some(SocketAddr::new(ip.parse().unwrap(), port)), "{text}");
+        }
+        assert_eq!(endpoint("nonsense"), None);
+    }
+}

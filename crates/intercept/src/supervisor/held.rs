@@ -1,0 +1,176 @@
+//! Calls that wait: held until their socket changes, their time is up, or a signal or the thread's end cancels them.
+//!
+//! A call that waits in Linux holds its file: a descriptor that another thread closes meanwhile goes on existing until the call returns (a
+//! listener goes on listening for a blocked accept). So a held call keeps the program's end of its stand-in, borrowed, for as long.
+//! Nobody reports that a held call was cancelled; so while there are any, they are looked at every [`liveness::PERIOD`].
+
+use super::{Supervisor, Turn};
+use crate::call::{Call, Outcome};
+use crate::standin::liveness;
+use crate::sys::{self, Errno};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// A call that waits.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub call: Call,
+    pub stand_in: usize,
+    deadline: Option<Instant>,
+    /// The file that the call was made on; none where it could not be borrowed.
+    end: Option<OwnedFd>,
+}
+
+/// All of them, by number and by time.
+#[derive(Debug, Default)]
+pub(super) struct HeldCalls {
+    calls: BTreeMap<u64, Held>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    next: u64,
+}
+
+impl HeldCalls {
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+    fn add(&mut self, held: Held) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        if let Some(deadline) = held.deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.calls.insert(id, held);
+        id
+    }
+    pub fn remove(&mut self, id: u64) -> Option<Held> {
+        let held = self.calls.remove(&id)?;
+        if let Some(deadline) = held.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(held)
+    }
+    pub fn of_tree(&self, tree: usize) -> Vec<u64> {
+        self.calls.iter().filter(|(_, held)| held.call.tree == tree).map(|(id, _)| *id).collect()
+    }
+    /// Takes those whose time is up, marked so.
+    fn take_due(&mut self, now: Instant) -> Vec<u64> {
+        let mut due = Vec::new();
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(held) = self.calls.get_mut(&id) {
+                held.call.expired = true;
+                held.deadline = None;
+            }
+            due.push(id);
+        }
+        due
+    }
+    /// When the next one's time is up.
+    fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+}
+
+impl Supervisor {
+    pub(super) fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
+        call.held = Some(stand_in);
+        let end = self.borrow(stand_in).ok();
+        let id = self.held.add(Held { call, stand_in, deadline: limit.map(|limit| Instant::now() + limit), end });
+        if let Some(one) = self.stand_ins.get_mut(stand_in) {
+            one.held.push(id);
+        }
+        self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
+    }
+
+    pub(super) fn forget_held(&mut self, id: u64) -> Option<Held> {
+        let held = self.held.remove(id)?;
+        if let Some(one) = self.stand_ins.get_mut(held.stand_in) {
+            one.held.retain(|other| *other != id);
+        }
+        Some(held)
+    }
+
+    /// The program's end of a stand-in, as a call that waits there holds it.
+    pub(super) fn end_of_held(&self, key: usize) -> Option<OwnedFd> {
+        let held = self.stand_ins.get(key)?.held.iter().find_map(|id| self.held.calls.get(id)?.end.as_ref())?;
+        held.try_clone().ok()
+    }
+
+    /// Tries the calls that wait at a stand-in again, oldest first.
+    pub(crate) fn retry(&mut self, key: usize, turn: &mut Turn<'_>) {
+        let Some(one) = self.stand_ins.get(key) else { return };
+        if one.held.is_empty() {
+            return;
+        }
+        for id in one.held.clone() {
+            self.retry_one(id, turn);
+        }
+    }
+
+    fn retry_one(&mut self, id: u64, turn: &mut Turn<'_>) {
+        if self.forget_if_cancelled(id) {
+            return;
+        }
+        let Some(held) = self.held.calls.get(&id) else { return };
+        let call = held.call;
+        let outcome = (call.row.answer)(self, turn, &call);
+        if !matches!(outcome, Ok(Outcome::Hold { .. })) {
+            self.forget_held(id);
+            self.finish(call, outcome);
+        }
+    }
+
+    /// A signal, or the thread's end, has cancelled the call.
+    fn forget_if_cancelled(&mut self, id: u64) -> bool {
+        let Some(held) = self.held.calls.get(&id) else { return true };
+        let call = held.call;
+        if self.trees.get(call.tree).is_some_and(|listener| listener.is_valid(call.id)) {
+            return false;
+        }
+        self.forget_held(id);
+        self.calls.of(call.row.name).cancelled += 1;
+        true
+    }
+
+    /// Lets go of the files of calls that were cancelled. True: calls are still held.
+    pub(super) fn forget_cancelled(&mut self) -> bool {
+        let ids: Vec<u64> = self.held.calls.keys().copied().collect();
+        for id in ids {
+            self.forget_if_cancelled(id);
+        }
+        self.held.len() > 0
+    }
+
+    /// Refuses those that wait at a stand-in that is gone.
+    pub(super) fn refuse_held(&mut self, ids: &[u64]) {
+        for id in ids {
+            if let Some(held) = self.held.remove(*id)
+                && let Some(listener) = self.trees.get(held.call.tree)
+            {
+                let _ = listener.refuse(held.call.id, Errno(libc::EBADF));
+            }
+        }
+    }
+
+    pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
+        let now = Instant::now();
+        for id in self.held.take_due(now) {
+            self.retry_one(id, turn);
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_for_closed(turn);
+        }
+    }
+
+    /// Sets the timer to the next thing that time brings.
+    pub(crate) fn arm(&mut self) {
+        let next = self.held.next_deadline().into_iter().chain(self.look_at).min();
+        if next != self.timer_at {
+            self.timer_at = next;
+            let _ = sys::set_timer(self.timer.as_fd(), next.map(|at| at.saturating_duration_since(Instant::now())));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a program wants to hear with its messages: control messages of IPv6, error queues, times (SOL_IPV6, SOL_IP, SOL_SOCKET).
+
+use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use crate::abi::*;
+use crate::errno::Errno;
+
+/// A row of a flag at SOL_IPV6 that is kept in `$field`: an `int`, fewer bytes are EINVAL.
+macro_rules! flag_row {
+    ($name:ident, $field:ident) => {
+        row(
+            SOL_IPV6,
+            $name,
+            stringify!($name),
+            Any,
+            Set::Bytes(|a, v| Ok(a.options()?.$field = int(v)? != 0)),
+            Get::Int(|a| flag(a.options()?.$field)),
+        )
+    };
+}
+
+pub(super) const ROWS: &[OptionRow] = &[
+    flag_row!(IPV6_RECVPKTINFO, packet_info6),
+    flag_row!(IPV6_2292PKTINFO, packet_info_2292),
+    flag_row!(IPV6_RECVHOPLIMIT, receive_hop_limit),
+    flag_row!(IPV6_2292HOPLIMIT, receive_hop_limit_2292),
+    flag_row!(IPV6_RECVTCLASS, receive_traffic_class),
+    flag_row!(IPV6_RECVORIGDSTADDR, receive_original_destination6),
+    row(
+        SOL_IPV6,
+        IPV6_RECVERR,
+        "IPV6_RECVERR",
+        Any,
+        Set::Bytes(|a, v| {
+            let on = int(v)? != 0;
+            a.options()?.receive_errors6 = on;
+            // "if (!val) skb_errqueue_purge(&sk->sk_error_queue);"
+            if !on {
+                purge(a)?;
+            }
+            Ok(())
+        }),
+        Get::Int(|a| flag(a.options()?.receive_errors6)),
+    ),
+    // Extensions of RFC 4884 are not looked for in what is quoted: `ee_data` stays as it is without them.
+    row(
+        SOL_IPV6,
+        IPV6_RECVERR_RFC4884,
+        "IPV6_RECVERR_RFC4884",
+        Any,
+        Set::Bytes(|a, v| Ok(a.options()?.receive_errors6_extended = within(int(v)?, 0, 1)? == 1)),
+        Get::Int(|a| flag(a.options()?.receive_errors6_extended)),
+    ),
+    row(
+        SOL_IP,
+        IP_RECVERR_RFC4884,
+        "IP_RECVERR_RFC4884",
+        Any,
+        Set::IntOrByte(|a, v| Ok(a.options()?.receive_errors_extended = within(v, 0, 1)? == 1)),
+        Get::IntOrByte(|a| flag(a.options()?.receive_errors_extended)),
+    ),
+    // struct so_timestamping { int flags; int bind_phc; }
+    row(
+        SOL_SOCKET,
+        SO_TIMESTAMPING_OLD,
+        "SO_TIMESTAMPING",
+        Any,
+        Set::Int(|a, v| set_timestamping(a, v as u32, false)),
+        Get::Bytes(|a, _| timestamping(a, false)),
+    ),
+    row(
+        SOL_SOCKET,
+        SO_TIMESTAMPING_NEW,
+        "SO_TIMESTAMPING_NEW",
+        Any,
+        Set::Int(|a, v| set_timestamping(a, v as u32, true)),
+        Get::Bytes(|a, _| timestamping(a, true)),
+    ),
+];
+
+fn int(value: &[u8]) -> Result<i32, Errno> {
+    value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::EINVAL)
+}
+
+/// Empties the error queue; what is pending stays so.
+pub(super) fn purge(a: &mut Access<'_, '_>) -> Result<(), Errno> {
+    if let Some(queue) = a.socket()?.message_queue_mut() {
+        queue.errors.clear();
+    }
+    Ok(())
+}
+
+/// `sock_set_timestamping`. Streams keep no times of their bytes: they refuse all but "off".
+fn set_timestamping(a: &mut Access<'_, '_>, flags: u32, new: bool) -> Result<(), Errno> {
+    if a.stream().is_ok() {
+        return if flags == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+    }
+    // SOF_TIMESTAMPING_MASK; "if (val & SOF_TIMESTAMPING_OPT_ID_TCP && !(val & SOF_TIMESTAMPING_OPT_ID)) return -EINVAL;"; likewise OPT_STATS
+    // without OPT_TSONLY.
+    let unknown = flags & !0x7_ffff != 0;
+    let lonely_id = flags & TIMESTAMPING_OPT_ID_TCP != 0 && flags & TIMESTAMPING_OPT_ID == 0;
+    let lonely_stats = flags & TIMESTAMPING_OPT_STATS != 0 && flags & TIMESTAMPING_OPT_TSONLY == 0;
+    if unknown || lonely_id || lonely_stats {
+        return Err(Errno::EINVAL);
+    }
+    // No interface has a clock of its own: sock_timestamping_bind_phc.
+    if flags & TIMESTAMPING_BIND_PHC != 0 {
+        return Err(if a.options()?.interface == 0 { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+    }
+    let options = a.options()?;
+    if flags & TIMESTAMPING_OPT_ID != 0 && options.timestamping & TIMESTAMPING_OPT_ID == 0 {
+        options.timestamp_key = 0;
+    }
+    (options.timestamping, options.timestamping_new) = (flags, new);
+    Ok(())
+}
+
+/// "if (optname == SO_TIMESTAMPING_OLD || sock_flag(sk, SOCK_TSTAMP_NEW))", else zeros.
+fn timestamping(a: &mut Access<'_, '_>, new: bool) -> Result<Vec<u8>, Errno> {
+    let options = a.options()?;
+    let flags = if !new || options.timestamping_new { options.timestamping } else { 0 };
+    let mut value = flags.to_ne_bytes().to_vec();
+    value.resize(8, 0);
+    Ok(value)
+}

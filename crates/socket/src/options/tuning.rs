@@ -1,0 +1,199 @@
+//! Options of SOL_SOCKET and SOL_TCP that tune or ask about things of which a program sees little (linux/net/core/sock.c, linux/net/ipv4/tcp.c):
+//! busy polling, hashing, memory accounting, transmit times, repair. What is kept has no effect here that Linux's default set-up would show.
+
+use super::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
+use crate::abi::*;
+use crate::errno::Errno;
+use crate::socket::{Body, TcpState};
+use weft_core::StreamOption;
+
+const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
+const WRITE_ONLY: Get = Get::Never(Errno::ENOPROTOOPT);
+
+/// SOCK_SNDBUF_LOCK and SOCK_RCVBUF_LOCK.
+pub(crate) const SEND_BUFFER_LOCK: u8 = 1;
+pub(crate) const RECEIVE_BUFFER_LOCK: u8 = 2;
+
+/// SOF_TXTIME_DEADLINE_MODE and SOF_TXTIME_REPORT_ERRORS.
+const TXTIME_FLAGS: u32 = 3;
+/// CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_TAI.
+const TXTIME_CLOCKS: [i32; 3] = [0, 1, 11];
+
+/// A row of a flag that is kept in `$field`.
+macro_rules! flag_row {
+    ($name:ident, $field:ident) => {
+        row(
+            SOL_SOCKET,
+            $name,
+            stringify!($name),
+            Any,
+            Set::Int(|a, v| Ok(a.options()?.$field = v != 0)),
+            Get::Int(|a| flag(a.options()?.$field)),
+        )
+    };
+}
+
+/// An option of TCP_REPAIR, which is refused: it cannot be set, and reading it says that the socket is not under repair.
+const fn repair(name: i32, label: &'static str) -> OptionRow {
+    row(SOL_TCP, name, label, Stream, Set::Never(Errno::EPERM), Get::Never(Errno::EINVAL))
+}
+
+pub(super) const SOCKET_ROWS: &[OptionRow] = &[
+    flag_row!(SO_PREFER_BUSY_POLL, prefer_busy_poll),
+    row(
+        SOL_SOCKET,
+        SO_BUSY_POLL_BUDGET,
+        "SO_BUSY_POLL_BUDGET",
+        Any,
+        // "if (val < 0 || val > U16_MAX) return -EINVAL;"
+        Set::Int(|_, v| within(v, 0, 0xffff).map(drop)),
+        WRITE_ONLY,
+    ),
+    row(
+        SOL_SOCKET,
+        SO_NETNS_COOKIE,
+        "SO_NETNS_COOKIE",
+        Any,
+        READ_ONLY,
+        // "if (len != lv) return -EINVAL;" The node is the namespace; its cookie tells one from another.
+        Get::Bytes(|a, length| if length == 8 { Ok(a.sockets.birth().max(1).to_ne_bytes().to_vec()) } else { Err(Errno::EINVAL) }),
+    ),
+    row(SOL_SOCKET, SO_BUF_LOCK, "SO_BUF_LOCK", Any, Set::Int(set_buffer_lock), Get::Int(|a| Ok(i32::from(a.options()?.buffers_locked)))),
+    row(
+        SOL_SOCKET,
+        SO_RESERVE_MEM,
+        "SO_RESERVE_MEM",
+        Any,
+        // As on a host without memory cgroups: "if (val < 0) ret = -EINVAL"; sock_reserve_memory: "if (!mem_cgroup_sockets_enabled …) return -EOPNOTSUPP;"
+        Set::Int(|_, v| Err(if v < 0 { Errno::EINVAL } else { Errno::EOPNOTSUPP })),
+        Get::Int(|_| Ok(0)),
+    ),
+    row(SOL_SOCKET, SO_TXREHASH, "SO_TXREHASH", Any, Set::Int(set_rehash), Get::Int(rehash)),
+    row(SOL_SOCKET, SO_MEMINFO, "SO_MEMINFO", Any, READ_ONLY, Get::Bytes(memory)),
+    row(
+        SOL_SOCKET,
+        SO_TXTIME,
+        "SO_TXTIME",
+        Any,
+        Set::Bytes(set_transmit_time),
+        Get::Bytes(|a, _| {
+            let (clock, flags) = a.options()?.transmit_time;
+            Ok([clock.to_ne_bytes(), flags.to_ne_bytes()].concat())
+        }),
+    ),
+    row(SOL_SOCKET, SO_PEERPIDFD, "SO_PEERPIDFD", Any, READ_ONLY, Get::Never(Errno::ENODATA)),
+    row(
+        SOL_SOCKET,
+        SO_DETACH_REUSEPORT_BPF,
+        "SO_DETACH_REUSEPORT_BPF",
+        Any,
+        // reuseport_detach_prog: "if (!rcu_access_pointer(sk->sk_reuseport_cb)) return sk->sk_reuseport ? -ENOENT : -EINVAL;"
+        Set::Int(|a, _| Err(if a.options()?.reuse_port { Errno::ENOENT } else { Errno::EINVAL })),
+        WRITE_ONLY,
+    ),
+];
+
+pub(super) const TCP_ROWS: &[OptionRow] = &[
+    row(
+        SOL_TCP,
+        TCP_THIN_LINEAR_TIMEOUTS,
+        "TCP_THIN_LINEAR_TIMEOUTS",
+        Stream,
+        // Kept: a thin stream backs off like any other here.
+        Set::Int(|a, v| Ok(a.options()?.thin_timeouts = within(v, 0, 1)? == 1)),
+        Get::Int(|a| flag(a.options()?.thin_timeouts)),
+    ),
+    // "case TCP_THIN_DUPACK: if (val < 0 || val > 1) err = -EINVAL; break;" and reads 0: Linux has no such thing any more.
+    row(SOL_TCP, TCP_THIN_DUPACK, "TCP_THIN_DUPACK", Stream, Set::Int(|_, v| within(v, 0, 1).map(drop)), Get::Int(|_| Ok(0))),
+    repair(TCP_REPAIR_QUEUE, "TCP_REPAIR_QUEUE"),
+    row(
+        SOL_TCP,
+        TCP_QUEUE_SEQ,
+        "TCP_QUEUE_SEQ",
+        Stream,
+        // "if (sk->sk_state != TCP_CLOSE) { err = -EPERM; } else if … else err = -EINVAL;"
+        Set::Int(|a, _| Err(if a.stream()?.state == TcpState::Close { Errno::EINVAL } else { Errno::EPERM })),
+        Get::Never(Errno::EINVAL),
+    ),
+    // "if (!tp->repair) err = -EINVAL;"
+    row(SOL_TCP, TCP_REPAIR_OPTIONS, "TCP_REPAIR_OPTIONS", Stream, Set::Never(Errno::EINVAL), WRITE_ONLY),
+    repair(TCP_REPAIR_WINDOW, "TCP_REPAIR_WINDOW"),
+    row(
+        SOL_TCP,
+        TCP_TIMESTAMP,
+        "TCP_TIMESTAMP",
+        Stream,
+        Set::Never(Errno::EPERM),
+        // "val = tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset;": the connection's own offset is not told here.
+        Get::Int(|a| Ok(a.cx.now.as_millis() as i32)),
+    ),
+    // Nothing was saved, because TCP_SAVE_SYN cannot be set.
+    row(SOL_TCP, TCP_SAVED_SYN, "TCP_SAVED_SYN", Stream, READ_ONLY, Get::Bytes(|_, _| Ok(Vec::new()))),
+    // tcp_zerocopy_receive: "vma = find_tcp_vma(current->mm, address, …); if (!vma) return -EINVAL;" No socket here can be mapped.
+    row(SOL_TCP, TCP_ZEROCOPY_RECEIVE, "TCP_ZEROCOPY_RECEIVE", Stream, READ_ONLY, Get::Never(Errno::EINVAL)),
+    row(
+        SOL_TCP,
+        TCP_TX_DELAY,
+        "TCP_TX_DELAY",
+        Stream,
+        // Microseconds, "if (val < 0 || val >= (1U << (31 - 3))) err = -EINVAL;". Kept: without the fq queueing discipline Linux delays nothing.
+        Set::Int(|a, v| Ok(a.options()?.transmit_delay_us = within(v, 0, (1 << 28) - 1)?)),
+        Get::Int(|a| Ok(a.options()?.transmit_delay_us)),
+    ),
+    row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|_| Ok(0))),
+];
+
+/// "if (val & ~SOCK_BUF_LOCK_MASK) { ret = -EINVAL; break; } sk->sk_userlocks = val | (sk->sk_userlocks & ~SOCK_BUF_LOCK_MASK);": a stream's buffer
+/// that is not locked grows by itself.
+fn set_buffer_lock(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
+    let locks = within(value, 0, i32::from(SEND_BUFFER_LOCK | RECEIVE_BUFFER_LOCK))? as u8;
+    let options = a.options()?;
+    let before = std::mem::replace(&mut options.buffers_locked, locks);
+    let (send, receive) = (options.send_buffer, options.receive_buffer);
+    let locked = |bit: u8, bytes: u32| (locks & bit != 0).then_some(bytes);
+    if (before ^ locks) & SEND_BUFFER_LOCK != 0 {
+        a.transport(StreamOption::SendBuffer(locked(SEND_BUFFER_LOCK, send)))?;
+    }
+    if (before ^ locks) & RECEIVE_BUFFER_LOCK != 0 {
+        a.transport(StreamOption::ReceiveBuffer(locked(RECEIVE_BUFFER_LOCK, receive)))?;
+    }
+    Ok(())
+}
+
+/// "if (!sk_is_tcp(sk)) return -EOPNOTSUPP; if (val < -1 || val > 1) return -EINVAL; if ((u8)val == SOCK_TXREHASH_DEFAULT) val = …;"
+fn set_rehash(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
+    a.stream().map_err(|_| Errno::EOPNOTSUPP)?;
+    Ok(a.options()?.rehash = within(value, -1, 1)? != 0)
+}
+
+fn rehash(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    a.stream().map_err(|_| Errno::EOPNOTSUPP)?;
+    flag(a.options()?.rehash)
+}
+
+/// `sk_get_meminfo`: nine words, as many as asked for.
+fn memory(a: &mut Access<'_, '_>, _: usize) -> Result<Vec<u8>, Errno> {
+    let socket = a.socket()?;
+    let (received, sending, dropped) = match &socket.body {
+        Body::Stream(stream) => (stream.unread(), stream.capacity.saturating_sub(stream.credit), 0),
+        _ => socket.datagram().map_or((0, 0, 0), |datagram| (datagram.queued_truesize, datagram.sending, datagram.dropped)),
+    };
+    let word = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    // rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc, wmem_queued, optmem, backlog, drops
+    let streams = socket.stream().is_some();
+    let (on_the_way, queued) = if streams { (0, word(sending)) } else { (word(sending), 0) };
+    let words = [word(received), socket.options.receive_buffer, on_the_way, socket.options.send_buffer, 0, queued, 0, 0, dropped];
+    Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
+}
+
+/// `struct sock_txtime { clockid_t clockid; __u32 flags; }`, "if (optlen != sizeof(struct sock_txtime)) … -EINVAL; else if (sk_txtime.flags &
+/// ~SOF_TXTIME_FLAGS_MASK) … -EINVAL". Datagrams leave at once, as through a queueing discipline that knows no times.
+fn set_transmit_time(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let &[c0, c1, c2, c3, f0, f1, f2, f3] = value else { return Err(Errno::EINVAL) };
+    let (clock, flags) = (i32::from_ne_bytes([c0, c1, c2, c3]), u32::from_ne_bytes([f0, f1, f2, f3]));
+    if flags & !TXTIME_FLAGS != 0 || !TXTIME_CLOCKS.contains(&clock) {
+        return Err(Errno::EINVAL);
+    }
+    let options = a.options()?;
+    Ok((options.transmit_time, options.transmit_time_on) = ((clock, flags), true))
+}

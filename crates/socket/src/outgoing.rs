@@ -1,0 +1,158 @@
+//! What raw and ICMP sockets send, up to the IP block: what `ip_append_data` and `ip_push_pending_frames` do for both.
+
+use crate::abi::*;
+use crate::cmsg::Ancillary;
+use crate::datagram_socket::truesize;
+use crate::errno::Errno;
+use crate::face::Sockets;
+use crate::inet6::source_for;
+use crate::socket::SocketId;
+use bytes::Bytes;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use weft_core::table::{AddressKind, RouteAnswer};
+use weft_core::{Answer, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
+use weft_wire::Protocol;
+
+/// Largest IPv4 packet, bytes (IP_MAX_MTU).
+pub(crate) const PACKET_BYTES_MAX: usize = 65_535;
+/// IPv4 header without options, bytes.
+pub(crate) const HEADER_BYTES_V4: usize = 20;
+/// IPv6 header, bytes.
+pub(crate) const HEADER_BYTES_V6: usize = 40;
+
+/// Where a payload goes, and what its socket and control messages ask for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub to: IpAddr,
+    /// None: the route's.
+    pub source: Option<IpAddr>,
+    pub route: RouteAnswer,
+    pub ancillary: Ancillary,
+    pub protocol: Protocol,
+}
+
+impl Outgoing {
+    pub(crate) fn source(&self) -> IpAddr {
+        self.source.unwrap_or(self.route.source)
+    }
+}
+
+impl Sockets {
+    /// The way of a datagram: control messages come before SO_BINDTODEVICE, that before IP_MULTICAST_IF. EACCES for a broadcast without
+    /// SO_BROADCAST.
+    pub(crate) fn outgoing(
+        &mut self,
+        s: SocketId,
+        to: IpAddr,
+        ancillary: Ancillary,
+        protocol: Protocol,
+        cx: &Context<'_>,
+    ) -> Result<Outgoing, Errno> {
+        let socket = self.get(s)?;
+        let own = socket.local.ip();
+        // ipcm_init_sk: "ipcm->addr = inet->inet_saddr", which a PKTINFO message replaces, by nothing too.
+        let given = ancillary.source.unwrap_or(own);
+        let mut source = source_for(given, to)?.filter(|address| !address.is_unspecified());
+        let of_group = IpAddr::V4(socket.options.multicast_interface);
+        if source.is_none() && to.is_ipv4() && to.is_multicast() && !of_group.is_unspecified() {
+            // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
+            source = Some(of_group);
+        }
+        // A socket that is bound to a broadcast address has no source of its own (raw_bind: "inet->inet_saddr = 0;  /* Use device */").
+        if let Some(address) = source
+            && self.address_kind(address, cx) == AddressKind::Broadcast
+        {
+            source = None;
+        }
+        let to = match to {
+            // ":: means loopback (BSD'ism)"
+            IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            to => Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
+        };
+        let interface = ancillary.interface.unwrap_or(self.get(s)?.way_out(to));
+        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+        if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
+            return Err(Errno::ENODEV);
+        }
+        let route = self.route_through(to, source, interface, cx)?;
+        if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
+            return Err(Errno::EACCES);
+        }
+        let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
+        Ok(Outgoing { to, source, route, ancillary, protocol })
+    }
+
+    /// `sock_alloc_send_pskb`: "err = sock_error(sk); … err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) … if (sk_wmem_alloc_get(sk) <
+    /// READ_ONCE(sk->sk_sndbuf)) break;"
+    pub(crate) fn admit(&mut self, s: SocketId) -> Result<(), Errno> {
+        let socket = self.get_mut(s)?;
+        if let Some(error) = socket.take_error() {
+            self.touch(s);
+            return Err(error);
+        }
+        if socket.shutdown.send {
+            return Err(Errno::EPIPE);
+        }
+        let room = socket.options.send_buffer as usize;
+        if socket.datagram().is_some_and(|datagram| datagram.sending >= room) { Err(Errno::EAGAIN) } else { Ok(()) }
+    }
+
+    /// Most payload bytes of one packet: the MTU where it may not be fragmented, else what the length field can say. EMSGSIZE beyond, which
+    /// the error queue tells too.
+    pub(crate) fn check_length(&mut self, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
+        let v6 = out.to.is_ipv6();
+        let options = &self.get(s)?.options;
+        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let whole = match i32::from(options.discover(v6)) {
+            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
+            _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+        };
+        let to = SocketAddr::new(out.to, 0);
+        let mtu = self.path_mtu(s, to, &out.route, cx)?.min(PACKET_BYTES_MAX);
+        let most = if v6 { PACKET_BYTES_MAX } else { PACKET_BYTES_MAX - header };
+        if bytes <= if whole { mtu - mtu.min(header) } else { most } {
+            return Ok(());
+        }
+        self.local_error(s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
+        Err(Errno::EMSGSIZE)
+    }
+
+    /// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
+    pub(crate) fn emit(&mut self, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        let options = &socket.options;
+        let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
+        let bytes = truesize(frame.len());
+        let v6 = out.to.is_ipv6();
+        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let fits = frame.len() + header <= out.route.mtu as usize;
+        let at = frame.position();
+        let meta = frame.meta_mut();
+        meta.direction = Direction::Egress;
+        (meta.src, meta.dst, meta.protocol) = (out.source(), out.to, out.protocol);
+        meta.ttl = out.ancillary.ttl.unwrap_or_else(|| options.hop_limit(out.to));
+        meta.tos = out.ancillary.tos.unwrap_or_else(|| options.traffic_class_of(v6));
+        meta.mark = out.ancillary.mark.unwrap_or(options.mark);
+        meta.interface = InterfaceIndex(out.ancillary.interface.unwrap_or(0));
+        meta.dont_fragment = match i32::from(options.discover(v6)) {
+            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
+            IP_PMTUDISC_WANT => fits && !v6,
+            _ => false,
+        };
+        if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
+            meta.dont_fragment = true;
+        }
+        meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
+        meta.transport_at = at;
+        meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
+        if let Some(datagram) = socket.datagram_mut() {
+            datagram.sending += bytes;
+        }
+        self.count(crate::block::RAW_OUT_PACKETS);
+        if timed {
+            let data = Bytes::from(frame.to_vec());
+            self.record_transmit(s, out.ancillary.timestamping, &data, cx.now);
+        }
+        cx.emit(port, frame);
+    }
+}

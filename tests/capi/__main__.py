@@ -1,0 +1,85 @@
+"""libweft from C: the header compiles as C99 and as C++, and the example moves data between two nodes in one process.
+
+Short form: 64 MB. FULL=1: 1 GB, and once more under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import paths, results
+from harness.processes import Failure
+
+CAPI = paths.ROOT / "crates" / "capi"
+HEADER = CAPI / "include" / "weft.h"
+EXAMPLE = CAPI / "examples" / "two_nodes.c"
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+# A watchdog.
+SECONDS_MAX = 600
+
+
+def run(words: list[str], **options) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, **options)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def header(words: list[str]) -> str:
+    """Compiles the header alone: what it needs it includes."""
+    run([*words, *STRICT, "-fsyntax-only", str(HEADER)])
+    return " ".join(words[:2])
+
+
+def example(folder: Path, megabytes: int, sanitizer: bool, shared: bool) -> str:
+    """Builds the example against the static or the shared library, and runs it."""
+    library = paths.target_dir() / "release"
+    program = folder / f"two_nodes{'-asan' if sanitizer else ''}{'-shared' if shared else ''}"
+    flags = ["-fsanitize=address", "-g"] if sanitizer else []
+    link = ["-lweft", f"-Wl,-rpath,{library}"] if shared else ["-l:libweft.a", "-lm", "-lpthread", "-ldl"]
+    run([paths.tool("gcc"), "-O2", "-std=gnu11", *STRICT, *flags, f"-I{HEADER.parent}", str(EXAMPLE), "-o", str(program),
+         f"-L{library}", *link])
+    return run([str(program), str(megabytes)], env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"}).strip()
+
+
+def refuses(folder: Path) -> str:
+    """A program that does not use the library as it must gets errnos and messages, not crashes."""
+    source = CAPI / "examples" / "mistakes.c"
+    program = folder / "mistakes"
+    library = paths.target_dir() / "release"
+    run([paths.tool("gcc"), "-O1", "-std=gnu11", *STRICT, f"-I{HEADER.parent}", str(source), "-o", str(program), f"-L{library}",
+         "-l:libweft.a", "-lm", "-lpthread", "-ldl"])
+    return run([str(program)]).strip()
+
+
+def main() -> int:
+    full = bool(os.environ.get("FULL"))
+    recorder = results.Recorder()
+
+    def row(name: str, body) -> None:
+        started = time.monotonic()
+        try:
+            outcome, reason = results.PASSED, body()
+        except Failure as failure:
+            outcome, reason = results.FAILED, str(failure)
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
+
+    with tempfile.TemporaryDirectory(prefix="weft-capi-") as name:
+        folder = Path(name)
+        row("header/c99", lambda: header([paths.tool("gcc"), "-std=c99", "-D_GNU_SOURCE", "-x", "c"]))
+        row("header/c++11", lambda: header([paths.tool("g++"), "-std=c++11", "-x", "c++"]))
+        row("example/static", lambda: example(folder, 1000 if full else 64, False, False))
+        row("example/shared", lambda: example(folder, 8, False, True))
+        row("mistakes", lambda: refuses(folder))
+        if full:
+            row("example/address sanitizer", lambda: example(folder, 1000, True, False))
+    return recorder.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
