@@ -43,7 +43,7 @@ def ipv6_edges(edges: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...
 
     def port(words: str) -> str:
         block, name = words.split(":")
-        return f"{names.get(block, block)}:{names.get(name, name) if name == 'ip4' else name}"
+        return f"{names.get(block, block)}:{'ip6' if name == 'ip4' else name}"
 
     return tuple((port(upper), port(lower)) for upper, lower in edges)
 
