@@ -11,6 +11,7 @@ use crate::programs::{Lent, Programs};
 use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
+use crate::spin::Spin;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,6 +136,7 @@ pub struct World {
     _keepers: Vec<Keeper>,
     notices: Vec<String>,
     resolv_conf: String,
+    spin: Spin,
     ready: Vec<(u64, u32)>,
     frames: Vec<Frame>,
 }
@@ -186,6 +188,7 @@ impl World {
             _keepers: keepers,
             notices,
             resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
+            spin: Spin::new(stack.node().spin),
             ready: Vec::new(),
             frames: Vec::new(),
         };
@@ -239,7 +242,7 @@ impl World {
         };
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        self.reactor.wait(Some(wait), &mut ready)?;
+        self.reactor.wait_spinning(wait, &mut self.spin, &mut ready)?;
         let mut woken = false;
         for (token, flags) in &ready {
             let index = token & TOKEN_INDEX;
