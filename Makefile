@@ -79,6 +79,7 @@ bench: ## throughput over TAP and in memory, and the cost of the graph
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m harness.bench
 
-docs: ## the API documentation of the workspace; a broken reference is an error
+docs: ## manual pages, completions, a page a block, and the API documentation; a broken reference is an error
 	@tools/setup build
+	cargo run --quiet --release --package weft-cli --bin weft -- generate docs
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

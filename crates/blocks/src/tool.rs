@@ -6,6 +6,7 @@ pub mod counter;
 mod cut;
 pub mod delay;
 pub mod duplicate;
+pub mod filter;
 pub mod forward;
 pub mod gilbert;
 pub mod logger;

@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod clock;
 pub mod control;
+pub mod expression;
 pub mod ground;
 pub mod outside;
 pub mod port;

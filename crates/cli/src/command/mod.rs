@@ -98,6 +98,7 @@ impl StackArgs {
             let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
             first.backend = format!("tap:{tap}");
         }
+        stack.compile_filters(weft_host::expression::compile)?;
         Ok(stack)
     }
 }
