@@ -42,7 +42,8 @@ def ipv6_edges(edges: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...
     names = {"ip4": "ip6", "arp": "nd", "loopback": "loopback6"}
 
     def port(words: str) -> str:
-        return ":".join(names.get(word, word) for word in words.split(":"))
+        block, name = words.split(":")
+        return f"{names.get(block, block)}:{'ip6' if name == 'ip4' else name}"
 
     return tuple((port(upper), port(lower)) for upper, lower in edges)
 

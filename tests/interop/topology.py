@@ -23,18 +23,23 @@ from harness.namespaces import veth
 from harness.processes import Failure, Process
 
 LINUX = "10.77.0.3"
+PREFIX6 = "fd77::"
 RATE_MBIT = 100
 TRANSFER = str(Path(__file__).with_name("transfer.py"))
+DATAGRAMS = str(Path(__file__).with_name("datagrams.py"))
 REFERENCE = str(Path(__file__).with_name("reference_bridge.py"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Impairment:
-    """One impairment of the bridge; at most one of the two is set."""
+    """One impairment of the bridge; at most one is set."""
 
     name: str
     loss: float = 0.0
     delay_ms: int = 0
+    reorder: float = 0.0
+    duplicate: float = 0.0
+    blackhole: int = 0
 
     @property
     def options(self) -> dict[str, str]:
@@ -43,14 +48,23 @@ class Impairment:
             options["loss"] = str(self.loss)
         if self.delay_ms:
             options["delay"] = f"{self.delay_ms}ms"
+        for name in ("reorder", "duplicate", "blackhole"):
+            if value := getattr(self, name):
+                options[name] = str(value)
         return options
 
 
+# Those under which goodput is compared, and those that bytes must survive besides.
 IMPAIRMENTS = (
     Impairment("clean"),
     Impairment("loss 1 %", loss=0.01),
     Impairment("loss 5 %", loss=0.05),
     Impairment("delay 20 ms", delay_ms=20),
+)
+FURTHER_IMPAIRMENTS = (
+    Impairment("reordering 5 %", reorder=0.05),
+    Impairment("duplication 5 %", duplicate=0.05),
+    Impairment("black hole above 1400 bytes", blackhole=1400),
 )
 
 
@@ -61,7 +75,11 @@ class Host:
     name: str
     words: list[str]
     address: str
+    address6: str
     under_weft: bool = False
+
+    def at(self, family: int) -> str:
+        return self.address6 if family == 6 else self.address
 
 
 class Topology:
@@ -71,15 +89,22 @@ class Topology:
         self._env = env
         self._ports = itertools.count(5300)
         a, x, c = env.namespace("a"), env.namespace("x"), env.namespace("c")
+        for namespace in (a, c):
+            namespace.enable_ipv6()
         veth((a, "a0"), (x, "x0"))
         veth((c, "c0"), (x, "x1"))
         a.ip("link", "add", "lan", "type", "bridge")
         a.ip("link", "set", "a0", "master", "lan")
         a.ip("link", "set", "lan", "up")
         a.ip("address", "add", f"{LINUX}/24", "dev", "lan")
+        a.ip("address", "add", f"{PREFIX6}3/64", "dev", "lan", "nodad")
         c.ip("address", "add", f"{weft.HOST}/24", "dev", "c0")
-        self.linux = Host("linux", a.prefix, LINUX)
-        self.peer = Host("peer", c.prefix, weft.HOST)
+        c.ip("address", "add", f"{PREFIX6}1/64", "dev", "c0", "nodad")
+        for namespace in (a, c):
+            # What Linux does about a path-MTU black hole; off by default there.
+            namespace.sysctl("net.ipv4.tcp_mtu_probing", "1")
+        self.linux = Host("linux", a.prefix, LINUX, f"{PREFIX6}3")
+        self.peer = Host("peer", c.prefix, weft.HOST, f"{PREFIX6}1")
         self.weft: Host | None = None
         self._daemon: weft.Daemon | None = None
         if native or os.environ.get("OFFLOADS") == "off":
@@ -100,18 +125,18 @@ class Topology:
         self._daemon = weft.Daemon(self._env, a)
         a.ip("address", "flush", "dev", weft.TAP)
         a.ip("link", "set", weft.TAP, "master", "lan")
-        return Host("weft", [*p.prefix, *self._daemon.run_words()], weft.STACK, under_weft=True)
+        return Host("weft", [*p.prefix, *self._daemon.run_words()], weft.STACK, f"{PREFIX6}2", under_weft=True)
 
-    def transfer(self, sender: Host, receiver: Host, congestion: str, size: int, seed: int) -> float:
+    def transfer(self, sender: Host, receiver: Host, congestion: str, size: int, seed: int, family: int = 4) -> float:
         """Moves `size` bytes; Failure unless they came byte-exact. Returns goodput in Mbit/s."""
         port = next(self._ports)
         server = self._env.start(f"receive-{receiver.name}", [
-            paths.PYTHON, TRANSFER, "receive", receiver.address, str(port), congestion], receiver.words)
+            paths.PYTHON, TRANSFER, "receive", receiver.at(family), str(port), congestion], receiver.words)
         self._wait_listening(receiver, server, port)
         # A watchdog: 2 Mbit/s, a fiftieth of the bridge's rate, counts as hung.
         watchdog_s = 15 + size * 8 / 2e6
         sent = json.loads(self._env.run(f"send-{sender.name}", [
-            paths.PYTHON, TRANSFER, "send", receiver.address, str(port), congestion, str(size), str(seed),
+            paths.PYTHON, TRANSFER, "send", receiver.at(family), str(port), congestion, str(size), str(seed),
         ], sender.words, watchdog_s))
         if status := server.wait(30):
             raise Failure(f"the receiver ended with status {status}")
@@ -122,6 +147,17 @@ class Topology:
         if goodput > RATE_MBIT:
             raise Failure(f"{goodput:.0f} Mbit/s through a bridge of {RATE_MBIT}: the bridge does not shape")
         return goodput
+
+    def datagrams(self, sender: Host, receiver: Host, count: int, seed: int, family: int = 4) -> int:
+        """Datagrams of all sizes up to the largest there and back; Failure unless each came back equal. Returns how many."""
+        port = next(self._ports)
+        server = self._env.start(f"echo-{receiver.name}", [
+            paths.PYTHON, DATAGRAMS, "echo", receiver.at(family), str(port)], receiver.words)
+        server.wait_for_line("ready")
+        out = self._env.run(f"send-{sender.name}", [
+            paths.PYTHON, DATAGRAMS, "send", receiver.at(family), str(port), str(count), str(seed)], sender.words, 120)
+        server.stop()
+        return int(json.loads(out)["equal"])
 
     def _wait_listening(self, receiver: Host, server: Process, port: int) -> None:
         if receiver.under_weft:

@@ -28,7 +28,8 @@ def choose(connection: socket.socket, congestion: str) -> None:
 
 
 def receive(address: str, port: str, congestion: str) -> None:
-    with socket.create_server((address, int(port))) as listener:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, int(port)), family=family) as listener:
         connection, _ = listener.accept()
     choose(connection, congestion)
     digest, count, started = hashlib.sha256(), 0, 0.0
@@ -42,7 +43,7 @@ def receive(address: str, port: str, congestion: str) -> None:
 
 def send(address: str, port: str, congestion: str, size: str, seed: str) -> None:
     source, digest, left = random.Random(int(seed)), hashlib.sha256(), int(size)
-    with socket.socket() as connection:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as connection:
         choose(connection, congestion)
         # A watchdog: a lost SYN is sent again within a second, five of them are no impairment of these tests.
         connection.settimeout(10)

@@ -22,7 +22,7 @@ from harness.processes import Failure
 
 from . import more_rows  # noqa: F401  its rows register themselves
 from .rows import ROWS, Row
-from .shared import IPV4, Shared, prepare
+from .shared import Shared, prepare
 
 # Rows wait much and compute little, canaries only wait.
 ROWS_AT_ONCE = 4
@@ -45,7 +45,7 @@ class Case:
 
 def missing(row: Row) -> str:
     """What of the stack a row needs that is not there yet; empty: it can run under weft."""
-    return "AF_INET6" if row.family is not IPV4 else row.awaits
+    return row.awaits
 
 
 def cases(native_only: bool, full: bool) -> list[Case]:

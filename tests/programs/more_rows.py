@@ -85,7 +85,7 @@ def ftp(stage: Stage) -> None:
     want_equal("sha256 of what lftp mirrored", sha256_of(folder / "mirrored" / "uploaded"), file.sha256)
 
 
-@row(awaits="dual-stack sockets")
+@row
 def http3(stage: Stage) -> None:
     """aioquic: QUIC in user space over UDP, a megabyte each way."""
     shared, script = stage.shared, str(SERVERS / "http3.py")

@@ -25,6 +25,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::gilbert::ROW,
         crate::tool::duplicate::ROW,
         crate::tool::corrupt::ROW,
+        crate::tool::reorder::ROW,
+        crate::tool::blackhole::ROW,
         crate::tool::delay::ROW,
         crate::tool::rate::ROW,
     ]

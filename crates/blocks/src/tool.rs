@@ -1,5 +1,6 @@
 //! Tools that go into any edge: they take the type of what they are bound to.
 
+pub mod blackhole;
 pub mod corrupt;
 pub mod counter;
 mod cut;
@@ -10,6 +11,7 @@ pub mod gilbert;
 pub mod logger;
 pub mod loss;
 pub mod rate;
+pub mod reorder;
 pub mod tee;
 #[cfg(test)]
 mod testing;

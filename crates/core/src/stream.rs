@@ -296,6 +296,10 @@ stream_options! {
     tos Tos: u8 = 0,
     /// IP_TTL or IPV6_UNICAST_HOPS; 0: the node's default.
     ttl Ttl: u8 = 0,
+    /// IP_MINTTL: segments over IPv4 with a lower TTL are dropped (RFC 5082).
+    min_ttl MinTtl: u8 = 0,
+    /// IPV6_MINHOPCOUNT: the same over IPv6.
+    min_hop_count MinHopCount: u8 = 0,
     /// SO_MARK.
     mark Mark: u32 = 0,
     /// SO_BINDTODEVICE; 0: none.

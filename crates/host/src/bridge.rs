@@ -1,6 +1,7 @@
-//! A bridge of two interfaces with one impairment a wire has: rate, delay, loss. For tests on a bad network without netem.
+//! A bridge of two interfaces with the impairments a wire has: rate, delay, loss and the rest. For tests on a bad network without netem.
 //!
-//! Each direction is a chain of weft's own blocks: loss → rate → delay. Large frames are cut on entry, as a wire would see them.
+//! Each direction is a chain of weft's own blocks, of those that are wanted: blackhole → loss or gilbert → duplicate → corrupt → rate → delay →
+//! reorder. Large frames are cut on entry, as a wire would see them.
 
 use crate::clock::Clock;
 use crate::port::Port;
@@ -30,8 +31,49 @@ pub struct Impairment {
     pub delay: Duration,
     /// Probability that a frame is lost.
     pub loss: f64,
+    /// Mean length of a burst of losses, frames; none: each is lost for itself.
+    pub loss_burst_frames: Option<f64>,
+    /// Probability that a frame comes twice.
+    pub duplicate: f64,
+    /// Probability that a bit of a frame is flipped.
+    pub corrupt: f64,
+    /// Probability that a frame is overtaken by the next ones.
+    pub reorder: f64,
+    /// Longer IP packets are swallowed, bytes.
+    pub blackhole_bytes: Option<u32>,
     /// Seed of the losses.
     pub seed: u64,
+}
+
+impl Impairment {
+    /// The blocks of one direction, with their parameters. There is always a rate, if only one that nobody reaches.
+    fn chain(&self) -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
+        let mut chain = Vec::new();
+        if let Some(bytes) = self.blackhole_bytes {
+            chain.push(("blackhole", vec![("mtu_bytes", bytes.into())]));
+        }
+        match self.loss_burst_frames {
+            // Time in the bad state is p / (p + r), its mean length 1 / r.
+            Some(burst) => {
+                let r = 1.0 / burst.max(1.0);
+                let p = (self.loss * r / (1.0 - self.loss)).min(1.0);
+                chain.push(("gilbert", vec![("p", p.into()), ("r", r.into())]));
+            }
+            None => chain.push(("loss", vec![("probability", self.loss.into())])),
+        }
+        for (kind, probability) in [("duplicate", self.duplicate), ("corrupt", self.corrupt)] {
+            if probability > 0.0 {
+                chain.push((kind, vec![("probability", probability.into())]));
+            }
+        }
+        let rate = self.rate.unwrap_or(1_000_000_000_000);
+        chain.push(("rate", vec![("rate", rate.into()), ("queue_bytes_max", self.queue_bytes.into())]));
+        chain.push(("delay", vec![("delay", (self.delay.as_nanos() as u64).into())]));
+        if self.reorder > 0.0 {
+            chain.push(("reorder", vec![("probability", self.reorder.into())]));
+        }
+        chain
+    }
 }
 
 /// A running bridge.
@@ -60,16 +102,19 @@ impl Bridge {
             let interface = interface.to_owned();
             move |error: weft_core::ControlError| WorldError::Interface { interface, why: error.to_string() }
         };
-        let mut ops = vec![add("interfaces", "interfaces", [])];
+        let mut ops = vec![add("interfaces", "interfaces", Vec::new())];
         for side in ["ab", "ba"] {
-            ops.push(add(&format!("{side}-loss"), "loss", [("probability", impairment.loss.into())]));
-            let rate = impairment.rate.unwrap_or(1_000_000_000_000);
-            ops.push(add(&format!("{side}-rate"), "rate", [("rate", rate.into()), ("queue_bytes_max", impairment.queue_bytes.into())]));
-            ops.push(add(&format!("{side}-delay"), "delay", [("delay", (impairment.delay.as_nanos() as u64).into())]));
-            for (from, to) in [("loss", "rate:in"), ("rate", "delay:in")] {
-                ops.push(Op::Bind { from: End::parse(&format!("{side}-{from}:out")), to: End::parse(&format!("{side}-{to}")) });
+            let chain = impairment.chain();
+            for (kind, parameters) in &chain {
+                ops.push(add(&format!("{side}-{kind}"), kind, parameters.clone()));
             }
-            ops.push(Op::Bind { from: End::parse(&format!("{side}-delay:out")), to: End::parse("interfaces:upper") });
+            for pair in chain.windows(2) {
+                let [(from, _), (to, _)] = pair else { continue };
+                ops.push(Op::Bind { from: End::parse(&format!("{side}-{from}:out")), to: End::parse(&format!("{side}-{to}:in")) });
+            }
+            if let Some((last, _)) = chain.last() {
+                ops.push(Op::Bind { from: End::parse(&format!("{side}-{last}:out")), to: End::parse("interfaces:upper") });
+            }
         }
         let plan = engine.prepare(&ops).map_err(fail("bridge"))?;
         engine.commit(plan);
@@ -86,7 +131,8 @@ impl Bridge {
             }
             ports.push(port);
         }
-        let entry = ["ab-loss", "ba-loss"].map(|name| (engine.graph().find(name).unwrap_or(BlockId(0)), InPort(0)));
+        let first = impairment.chain().first().map_or("rate", |(kind, _)| kind);
+        let entry = ["ab", "ba"].map(|side| (engine.graph().find(&format!("{side}-{first}")).unwrap_or(BlockId(0)), InPort(0)));
         let Ok(ports) = <[Port; 2]>::try_from(ports) else { unreachable!("two urls make two ports") };
         Ok(Bridge { clock, engine, reactor, ports, entry, ready: Vec::new() })
     }
@@ -149,7 +195,7 @@ impl Bridge {
     }
 }
 
-fn add<const N: usize>(name: &str, kind: &str, parameters: [(&str, Value); N]) -> Op {
+fn add(name: &str, kind: &str, parameters: Vec<(&str, Value)>) -> Op {
     let parameters: IndexMap<String, Value> = parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Op::Add { name: name.to_owned(), kind: kind.to_owned(), parameters }
 }

@@ -147,3 +147,18 @@ print(ss("-tl"), ss("-u"), [line.split(" ")[:3] for line in ss("-t", "state", "e
     let expected = "['LISTEN 1 7 127.0.0.1:8000 0.0.0.0:*']\n['0 0 127.0.0.1:53 127.0.0.1:5353']\n[['5', '0', '127.0.0.1:8000']]\n";
     assert_eq!(host.python(script), expected);
 }
+
+#[test]
+fn an_option_holds_for_what_is_written_after_it() {
+    let mut host = Host::new();
+    let script = r#"
+import socket
+b = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); b.bind(("127.0.0.1", 0)); b.setsockopt(0, 12, 1); b.settimeout(5)
+a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.connect(b.getsockname())
+for ttl in range(1, 21): a.setsockopt(0, socket.IP_TTL, ttl); a.send(bytes([ttl]))
+for ttl in range(1, 21):
+    data, control, _, _ = b.recvmsg(10, 100)
+    assert data[0] == ttl and int.from_bytes(control[0][2], "little") == ttl, (data, control)
+"#;
+    host.python(script);
+}

@@ -216,7 +216,7 @@ import socket, errno, ctypes
 def refused(*a):
     try: socket.socket(*a)
     except OSError as e: return e.errno
-assert refused(socket.AF_INET6, socket.SOCK_STREAM) == errno.EAFNOSUPPORT
+assert refused(socket.AF_INET6, socket.SOCK_STREAM, 262) == errno.EPROTONOSUPPORT
 assert refused(socket.AF_PACKET, socket.SOCK_RAW, 3) == errno.EPERM
 assert refused(socket.AF_INET, socket.SOCK_RAW, 1) is None
 assert refused(socket.AF_NETLINK, socket.SOCK_RAW, 16) == errno.EPROTONOSUPPORT
@@ -230,7 +230,7 @@ assert libc.syscall(0x40000000 | 41, 2, 1, 0) == -1 and ctypes.get_errno() == er
     );
     let rows = host.supervisor.calls().unsupported_rows();
     for request in [
-        "socket(AF_INET6, type 1, protocol 0)",
+        "socket(AF_INET6, type 1, protocol 262)",
         "socket(AF_PACKET, type 3, protocol 3)",
         "socket(family 43, type 1, protocol 0)",
         "io_uring_setup",

@@ -1,7 +1,7 @@
 //! `struct sockaddr` as bytes, and back.
 //!
 //! Lengths and families are checked where and how Linux checks them; which error a wrong one gives depends on the call, so the functions
-//! here are named after the calls' rules. Those of AF_INET6 sockets look at more than the address, and are in [`crate::inet6`].
+//! here are named after the calls' rules. Those of AF_INET6 sockets look at more than the address, and are in `inet6`.
 //!
 //! Inside, an address is what goes on the wire: an IPv4-mapped one is `SocketAddr::V4` on an AF_INET6 socket too, a link-local one carries its
 //! interface as scope, every other IPv6 address scope 0, and the flow label is kept elsewhere. So addresses compare as the kernel's do.

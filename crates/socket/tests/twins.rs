@@ -167,6 +167,16 @@ fn ping6() {
 }
 
 #[test]
+fn multicast6() {
+    twins("multicast6");
+}
+
+#[test]
+fn records6() {
+    twins("records6");
+}
+
+#[test]
 fn multicast() {
     twins("multicast");
 }

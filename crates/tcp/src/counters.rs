@@ -86,6 +86,7 @@ counters! {
     TCPAbortOnTimeout "connections ended because the peer did not answer",
     TCPAbortOnLinger "connections reset because the linger time ran out",
     TCPTimeWaitOverflow "TIME-WAITs that the table had no room for",
+    TCPMinTTLDrop "segments from farther away than IP_MINTTL or IPV6_MINHOPCOUNT allows",
     TW "connections that entered TIME-WAIT",
     TWRecycled "TIME-WAITs ended by a new SYN",
     TCPTimeWaitNow "connections in TIME-WAIT now",

@@ -245,6 +245,10 @@ impl Icmp6 {
         if let IcmpErrorKind::TooBig { mtu } = kind {
             cx.tell(Table::Routes(Family::V6), Change::PathMtu { destination: chain.header.dst.into(), mtu });
         }
+        if chain.protocol == Protocol::TCP && chain.has_upper_layer() && self.is_bound(OUT_OTHER) {
+            // Linux icmpv6_notify: the protocol's own handler, then raw6_icmp_error. udp passes on what it gets; TCP's errors end in tcp.
+            cx.emit(OUT_OTHER, frame.clone());
+        }
         self.to_transport(&chain).map_or(Verdict::Consumed, Verdict::Forward)
     }
 

@@ -123,7 +123,9 @@ pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
         let byte = error.as_bytes()[good];
-        anyhow::anyhow!("{file}:{line}: the byte 0x{byte:02x} is no text (UTF-8)\nhelp: a stack file is TOML; is this another kind of file?")
+        anyhow::anyhow!(
+            "{file}:{line}: the byte 0x{byte:02x} is no text (UTF-8)\nhelp: a stack file is TOML; is this another kind of file?"
+        )
     })?;
     Ok(Stack::parse(&file.to_string(), &text)?)
 }

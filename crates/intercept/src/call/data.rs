@@ -137,6 +137,9 @@ fn send(
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
     forget_told_error(s, turn, key, socket);
     s.error_told_natively(key, turn);
+    if s.packets(key).is_some_and(|packets| packets.name.is_some()) {
+        s.look_before_sending(turn);
+    }
     if let Some(errno) = s.packets(key).and_then(|packets| packets.error.take()) {
         return Err(errno);
     }
@@ -451,6 +454,11 @@ fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: So
     if let Some(errno) = kept.or_else(|| take_error(turn, socket)) {
         error_was_told(s, turn, key);
         return Err(errno);
+    }
+    let is_refused = |received| matches!(received, Err(Errno(libc::EOPNOTSUPP)));
+    if flags & libc::MSG_OOB != 0 && is_refused(turn.stack.receive(socket, 0, flags | libc::MSG_PEEK | libc::MSG_DONTWAIT)) {
+        // raw_recvmsg, ping_recvmsg: "if (flags & MSG_OOB) goto out;" with EOPNOTSUPP. UDP does not look at it.
+        return Err(Errno(libc::EOPNOTSUPP));
     }
     let end = s.borrow(key)?;
     // The stand-in's own error is only a sign.

@@ -12,6 +12,7 @@ const OPTION_BYTES_MAX: i32 = 4096;
 /// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
+const SO_TIMESTAMPING_NEW: i32 = 65;
 /// linux/tcp.h; the control message has the same number.
 pub(super) const TCP_INQ: i32 = 36;
 /// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
@@ -19,7 +20,13 @@ const MIRRORED: [i32; 7] =
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
 
 /// Options by which a program says that it looks for errors in poll and reads them with MSG_ERRQUEUE.
-const ERROR_QUEUES: [(i32, i32); 2] = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
+const ERROR_QUEUES: [(i32, i32); 5] = [
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
+    (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW),
+    (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
+];
 
 /// `getsockopt(fd, level, name, value, length pointer)`
 pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
@@ -28,7 +35,10 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     let room = usize::try_from(call.read_int(call.argument(4))?.min(OPTION_BYTES_MAX)).map_err(|_| Errno(libc::EINVAL))?;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() {
-        // It moves with native reads, so the stand-in knows it.
+        // Raw sockets have none. Otherwise it moves with native reads, so the stand-in knows it.
+        if let Some(socket) = one.socket() {
+            turn.stack.get_option(socket, level, name, room)?;
+        }
         return Ok(Outcome::Continue);
     }
     let value = match (&one.body, one.socket()) {
@@ -102,6 +112,12 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         count(s, "setsockopt", level, name, Errno(libc::ENOPROTOOPT));
         return Err(Errno(libc::ENOPROTOOPT));
     };
+    // What was written before goes by the old value: traceroute sets the TTL between two native sends.
+    refresh(s, key);
+    s.pump(key, false, turn);
+    if !s.stand_ins.contains(key) {
+        return Err(Errno(libc::EBADF));
+    }
     turn.stack.set_option(socket, level, name, &value).inspect_err(|errno| count(s, "setsockopt", level, name, *errno))?;
     if level == libc::IPPROTO_TCP
         && name == TCP_INQ

@@ -114,6 +114,8 @@ fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(O
 
 /// A stand-in that can show errors. Its last close is not reported.
 fn pair_with_errors(s: &mut Supervisor, turn: &mut Turn<'_>, socket: SocketId) -> Result<(OwnedFd, usize), Errno> {
+    // A raw socket whose last close nobody has reported yet would go on wanting its protocol.
+    s.look_for_closed(turn);
     let (theirs, ours, name) = packet::pair_with_errors()?;
     sys::set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
     let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Packet(Packets::new(socket, Some(name))), turn)?;

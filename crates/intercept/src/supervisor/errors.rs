@@ -7,11 +7,41 @@ use crate::standin::{Body, StandIn, packet};
 use crate::sys::{self, Errno};
 use bytes::BytesMut;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 /// Options that follow a descriptor's stand-in when it is exchanged: those that native reads and writes obey.
 const FOLLOWING: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_PEEK_OFF];
 /// The largest datagram that can lie in a stand-in.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// A native *write* would take an error that is shown, and fail with ECONNRESET, where Linux says for example EHOSTUNREACH, which traceroute
+/// expects while it sends. So an error is shown when a thread of the program waits for something (poll, a read), and that is looked at so often;
+const ERROR_LOOK: Duration = Duration::from_millis(2);
+/// and in any case when the program has made no call on the socket for so long: it may look with a poll that does not wait.
+const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
+/// Calls in which a thread waits for readiness or data.
+const WAITING: [i64; 11] = [
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+];
+
+/// Does any thread of a process wait for something (proc_pid_syscall(5))?
+fn is_waiting(tid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return true };
+    tasks.flatten().any(|task| {
+        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+        call.split(' ').next().and_then(|number| number.parse().ok()).is_some_and(|number: i64| WAITING.contains(&number))
+    })
+}
 
 impl Supervisor {
     /// The datagram body of a stand-in.
@@ -30,12 +60,36 @@ impl Supervisor {
             return;
         }
         let wanted = packets.error.is_some() || turn.stack.readiness(packets.socket).contains(Poll::ERR);
+        if !wanted {
+            self.errors_waiting.remove(&key);
+        }
         // While the model has no room for what the program wrote, that would be lost; the error waits.
         if wanted == packets.error_shown || wanted && (one.unsent.is_some() || one.readable) {
             return;
         }
+        let tid = one.place.0;
+        let now = Instant::now();
+        let since = *self.errors_waiting.entry(key).or_insert(now);
+        if wanted && now < since + ERROR_WAITS_MAX && !is_waiting(tid) {
+            self.errors_at.get_or_insert(now + ERROR_LOOK);
+            return;
+        }
+        self.errors_waiting.remove(&key);
         let Ok(end) = self.borrow(key) else { return };
         if wanted { self.raise_error(key, end.as_fd()) } else { self.hush(key, end.as_fd()) }
+    }
+
+    /// Looks again at the errors that wait for their programs to wait.
+    pub(super) fn look_at_errors(&mut self, turn: &mut Turn<'_>) {
+        self.errors_at = None;
+        let keys: Vec<usize> = self.errors_waiting.keys().copied().collect();
+        for key in keys {
+            if self.packets(key).is_some() {
+                self.mirror_error(key, turn);
+            } else {
+                self.errors_waiting.remove(&key);
+            }
+        }
     }
 
     fn raise_error(&mut self, key: usize, end: BorrowedFd<'_>) {

@@ -160,6 +160,9 @@ impl Supervisor {
         for id in self.held.take_due(now) {
             self.retry_one(id, turn);
         }
+        if self.errors_at.is_some_and(|at| at <= now) {
+            self.look_at_errors(turn);
+        }
         if self.look_at.is_some_and(|at| at <= now) {
             self.look_for_closed(turn);
         }
@@ -167,7 +170,7 @@ impl Supervisor {
 
     /// Sets the timer to the next thing that time brings.
     pub(crate) fn arm(&mut self) {
-        let next = self.held.next_deadline().into_iter().chain(self.look_at).min();
+        let next = self.held.next_deadline().into_iter().chain(self.look_at).chain(self.errors_at).min();
         if next != self.timer_at {
             self.timer_at = next;
             let _ = sys::set_timer(self.timer.as_fd(), next.map(|at| at.saturating_duration_since(Instant::now())));

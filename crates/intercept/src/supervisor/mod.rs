@@ -17,7 +17,7 @@ use crate::standin::StandIn;
 use crate::standin::buffer::ReadBuffer;
 use crate::sys::{self, Errno};
 use slab::Slab;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -55,6 +55,9 @@ pub struct Supervisor {
     replays: HashMap<u32, replay::Replay>,
     foreign: foreign::Foreign,
     search: search::Search,
+    /// Errors of datagram sockets that wait to be shown, since when; and when they are looked at.
+    errors_waiting: BTreeMap<usize, Instant>,
+    errors_at: Option<Instant>,
     pub(crate) calls: Calls,
     /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.
     door: OwnedFd,
@@ -64,6 +67,7 @@ pub struct Supervisor {
     look_at: Option<Instant>,
     /// Not to look before this, however much there is to look for.
     next_look: Instant,
+    looked_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: ReadBuffer,
 }
@@ -104,6 +108,8 @@ impl Supervisor {
             replays: HashMap::new(),
             foreign: foreign::Foreign::default(),
             search: search::Search::default(),
+            errors_waiting: BTreeMap::new(),
+            errors_at: None,
             calls: Calls::default(),
             door,
             door_name,
@@ -111,6 +117,7 @@ impl Supervisor {
             timer_at: None,
             look_at: None,
             next_look: Instant::now(),
+            looked_at: None,
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
         })

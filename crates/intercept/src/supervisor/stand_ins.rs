@@ -7,7 +7,12 @@ use crate::standin::stream::{self, Phase};
 use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a look at what is closed serves those that send.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// With more stand-ins than this, looking is too dear for that.
+const LOOK_STAND_INS_MAX: usize = 1024;
 
 impl Supervisor {
     /// Makes a stand-in known. `theirs` is the end that the program will hold.
@@ -137,6 +142,9 @@ impl Supervisor {
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.place = (call.tid, fd);
         }
+        if let Some(since) = self.errors_waiting.get_mut(&key) {
+            *since = Instant::now();
+        }
         Ok(Some(key))
     }
 
@@ -198,6 +206,7 @@ impl Supervisor {
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
         let began = Instant::now();
+        self.looked_at = Some(began);
         let held = self.forget_cancelled();
         let watched: Vec<(usize, u64)> = self.stand_ins.iter().filter(|(_, one)| one.watched).map(|(key, one)| (key, one.inode)).collect();
         let living = if watched.is_empty() { None } else { liveness::living().ok() };
@@ -209,6 +218,14 @@ impl Supervisor {
             if !living.contains(&inode) {
                 self.close_stand_in(key, false, turn);
             }
+        }
+    }
+
+    /// A raw socket that is closed must not go on wanting its protocol when another one sends: looks if that is cheap and was not just done.
+    pub(crate) fn look_before_sending(&mut self, turn: &mut Turn<'_>) {
+        let recent = self.looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN);
+        if !recent && self.stand_ins.len() <= LOOK_STAND_INS_MAX {
+            self.look_for_closed(turn);
         }
     }
 

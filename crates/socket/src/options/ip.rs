@@ -122,7 +122,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         IP_MINTTL,
         "IP_MINTTL",
         Any,
-        Set::IntOrByte(|a, v| Ok(a.options()?.min_ttl = within(v, 0, 255)? as u8)),
+        Set::IntOrByte(|a, v| {
+            // Streams drop what comes from farther; Linux's datagram sockets only keep the value.
+            a.options()?.min_ttl = within(v, 0, 255)? as u8;
+            a.transport(StreamOption::MinTtl(v as u8))
+        }),
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.min_ttl))),
     ),
     flag_row!(IP_BIND_ADDRESS_NO_PORT, bind_address_no_port),

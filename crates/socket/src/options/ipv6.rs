@@ -106,7 +106,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         IPV6_MINHOPCOUNT,
         "IPV6_MINHOPCOUNT",
         Any,
-        Set::Int(|a, v| Ok(a.options()?.min_hop_count = within(v, 0, 255)? as u8)),
+        Set::Int(|a, v| {
+            a.options()?.min_hop_count = within(v, 0, 255)? as u8;
+            a.transport(StreamOption::MinHopCount(v as u8))
+        }),
         Get::Int(|a| Ok(i32::from(a.options()?.min_hop_count))),
     ),
     // As IP_TRANSPARENT: packets for other hosts are not delivered to sockets here.

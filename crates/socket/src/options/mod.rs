@@ -30,231 +30,143 @@ pub(crate) const TCP_SEND_BUFFER: u32 = 16384;
 /// SO_RCVBUF of a new stream socket (net.ipv4.tcp_rmem[1]).
 pub(crate) const TCP_RECEIVE_BUFFER: u32 = 131_072;
 
-/// Values of the options that sockets themselves act on or keep. Those a stream transport acts on are in `Stream::transport` as well.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub debug: bool,
-    pub reuse_address: bool,
-    pub reuse_port: bool,
-    pub dont_route: bool,
-    pub broadcast: bool,
-    pub keepalive: bool,
-    pub urgent_inline: bool,
-    pub no_check: bool,
-    pub priority: i32,
-    /// None: off.
-    pub linger: Option<Duration>,
-    /// SO_LINGER's time, kept while off.
-    pub linger_seconds: i32,
-    /// Doubled, as Linux keeps and reports it, bytes.
-    pub send_buffer: u32,
-    pub receive_buffer: u32,
-    pub receive_low_water: i32,
-    /// None: wait for ever; zero: not at all.
-    pub receive_timeout: Option<Duration>,
-    pub send_timeout: Option<Duration>,
-    /// Interface number; 0: none.
-    pub interface: u32,
-    pub interface_name: String,
-    /// SO_TIMESTAMP (false) or SO_TIMESTAMPNS (true: nanoseconds). By which number they were set is in `timestamping_new`.
-    pub timestamps: Option<bool>,
-    pub filter_locked: bool,
-    pub mark: u32,
-    pub receive_overflow: bool,
-    pub peek_offset: i32,
-    pub select_error_queue: bool,
-    pub busy_poll: i32,
-    pub incoming_cpu: i32,
-    pub zerocopy: bool,
-    pub pacing_rate_max: u64,
-    pub tos: u8,
-    /// 0: the node's default.
-    pub ttl: u8,
-    pub mtu_discover: u8,
-    pub packet_info: bool,
-    pub receive_ttl: bool,
-    pub receive_tos: bool,
-    pub receive_options: bool,
-    pub return_options: bool,
-    pub receive_errors: bool,
-    pub receive_errors6: bool,
-    /// IP_RECVERR_RFC4884, IPV6_RECVERR_RFC4884.
-    pub receive_errors_extended: bool,
-    pub receive_errors6_extended: bool,
-    /// SO_TIMESTAMPING: SOF_TIMESTAMPING_*; whether a time was last asked for by a new number (SOCK_TSTAMP_NEW); the number of the next record (OPT_ID).
-    pub timestamping: u32,
-    pub timestamping_new: bool,
-    pub timestamp_key: u32,
-    /// The number of the next MSG_ZEROCOPY send.
-    pub zerocopy_key: u32,
-    /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
-    pub packet_info6: bool,
-    pub receive_hop_limit: bool,
-    pub receive_traffic_class: bool,
-    pub receive_original_destination6: bool,
-    pub packet_info_2292: bool,
-    pub receive_hop_limit_2292: bool,
-    pub receive_original_destination: bool,
-    pub min_ttl: u8,
-    pub freebind: bool,
-    pub bind_address_no_port: bool,
-    pub multicast_ttl: u8,
-    pub multicast_loop: bool,
-    pub multicast_all: bool,
-    /// IP_MULTICAST_IF: the address given, and the interface's number (0: by route).
-    pub multicast_interface: Ipv4Addr,
-    pub multicast_index: u32,
-    pub memberships: Vec<Membership>,
-    pub multicast6_loop: bool,
-    pub multicast6_all: bool,
-    /// SO_PREFER_BUSY_POLL.
-    pub prefer_busy_poll: bool,
-    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
-    pub buffers_locked: u8,
-    /// SO_TXREHASH.
-    pub rehash: bool,
-    /// SO_TXTIME: clock and flags, and whether it was ever set.
-    pub transmit_time: (i32, u32),
-    pub transmit_time_on: bool,
-    /// TCP_THIN_LINEAR_TIMEOUTS.
-    pub thin_timeouts: bool,
-    /// TCP_TX_DELAY, microseconds.
-    pub transmit_delay_us: i32,
-    /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
-    pub unicast_index: u32,
-    pub unicast6_index: u32,
-    /// IPV6_MULTICAST_IF; 0: by route.
-    pub multicast6_index: u32,
-    /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
-    pub v6_only: bool,
-    /// IPV6_UNICAST_HOPS as set; -1: the node's default, which 0 comes to as well.
-    pub hop_limit: i16,
-    /// IPV6_TCLASS.
-    pub traffic_class: u8,
-    pub mtu_discover6: u8,
-    /// IPV6_MULTICAST_HOPS.
-    pub multicast6_hops: u8,
-    /// IPV6_MTU: packets are made no larger, bytes; 0: off.
-    pub fragment_bytes: u32,
-    /// IPV6_DONTFRAG.
-    pub dont_fragment: bool,
-    /// IPV6_AUTOFLOWLABEL.
-    pub auto_flow_label: bool,
-    /// IPV6_ADDR_PREFERENCES, the kernel's `srcprefs`.
-    pub address_preferences: u8,
-    /// IPV6_MINHOPCOUNT.
-    pub min_hop_count: u8,
-    /// IPV6_FLOWINFO_SEND and the label of the last connect(2).
-    pub flow_info_send: bool,
-    pub flow_label: u32,
-    /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
-    pub port_range: (u16, u16),
-    /// TCP_NOTSENT_LOWAT as set.
-    pub unsent_low_water: i32,
-    pub tcp_inq: bool,
-    pub udp_cork: bool,
-    pub udp_gro: bool,
-    pub udp_segment: u16,
-    /// Names of options that were set, for the table's rows.
-    pub set: Vec<&'static str>,
+/// Declares the options once: field, type, and what a new socket has.
+macro_rules! kept {
+    ($($(#[$doc:meta])* $field:ident : $type:ty = $default:expr),+ $(,)?) => {
+        #[derive(Debug, Clone)]
+        pub(crate) struct Options { $($(#[$doc])* pub $field: $type),+ }
+        impl Default for Options {
+            fn default() -> Options { Options { $($field: $default),+ } }
+        }
+    };
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            debug: false,
-            reuse_address: false,
-            reuse_port: false,
-            dont_route: false,
-            broadcast: false,
-            keepalive: false,
-            urgent_inline: false,
-            no_check: false,
-            priority: 0,
-            linger: None,
-            linger_seconds: 0,
-            send_buffer: 0,
-            receive_buffer: 0,
-            receive_low_water: 1,
-            receive_timeout: None,
-            send_timeout: None,
-            interface: 0,
-            interface_name: String::new(),
-            timestamps: None,
-            filter_locked: false,
-            mark: 0,
-            receive_overflow: false,
-            peek_offset: -1,
-            select_error_queue: false,
-            busy_poll: 0,
-            incoming_cpu: -1,
-            zerocopy: false,
-            pacing_rate_max: u64::MAX,
-            tos: 0,
-            ttl: 0,
-            mtu_discover: IP_PMTUDISC_WANT as u8,
-            packet_info: false,
-            receive_ttl: false,
-            receive_tos: false,
-            receive_options: false,
-            return_options: false,
-            receive_errors: false,
-            receive_errors6: false,
-            receive_errors_extended: false,
-            receive_errors6_extended: false,
-            timestamping: 0,
-            timestamping_new: false,
-            timestamp_key: 0,
-            zerocopy_key: 0,
-            packet_info6: false,
-            receive_hop_limit: false,
-            receive_traffic_class: false,
-            receive_original_destination6: false,
-            packet_info_2292: false,
-            receive_hop_limit_2292: false,
-            receive_original_destination: false,
-            min_ttl: 0,
-            freebind: false,
-            bind_address_no_port: false,
-            multicast_ttl: 1,
-            multicast_loop: true,
-            multicast_all: true,
-            multicast_interface: Ipv4Addr::UNSPECIFIED,
-            multicast_index: 0,
-            memberships: Vec::new(),
-            multicast6_loop: true,
-            multicast6_all: true,
-            prefer_busy_poll: false,
-            buffers_locked: 0,
-            rehash: true,
-            transmit_time: (0, 0),
-            transmit_time_on: false,
-            thin_timeouts: false,
-            transmit_delay_us: 0,
-            unicast_index: 0,
-            unicast6_index: 0,
-            multicast6_index: 0,
-            v6_only: false,
-            hop_limit: -1,
-            traffic_class: 0,
-            mtu_discover6: IP_PMTUDISC_WANT as u8,
-            multicast6_hops: 1,
-            fragment_bytes: 0,
-            dont_fragment: false,
-            auto_flow_label: true,
-            address_preferences: 0,
-            min_hop_count: 0,
-            flow_info_send: false,
-            flow_label: 0,
-            port_range: (0, 0),
-            unsent_low_water: 0,
-            tcp_inq: false,
-            udp_cork: false,
-            udp_gro: false,
-            udp_segment: 0,
-            set: Vec::new(),
-        }
-    }
+// Values of the options that sockets themselves act on or keep. Those a stream transport acts on are in `Stream::transport` as well.
+kept! {
+    debug: bool = false,
+    reuse_address: bool = false,
+    reuse_port: bool = false,
+    dont_route: bool = false,
+    broadcast: bool = false,
+    keepalive: bool = false,
+    urgent_inline: bool = false,
+    no_check: bool = false,
+    priority: i32 = 0,
+    /// None: off.
+    linger: Option<Duration> = None,
+    /// SO_LINGER's time, kept while off.
+    linger_seconds: i32 = 0,
+    /// Doubled, as Linux keeps and reports it, bytes.
+    send_buffer: u32 = 0,
+    receive_buffer: u32 = 0,
+    receive_low_water: i32 = 1,
+    /// None: wait for ever; zero: not at all.
+    receive_timeout: Option<Duration> = None,
+    send_timeout: Option<Duration> = None,
+    /// Interface number; 0: none.
+    interface: u32 = 0,
+    interface_name: String = String::new(),
+    /// SO_TIMESTAMP (false) or SO_TIMESTAMPNS (true: nanoseconds). By which number they were set is in `timestamping_new`.
+    timestamps: Option<bool> = None,
+    filter_locked: bool = false,
+    mark: u32 = 0,
+    receive_overflow: bool = false,
+    peek_offset: i32 = -1,
+    select_error_queue: bool = false,
+    busy_poll: i32 = 0,
+    incoming_cpu: i32 = -1,
+    zerocopy: bool = false,
+    pacing_rate_max: u64 = u64::MAX,
+    tos: u8 = 0,
+    /// 0: the node's default.
+    ttl: u8 = 0,
+    mtu_discover: u8 = IP_PMTUDISC_WANT as u8,
+    packet_info: bool = false,
+    receive_ttl: bool = false,
+    receive_tos: bool = false,
+    receive_options: bool = false,
+    return_options: bool = false,
+    receive_errors: bool = false,
+    receive_errors6: bool = false,
+    /// IP_RECVERR_RFC4884, IPV6_RECVERR_RFC4884.
+    receive_errors_extended: bool = false,
+    receive_errors6_extended: bool = false,
+    /// SO_TIMESTAMPING: SOF_TIMESTAMPING_*; whether a time was last asked for by a new number (SOCK_TSTAMP_NEW); the number of the next record (OPT_ID).
+    timestamping: u32 = 0,
+    timestamping_new: bool = false,
+    timestamp_key: u32 = 0,
+    /// The number of the next MSG_ZEROCOPY send.
+    zerocopy_key: u32 = 0,
+    /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
+    packet_info6: bool = false,
+    receive_hop_limit: bool = false,
+    receive_traffic_class: bool = false,
+    receive_original_destination6: bool = false,
+    packet_info_2292: bool = false,
+    receive_hop_limit_2292: bool = false,
+    receive_original_destination: bool = false,
+    min_ttl: u8 = 0,
+    freebind: bool = false,
+    bind_address_no_port: bool = false,
+    multicast_ttl: u8 = 1,
+    multicast_loop: bool = true,
+    multicast_all: bool = true,
+    /// IP_MULTICAST_IF: the address given, and the interface's number (0: by route).
+    multicast_interface: Ipv4Addr = Ipv4Addr::UNSPECIFIED,
+    multicast_index: u32 = 0,
+    memberships: Vec<Membership> = Vec::new(),
+    multicast6_loop: bool = true,
+    multicast6_all: bool = true,
+    /// SO_PREFER_BUSY_POLL.
+    prefer_busy_poll: bool = false,
+    /// SO_BUF_LOCK: SOCK_SNDBUF_LOCK (1), SOCK_RCVBUF_LOCK (2).
+    buffers_locked: u8 = 0,
+    /// SO_TXREHASH.
+    rehash: bool = true,
+    /// SO_TXTIME: clock and flags, and whether it was ever set.
+    transmit_time: (i32, u32) = (0, 0),
+    transmit_time_on: bool = false,
+    /// TCP_THIN_LINEAR_TIMEOUTS.
+    thin_timeouts: bool = false,
+    /// TCP_TX_DELAY, microseconds.
+    transmit_delay_us: i32 = 0,
+    /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
+    unicast_index: u32 = 0,
+    unicast6_index: u32 = 0,
+    /// IPV6_MULTICAST_IF; 0: by route.
+    multicast6_index: u32 = 0,
+    /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
+    v6_only: bool = false,
+    /// IPV6_UNICAST_HOPS as set; -1: the node's default, which 0 comes to as well.
+    hop_limit: i16 = -1,
+    /// IPV6_TCLASS.
+    traffic_class: u8 = 0,
+    mtu_discover6: u8 = IP_PMTUDISC_WANT as u8,
+    /// IPV6_MULTICAST_HOPS.
+    multicast6_hops: u8 = 1,
+    /// IPV6_MTU: packets are made no larger, bytes; 0: off.
+    fragment_bytes: u32 = 0,
+    /// IPV6_DONTFRAG.
+    dont_fragment: bool = false,
+    /// IPV6_AUTOFLOWLABEL.
+    auto_flow_label: bool = true,
+    /// IPV6_ADDR_PREFERENCES, the kernel's `srcprefs`.
+    address_preferences: u8 = 0,
+    /// IPV6_MINHOPCOUNT.
+    min_hop_count: u8 = 0,
+    /// IPV6_FLOWINFO_SEND and the label of the last connect(2).
+    flow_info_send: bool = false,
+    flow_label: u32 = 0,
+    /// IP_LOCAL_PORT_RANGE: low and high; 0: the node's.
+    port_range: (u16, u16) = (0, 0),
+    /// TCP_NOTSENT_LOWAT as set.
+    unsent_low_water: i32 = 0,
+    tcp_inq: bool = false,
+    udp_cork: bool = false,
+    udp_gro: bool = false,
+    udp_segment: u16 = 0,
+    /// Names of options that were set, for the table's rows.
+    set: Vec<&'static str> = Vec::new(),
 }
 
 impl Options {

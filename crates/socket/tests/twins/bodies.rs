@@ -14,21 +14,23 @@ const TEXTS: &[(&str, &str)] = &[
     ("transfer", include_str!("bodies/transfer.txt")),
     ("datagram", include_str!("bodies/datagram.txt")),
     ("options", include_str!("bodies/options.txt")),
-    ("raw", include_str!("bodies/raw.txt")),
-    ("ping", include_str!("bodies/ping.txt")),
     ("multicast", include_str!("bodies/multicast.txt")),
-    ("records", include_str!("bodies/records.txt")),
 ];
 const TEXTS_MORE: &[(&str, &str)] = &[
     ("reuse", include_str!("bodies/reuse.txt")),
     ("segments", include_str!("bodies/segments.txt")),
     ("tuning", include_str!("bodies/tuning.txt")),
+    ("raw", include_str!("bodies/raw.txt")),
+    ("ping", include_str!("bodies/ping.txt")),
+    ("records", include_str!("bodies/records.txt")),
 ];
 const TEXTS_6: &[(&str, &str)] = &[
     ("dual", include_str!("bodies/dual.txt")),
     ("options6", include_str!("bodies/options6.txt")),
     ("raw6", include_str!("bodies/raw6.txt")),
     ("ping6", include_str!("bodies/ping6.txt")),
+    ("multicast6", include_str!("bodies/multicast6.txt")),
+    ("records6", include_str!("bodies/records6.txt")),
 ];
 
 /// The topics of IPv4 that every adapter is compared in.

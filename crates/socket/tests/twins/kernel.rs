@@ -28,8 +28,8 @@ pub fn enter_namespace() -> Result<(), String> {
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
     done(unsafe { libc::ioctl(kernel.fd(s), libc::SIOCSIFFLAGS as _, &raw const request) }).map_err(|errno| format!("lo up: {errno}"))?;
-    // Everybody may have ICMP datagram sockets, as under weft; the file is that of the thread that opens it.
-    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").map_err(|why| format!("ping_group_range: {why}"))?;
+    // Root may have ICMP datagram sockets, as under weft everybody may; the file is that of the thread that opens it.
+    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").map_err(|why| format!("ping_group_range: {why}"))?;
     Ok(())
 }
 

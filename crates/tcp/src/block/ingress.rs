@@ -6,7 +6,7 @@ use crate::connection::{Headers, write_header};
 use crate::counters::Counter;
 use std::net::IpAddr;
 use weft_core::scope::{link_of, scoped};
-use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, Value};
+use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, StreamOptions, Value};
 use weft_wire::tcp::{Flags, HEADER_LEN, Segment, Seq};
 use weft_wire::{Protocol, checksum};
 
@@ -36,6 +36,12 @@ fn gather_header(frame: &mut Frame) {
 fn is_no_peer(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(ip) if ip.is_broadcast());
     address.is_multicast() || address.is_unspecified() || broadcast
+}
+
+/// Linux tcp_v4_rcv, tcp_v6_rcv: "if (unlikely(iph->ttl < READ_ONCE(inet_sk(sk)->min_ttl)))", "hdr->hop_limit < … min_hopcount" (RFC 5082).
+fn comes_from_too_far(options: &StreamOptions, frame: &Frame) -> bool {
+    let meta = frame.meta();
+    meta.ttl < if meta.dst.is_ipv4() { options.min_ttl } else { options.min_hop_count }
 }
 
 impl TcpBlock {
@@ -74,11 +80,18 @@ impl TcpBlock {
     pub(super) fn dispatch(&mut self, tuple: Tuple, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {
-                self.with_connection(key, cx, |connection, env| connection.on_segment(env, segment, frame));
+                self.with_connection(key, cx, |connection, env| match comes_from_too_far(connection.options(), &frame) {
+                    false => connection.on_segment(env, segment, frame),
+                    true => env.out.counters.add(Counter::TCPMinTTLDrop, 1),
+                });
             }
             Some(Owner::Request(key)) => self.on_request_segment(key, segment, frame, cx),
             Some(Owner::TimeWait(key)) => self.on_time_wait_segment(key, segment, frame, cx),
             None => match self.find_listener(&tuple, frame.meta().interface) {
+                Some(listener) if self.listeners.get(listener).is_some_and(|found| comes_from_too_far(&found.options, &frame)) => {
+                    self.out.counters.add(Counter::TCPMinTTLDrop, 1);
+                    cx.drop(frame, Reason::TtlExceeded);
+                }
                 Some(listener) => self.on_listener_segment(listener, &tuple, segment, frame, None, cx),
                 None => {
                     self.reset_in_answer(&tuple, segment, frame.len() as u32, cx);
