@@ -10,12 +10,12 @@ import dataclasses
 import os
 import sys
 import time
-from typing import Callable
 
-from harness import paths, results, weft
+from harness import paths, weft
 from harness.environment import Environment, run_main
 from harness.processes import Failure
 
+from .rows import Rows
 from .stage import FIRST_PORT, ROLES, SECONDS_MAX, Stage, Tools, build
 
 KIB = 1024
@@ -103,21 +103,6 @@ def flood(stage: Stage, size: Size) -> str:
     if grown > FLOOD_BYTES_MAX:
         raise Failure(f"the flood cost {grown} bytes of memory, more than {FLOOD_BYTES_MAX}")
     return f"{size.flood} SYNs, {sent} answered by cookie, {during} connections served meanwhile and {AFTER_FLOOD} after, {grown // KIB} KiB more memory"
-
-
-class Rows:
-    """Runs bodies as rows; one that fails does not keep the others from running."""
-
-    def __init__(self) -> None:
-        self.recorder = results.Recorder()
-
-    def run(self, name: str, body: Callable[[], str]) -> None:
-        started = time.monotonic()
-        try:
-            outcome, reason = results.PASSED, body()
-        except Failure as failure:
-            outcome, reason = results.FAILED, str(failure)
-        self.recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
 
 
 def one_round(rows: Rows, stage: Stage, size: Size, suffix: str) -> None:

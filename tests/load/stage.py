@@ -61,13 +61,15 @@ class Held:
 class Stage:
     """A daemon, and programs of one role under it."""
 
-    def __init__(self, env: Environment, tools: Tools, settings: dict[str, str]) -> None:
+    def __init__(self, env: Environment, tools: Tools, settings: dict[str, str], extra: tuple[str, ...] = (),
+                 prepare: Callable[[Stage], None] = lambda _: None) -> None:
         self.env, self.tools = env, tools
         self.kernel, self.program = env.namespace("s"), env.namespace("p")
         # The kernel's own TIME-WAITs must not be what stops short connections in a row.
         self.kernel.sysctl("net.ipv4.ip_local_port_range", "10000 65535")
         self.kernel.sysctl("net.ipv4.tcp_tw_reuse", "1")
-        self.daemon = weft.Daemon(env, self.kernel, settings)
+        prepare(self)
+        self.daemon = weft.Daemon(env, self.kernel, settings, extra=extra)
         self._holder = env.start("p-holder", ["sleep", "infinity"], self.program)
         self._files = 0
 
