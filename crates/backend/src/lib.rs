@@ -15,6 +15,7 @@
 //!
 //! Who waits for what, and in which order things happen, belongs to the world that drives the node. A backend only lends out its descriptor.
 
+pub mod coalesce;
 pub mod fault;
 pub mod guard;
 pub mod host_side;

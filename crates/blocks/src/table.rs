@@ -23,6 +23,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::logger::ROW,
         crate::tool::loss::ROW,
         crate::tool::gilbert::ROW,
+        crate::tool::drop::ROW,
         crate::tool::duplicate::ROW,
         crate::tool::corrupt::ROW,
         crate::tool::reorder::ROW,

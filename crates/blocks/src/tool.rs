@@ -5,6 +5,7 @@ pub mod corrupt;
 pub mod counter;
 mod cut;
 pub mod delay;
+pub mod drop;
 pub mod duplicate;
 pub mod forward;
 pub mod gilbert;

@@ -532,7 +532,7 @@ fn plug(
         let number = node
             .add_interface(now, &interface)
             .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
-        let port = Port::new(number, &interface, backend, capture);
+        let port = Port::new(number, &interface, backend, capture, section.coalesce);
         if let Some(fd) = port.descriptor() {
             reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
         }

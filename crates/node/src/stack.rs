@@ -147,6 +147,9 @@ pub struct InterfaceSection {
     /// The backend may be handed frames larger than the MTU, and unfinished checksums.
     #[serde(default = "yes")]
     pub offload: bool,
+    /// TCP segments that are received together are joined into large frames.
+    #[serde(default = "yes")]
+    pub coalesce: bool,
 }
 
 /// `link` of an `[[interface]]`.

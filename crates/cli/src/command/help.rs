@@ -105,6 +105,7 @@ mtu = 1500
 group = 0
 host_address = "10.77.0.1/24" # tap and tun: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
+coalesce = true               # join TCP segments that are received together into large frames
 
 [[address]]
 interface = "weft0"
