@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi test-load test-faults bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,16 @@ test-capi: ## libweft from C: the header, and two nodes in one process
 	@tools/setup test
 	@cargo build --quiet --release --package weft-capi
 	@$(PYTHON) -m capi
+
+test-load: ## many connections, long and short, and a flood of SYNs; what they cost and what they leave
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m load
+
+test-faults: ## weft or programs killed, a full disk, an interface removed, wrong stack files
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m faults
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench

@@ -16,6 +16,7 @@ pub mod publish;
 pub mod reactor;
 pub mod run;
 pub mod signals;
+mod tidy;
 pub mod world;
 
 /// A seed from the system's random source.
