@@ -19,6 +19,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::transport::udp::ROW,
         crate::tool::forward::ROW,
         crate::tool::tee::ROW,
+        crate::tool::filter::ROW,
         crate::tool::counter::ROW,
         crate::tool::logger::ROW,
         crate::tool::loss::ROW,

@@ -7,6 +7,7 @@ mod cut;
 pub mod delay;
 pub mod drop;
 pub mod duplicate;
+pub mod filter;
 pub mod forward;
 pub mod gilbert;
 pub mod logger;

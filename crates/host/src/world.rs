@@ -12,6 +12,7 @@ use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
 use crate::spin::Spin;
+use crate::tidy::Tidy;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -139,6 +140,7 @@ pub struct World {
     spin: Spin,
     ready: Vec<(u64, u32)>,
     frames: Vec<Frame>,
+    tidy: Tidy,
 }
 
 impl std::fmt::Debug for World {
@@ -191,6 +193,7 @@ impl World {
             spin: Spin::new(stack.node().spin),
             ready: Vec::new(),
             frames: Vec::new(),
+            tidy: Tidy::default(),
         };
         world.set_guards();
         Ok(world)
@@ -233,7 +236,7 @@ impl World {
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
-        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
+        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer()).chain(self.tidy.next_timer());
         let due = timers.min().map(|at| at.since(now));
         let wait_max = if self.publisher.needs_sweep() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
         let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
@@ -276,6 +279,9 @@ impl World {
             self.publisher.sweep(now, &mut lent, &self.reactor);
         }
         self.tend_tracers();
+        if self.tidy.is_due(now) {
+            weft_intercept::give_back_memory();
+        }
         Ok(woken)
     }
 
@@ -325,6 +331,7 @@ impl World {
             if self.clients.values().any(|client| client.traces) {
                 frames.iter().for_each(|frame| self.trace("in", frame));
             }
+            self.tidy.moved(now);
             self.node.receive(now, frames.drain(..));
         }
         frames.clear();

@@ -33,3 +33,4 @@ pub use call::{CALLS, CallRow};
 pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};
 pub use reactor::{Epoll, Interest, Reactor, Readiness};
 pub use supervisor::{Supervisor, TreeId};
+pub use sys::give_back_memory;
