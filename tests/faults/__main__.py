@@ -14,6 +14,8 @@ from load.stage import Tools, build
 
 from . import killed, stack_files, surroundings
 
+NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
+
 
 def in_environment(tools: Tools, body: Callable[[Environment, Tools], str]) -> str:
     with Environment(body.__name__) as env:
@@ -28,11 +30,11 @@ def main() -> int:
                            ("weft killed/guard and nat", killed.daemon_with_guard_and_nat),
                            ("weft killed/a stack of its own", killed.stack_of_its_own),
                            ("full disk under a capture", surroundings.full_disk)):
-            rows.run(name, lambda body=body: in_environment(tools, body))
+            rows.run(name, lambda body=body: in_environment(tools, body), "" if "disk" in name else NEEDS_ROOT)
         for case in killed.CASES:
             rows.run(f"program killed/{case}", lambda case=case: _with_case(tools, killed.program, case))
         for kind in ("tap", "packet"):
-            rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind))
+            rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
     with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
         folder = Path(made)
         for name in stack_files.names():

@@ -149,7 +149,7 @@ def _end(stage: Stage, case: str, native: bool) -> str:
     """Kills the victim once it is ready; what its observer saw, with the number of sent bytes as a word."""
     side = "native" if native else "weft"
     # Natively both are on the kernel of S, over its loopback.
-    words = stage.kernel.prefix if native else [*stage.program.prefix, *stage.daemon.run_words()]
+    words = stage.peer if native else [*stage.program.prefix, *stage.daemon.run_words()]
     address = "127.0.0.1" if native else weft.STACK if case == "listening" else weft.HOST
     port = str(FIRST_PORT + native)
 
@@ -159,10 +159,10 @@ def _end(stage: Stage, case: str, native: bool) -> str:
     if case == "listening":
         victim = start("victim", words)
         victim.wait_for_line("ready")
-        observer = start("observer", stage.kernel.prefix)
+        observer = start("observer", stage.peer)
         observer.wait_for_line("connected")
     else:
-        observer = start("observer", stage.kernel.prefix)
+        observer = start("observer", stage.peer)
         observer.wait_for_line("listening")
         victim = start("victim", words)
         victim.wait_for_line("ready")

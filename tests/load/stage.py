@@ -44,7 +44,7 @@ class Held:
     """What a daemon and the processes of this test hold of the system."""
 
     descriptors: dict[str, int]
-    mounts: int
+    mounts: frozenset[str]
     namespaces: frozenset[str]
 
     def differences(self, later: Held) -> list[str]:
@@ -53,8 +53,7 @@ class Held:
             before, after = self.descriptors.get(kind, 0), later.descriptors.get(kind, 0)
             if before != after:
                 found.append(f"{before} descriptors of kind {kind} before, {after} after")
-        if self.mounts != later.mounts:
-            found.append(f"{self.mounts} mounts before, {later.mounts} after")
+        found += [f"mount {path} is new" for path in sorted(later.mounts - self.mounts)]
         return found + [f"namespace {name} is new" for name in sorted(later.namespaces - self.namespaces)]
 
 
@@ -65,17 +64,19 @@ class Stage:
                  prepare: Callable[[Stage], None] = lambda _: None) -> None:
         self.env, self.tools = env, tools
         self.kernel, self.program = env.namespace("s"), env.namespace("p")
-        # The kernel's own TIME-WAITs must not be what stops short connections in a row.
-        self.kernel.sysctl("net.ipv4.ip_local_port_range", "10000 65535")
-        self.kernel.sysctl("net.ipv4.tcp_tw_reuse", "1")
         prepare(self)
         self.daemon = weft.Daemon(env, self.kernel, settings, extra=extra)
+        # Where the kernel peer is; for a normal user not S, but a namespace that weft has made.
+        self.peer = self.daemon.host_side
+        # The kernel's own TIME-WAITs must not be what stops short connections in a row.
+        for name, value in (("ip_local_port_range", "10000 65535"), ("tcp_tw_reuse", "1")):
+            env.run("sysctl", ["sh", "-c", f"echo '{value}' > /proc/sys/net/ipv4/{name}"], self.peer)
         self._holder = env.start("p-holder", ["sleep", "infinity"], self.program)
         self._files = 0
 
     def words(self, role: str, side: str) -> list[str]:
         """Words that lead to where the server or the client of a role runs."""
-        return [*self.program.prefix, *self.daemon.run_words()] if role == side else self.kernel.prefix
+        return [*self.program.prefix, *self.daemon.run_words()] if role == side else self.peer
 
     @staticmethod
     def address(role: str) -> str:
@@ -135,8 +136,8 @@ class Stage:
                 kinds[re.sub(r"\[\d+\]$", "", os.readlink(entry))] += 1
             except OSError:
                 continue
-        mounts = len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
-        return Held(dict(kinds), mounts, frozenset(_namespaces(self.env.id)))
+        mounts = own_mounts(Path(f"/proc/{pid}/mountinfo").read_text())
+        return Held(dict(kinds), frozenset(mounts), frozenset(_namespaces(self.env.id)))
 
     def check_silent(self) -> None:
         """The kernel of the programs' namespace sent and received nothing."""
@@ -172,6 +173,18 @@ class Stage:
             if time.monotonic() > deadline:
                 raise Failure(f"the daemon was not {what} within {SETTLE_SECONDS_MAX} s")
             time.sleep(0.1)
+
+
+def own_mounts(table: str) -> set[str]:
+    """Mount points that other tests on this machine, which has one mount namespace, have not made: theirs carry the number of their process,
+    or hold a network namespace that is not ours."""
+    own, found = f"weft-{os.getpid()}-", set()
+    for line in table.splitlines():
+        path = line.split()[4]
+        others = "/netns/" in path or re.search(r"weft-[a-z-]*\d+", path)
+        if own in path or not others:
+            found.add(path)
+    return found
 
 
 def _memory_bytes(pid: int) -> int:

@@ -280,7 +280,7 @@ impl World {
         }
         self.tend_tracers();
         if self.tidy.is_due(now) {
-            weft_intercept::give_back_memory();
+            self.programs.give_back_memory();
         }
         Ok(woken)
     }

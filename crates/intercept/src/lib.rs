@@ -33,4 +33,3 @@ pub use call::{CALLS, CallRow};
 pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};
 pub use reactor::{Epoll, Interest, Reactor, Readiness};
 pub use supervisor::{Supervisor, TreeId};
-pub use sys::give_back_memory;

@@ -551,7 +551,7 @@ pub fn restore_descriptor_limit() {
 
 /// Gives memory that was freed back to the system. The C library keeps it where pieces that are in use lie behind it: after a thousand
 /// connections in bulk transfer some hundred megabytes. Takes milliseconds, so it is for quiet times.
-pub fn give_back_memory() {
+pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it touches nothing but free memory, under the allocator's own lock.
     unsafe {

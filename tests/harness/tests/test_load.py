@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import unittest
@@ -9,7 +10,7 @@ import unittest
 from faults import stack_files, surroundings
 from harness.processes import Failure
 from load.__main__ import check_memory
-from load.stage import Held
+from load.stage import Held, own_mounts
 
 
 def block(kind: int, body: bytes) -> bytes:
@@ -19,13 +20,19 @@ def block(kind: int, body: bytes) -> bytes:
 
 class Load(unittest.TestCase):
     def test_what_is_left_is_named(self) -> None:
-        before = Held({"socket:": 3, "/dev/net/tun": 1}, 20, frozenset({"net:[1]"}))
+        before = Held({"socket:": 3, "/dev/net/tun": 1}, frozenset({"/"}), frozenset({"net:[1]"}))
         self.assertEqual(before.differences(before), [])
-        after = Held({"socket:": 4}, 21, frozenset({"net:[1]", "net:[2]"}))
+        after = Held({"socket:": 4}, frozenset({"/", "/leak"}), frozenset({"net:[1]", "net:[2]"}))
         self.assertEqual(before.differences(after), [
             "1 descriptors of kind /dev/net/tun before, 0 after", "3 descriptors of kind socket: before, 4 after",
-            "20 mounts before, 21 after", "namespace net:[2] is new",
+            "mount /leak is new", "namespace net:[2] is new",
         ])
+
+    def test_mounts_of_other_tests_are_none_of_ours(self) -> None:
+        own = f"/run/netns/weft-{os.getpid()}-1-s"
+        paths = ["/", "/run/netns/weft-1-1-s", "/run/netns/fd-77", "/tmp/weft-1-2-x/disk", own, "/leak"]
+        table = "".join(f"30 20 0:4 / {path} rw - tmpfs tmpfs rw\n" for path in paths)
+        self.assertEqual(own_mounts(table), {"/", own, "/leak"})
 
     def test_a_second_round_may_not_leave_more_memory(self) -> None:
         self.assertIn("100.0 MiB", check_memory(100 << 20, 104 << 20))

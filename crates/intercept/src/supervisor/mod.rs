@@ -163,6 +163,12 @@ impl Supervisor {
         &self.calls
     }
 
+    /// Gives back to the system what a burst of traffic needed, all of the process's free memory: for quiet times, as it takes milliseconds.
+    pub fn give_back_memory(&mut self) {
+        self.buffer = ReadBuffer::default();
+        sys::trim_memory();
+    }
+
     /// A descriptor of the supervisor's is ready.
     pub fn on_event(&mut self, event: u64, readiness: Readiness, stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
         let index = (event & 0xffff_ffff) as usize;
