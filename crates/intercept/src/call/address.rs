@@ -1,5 +1,6 @@
 //! bind(2), getsockname(2), getpeername(2).
 
+use crate::memory::Memory as _;
 use super::{Call, Outcome};
 use crate::netlink;
 use crate::standin::Body;

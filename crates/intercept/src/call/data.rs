@@ -2,6 +2,7 @@
 //!
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
+use crate::memory::Memory as _;
 use super::connection::refresh;
 use super::message::{Message, Taken};
 use super::{Call, Outcome, wait};

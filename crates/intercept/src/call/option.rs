@@ -1,5 +1,6 @@
 //! getsockopt(2), setsockopt(2), ioctl(2).
 
+use crate::memory::Memory as _;
 use super::connection::refresh;
 use super::{Call, Outcome, interface};
 use crate::standin::{Body, StandIn};
