@@ -41,7 +41,16 @@ fn vdso(folder: &Path, out: &Path, target: &str) {
 fn loader(folder: &Path, out: &Path, target: &str) {
     run(rustc(target)
         .env("WEFT_VDSO", out.join("vdso.so"))
-        .args(["--crate-name", "weft_loader_guest", "--crate-type", "bin", "-C", "relocation-model=pie", "-C", "target-feature=+crt-static"])
+        .args([
+            "--crate-name",
+            "weft_loader_guest",
+            "--crate-type",
+            "bin",
+            "-C",
+            "relocation-model=pie",
+            "-C",
+            "target-feature=+crt-static",
+        ])
         .arg(format!("-Clinker={}", linker()))
         .args(["-Clink-arg=-nostartfiles", "-Clink-arg=-nostdlib", "-Clink-arg=-static-pie", "-Clink-arg=-Wl,--build-id=none"])
         .args(["-Clink-arg=-Wl,-z,noexecstack", "-Clink-arg=-Wl,-z,norelro", "-Clink-arg=-Wl,--gc-sections", "-Cstrip=debuginfo"])

@@ -202,8 +202,8 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
         SELECT => poll::select(t, a),
         PSELECT6 => poll::pselect(t, a),
         SOCKET if a[0] != AF_UNIX => Ok(forward(t, number, a, 0)),
-        CONNECT | ACCEPT | ACCEPT4 | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG | SHUTDOWN | BIND | LISTEN | GETSOCKNAME
-        | GETPEERNAME | SETSOCKOPT | GETSOCKOPT | TIMERFD_SETTIME | TIMERFD_GETTIME => socket(t, number, a),
+        CONNECT | ACCEPT | ACCEPT4 | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG | SHUTDOWN | BIND | LISTEN
+        | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT | TIMERFD_SETTIME | TIMERFD_GETTIME => socket(t, number, a),
         IOCTL | FCNTL | FLOCK | SENDFILE | SPLICE | TEE | VMSPLICE | COPY_FILE_RANGE => control(t, number, a),
         CLOSE => Ok(descriptor::close(t, a[0])),
         DUP2 | DUP3 => Ok(descriptor::duplicate_onto(t, number, a)),
@@ -231,19 +231,151 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         PRCTL => prctl(t, a),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
-        STAT | FSTAT | LSTAT | LSEEK | PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 | ACCESS | MSYNC | MINCORE | SHMGET
-        | SHMAT | SHMCTL | SHMDT | GETPID | GETTID | FSYNC | FDATASYNC | TRUNCATE | FTRUNCATE | GETDENTS | GETDENTS64 | GETCWD | CHDIR
-        | FCHDIR | RENAME | RENAMEAT | RENAMEAT2 | MKDIR | MKDIRAT | RMDIR | CREAT | LINK | LINKAT | UNLINK | UNLINKAT | SYMLINK | SYMLINKAT
-        | CHMOD | FCHMOD | FCHMODAT | FCHMODAT2 | CHOWN | FCHOWN | LCHOWN | FCHOWNAT | UMASK | GETRLIMIT | SETRLIMIT | PRLIMIT64 | GETUID
-        | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID | SETRESGID
-        | GETRESGID | GETPGID | GETPGRP | GETSID | GETPPID | SETFSUID | SETFSGID | CAPGET | CAPSET | UTIME | UTIMES | FUTIMESAT | UTIMENSAT
-        | MKNOD | MKNODAT | STATFS | FSTATFS | GETPRIORITY | SETPRIORITY | SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GET_PRIORITY_MAX
-        | SCHED_GET_PRIORITY_MIN | SCHED_GETATTR | MLOCK | MLOCK2 | MUNLOCK | MLOCKALL | MUNLOCKALL | ARCH_PRCTL | CHROOT | SYNC | SYNCFS
-        | SYNC_FILE_RANGE | READAHEAD | SETXATTR | LSETXATTR | FSETXATTR | GETXATTR | LGETXATTR | FGETXATTR | LISTXATTR | LLISTXATTR
-        | FLISTXATTR | REMOVEXATTR | LREMOVEXATTR | FREMOVEXATTR | FADVISE64 | FALLOCATE | NEWFSTATAT | STATX | FACCESSAT | FACCESSAT2
-        | MBIND | SET_MEMPOLICY | GET_MEMPOLICY | IOPRIO_GET | IOPRIO_SET | GET_ROBUST_LIST | MEMFD_CREATE | MEMBARRIER | KCMP
-        | PIDFD_OPEN | PROCESS_VM_READV | PROCESS_VM_WRITEV | INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH | INOTIFY_RM_WATCH
-        | EVENTFD | EVENTFD2 | PIPE | PIPE2 | SOCKETPAIR | SOCKET | PKEY_ALLOC | PKEY_FREE | PERSONALITY | NAME_TO_HANDLE_AT => kernel(number, a),
+        STAT
+        | FSTAT
+        | LSTAT
+        | LSEEK
+        | PREAD64
+        | PWRITE64
+        | PREADV
+        | PWRITEV
+        | PREADV2
+        | PWRITEV2
+        | ACCESS
+        | MSYNC
+        | MINCORE
+        | SHMGET
+        | SHMAT
+        | SHMCTL
+        | SHMDT
+        | GETPID
+        | GETTID
+        | FSYNC
+        | FDATASYNC
+        | TRUNCATE
+        | FTRUNCATE
+        | GETDENTS
+        | GETDENTS64
+        | GETCWD
+        | CHDIR
+        | FCHDIR
+        | RENAME
+        | RENAMEAT
+        | RENAMEAT2
+        | MKDIR
+        | MKDIRAT
+        | RMDIR
+        | CREAT
+        | LINK
+        | LINKAT
+        | UNLINK
+        | UNLINKAT
+        | SYMLINK
+        | SYMLINKAT
+        | CHMOD
+        | FCHMOD
+        | FCHMODAT
+        | FCHMODAT2
+        | CHOWN
+        | FCHOWN
+        | LCHOWN
+        | FCHOWNAT
+        | UMASK
+        | GETRLIMIT
+        | SETRLIMIT
+        | PRLIMIT64
+        | GETUID
+        | GETGID
+        | GETEUID
+        | GETEGID
+        | SETUID
+        | SETGID
+        | SETREUID
+        | SETREGID
+        | GETGROUPS
+        | SETGROUPS
+        | SETRESUID
+        | GETRESUID
+        | SETRESGID
+        | GETRESGID
+        | GETPGID
+        | GETPGRP
+        | GETSID
+        | GETPPID
+        | SETFSUID
+        | SETFSGID
+        | CAPGET
+        | CAPSET
+        | UTIME
+        | UTIMES
+        | FUTIMESAT
+        | UTIMENSAT
+        | MKNOD
+        | MKNODAT
+        | STATFS
+        | FSTATFS
+        | GETPRIORITY
+        | SETPRIORITY
+        | SCHED_GETPARAM
+        | SCHED_GETSCHEDULER
+        | SCHED_GET_PRIORITY_MAX
+        | SCHED_GET_PRIORITY_MIN
+        | SCHED_GETATTR
+        | MLOCK
+        | MLOCK2
+        | MUNLOCK
+        | MLOCKALL
+        | MUNLOCKALL
+        | ARCH_PRCTL
+        | CHROOT
+        | SYNC
+        | SYNCFS
+        | SYNC_FILE_RANGE
+        | READAHEAD
+        | SETXATTR
+        | LSETXATTR
+        | FSETXATTR
+        | GETXATTR
+        | LGETXATTR
+        | FGETXATTR
+        | LISTXATTR
+        | LLISTXATTR
+        | FLISTXATTR
+        | REMOVEXATTR
+        | LREMOVEXATTR
+        | FREMOVEXATTR
+        | FADVISE64
+        | FALLOCATE
+        | NEWFSTATAT
+        | STATX
+        | FACCESSAT
+        | FACCESSAT2
+        | MBIND
+        | SET_MEMPOLICY
+        | GET_MEMPOLICY
+        | IOPRIO_GET
+        | IOPRIO_SET
+        | GET_ROBUST_LIST
+        | MEMFD_CREATE
+        | MEMBARRIER
+        | KCMP
+        | PIDFD_OPEN
+        | PROCESS_VM_READV
+        | PROCESS_VM_WRITEV
+        | INOTIFY_INIT
+        | INOTIFY_INIT1
+        | INOTIFY_ADD_WATCH
+        | INOTIFY_RM_WATCH
+        | EVENTFD
+        | EVENTFD2
+        | PIPE
+        | PIPE2
+        | SOCKETPAIR
+        | SOCKET
+        | PKEY_ALLOC
+        | PKEY_FREE
+        | PERSONALITY
+        | NAME_TO_HANDLE_AT => kernel(number, a),
         // It would change how the host runs this process, and with it when others run.
         SCHED_SETPARAM | SCHED_SETSCHEDULER | SCHED_SETATTR => Ok(0),
         SCHED_RR_GET_INTERVAL => Err(sys::ENOSYS),

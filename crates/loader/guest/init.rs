@@ -1,4 +1,4 @@
-//! Process 1 of a node: prepares the namespaces once, then starts programs on command. It ends with its control socket, and with it every
+//! Process 1 of a node: prepares the namespaces once, then starts programs on command. It ends with its command socket, and with it every
 //! process of the node.
 
 use crate::abi;
@@ -126,7 +126,7 @@ fn receive(descriptors: &mut [i32; 3]) -> Option<u8> {
     let mut control = [0_u32; 8];
     let message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, 32, 0];
     let bytes = loop {
-        let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_ptr() as usize, 0]);
+        let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_COMMANDS as usize, message.as_ptr() as usize, 0]);
         if bytes != sys::EINTR {
             break bytes;
         }
@@ -182,11 +182,7 @@ fn spawn(descriptors: [i32; 3]) {
     // SAFETY: the only thread of a new process.
     let t = unsafe { thread::first(index) };
     let moved = sys::call(nr::CHDIR, &[directory]);
-    let errno = if moved < 0 {
-        moved
-    } else {
-        crate::exec::execve(t, program, list, list + (arguments + 1) * 8)
-    };
+    let errno = if moved < 0 { moved } else { crate::exec::execve(t, program, list, list + (arguments + 1) * 8) };
     crate::channel::post(t, abi::EXEC_FAILED, &[-errno as u64, 1]);
     sys::call(nr::EXIT_GROUP, &[127]);
 }

@@ -135,8 +135,11 @@ fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isi
 }
 
 /// select(2): POLLIN_SET, POLLOUT_SET, POLLEX_SET of fs/select.c.
-const SETS: [(u32, u32); 3] =
-    [(POLLIN | 0x40 | 0x80, POLLHUP | POLLERR | POLLIN | 0x40 | 0x80), (POLLOUT | 0x100 | 0x200, POLLOUT | 0x100 | 0x200 | POLLERR), (POLLPRI, POLLPRI)];
+const SETS: [(u32, u32); 3] = [
+    (POLLIN | 0x40 | 0x80, POLLHUP | POLLERR | POLLIN | 0x40 | 0x80),
+    (POLLOUT | 0x100 | 0x200, POLLOUT | 0x100 | 0x200 | POLLERR),
+    (POLLPRI, POLLPRI),
+];
 
 pub fn select(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
     let limit = match a[4] {

@@ -295,7 +295,13 @@ pub fn alternate(t: &mut Thread, context: &Context, a: &[usize; 6]) -> Result<is
         }
     }
     if a[1] != 0 {
-        let state = if old.bytes == 0 { SS_DISABLE } else if on_it { SS_ONSTACK } else { 0 };
+        let state = if old.bytes == 0 {
+            SS_DISABLE
+        } else if on_it {
+            SS_ONSTACK
+        } else {
+            0
+        };
         sys::write_u64(a[1], old.start)?;
         sys::write_u64(a[1] + 8, u64::from((state | old.flags & SS_AUTODISARM as i32) as u32))?;
         sys::write_u64(a[1] + 16, old.bytes)?;

@@ -251,13 +251,8 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
         let Ok(frame) = signal::make_frame(top as u64 - 256, &copy, None) else { return sys::EFAULT };
         new.begins_at = frame as usize + 8;
         child.alive.store(1, Relaxed);
-        let pid = entry::weft_clone(
-            kept | CLONE_CHILD_CLEARTID,
-            (frame as usize - 4096) & !63,
-            parent_tid,
-            child.alive.as_ptr() as usize,
-            tls,
-        );
+        let pid =
+            entry::weft_clone(kept | CLONE_CHILD_CLEARTID, (frame as usize - 4096) & !63, parent_tid, child.alive.as_ptr() as usize, tls);
         if pid < 0 {
             release(index);
         }

@@ -45,6 +45,9 @@ pub const DESCRIPTOR_ARENA: i32 = 1022;
 /// A SOCK_SEQPACKET socket to the controller, over which descriptors are handed to programs.
 pub const DESCRIPTOR_CONTROL: i32 = 1023;
 
+/// A SOCK_SEQPACKET socket over which only init is commanded; programs do not have it.
+pub const DESCRIPTOR_COMMANDS: i32 = 1020;
+
 /// `Channel::word`: the program runs, or nobody uses the channel.
 pub const RUNNING: u32 = 0;
 /// `Channel::word`: a call waits for the controller.
@@ -335,7 +338,7 @@ pub const RESTART: i64 = -512;
 /// EINTR where a handler runs, else restart (ERESTARTNOHAND).
 pub const RESTART_NO_HANDLER: i64 = -514;
 
-/// Command to init, a byte on the control socket: start what lies in the spawn area, with the three descriptors that come along.
+/// Command to init, a byte on its socket: start what lies in the spawn area, with the three descriptors that come along.
 /// The spawn area: u32 argument count, u32 variable count, u32 bytes of the strings, u32 channel; then the strings, each with a zero
 /// at its end: directory, program, arguments, variables.
 pub const COMMAND_SPAWN: u8 = 1;

@@ -1,8 +1,8 @@
 //! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
 
-use crate::memory::Memory as _;
 use super::{Call, Outcome, wait};
 use crate::face::{SocketId, SocketState};
+use crate::memory::Memory as _;
 use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};

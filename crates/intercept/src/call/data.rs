@@ -2,13 +2,13 @@
 //!
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
-use crate::memory::Memory as _;
 use super::connection::refresh;
 use super::message::{Message, Taken};
 use super::{Call, Outcome, wait};
 use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
+use crate::memory::Memory as _;
 use crate::netlink;
 use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};

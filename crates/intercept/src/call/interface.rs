@@ -1,9 +1,9 @@
 //! SIOC[GS]IF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
 //! whatever socket they come through; none reaches the host's interfaces. Setting needs CAP_NET_ADMIN on Linux and is EPERM here.
 
+use super::{Call, Outcome};
 use crate::face::Stack;
 use crate::memory::Memory;
-use super::{Call, Outcome};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};

@@ -1,8 +1,8 @@
 //! getsockopt(2), setsockopt(2), ioctl(2).
 
-use crate::memory::Memory as _;
 use super::connection::refresh;
 use super::{Call, Outcome, interface};
+use crate::memory::Memory as _;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};

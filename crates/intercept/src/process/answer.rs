@@ -111,11 +111,9 @@ impl Tree {
             | libc::SYS_timer_getoverrun
             | libc::SYS_timer_delete => self.posix_timer(thread, posted, guest),
             libc::SYS_timerfd_settime | libc::SYS_timerfd_gettime => self.timer_file(posted, guest, outside),
-            libc::SYS_epoll_create
-            | libc::SYS_epoll_create1
-            | libc::SYS_timerfd_create
-            | libc::SYS_signalfd
-            | libc::SYS_signalfd4 => self.make_object(thread, posted, guest),
+            libc::SYS_epoll_create | libc::SYS_epoll_create1 | libc::SYS_timerfd_create | libc::SYS_signalfd | libc::SYS_signalfd4 => {
+                self.make_object(thread, posted, guest)
+            }
             libc::SYS_epoll_ctl => self.epoll_ctl(posted, guest),
             libc::SYS_epoll_wait => self.epoll_wait(thread, posted, guest, outside),
             libc::SYS_setsid | libc::SYS_setpgid => self.regroup(thread, posted),

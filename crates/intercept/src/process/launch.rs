@@ -20,6 +20,8 @@ pub(super) struct Init {
     pid: libc::pid_t,
     /// The other end of [`abi::DESCRIPTOR_CONTROL`].
     pub control: OwnedFd,
+    /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
+    commands: OwnedFd,
 }
 
 /// The loader, sealed, for all nodes.
@@ -39,7 +41,7 @@ fn loader() -> Result<&'static OwnedFd, Errno> {
 
 /// What the new process does before it executes the loader. It shares our memory and has a stack of its own.
 struct Plan {
-    descriptors: [(i32, i32); 3],
+    descriptors: [(i32, i32); 4],
     cpu: Option<usize>,
     failed: i32,
 }
@@ -67,7 +69,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         for (from, to) in plan.descriptors {
             libc::dup2(from, to);
         }
-        libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_LOADER - 1, 0);
+        libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
         libc::setsid();
@@ -98,6 +100,7 @@ impl Init {
     pub fn start(arena: &Arena, config: &Config) -> Result<Init, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
+        let (commands, commanded) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).map_err(step("ask for credentials"))?;
         let image = loader().map_err(step("make the loader's memory file"))?;
         // SAFETY: takes no pointers.
@@ -119,6 +122,7 @@ impl Init {
                 (image.as_raw_fd(), abi::DESCRIPTOR_LOADER),
                 (arena.memory().as_raw_fd(), abi::DESCRIPTOR_ARENA),
                 (theirs.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
+                (commanded.as_raw_fd(), abi::DESCRIPTOR_COMMANDS),
             ],
             cpu: config.cpu,
             failed: 0,
@@ -136,8 +140,8 @@ impl Init {
         if pid < 0 {
             return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
         }
-        let init = Init { pid, control };
-        drop(theirs);
+        let init = Init { pid, control, commands };
+        drop((theirs, commanded));
         if plan.failed != 0 {
             return Err(step("execute the loader")(Errno(plan.failed)));
         }
@@ -196,7 +200,7 @@ impl Init {
             return Err(StartError::TooLong);
         }
         let descriptors = [&spec.descriptors[0], &spec.descriptors[1], &spec.descriptors[2]].map(AsFd::as_fd);
-        send(self.control.as_fd(), abi::COMMAND_SPAWN, &descriptors)
+        send(self.commands.as_fd(), abi::COMMAND_SPAWN, &descriptors)
             .map_err(|errno| StartError::Step { step: "tell process 1 to start a program", errno })
     }
 

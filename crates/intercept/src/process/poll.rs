@@ -245,7 +245,8 @@ impl Tree {
         let deadline = self.poll_deadline(thread, timed, posted.arguments[3]);
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if ready.is_empty() && !one.expired && deadline.is_none_or(|deadline| deadline > self.clock) {
-            let mut wait = Wait { native: natives, deadline, objects: vec![inode], interrupted: -i64::from(libc::EINTR), ..Wait::default() };
+            let mut wait =
+                Wait { native: natives, deadline, objects: vec![inode], interrupted: -i64::from(libc::EINTR), ..Wait::default() };
             self.watch_members(inode, &mut wait, 0);
             return Ok(Outcome::Wait(wait));
         }

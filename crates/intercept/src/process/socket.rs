@@ -206,9 +206,8 @@ impl Tree {
         if (0x8910..0x8a00).contains(&request) && request != 0x894b {
             return self.interface_ioctl(posted, guest, stack);
         }
-        let value = stack
-            .ioctl(s, u64::from(request), &[])
-            .inspect_err(|errno| self.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
+        let value =
+            stack.ioctl(s, u64::from(request), &[]).inspect_err(|errno| self.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
         guest.write(posted.arguments[2], &value)?;
         Ok(Outcome::Done(0))
     }
@@ -288,7 +287,10 @@ impl Tree {
         message: &Message,
         flags: i32,
     ) -> Result<Outcome, Errno> {
-        if flags & libc::MSG_WAITALL != 0 && flags & (libc::MSG_DONTWAIT | libc::MSG_PEEK) == 0 && !posted.nonblocking() && is_stream(stack, s)
+        if flags & libc::MSG_WAITALL != 0
+            && flags & (libc::MSG_DONTWAIT | libc::MSG_PEEK) == 0
+            && !posted.nonblocking()
+            && is_stream(stack, s)
         {
             let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
             let readiness = stack.readiness(s);

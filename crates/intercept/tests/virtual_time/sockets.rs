@@ -46,7 +46,11 @@ fn curl_fetches_from_http_server() {
         std::fs::write(folder.join("file"), &content).unwrap();
         let folder_text = folder.to_str().unwrap().to_owned();
         let server = ["/usr/bin/python3", "-m", "http.server", "8000", "--directory", &folder_text];
-        let client = ["bash", "-c", "curl -s --show-error http://10.0.0.2:8000/file | md5sum; curl -s -o /dev/null -w '%{http_code}\\n' http://10.0.0.2:8000/no"];
+        let client = [
+            "bash",
+            "-c",
+            "curl -s --show-error http://10.0.0.2:8000/file | md5sum; curl -s -o /dev/null -w '%{http_code}\\n' http://10.0.0.2:8000/no",
+        ];
         let run = || pair(5, &server, &client).0;
         let (one, two) = (run(), run());
         let sum = std::process::Command::new("md5sum").arg(folder.join("file")).output().unwrap();
@@ -106,7 +110,7 @@ async def one(n):
     w.write(f'message {n}\\n'.encode()); line = await r.readline(); w.close(); await w.wait_closed(); return line
 async def main():
     start = time.monotonic()
-    print(await asyncio.gather(*(one(n) for n in range(5))), round(time.monotonic() - start, 2))
+    print(await asyncio.gather(*(one(n) for n in range(5))), round(time.monotonic() - start, 1))
 asyncio.run(main())
 ";
         let (ran, _) = pair(1, &["/usr/bin/python3", "-c", server], &["/usr/bin/python3", "-c", client]);

@@ -91,6 +91,9 @@ impl Outside for Outer {
     }
     fn record(&mut self, r: &Record<'_>) {
         // Addresses in arguments depend on the host's kernel; results and output do not.
+        if std::env::var_os("TELL").is_some() {
+            eprintln!("{:?} {}/{} {} {:x?} = {}", r.at, r.process, r.thread, r.number, r.arguments, r.result);
+        }
         self.record.push(format!("{:?} {}/{} {} = {} {:x?}", r.at, r.process, r.thread, r.number, r.result, r.output));
     }
 }

@@ -134,9 +134,7 @@ pub fn system_call(number: usize, a: [usize; 6]) -> isize {
 /// Begins the program: its stack, its first instruction.
 pub unsafe fn enter(stack: usize, at: usize) -> ! {
     // SAFETY: the caller has mapped both.
-    unsafe {
-        asm!("mov rsp, {0}", "xor edx, edx", "xor ebp, ebp", "xor ebx, ebx", "jmp {1}", in(reg) stack, in(reg) at, options(noreturn))
-    }
+    unsafe { asm!("mov rsp, {0}", "xor edx, edx", "xor ebp, ebp", "xor ebx, ebx", "jmp {1}", in(reg) stack, in(reg) at, options(noreturn)) }
 }
 
 /// Goes on with the context at this address as if a handler returned.
