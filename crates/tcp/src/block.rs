@@ -9,6 +9,7 @@ mod error;
 mod fast_open;
 mod ingress;
 mod initial;
+mod keyed;
 mod listen;
 mod parameters;
 mod tables;
