@@ -148,7 +148,7 @@ fn main() {
             let millis = if rng.chance(0.01) { 20_000 } else { 10 };
             world.pass(Duration::from_millis(millis));
         }
-        if operator != 0 && sent.is_multiple_of(500) {
+        if operator != 0 && sent.is_multiple_of(250) {
             operator::work(&mut world, &mut rng);
         }
         if sent.is_multiple_of(BATCH) || sent == frames {

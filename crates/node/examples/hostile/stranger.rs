@@ -12,9 +12,12 @@ const TAPE_FRAMES_MAX: usize = 48;
 /// Classes of frames, by what they hold: IP version and protocol; 255 for fragments, 0 for ARP.
 pub type Class = (u8, u8);
 
-/// The last frames of the wire by class: which side sent them, and their bytes.
+/// Frames, and which side sent each.
+type Frames = VecDeque<(usize, Vec<u8>)>;
+
+/// The last frames of the wire by class.
 #[derive(Default, Clone)]
-pub struct Tape(Rc<RefCell<Vec<(Class, VecDeque<(usize, Vec<u8>)>)>>>);
+pub struct Tape(Rc<RefCell<Vec<(Class, Frames)>>>);
 
 impl Tape {
     pub fn push(&self, side: usize, frame: Vec<u8>) {

@@ -85,6 +85,8 @@ pub struct World {
     /// Packets that the second node sent on.
     pub forwarded: u64,
     in_flight: VecDeque<(Instant, usize, Frame)>,
+    /// Frames that passed: of each few dozen one is lost and one is late.
+    passed: u64,
 }
 
 fn node(text: &str, seed: u64, side: usize) -> Node {
@@ -117,6 +119,7 @@ impl World {
             tape: Tape::default(),
             forwarded: 0,
             in_flight: VecDeque::new(),
+            passed: 0,
         };
         for (block, address) in [("arp", "10.0.1.9"), ("nd", "fd78::9")] {
             world.exec(1, block, "add", json!({"interface": "eth1", "address": address, "mac": "02:00:00:00:01:09"})).expect("a neighbour");
@@ -162,7 +165,10 @@ impl World {
     }
 
     pub fn settle(&mut self) {
+        let mut late = Vec::new();
         loop {
+            // Behind what the other blocks sent meanwhile.
+            self.in_flight.extend(late.drain(..).map(|(side, frame)| (self.now + WIRE_DELAY, side, frame)));
             for side in 0..2 {
                 for mut frame in self.nodes[side].take_transmit().collect::<Vec<_>>() {
                     if let Some(completion) = frame.take_completion() {
@@ -175,7 +181,12 @@ impl World {
                     let mut copy = frame.clone();
                     complete_checksum(&mut copy);
                     self.tape.push(side, copy.to_vec());
-                    self.in_flight.push_back((self.now + WIRE_DELAY, side, frame));
+                    self.passed += 1;
+                    match self.passed % 97 {
+                        41 => {}
+                        83 => late.push((side, frame)),
+                        _ => self.in_flight.push_back((self.now + WIRE_DELAY, side, frame)),
+                    }
                 }
             }
             let mut arrived: [Vec<Frame>; 2] = Default::default();
@@ -185,7 +196,7 @@ impl World {
                 // As a wire has it: only one of the nodes' addresses, or a group, is heard.
                 arrived[1 - side].push(frame);
             }
-            if arrived.iter().all(Vec::is_empty) && self.nodes.iter().all(|node| !node.has_transmit()) {
+            if arrived.iter().all(Vec::is_empty) && late.is_empty() && self.nodes.iter().all(|node| !node.has_transmit()) {
                 return;
             }
             for (side, frames) in arrived.into_iter().enumerate() {
@@ -362,7 +373,71 @@ impl Programs {
         }
         if self.rounds.is_multiple_of(16) {
             self.membership(world);
+            self.errands(world);
         }
+    }
+
+    /// What programs do now and then: groups, broadcasts, themselves, whole packets, datagrams that are too large.
+    fn errands(&mut self, world: &mut World) {
+        let data = Bytes::from_static(b"errand");
+        for side in 0..2 {
+            let talker = world.bound(side, AF_INET, DGRAM, 0);
+            world.option(side, talker, 1, 6, &1_i32.to_ne_bytes());
+            world.call(side, |sockets, cx| sockets.set_option(talker, 0, 35, &[239, 7, 7, 7, 10, 0, 0, side as u8 + 1], cx).ok());
+            let own = [10, 0, 0, side as u8 + 1];
+            let others = [
+                [239, 7, 7, 7],
+                [10, 0, 0, 255],
+                [255; 4],
+                own,
+                [127, 0, 0, 1],
+                [198, 51, 3, 1],
+                [198, 51, 4, 1],
+                [198, 51, 5, 1],
+                [240, 0, 0, 1],
+            ];
+            for ip in others {
+                let mut to = address(AF_INET, 2, 7000);
+                to[4..8].copy_from_slice(&ip);
+                world.send(side, talker, &data, Some(&to));
+            }
+            // IP_MTU_DISCOVER: larger than the link is refused.
+            world.option(side, talker, 0, 10, &2_i32.to_ne_bytes());
+            world.send(side, talker, &Bytes::from(vec![1; 1400 + self.rounds as usize % 200]), Some(&address(AF_INET, 2, 7000)));
+            world.send(side, talker, &Bytes::from(vec![1; 9000]), Some(&address(AF_INET, 2, 7000)));
+            world.close(side, talker);
+            self.errands6(world, side);
+            // IPPROTO_RAW: the packet as it is.
+            let whole = world.socket(side, AF_INET, RAW, 255);
+            world.option(side, whole, 1, 6, &1_i32.to_ne_bytes());
+            for to in [[10, 0, 0, 2 - side as u8], own, [239, 7, 7, 7], [10, 0, 0, 255], [198, 51, 3, 1], [203, 0, 113, 1]] {
+                let mut packet = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, 253, 0, 0, 0, 0, 0, 0];
+                packet.extend_from_slice(&to);
+                packet.extend_from_slice(b"data");
+                let mut name = address(AF_INET, 2, 0);
+                name[4..8].copy_from_slice(&to);
+                world.send(side, whole, &Bytes::from(packet), Some(&name));
+            }
+            world.close(side, whole);
+        }
+    }
+
+    fn errands6(&mut self, world: &mut World, side: usize) {
+        let talker = world.bound(side, AF_INET6, DGRAM, 0);
+        let data = Bytes::from_static(b"errand");
+        let mut group = address(AF_INET6, 2, 7000);
+        group[8..24].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        group[24] = 2;
+        let mut loopback = address(AF_INET6, 0, 7000);
+        loopback[8..24].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let mut nowhere = address(AF_INET6, 1, 7000);
+        nowhere[8..14].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 3 + (self.rounds / 16 % 3) as u8]);
+        for to in [group, loopback, nowhere, address(AF_INET6, side as u8 + 1, 7000)] {
+            world.send(side, talker, &data, Some(&to));
+        }
+        world.option(side, talker, 41, 23, &2_i32.to_ne_bytes());
+        world.send(side, talker, &Bytes::from(vec![1; 9000]), Some(&address(AF_INET6, 2, 7000)));
+        world.close(side, talker);
     }
 
     fn stream(&mut self, world: &mut World, at: usize) {
@@ -427,7 +502,7 @@ impl Programs {
         request6[13..16].copy_from_slice(&[1, 0, 3]);
         request6.extend_from_slice(&2_i32.to_ne_bytes());
         let (name4, value4) = [(35, &request4), (36, &request4), (39, &source4), (40, &source4)][turn as usize];
-        let name6 = if turn % 2 == 0 { 20 } else { 21 };
+        let name6 = if turn.is_multiple_of(2) { 20 } else { 21 };
         world.call(1, |sockets, cx| {
             let _ = sockets.set_option(four, 0, name4, value4, cx);
             let _ = sockets.set_option(six, 41, name6, &request6, cx);
