@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi test-hostile test-mutants bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,16 @@ test-capi: ## libweft from C: the header, and two nodes in one process
 	@cargo build --quiet --release --package weft-capi
 	@$(PYTHON) -m capi
 
+test-load: ## many connections, long and short, and a flood of SYNs; what they cost and what they leave
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m load
+
+test-faults: ## weft or programs killed, a full disk, an interface removed, wrong stack files
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m faults
+
 test-hostile: ## hostile frames into live nodes, and what of the code they reached; FULL=1 also fuzzes (FUZZ_SECONDS=1200)
 	@tools/setup hostile
 	@$(PYTHON) -m hostile
@@ -87,6 +97,7 @@ bench: ## throughput over TAP and in memory, and the cost of the graph
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m harness.bench
 
-docs: ## the API documentation of the workspace; a broken reference is an error
+docs: ## manual pages, completions, a page a block, and the API documentation; a broken reference is an error
 	@tools/setup build
+	cargo run --quiet --release --package weft-cli --bin weft -- generate docs
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

@@ -48,13 +48,15 @@ def ipv6_edges(edges: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...
     return tuple((port(upper), port(lower)) for upper, lower in edges)
 
 
-def stack_file(name: str, interfaces: list[tuple[str, str]], default: str = "", host_side: str = "") -> str:
-    """A stack file: interfaces with a TAP of the same name each and an address with its prefix."""
+def stack_file(name: str, interfaces: list[tuple[str, str]], default: str = "", host_side: str = "",
+               interface_lines: tuple[str, ...] = ()) -> str:
+    """A stack file: interfaces with a TAP of the same name each and an address with its prefix; `interface_lines` hold for each."""
     lines = ["[node]", f'name = "{name}"']
     for interface, address in interfaces:
         lines += ["[[interface]]", f'name = "{interface}"', f'backend = "tap:{interface}"']
         if host_side:
             lines += [f'host_address = "{host_side}"']
+        lines += interface_lines
         lines += ["[[address]]", f'interface = "{interface}"', f'address = "{address}"']
     if default:
         lines += ["[[route]]", 'destination = "default"', f'gateway = "{default}"']

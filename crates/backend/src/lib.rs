@@ -15,6 +15,7 @@
 //!
 //! Who waits for what, and in which order things happen, belongs to the world that drives the node. A backend only lends out its descriptor.
 
+pub mod coalesce;
 pub mod fault;
 pub mod guard;
 pub mod host_side;
@@ -253,6 +254,30 @@ pub const SCHEMES: &[Scheme] = &[
     },
 ];
 
+/// Checks what can be said of a URL without opening anything: the kinds of all its layers, and what wrappers are told.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn check(url: &str) -> Result<(), OpenError> {
+    let known = || format!("write one of {}", SCHEMES.iter().map(|scheme| scheme.usage).collect::<Vec<_>>().join(", "));
+    let wrong = |why: String, advice: String| Err(OpenError::new(url, "reading the URL", why, advice));
+    let Some((scheme, name)) = url.split_once(':') else { return wrong(format!("the backend '{url}' has no kind"), known()) };
+    match scheme {
+        "trace" => check(name),
+        "fault" => fault::split(name).and_then(|(_, inner)| check(inner)),
+        "packet" if name.is_empty() => wrong("packet: names no interface".to_owned(), "write it as packet:INTERFACE".to_owned()),
+        "tap" | "tun" if name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':']) => {
+            let what = format!("'{name}' is no name for a {}", scheme.to_uppercase());
+            wrong(what, format!("use 1 to {INTERFACE_NAME_BYTES_MAX} bytes without '/', ':' and spaces"))
+        }
+        _ if SCHEMES.iter().any(|row| row.name == scheme) => Ok(()),
+        _ => wrong(format!("there is no kind of backend named '{scheme}'"), known()),
+    }
+}
+
+/// The longest name of an interface that Linux takes, bytes (IFNAMSIZ less its zero).
+const INTERFACE_NAME_BYTES_MAX: usize = 15;
+
 /// The backend that a URL is about when all wrappers around it are taken off: scheme and name. `None`: it is no URL.
 pub fn innermost(url: &str) -> Option<(&str, &str)> {
     match url.split_once(':')? {
@@ -280,6 +305,28 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, OpenEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_are_checked_through_all_their_layers() {
+        for url in ["tap:", "tap:weft0", "trace:fault:loss=0.5,seed=3:tun:t0", "fault:gone=5:memory:m", "packet:eth0"] {
+            assert!(check(url).is_ok(), "{url}");
+        }
+        for (url, what) in [
+            ("tap0", "no kind"),
+            ("trace:tap0", "no kind"),
+            ("trace:", "no kind"),
+            ("pigeon:1", "named 'pigeon'"),
+            ("trace:pigeon:1", "named 'pigeon'"),
+            ("packet:", "names no interface"),
+            ("tun:a name", "no name for a TUN"),
+            ("fault:loss=0.5", "names no other backend"),
+            ("fault:loss=2:tap:x", "no probability"),
+            ("fault:los=0.2:tap:x", "no fault 'los'"),
+        ] {
+            let error = check(url).unwrap_err();
+            assert!(error.why.contains(what) && !error.advice.is_empty(), "{error}");
+        }
+    }
 
     #[test]
     fn a_wrong_url_is_told_what_there_is() {

@@ -18,6 +18,10 @@ pub(crate) const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
 /// What is read into the head; with a tag it is full.
 pub(crate) const HEAD_READ_BYTES: usize = HEAD_BYTES_INGRESS - TAG_BYTES;
+/// Ethernet, IPv4 and TCP without options.
+const HEAD_READ_BYTES_MIN: usize = 54;
+/// IP's number for TCP.
+const TCP: u8 = 6;
 /// The most a device hands over behind that: an IP packet of 65535 bytes with its Ethernet header fits.
 const REST_BYTES_MAX: usize = 64 << 10;
 /// Four large frames to a block.
@@ -41,11 +45,28 @@ pub(crate) struct Blocks {
     current: BytesMut,
     /// Used up: waiting for the frames that hold them.
     used: VecDeque<BytesMut>,
+    /// A TAP device's next frame: how many bytes are read into the head. As many as the headers of the last TCP segment had: payload that
+    /// shares the head with them would have to be copied out of it again.
+    head_bytes: usize,
+}
+
+/// Bytes of Ethernet (or none), IP and TCP header of a frame that begins with these bytes; what fits in a head for all else. A guess: frames
+/// are right with any.
+fn headers_of(bytes: &[u8]) -> usize {
+    let under_ethernet = matches!(bytes.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
+    let network = if under_ethernet { 14 } else { 0 };
+    let at = |at: usize| bytes.get(network + at).copied().unwrap_or(0);
+    let transport = match (at(0) >> 4, at(0), at(9), at(6)) {
+        (4, first, TCP, _) => usize::from(first & 0xf) * 4,
+        (6, _, _, TCP) => 40,
+        _ => return HEAD_READ_BYTES,
+    };
+    (network + transport + usize::from(at(transport + 12) >> 4) * 4).clamp(HEAD_READ_BYTES_MIN, HEAD_READ_BYTES)
 }
 
 impl Blocks {
     pub(crate) fn new() -> Blocks {
-        Blocks { current: BytesMut::with_capacity(BLOCK_BYTES), used: VecDeque::new() }
+        Blocks { current: BytesMut::with_capacity(BLOCK_BYTES), used: VecDeque::new(), head_bytes: HEAD_READ_BYTES }
     }
 
     /// Makes room for one more frame in the current block.
@@ -73,13 +94,15 @@ impl Blocks {
         let mut header: vnet::Header = [0; vnet::HEADER_BYTES];
         // Room for a tag in front: the addresses move there when one is put in.
         let mut head = [0; TAG_BYTES + HEAD_READ_BYTES];
+        let head_bytes = if source == Source::Tap { self.head_bytes } else { HEAD_READ_BYTES };
         let (bytes, tag) = loop {
-            match read_parts(fd, source, &mut header, &mut head[TAG_BYTES..], &mut self.current) {
+            match read_parts(fd, source, &mut header, &mut head[TAG_BYTES..TAG_BYTES + head_bytes], &mut self.current) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result?,
             }
         };
-        let in_head = bytes.saturating_sub(vnet::HEADER_BYTES).min(HEAD_READ_BYTES);
+        let in_head = bytes.saturating_sub(vnet::HEADER_BYTES).min(head_bytes);
+        self.head_bytes = headers_of(&head[TAG_BYTES..TAG_BYTES + in_head]);
         let rest = if self.current.len() <= COPY_BYTES_MAX {
             let copy = Bytes::copy_from_slice(&self.current);
             self.current.clear();
@@ -207,6 +230,31 @@ mod tests {
         }
         for (frame, bytes) in kept {
             assert_eq!(frame.to_vec(), all[..bytes]);
+        }
+    }
+
+    #[test]
+    fn the_payload_of_a_second_tcp_segment_lies_in_one_piece_and_frames_of_other_kinds_arrive_whole() {
+        let mut blocks = Blocks::new();
+        let tcp = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, bytes: usize| {
+            let mut frame = Vec::new();
+            builder.options_raw(&[1; 12]).unwrap().write(&mut frame, &vec![7; bytes]).unwrap();
+            frame
+        };
+        let link = || etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]);
+        let mut other = Vec::new();
+        link().ipv4([1; 4], [2; 4], 9).udp(1, 2).write(&mut other, &[8; 300]).unwrap();
+        for (first, headers) in [
+            (tcp(link().ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 66),
+            (tcp(link().ipv6([1; 16], [2; 16], 9).tcp(1, 2, 3, 4), 1428), 86),
+            (tcp(etherparse::PacketBuilder::ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 52),
+        ] {
+            assert_eq!(read_back(&mut blocks, &first).to_vec(), first);
+            let second = read_back(&mut blocks, &first);
+            let in_head = headers.max(HEAD_READ_BYTES_MIN);
+            assert_eq!((second.head().len(), second.tail().len(), second.to_vec()), (in_head, 1, first));
+            assert_eq!(read_back(&mut blocks, &other).to_vec(), other);
+            assert_eq!(read_back(&mut blocks, &other).head().len(), HEAD_READ_BYTES);
         }
     }
 

@@ -5,6 +5,7 @@ mod command;
 mod output;
 
 use clap::{Parser, Subcommand};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Runs unmodified programs on a network stack that can be taken apart.
@@ -39,7 +40,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
+    // Colours are for people, not for log files.
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .without_time()
+        .with_target(false)
+        .init();
     let result = match Cli::parse().command {
         Command::Up(args) => command::up::run(args),
         Command::Down(args) => command::down::run(args),

@@ -382,6 +382,12 @@ impl Frame {
         }
     }
 
+    /// Takes the shared slices behind the head away; the head stays.
+    pub fn take_tail(&mut self) -> Tail {
+        self.0.tail_bytes = 0;
+        std::mem::take(&mut self.0.tail)
+    }
+
     /// Cuts the frame to `bytes` (Ethernet padding). Longer than the frame: no change.
     pub fn truncate(&mut self, bytes: usize) {
         let inner = &mut *self.0;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod bpf;
 pub mod change;
 pub mod context;
 pub mod control;

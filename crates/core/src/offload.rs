@@ -1,7 +1,8 @@
 //! What network cards do for a stack, in software: completing checksums and cutting large frames (segmentation offload).
 //!
 //! A stack that leaves both to the last moment touches payload once, or never: a frame of 64 KiB crosses the graph as one pointer and a
-//! kernel on the other side of a TAP device takes it as it is. Where a wire needs real frames, [`cut`] makes them without copying payload.
+//! kernel on the other side of a TAP device takes it as it is. Where a wire needs real frames, [`cut`] makes them without copying payload,
+//! and where it brings them, [`coalesce`] makes one frame of many.
 //!
 //! # Contract
 //!
@@ -12,6 +13,10 @@
 //!
 //! What it refuses to do: cut IPv6 packets with a routing header that still has segments left (their pseudo-header has another
 //! destination), fragments, and tunnels from the outside (the inner packet is payload).
+
+mod coalesce;
+
+pub use coalesce::coalesce;
 
 use crate::frame::{Checksum, Frame, Gso, GsoKind, HEAD_BYTES, Meta, Tail};
 use bytes::Bytes;

@@ -65,6 +65,7 @@ reasons! {
     TcpInvalidState "tcp-invalid-state" "segment that makes no sense in the connection's state",
     TableFull "table-full" "a bounded table had no room",
     Filtered "filtered" "a filter said no",
+    Discarded "discarded" "a drop block ends every frame",
     Impaired "impaired" "an impairment block lost it on purpose",
     Stopped "stopped" "the stack is going down",
 }

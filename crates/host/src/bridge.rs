@@ -125,7 +125,7 @@ impl Bridge {
                 .map_err(|error| WorldError::Interface { interface: url.to_owned(), why: error.to_string() })?;
             let number = add_interface(&mut engine, &clock, index, url, &*backend).map_err(fail(url))?;
             let interface = describe(index, url, &*backend);
-            let port = Port::new(number, &interface, backend, None);
+            let port = Port::new(number, &interface, backend, None, false);
             if let Some(fd) = port.descriptor() {
                 reactor.add(fd, index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
             }

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use weft_backend::packet::Packet;
-use weft_backend::{Backend, Features, LinkType, OpenError, OpenOptions, SCHEMES, host_side};
+use weft_backend::{Backend, Features, LinkType, OpenError, OpenOptions, host_side};
 use weft_core::InterfaceIndex;
 use weft_node::{InterfaceSection, Stack, StackError};
 use weft_wire::ethernet::Mac;
@@ -50,27 +50,25 @@ pub struct Ground {
     pub notices: Vec<String>,
 }
 
-/// The longest name of an interface that Linux takes, bytes (IFNAMSIZ less its zero).
-const INTERFACE_NAME_BYTES_MAX: usize = 15;
-
-/// Checks what a stack file says of its backends without opening any: their kinds and the names of TAP devices.
+/// Checks what a stack file says of its backends without opening any: their URLs, the addresses of the host's side, and framing that they decide
+/// themselves.
 pub fn check(stack: &Stack) -> Result<(), StackError> {
-    let known = || format!("write one of {}", SCHEMES.iter().map(|scheme| scheme.usage).collect::<Vec<_>>().join(", "));
     for (index, section) in stack.interfaces().enumerate() {
-        let wrong = |what: String, help: &str| Err(stack.interface_error(index, "backend", &what, help));
-        let Some((scheme, name)) = section.backend.split_once(':') else {
-            return wrong(format!("the backend '{}' has no kind", section.backend), &known());
-        };
-        if !SCHEMES.iter().any(|row| row.name == scheme) {
-            return wrong(format!("there is no kind of backend named '{scheme}'"), &known());
+        if let Err(error) = weft_backend::check(&section.backend) {
+            return Err(stack.interface_error(index, "backend", &error.why, &error.advice));
         }
-        // What stands behind wrappers, too.
-        let (scheme, name) = weft_backend::innermost(&section.backend).unwrap_or((scheme, name));
-        if !SCHEMES.iter().any(|row| row.name == scheme) {
-            return wrong(format!("there is no kind of backend named '{scheme}' behind '{}'", section.backend), &known());
+        let kind = weft_backend::innermost(&section.backend).map_or("", |(scheme, _)| scheme);
+        if let Some(wrong) = section.host_address.iter().find(|text| parse_prefix(text).is_err()) {
+            let help = "write it as \"10.77.0.1/24\" or \"fd77::1/64\"";
+            return Err(stack.interface_error(index, "host_address", &format!("'{wrong}' is no address with prefix length"), help));
         }
-        if matches!(scheme, "tap" | "tun") && (name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':'])) {
-            return wrong(format!("'{name}' is no name for a {}", scheme.to_uppercase()), "use 1 to 15 bytes without '/', ':' and spaces");
+        if !section.host_address.is_empty() && !matches!(kind, "tap" | "tun") {
+            let what = format!("{}: has no host's side that could get an address", section.backend);
+            return Err(stack.interface_error(index, "host_address", &what, "take host_address away, or use tap: or tun:"));
+        }
+        if section.link.is_some() && kind != "memory" {
+            let what = format!("{}: the backend itself says what its frames begin with", section.backend);
+            return Err(stack.interface_error(index, "link", &what, "take link away: it is for memory: only"));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod clock;
 pub mod control;
+pub mod expression;
 pub mod ground;
 pub mod outside;
 pub mod port;
@@ -15,6 +16,8 @@ pub mod publish;
 pub mod reactor;
 pub mod run;
 pub mod signals;
+pub mod spin;
+mod tidy;
 pub mod world;
 
 /// A seed from the system's random source.

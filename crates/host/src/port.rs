@@ -6,6 +6,7 @@ use rustix::fd::BorrowedFd;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
+use weft_backend::coalesce::Coalesce;
 use weft_backend::pcapng::{Capture, CaptureFile};
 use weft_backend::{Backend, LinkType};
 use weft_core::control::Value;
@@ -39,12 +40,20 @@ impl std::fmt::Debug for Port {
 }
 
 impl Port {
-    /// A port for an interface that the node knows. Its frames go to the capture, too, if there is one.
-    pub fn new(index: InterfaceIndex, interface: &Interface, backend: Box<dyn Backend>, capture: Option<&CaptureFile>) -> Port {
-        let backend = match capture {
+    /// A port for an interface that the node knows. Its frames go to the capture, too, if there is one, before received segments are joined
+    /// (`coalesce`).
+    pub fn new(
+        index: InterfaceIndex,
+        interface: &Interface,
+        backend: Box<dyn Backend>,
+        capture: Option<&CaptureFile>,
+        coalesce: bool,
+    ) -> Port {
+        let backend: Box<dyn Backend> = match capture {
             Some(file) => Box::new(Capture::new(backend, file)),
             None => backend,
         };
+        let backend: Box<dyn Backend> = if coalesce { Box::new(Coalesce::new(backend)) } else { backend };
         Port {
             index,
             name: interface.name.clone(),

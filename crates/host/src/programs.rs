@@ -46,6 +46,11 @@ impl Programs {
         Ok(Programs { supervisor, known: None, others: Vec::new(), lost: false })
     }
 
+    /// See [`Supervisor::give_back_memory`].
+    pub fn give_back_memory(&mut self) {
+        self.supervisor.give_back_memory();
+    }
+
     /// Takes over a program and its children.
     pub fn adopt(&mut self, listener: OwnedFd, reactor: &Reactor) -> io::Result<()> {
         self.supervisor.add_tree(listener, &mut Epoll(reactor.descriptor())).map(|_| ()).map_err(system)

@@ -1,9 +1,10 @@
 //! Waiting for descriptors: a thin layer over epoll. One per world; everything that waits registers here.
 
+use crate::spin::Spin;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most events taken in one turn.
 const EVENTS_MAX: usize = 256;
@@ -64,6 +65,28 @@ impl Reactor {
     /// The epoll descriptor, for parts that register on their own.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+
+    /// As [`Reactor::wait`], but may look again for a while before it sleeps, as `spin` says.
+    pub fn wait_spinning(&mut self, timeout: Duration, spin: &mut Spin, ready: &mut Vec<(u64, u32)>) -> io::Result<()> {
+        if timeout.is_zero() {
+            return self.wait(Some(timeout), ready);
+        }
+        let start = Instant::now();
+        let limit = spin.limit().min(timeout);
+        if !limit.is_zero() {
+            while start.elapsed() < limit {
+                self.wait(Some(Duration::ZERO), ready)?;
+                if !ready.is_empty() {
+                    spin.found();
+                    return Ok(());
+                }
+            }
+            spin.failed();
+        }
+        self.wait(Some(timeout.saturating_sub(limit)), ready)?;
+        spin.slept(start.elapsed());
+        Ok(())
     }
 
     /// Waits at most `timeout` (none: for ever); gives token and raw epoll flags of each ready descriptor.

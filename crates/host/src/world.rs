@@ -11,6 +11,8 @@ use crate::programs::{Lent, Programs};
 use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
+use crate::spin::Spin;
+use crate::tidy::Tidy;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,8 +137,10 @@ pub struct World {
     _keepers: Vec<Keeper>,
     notices: Vec<String>,
     resolv_conf: String,
+    spin: Spin,
     ready: Vec<(u64, u32)>,
     frames: Vec<Frame>,
+    tidy: Tidy,
 }
 
 impl std::fmt::Debug for World {
@@ -186,8 +190,10 @@ impl World {
             _keepers: keepers,
             notices,
             resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
+            spin: Spin::new(stack.node().spin),
             ready: Vec::new(),
             frames: Vec::new(),
+            tidy: Tidy::default(),
         };
         world.set_guards();
         Ok(world)
@@ -230,7 +236,7 @@ impl World {
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
-        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer());
+        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer()).chain(self.tidy.next_timer());
         let due = timers.min().map(|at| at.since(now));
         let wait_max = if self.publisher.needs_sweep() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
         let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
@@ -239,7 +245,7 @@ impl World {
         };
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        self.reactor.wait(Some(wait), &mut ready)?;
+        self.reactor.wait_spinning(wait, &mut self.spin, &mut ready)?;
         let mut woken = false;
         for (token, flags) in &ready {
             let index = token & TOKEN_INDEX;
@@ -273,6 +279,9 @@ impl World {
             self.publisher.sweep(now, &mut lent, &self.reactor);
         }
         self.tend_tracers();
+        if self.tidy.is_due(now) {
+            self.programs.give_back_memory();
+        }
         Ok(woken)
     }
 
@@ -322,6 +331,7 @@ impl World {
             if self.clients.values().any(|client| client.traces) {
                 frames.iter().for_each(|frame| self.trace("in", frame));
             }
+            self.tidy.moved(now);
             self.node.receive(now, frames.drain(..));
         }
         frames.clear();
@@ -525,7 +535,7 @@ fn plug(
         let number = node
             .add_interface(now, &interface)
             .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
-        let port = Port::new(number, &interface, backend, capture);
+        let port = Port::new(number, &interface, backend, capture, section.coalesce);
         if let Some(fd) = port.descriptor() {
             reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
         }

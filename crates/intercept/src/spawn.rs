@@ -182,6 +182,7 @@ impl Command {
                     libc::_exit(126);
                 }
             }
+            sys::restore_descriptor_limit();
             if let Some(resolv) = &self.resolv
                 && let Err(errno) = resolv.enter()
             {

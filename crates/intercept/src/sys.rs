@@ -5,6 +5,7 @@
 use crate::filter::Instruction;
 use bytes::BytesMut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 pub use weft_socket::Errno;
 
@@ -517,15 +518,45 @@ pub fn clear_timer(fd: BorrowedFd<'_>) {
     let _ = unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
 }
 
-/// Raises this process's descriptor limit to its hard limit; returns what it is then.
+/// The soft descriptor limit that this process was started with; [`u64::MAX`]: it has not been raised.
+static FIRST_DESCRIPTOR_LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Raises this process's descriptor limit to its hard limit; returns what it is then. Programs do not inherit that:
+/// [`restore_descriptor_limit`].
 pub fn raise_descriptor_limit() -> Result<u64, Errno> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    // Only the first time tells what it was.
+    let _ = FIRST_DESCRIPTOR_LIMIT.compare_exchange(u64::MAX, limit.rlim_cur, Ordering::Relaxed, Ordering::Relaxed);
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: the kernel reads `limit`.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
     Ok(limit.rlim_cur)
+}
+
+/// In a child between fork and exec: gives the program the soft limit that it would have had without us. Some programs close, or allocate for,
+/// every descriptor that they may have, and select(2) knows 1024. Async-signal-safe.
+pub fn restore_descriptor_limit() {
+    let first = FIRST_DESCRIPTOR_LIMIT.load(Ordering::Relaxed);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours; the kernel writes it, then reads it.
+    unsafe {
+        if first != u64::MAX && libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = first.min(limit.rlim_max);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Gives memory that was freed back to the system. The C library keeps it where pieces that are in use lie behind it: after a thousand
+/// connections in bulk transfer some hundred megabytes. Takes milliseconds, so it is for quiet times.
+pub fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it touches nothing but free memory, under the allocator's own lock.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 #[cfg(test)]

@@ -221,7 +221,10 @@ impl Node {
                 return Err(stack.address_error(index, "dad", &what, "take dad = true away"));
             }
             self.exec(now, block, "address_add", arguments).map_err(|error| {
-                let help = "write it as address = \"10.77.0.2/24\" or address = \"fd77::2/64\"";
+                let help = match plainly(&error) {
+                    text if text.contains("already") => "take one of the two away",
+                    _ => "write it as address = \"10.77.0.2/24\" or address = \"fd77::2/64\"",
+                };
                 stack.address_error(index, field_of(&error, "address"), &plainly(&error), help)
             })?;
         }

@@ -7,6 +7,7 @@
 //! name = "client"              # host name of the node; default "weft"
 //! engine = "inline"            # or "queued"
 //! graph = "default"            # or "empty": only the blocks and edges of this file
+//! spin = "50us"                # poll so long before sleeping while events come fast; "0us": never
 //! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
 //!
 //! [[interface]]
@@ -15,6 +16,7 @@
 //! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
 //! mtu = 1500
 //! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
+//! coalesce = true              # join TCP segments that are received together
 //! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
 //!
 //! [[address]]
@@ -48,6 +50,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::time::Duration;
 use toml::Spanned;
 use weft_core::control::Value;
 use weft_core::{End, Mode};
@@ -106,11 +109,25 @@ pub struct NodeSection {
     pub graph: Base,
     /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
     pub nameservers: Vec<IpAddr>,
+    /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
+    #[serde(deserialize_with = "span")]
+    pub spin: Duration,
+}
+
+/// How long it polls unless the file says otherwise.
+const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+/// Longer would be a core that is never left to others.
+const SPIN_MAX: Duration = Duration::from_millis(1);
+
+/// A time span with its unit, as for the parameters of blocks.
+fn span<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let span = weft_core::parameter::parse_duration(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
+    if span > SPIN_MAX { Err(serde::de::Error::custom("at most 1ms")) } else { Ok(span) }
 }
 
 impl Default for NodeSection {
     fn default() -> NodeSection {
-        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default, nameservers: Vec::new() }
+        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default, nameservers: Vec::new(), spin: SPIN_DEFAULT }
     }
 }
 
@@ -147,6 +164,9 @@ pub struct InterfaceSection {
     /// The backend may be handed frames larger than the MTU, and unfinished checksums.
     #[serde(default = "yes")]
     pub offload: bool,
+    /// TCP segments that are received together are joined into large frames.
+    #[serde(default = "yes")]
+    pub coalesce: bool,
 }
 
 /// `link` of an `[[interface]]`.
@@ -341,6 +361,29 @@ impl Stack {
         Ok(())
     }
 
+    /// Has filters' expressions compiled: `compile` gets an expression and what frames begin with ("ethernet" or "ip") and gives the program's text.
+    ///
+    /// # Errors
+    /// What is wrong with an expression, and where it stands.
+    pub fn compile_filters(&mut self, compile: impl Fn(&str, &str) -> Result<String, String>) -> Result<(), StackError> {
+        let mut programs = Vec::new();
+        for entry in self.blocks().filter(|entry| entry.kind.as_deref().unwrap_or(&entry.name) == "filter") {
+            let text = |name: &str| entry.parameters.get(name).and_then(Value::as_str);
+            if let (Some(expression), None) = (text("expression"), text("program")) {
+                let span = entry.spans.get("expression").cloned().unwrap_or_else(|| entry.span.clone());
+                let program = compile(expression, text("link").unwrap_or("ethernet"))
+                    .map_err(|why| self.error(span.clone(), &format!("expression: {why}"), "pcap-filter(7) describes expressions"))?;
+                programs.push((entry.name.clone(), span, program));
+            }
+        }
+        for (name, span, program) in programs {
+            if let Some((_, fields)) = self.raw.block.iter_mut().find(|(of, _)| *of.get_ref() == name) {
+                fields.insert(Spanned::new(span.clone(), "program".to_owned()), Spanned::new(span, toml::Value::String(program)));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockEntry> {
         self.raw.block.iter().map(|(name, fields)| {
             let mut entry = BlockEntry {
@@ -506,6 +549,19 @@ mod tests {
             assert_eq!((interface.name.as_str(), interface.backend.as_str()), (&*format!("weft{number}"), &*format!("tap:weft{number}")));
             assert!(interface.host_address.len() == 2 && interface.host_address.iter().all(|address| seen.insert(address.clone())));
             assert!(stack.addresses().all(|address| address.interface == interface.name && seen.insert(address.address.clone())));
+        }
+    }
+
+    #[test]
+    fn spinning_and_coalescing_are_on_unless_the_file_says_otherwise() {
+        let text = "[node]\nSPIN\n[[interface]]\nname = \"a\"\nbackend = \"memory:a\"\nCOALESCE\n";
+        let parse = |spin: &str, coalesce: &str| Stack::parse("f.toml", &text.replace("SPIN", spin).replace("COALESCE", coalesce));
+        let of = |stack: Stack| (stack.node().spin, stack.interfaces().all(|interface| interface.coalesce));
+        assert_eq!(of(parse("", "").unwrap()), (SPIN_DEFAULT, true));
+        assert_eq!(of(parse("spin = \"0us\"", "coalesce = false").unwrap()), (Duration::ZERO, false));
+        for (spin, why) in [("spin = \"2ms\"", "at most 1ms"), ("spin = \"50\"", "needs a unit"), ("spin = 50", "expected a string")] {
+            let error = parse(spin, "").unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("f.toml:2"), "{error}");
         }
     }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import unittest
 
 from harness.bench import machine, report
-from harness.bench.__main__ import parse
+from harness.bench import requests
+from harness.bench.__main__ import parse, status
 
 
 class Needs(unittest.TestCase):
@@ -22,6 +23,18 @@ class Needs(unittest.TestCase):
         self.assertIs(machine.scale(report.Row("a", 4.9, "Gbit/s", needed=5.0), 1.0).met, False)
         self.assertIs(machine.scale(report.Row("b", 1.1, "ns", needed=1.0), 1.0).met, False)
         self.assertIn("NO", report.table([machine.scale(report.Row("b", 1.1, "ns", needed=1.0), 1.0)]))
+
+    def test_an_unmet_need_is_an_error_in_the_full_form_only(self) -> None:
+        met, unmet = report.Row("a", 1.0, "ns", met=True), report.Row("b", 1.0, "ns", met=False)
+        self.assertEqual([status([met, unmet], False, full) for full in (False, True)], [0, 1])
+        self.assertEqual([status([met], failed, True) for failed in (False, True)], [0, 1])
+        self.assertEqual(status([], True, False), 1)
+
+    def test_what_the_traffic_program_prints_is_read(self) -> None:
+        self.assertEqual(requests.value("trips 9 median_us 12.5\n", "median_us"), 12.5)
+        self.assertEqual(requests.rate("connections 300 seconds 1.5\n", "connections"), 200.0)
+        with self.assertRaises(ValueError):
+            requests.rate("", "connections")
 
     def test_words_and_nothing_are_left_alone(self) -> None:
         row = report.Row("a", 1.0, "ns")

@@ -17,7 +17,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let stack = read_stack(&args.file)?;
+    let mut stack = read_stack(&args.file)?;
+    stack.compile_filters(weft_host::expression::compile)?;
     weft_host::ground::check(&stack)?;
     let node = Node::check(&stack)?;
     let graph = node.engine().graph();

@@ -95,6 +95,7 @@ const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs 
 name = "client"               # host name of the node (default "weft")
 engine = "inline"             # or "queued"
 graph = "default"             # or "empty": only the blocks and edges of this file
+spin = "50us"                 # poll so long before sleeping while events come fast; "0us": never
 nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway
 
 [[interface]]
@@ -105,6 +106,7 @@ mtu = 1500
 group = 0
 host_address = "10.77.0.1/24" # tap and tun: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
+coalesce = true               # join TCP segments that are received together into large frames
 
 [[address]]
 interface = "weft0"

@@ -14,6 +14,7 @@ pub mod trace;
 pub mod up;
 
 use anyhow::Context as _;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use weft_host::control::Client;
 use weft_host::publish::Publish;
@@ -98,15 +99,34 @@ impl StackArgs {
             let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
             first.backend = format!("tap:{tap}");
         }
+        stack.compile_filters(weft_host::expression::compile)?;
         Ok(stack)
     }
 }
 
+/// The largest stack file, bytes. The largest that makes sense, with thousands of routes, is far below.
+const STACK_FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Reads and parses a stack file.
 pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let file = path.display();
+    let cannot = |error: std::io::Error| {
         let help = "name an existing TOML file; `weft help stack` shows what to write into one";
-        anyhow::anyhow!("cannot read the stack file {}: {error}\nhelp: {help}", path.display())
+        anyhow::anyhow!("cannot read the stack file {file}: {error}\nhelp: {help}")
+    };
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|open| open.take(STACK_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(cannot)?;
+    if bytes.len() as u64 > STACK_FILE_BYTES_MAX {
+        let help = "a stack file is TOML of some lines; is this another kind of file?";
+        anyhow::bail!("{file}: larger than {STACK_FILE_BYTES_MAX} bytes, which is no stack file\nhelp: {help}");
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let byte = error.as_bytes()[good];
+        anyhow::anyhow!(
+            "{file}:{line}: the byte 0x{byte:02x} is no text (UTF-8)\nhelp: a stack file is TOML; is this another kind of file?"
+        )
     })?;
-    Ok(Stack::parse(&path.display().to_string(), &text)?)
+    Ok(Stack::parse(&file.to_string(), &text)?)
 }

@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::output;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::process::ExitCode;
 use weft_core::Selector;
@@ -27,8 +27,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(value @ (Value::Array(_) | Value::Object(_) | Value::String(_))) => value,
         _ => args.value.clone().into(),
     };
-    let op = Op::Set { target: Selector::parse(block), name: parameter.to_owned(), value };
-    changed(&args.target, op)
+    let set = |name: &str, value: Value| Op::Set { target: Selector::parse(block), name: name.to_owned(), value };
+    if let ("expression", Some(expression)) = (parameter, value.as_str()) {
+        // A filter's: its program is what counts.
+        let link = args.target.connect()?.node(Op::Get { target: Selector::parse(block), name: Some("link".to_owned()) })?;
+        let links: std::collections::BTreeSet<&str> =
+            link.as_object().into_iter().flatten().filter_map(|(_, link)| link.as_str()).collect();
+        let [link] = links.into_iter().collect::<Vec<_>>()[..] else {
+            bail!("'{block}' are filters of different links: set them one by one")
+        };
+        let program = match expression {
+            "" => String::new(),
+            expression => weft_host::expression::compile(expression, link).map_err(anyhow::Error::msg).context("the expression")?,
+        };
+        return changed(&args.target, Op::All(vec![set("program", program.into()), set("expression", value)]));
+    }
+    changed(&args.target, set(parameter, value))
 }
 
 /// Carries out a change and prints what changed.

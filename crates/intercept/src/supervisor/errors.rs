@@ -19,8 +19,10 @@ const DATAGRAM_BYTES_MAX: usize = 65_536;
 const ERROR_LOOK: Duration = Duration::from_millis(2);
 /// and in any case when the program has made no call on the socket for so long: it may look with a poll that does not wait.
 const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
-/// Calls in which a thread waits for readiness or data.
-const WAITING: [i64; 11] = [
+/// Calls in which a thread waits for readiness, data or time.
+const WAITING: [i64; 13] = [
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_select,

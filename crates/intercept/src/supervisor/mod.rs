@@ -65,6 +65,8 @@ pub struct Supervisor {
     timer: OwnedFd,
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
+    /// Not to look before this, however much there is to look for.
+    next_look: Instant,
     looked_at: Option<Instant>,
     pidfds: HashMap<u32, OwnedFd>,
     pub(crate) buffer: ReadBuffer,
@@ -114,6 +116,7 @@ impl Supervisor {
             timer,
             timer_at: None,
             look_at: None,
+            next_look: Instant::now(),
             looked_at: None,
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
@@ -158,6 +161,12 @@ impl Supervisor {
     /// The counters behind `weft show calls`.
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// Gives back to the system what a burst of traffic needed, all of the process's free memory: for quiet times, as it takes milliseconds.
+    pub fn give_back_memory(&mut self) {
+        self.buffer = ReadBuffer::default();
+        sys::trim_memory();
     }
 
     /// A descriptor of the supervisor's is ready.

@@ -8,7 +8,6 @@ use crate::standin::stream::{self, Phase};
 use crate::standin::{self, Body, packet};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 
 impl Supervisor {
     /// Moves what can move at a stand-in, mirrors its socket's state, and tries the calls that wait there again.
@@ -114,7 +113,7 @@ impl Supervisor {
         }
         if hung_up {
             self.watch(key);
-            self.look_at = Some(Instant::now());
+            self.look_soon();
         }
         false
     }
@@ -139,7 +138,7 @@ impl Supervisor {
         if ended || hung_up && one.unsent.is_none() && !one.readable {
             self.over(key, turn);
         } else if gone {
-            self.look_at = Some(Instant::now());
+            self.look_soon();
         }
         self.mirror_error(key, turn);
         self.watch_room(key, turn);

@@ -198,17 +198,22 @@ impl Supervisor {
         }
     }
 
+    /// Looks as soon as may be: there is a stand-in that has probably been closed.
+    pub(crate) fn look_soon(&mut self) {
+        self.look_at = Some(self.next_look.max(Instant::now()));
+    }
+
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
-        self.looked_at = Some(Instant::now());
+        let began = Instant::now();
+        self.looked_at = Some(began);
         let held = self.forget_cancelled();
-        self.look_at = held.then(|| Instant::now() + liveness::PERIOD);
         let watched: Vec<(usize, u64)> = self.stand_ins.iter().filter(|(_, one)| one.watched).map(|(key, one)| (key, one.inode)).collect();
-        if watched.is_empty() {
-            return;
-        }
-        self.look_at = Some(Instant::now() + liveness::PERIOD);
-        let Ok(living) = liveness::living() else { return };
+        let living = if watched.is_empty() { None } else { liveness::living().ok() };
+        let (ended, took) = (Instant::now(), began.elapsed());
+        self.look_at = (held || !watched.is_empty()).then(|| ended + liveness::period_after(took));
+        self.next_look = ended + took * liveness::PAUSE;
+        let Some(living) = living else { return };
         for (key, inode) in watched {
             if !living.contains(&inode) {
                 self.close_stand_in(key, false, turn);

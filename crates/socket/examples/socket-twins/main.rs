@@ -5,7 +5,7 @@
 //! - `--namespace`: every body runs in a network namespace of its own (needs privilege); without it each has ten ports of its own.
 //! - `--patient`: pauses after every step, for hosts whose stack runs beside the program instead of inside its calls (see `patient.rs`).
 //! - `--plain`: data goes by send(2) and recv(2) where a step needs no more, instead of sendmsg(2) and recvmsg(2).
-//! - `--everything`: the bodies over IPv6 and with mapped addresses too, and the topics that adapters are not compared in yet.
+//! - `--everything`: the bodies over IPv6 and with mapped addresses too, and those of IPv6 alone.
 //! - `--slice K/N`: every Nth body from the Kth on (from 0), so that N hosts share the work.
 
 #[path = "../../tests/twins/bodies.rs"]
@@ -73,7 +73,7 @@ fn tasks(wish: &Wish) -> Vec<Task> {
     let mut tasks = Vec::new();
     let topics = match wish.everything {
         true => bodies::everything(),
-        false => bodies::topics().into_iter().map(|(topic, bodies)| (topic.to_owned(), bodies)).collect(),
+        false => bodies::topics().into_iter().chain(bodies::topics_more()).map(|(topic, bodies)| (topic.to_owned(), bodies)).collect(),
     };
     for (topic, bodies) in topics {
         for (name, body) in bodies {

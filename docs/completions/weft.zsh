@@ -1,0 +1,275 @@
+#compdef weft
+
+autoload -U is-at-least
+
+_weft() {
+    typeset -A opt_args
+    typeset -a _arguments_options
+    local ret=1
+
+    if is-at-least 5.2; then
+        _arguments_options=(-s -S -C)
+    else
+        _arguments_options=(-s -C)
+    fi
+
+    local context curcontext="$curcontext" state line
+    _arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_weft_commands" \
+"*::: :->weft" \
+&& ret=0
+    case $state in
+    (weft)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:weft-command-$line[1]:"
+        case $line[1] in
+            (up)
+_arguments "${_arguments_options[@]}" : \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
+'*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
+'--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
+'--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
+'--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
+'*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
+'--control=[Where to listen for commands and programs \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
+'--detach[Return when the stack is up and leave it running]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(down)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(run)
+_arguments "${_arguments_options[@]}" : \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
+'*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
+'--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
+'--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
+'--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
+'*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
+'(--stack --set --tap --seed --capture --nat --publish)--control=[Join the daemon with this control socket]:PATH:_files' \
+'--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::program -- The program and its arguments:_default' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':what -- What to show:(blocks edges interfaces addresses routes neighbours groups sockets counters drops calls published)' \
+&& ret=0
+;;
+(get)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- Block, or block.parameter; the block may be a pattern:_default' \
+&& ret=0
+;;
+(set)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- block.parameter; the block may be a pattern\: then all that match are set, or none:_default' \
+':value -- The value\: a number, true, false, a word, 20ms, 100mbit:_default' \
+&& ret=0
+;;
+(bind)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':from -- Output\: block or block\:port:_default' \
+':to -- Input\: block or block\:port:_default' \
+&& ret=0
+;;
+(unbind)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':from -- Output\: block or block\:port:_default' \
+':to -- Input\: block or block\:port:_default' \
+&& ret=0
+;;
+(trace)
+_arguments "${_arguments_options[@]}" : \
+'-c+[Stop after this many frames]:FRAMES:_default' \
+'--count=[Stop after this many frames]:FRAMES:_default' \
+'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(check)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':file -- The stack file:_files' \
+&& ret=0
+;;
+(bridge)
+_arguments "${_arguments_options[@]}" : \
+'--rate=[Rate of the wire, each direction\: 100mbit, 1gbit]:RATE:_default' \
+'--queue-bytes=[Bytes that may wait for the wire, each direction]:QUEUE_BYTES:_default' \
+'--delay=[Delay one way\: 20ms, 50us]:DELAY:_default' \
+'--loss=[Probability that a frame is lost, 0 to 1]:LOSS:_default' \
+'--loss-burst=[Lose frames in bursts of this mean length (Gilbert-Elliott); --loss is then the share that is lost]:FRAMES:_default' \
+'--duplicate=[Probability that a frame comes twice]:PROBABILITY:_default' \
+'--corrupt=[Probability that a bit of a frame is flipped]:PROBABILITY:_default' \
+'--reorder=[Probability that a frame is overtaken by the five next ones]:PROBABILITY:_default' \
+'--blackhole=[Swallow longer IP packets without an ICMP error\: a path-MTU black hole]:BYTES:_default' \
+'--seed=[Seed of the losses]:SEED:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::interfaces -- The two interfaces, for example packet\:veth1 packet\:veth2:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON (blocks only)]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::topic -- A command, `stack`, `blocks`, or `block NAME`:_default' \
+&& ret=0
+;;
+(generate)
+_arguments "${_arguments_options[@]}" : \
+'--check[Write nothing; fail if a page differs from what would be written]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'::folder -- The folder; what is in its three subfolders and is not generated is left alone:_files' \
+&& ret=0
+;;
+(ground-keeper)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':wish:_default' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+}
+
+(( $+functions[_weft_commands] )) ||
+_weft_commands() {
+    local commands; commands=(
+'up:Bring a stack up for programs to join. Stays in the foreground; prints \`ready control=PATH\` when up' \
+'down:End a daemon. Programs on it lose their connections' \
+'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. The exit status is the program'\''s' \
+'show:Show what a node is and what it has counted' \
+'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
+'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`' \
+'bind:Make an edge from an output to an input\: \`weft bind tcp ip4\`, \`weft bind tcp\:ip4 ip4\:upper\`' \
+'unbind:Remove the edges from one block to another\: \`weft unbind tcp ip4\`' \
+'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
+'check:Check a stack file without bringing it up' \
+'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
+'help:Help on commands, stack files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help blocks\`, \`weft help block tcp\`' \
+'generate:Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder' \
+'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
+    )
+    _describe -t commands 'weft commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__bind_commands] )) ||
+_weft__subcmd__bind_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft bind commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__bridge_commands] )) ||
+_weft__subcmd__bridge_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft bridge commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__check_commands] )) ||
+_weft__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft check commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__down_commands] )) ||
+_weft__subcmd__down_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft down commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__generate_commands] )) ||
+_weft__subcmd__generate_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft generate commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__get_commands] )) ||
+_weft__subcmd__get_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft get commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__ground-keeper_commands] )) ||
+_weft__subcmd__ground-keeper_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft ground-keeper commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__help_commands] )) ||
+_weft__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft help commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__run_commands] )) ||
+_weft__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft run commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__set_commands] )) ||
+_weft__subcmd__set_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft set commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__show_commands] )) ||
+_weft__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft show commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__trace_commands] )) ||
+_weft__subcmd__trace_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft trace commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__unbind_commands] )) ||
+_weft__subcmd__unbind_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft unbind commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__up_commands] )) ||
+_weft__subcmd__up_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft up commands' commands "$@"
+}
+
+if [ "$funcstack[1]" = "_weft" ]; then
+    _weft "$@"
+else
+    compdef _weft weft
+fi

@@ -1,0 +1,57 @@
+"""What breaks from outside, one row a fault. The short form is the full one."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable
+
+from harness import paths
+from harness.environment import Environment, run_main
+from load.rows import Rows
+from load.stage import Tools, build
+
+from . import killed, stack_files, surroundings
+
+NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
+
+
+def in_environment(tools: Tools, body: Callable[[Environment, Tools], str]) -> str:
+    with Environment(body.__name__) as env:
+        return body(env, tools)
+
+
+def main() -> int:
+    rows = Rows()
+    with Environment("tools") as shared:
+        tools = Tools(build(shared, "crowd"), "")
+        for name, body in (("weft killed/daemon under load", killed.daemon_under_load),
+                           ("weft killed/guard and nat", killed.daemon_with_guard_and_nat),
+                           ("weft killed/a stack of its own", killed.stack_of_its_own),
+                           ("full disk under a capture", surroundings.full_disk)):
+            rows.run(name, lambda body=body: in_environment(tools, body), "" if "disk" in name else NEEDS_ROOT)
+        for case in killed.CASES:
+            rows.run(f"program killed/{case}", lambda case=case: _with_case(tools, killed.program, case))
+        for kind in ("tap", "packet"):
+            rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
+    with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
+        folder = Path(made)
+        for name in stack_files.names():
+            rows.run(f"stack file/{name}", lambda name=name: stack_files.check(name))
+        for name, content, expected in stack_files.MADE:
+            rows.run(f"stack file/{name}", lambda made=(name, content, expected): stack_files.check_made(folder, *made))
+        rows.run("stack file/empty", lambda: stack_files.empty(folder))
+    return rows.recorder.finish()
+
+
+def _with_case(tools: Tools, body: Callable[[Environment, Tools, str], str], case: str) -> str:
+    with Environment(f"{body.__name__}-{case}") as env:
+        return body(env, tools, case)
+
+
+if __name__ == "__main__":
+    if paths.weft_binary() is None:
+        print(f"no weft at {paths.target_dir() / 'release' / 'weft'}: run make build, or set WEFT_BIN")
+        sys.exit(1)
+    sys.exit(run_main(main))

@@ -1,0 +1,1 @@
+"""Many connections, long and short, and a flood of SYNs: `make test-load`."""

@@ -1,0 +1,31 @@
+"""Bodies that run as rows."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable
+
+from harness import results
+from harness.namespaces import in_user_namespace
+from harness.processes import Failure
+
+
+class Rows:
+    """Runs bodies as rows; one that fails does not keep the others from running."""
+
+    def __init__(self) -> None:
+        self.recorder = results.Recorder()
+
+    def run(self, name: str, body: Callable[[], str], needs_root: str = "") -> None:
+        """`needs_root` says why a normal user skips the row."""
+        started = time.monotonic()
+        if needs_root and in_user_namespace():
+            self.recorder.add(results.Row(name, results.SKIPPED, 0.0, needs_root))
+            return
+        try:
+            outcome, reason = results.PASSED, body()
+        except Failure as failure:
+            outcome, reason = results.FAILED, str(failure)
+        except Exception as error:  # a fault of the harness or an answer that does not parse: a failure of this row only
+            outcome, reason = results.FAILED, f"{type(error).__name__}: {error}"
+        self.recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
