@@ -92,7 +92,7 @@ bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m interop bench
 
-bench: ## throughput over TAP and in memory, and the cost of the graph
+bench: ## throughput, latency, connections, datagrams and drops beside the kernel, in memory, and the cost of the graph
 	@tools/setup bench
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m harness.bench

@@ -72,6 +72,8 @@ class Stage:
         for name, value in (("ip_local_port_range", "10000 65535"), ("tcp_tw_reuse", "1")):
             env.run("sysctl", ["sh", "-c", f"echo '{value}' > /proc/sys/net/ipv4/{name}"], self.peer)
         self._holder = env.start("p-holder", ["sleep", "infinity"], self.program)
+        # Only then do what is held now and its counters mean P.
+        self._holder.wait_for(lambda: self._holder.pid in self.program.pids(), "in its namespace")
         self._files = 0
 
     def words(self, role: str, side: str) -> list[str]:

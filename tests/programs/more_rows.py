@@ -97,9 +97,9 @@ def http3(stage: Stage) -> None:
     want_equal("sums of four fetches and of the upload as the server saw it", lines, [shared.small.sha256] * 5)
 
 
-@row(families=(IPV4,))
+@row
 def udp_fragments(stage: Stage) -> None:
-    """Datagrams up to the largest, there and back: what the link does not take goes in fragments, made and put together on both sides."""
+    """Datagrams up to the largest of IPv4, there and back: what the link does not take goes in fragments, made and put together on both sides."""
     script, sizes = str(SERVERS / "udp_echo.py"), ["1472", "1473", "9000", "65507"]
     stage.start_server("udp-echo", [paths.PYTHON, script, "serve", stage.server.address, "7007"], 7007, "udp")
     output = stage.run_client("udp-client", [paths.PYTHON, script, "echo", stage.server.address, "7007", *sizes])

@@ -78,7 +78,7 @@ impl Device {
     pub(crate) fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
         let mut count = 0;
         while count < limit {
-            match self.read() {
+            match self.read(count > 0) {
                 Ok(mut frame) => {
                     let position = frame.position();
                     let meta = frame.meta_mut();
@@ -106,8 +106,9 @@ impl Device {
         Ok(count)
     }
 
-    /// One frame, out of the ring if there is one.
-    fn read(&mut self) -> io::Result<Frame> {
+    /// One frame, out of the ring if there is one. An empty ring is asked for the socket's error unless it gave something (`more`): an error
+    /// that is there wakes us again.
+    fn read(&mut self, more: bool) -> io::Result<Frame> {
         let Some(ring) = &mut self.ring else { return self.blocks.read(self.fd.as_fd(), self.source) };
         loop {
             match ring.take() {
@@ -118,6 +119,7 @@ impl Device {
                     result => return result,
                 },
                 Slot::Lost => self.drops.no_slot += 1,
+                Slot::Empty if more => return Err(io::ErrorKind::WouldBlock.into()),
                 Slot::Empty => {
                     sys::take_error(self.fd.as_fd())?;
                     return Err(io::ErrorKind::WouldBlock.into());
