@@ -110,6 +110,9 @@ def judge(files: dict[str, tuple[int, int]], group: str) -> str:
     total, ran = (sum(counts[at] for counts in chosen.values()) for at in (0, 1))
     if not total:
         raise Failure(f"no file of {group} is in the program")
+    gone = [name for name in TCP_INPUT if f"crates/tcp/src/{name}" not in files]
+    if gone:
+        raise Failure(f"TCP_INPUT names what is not in the program: {', '.join(gone)}")
     for path, (count, covered) in sorted(chosen.items(), key=lambda row: row[1][1] - row[1][0]):
         print(f"    {100 * covered / max(count, 1):5.1f} %  {covered:5}/{count:<5} {path}")
     share = 100 * ran / total
@@ -121,7 +124,11 @@ def judge(files: dict[str, tuple[int, int]], group: str) -> str:
 
 def main() -> int:
     if sys.argv[1:] == ["build"]:
-        build()
+        try:
+            build()
+        except Failure as failure:
+            print(failure, file=sys.stderr)
+            return 1
         return 0
     full = bool(os.environ.get("FULL"))
     frames = int(os.environ.get("FRAMES") or (1_000_000 if full else 100_000))

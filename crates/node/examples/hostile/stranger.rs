@@ -269,7 +269,10 @@ impl Stranger {
         let Some((from, frame)) = self.taped(Some(class)) else { return self.noise() };
         let Some((6, range, false)) = transport(&frame[LINK..]) else { return self.noise() };
         let tcp = LINK + range.start;
-        let header = usize::from(frame[tcp + 12] >> 4) * 4;
+        if range.len() < 20 {
+            return self.noise();
+        }
+        let header = (usize::from(frame[tcp + 12] >> 4) * 4).min(range.len());
         let payload = frame[tcp + header..LINK + range.end].to_vec();
         let seq = u32::from_be_bytes([frame[tcp + 4], frame[tcp + 5], frame[tcp + 6], frame[tcp + 7]]);
         for _ in 0..2 + self.rng.below(4) {

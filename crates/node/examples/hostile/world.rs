@@ -11,7 +11,7 @@ use weft_core::offload::complete_checksum;
 use weft_core::table::{Family, Interface, LinkType};
 use weft_core::{Bytes, Duration, Frame, Instant, InterfaceIndex, Message, Op, Selector, Show, Table};
 use weft_node::{Node, Stack};
-use weft_socket::{SocketId, Sockets};
+use weft_socket::{SocketId, SocketState, Sockets};
 
 pub const AF_INET: i32 = 2;
 pub const AF_INET6: i32 = 10;
@@ -530,8 +530,7 @@ pub fn serve(world: &mut World, family: i32, seed: u8) -> Result<(), String> {
     let deadline = world.now + Duration::from_secs(SERVICE_SECONDS_MAX);
     let listener = world.bound(1, family, STREAM, 90);
     world.call(1, |sockets, cx| sockets.listen(listener, 8, cx)).map_err(|error| format!("listen: {error:?}"))?;
-    let client = world.socket(0, family, STREAM, 0);
-    let _ = world.call(0, |sockets, cx| sockets.connect(client, &address(family, 2, 90), cx));
+    let mut client = connect(world, family);
     let data = Bytes::from((0..TRANSFER_BYTES).map(|at| (at / 7) as u8 ^ seed).collect::<Vec<u8>>());
     let (mut server, mut sent, mut there, mut echoed, mut back) = (None, 0, Vec::new(), 0, Vec::new());
     while back.len() < TRANSFER_BYTES {
@@ -546,6 +545,11 @@ pub fn serve(world: &mut World, family: i32, seed: u8) -> Result<(), String> {
         sent += world.send(0, client, &data.slice(sent..), None).unwrap_or(0);
         if server.is_none() {
             server = world.call(1, |sockets, cx| sockets.accept(listener, cx)).ok();
+            // A false address of a neighbour may outlive an attempt to connect; who wants something tries again.
+            if world.call(0, |sockets, _| sockets.state(client)) == Some(SocketState::Failed) {
+                world.close(0, client);
+                client = connect(world, family);
+            }
         }
         if let Some(server) = server {
             there.extend(world.receive(1, server).unwrap_or_default().0);
@@ -560,6 +564,12 @@ pub fn serve(world: &mut World, family: i32, seed: u8) -> Result<(), String> {
     server.into_iter().chain([listener]).for_each(|socket| world.close(1, socket));
     world.close(0, client);
     echo(world, family, deadline)
+}
+
+fn connect(world: &mut World, family: i32) -> SocketId {
+    let client = world.socket(0, family, STREAM, 0);
+    let _ = world.call(0, |sockets, cx| sockets.connect(client, &address(family, 2, 90), cx));
+    client
 }
 
 fn echo(world: &mut World, family: i32, deadline: Instant) -> Result<(), String> {
@@ -582,6 +592,18 @@ fn echo(world: &mut World, family: i32, deadline: Instant) -> Result<(), String>
     world.close(0, client);
     world.close(1, server);
     Ok(())
+}
+
+/// Prints what decides whether the nodes reach each other.
+pub fn explain(world: &mut World, family: i32) {
+    let family = if family == AF_INET { Family::V4 } else { Family::V6 };
+    for side in 0..2 {
+        println!("node {side} at {:?}, next timer {:?}", world.now, world.nodes[side].next_timer());
+        for table in [Table::Interfaces, Table::Addresses(family), Table::Routes(family), Table::Neighbours(family), Table::Flows] {
+            println!("node {side}: {table:?}");
+            world.rows(side, table).iter().for_each(|row| println!("    {row}"));
+        }
+    }
 }
 
 /// The tables of a node and how much they may hold.
