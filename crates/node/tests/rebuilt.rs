@@ -118,7 +118,7 @@ fn segments_that_no_route_takes_do_not_stop_their_connection() {
             _ => common::address6("fd77::2".parse().unwrap(), 80, 0),
         };
         let ends = pair.connect_to(family, &to);
-        let mut exec = |pair: &mut Pair, procedure: &str, arguments| {
+        let exec = |pair: &mut Pair, procedure: &str, arguments| {
             let target = weft_core::Selector::parse(name);
             control(pair, 0, Op::Exec { target, procedure: procedure.to_owned(), arguments })
         };
