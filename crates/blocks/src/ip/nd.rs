@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "Refused", text: "routers, routes, prefixes and addresses of advertisements that found no room" },
     ],
     owns: &[Table::Neighbours(Family::V6)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     state_version: 1,
 };
 
