@@ -6,6 +6,7 @@
 use crate::change::Change;
 use crate::context::Context;
 use crate::control::{ControlError, Value};
+use crate::frame::Frame;
 use crate::state::{State, StateError};
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Query, Table};
@@ -335,6 +336,11 @@ pub trait Block: Any + Send {
             // Silently losing what the old block knew is what `drop_state` is for.
             _ => Err(StateError::WrongKind { found: state.kind.clone(), expected: self.kind().name.to_owned() }),
         }
+    }
+
+    /// The block is deleted or replaced: the frames that it holds back. They end here, and whoever waits for them hears of it.
+    fn give_up(&mut self) -> Vec<Frame> {
+        Vec::new()
     }
 
     /// For typed access by the node that assembled the graph.

@@ -294,6 +294,9 @@ impl Engine {
         }
         self.queues.resize_with(self.slots.slots.len(), VecDeque::new);
         self.queued_frames.resize(self.slots.slots.len(), 0);
+        for mut frame in done.given_up {
+            self.finish(&mut frame);
+        }
         for (id, name, value) in done.sets {
             self.call(id, 0, |block, cx| block.set(&name, value, cx));
         }

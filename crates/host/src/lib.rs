@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod clock;
 pub mod control;
+pub mod error;
 pub mod expression;
 pub mod ground;
 pub mod outside;

@@ -18,6 +18,7 @@
 
 mod exit;
 mod inbox;
+mod lock;
 mod topology;
 
 pub use exit::OUTGOING_FRAMES_MAX;
@@ -30,10 +31,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use topology::{Members, Seat, Surroundings, Topology};
+use topology::{Member, Members, Seat, Surroundings, Topology};
 use weft_core::context::Context;
 use weft_core::engine::{Alert, Engine, Item, Outgoing, Work};
 use weft_core::solo::Given;
@@ -44,18 +45,6 @@ use weft_core::{Block, BlockId, Completion, Execute, Frame, InPort, Instant, Mes
 const TIMERS_PER_TURN: usize = 1024;
 /// How long a call from outside sleeps before it looks again whether it is let in.
 const PRESSURE_WAIT: Duration = Duration::from_micros(200);
-
-/// A panic is caught where a block runs, before it can pass a lock; and what is behind these locks is whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A block and the work that it has taken from its queue.
-#[derive(Debug)]
-struct Member {
-    solo: Solo,
-    batch: VecDeque<Work>,
-}
 
 /// What the threads share while the graph is the same.
 #[derive(Debug)]

@@ -5,9 +5,10 @@
 
 use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener};
+pub use crate::error::WorldError;
 use crate::ground::{self, Ground, Keeper};
 use crate::port::Port;
-use crate::programs::{Lent, Programs};
+use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE};
 use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
@@ -33,8 +34,6 @@ const TOKEN_PORT: u64 = 1 << TOKEN_KIND_SHIFT;
 const TOKEN_LISTENER: u64 = 2 << TOKEN_KIND_SHIFT;
 const TOKEN_CLIENT: u64 = 3 << TOKEN_KIND_SHIFT;
 const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
-/// Tokens of this kind belong to the programs' side.
-pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_ENGINE: u64 = 7 << TOKEN_KIND_SHIFT;
@@ -45,60 +44,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
-
-/// Why a world could not be brought up.
-#[derive(Debug, thiserror::Error)]
-pub enum WorldError {
-    /// The stack file is wrong.
-    #[error(transparent)]
-    Stack(#[from] Box<StackError>),
-    /// An interface cannot be opened.
-    #[error("interface {interface}: {why}")]
-    Interface {
-        /// Its name.
-        interface: String,
-        /// Why, and what to do.
-        why: String,
-    },
-    /// The name of an interface is taken on the host.
-    #[error("interface {interface}: {why}")]
-    Busy {
-        /// Its name.
-        interface: String,
-        /// By whom, and what to do.
-        why: String,
-    },
-    /// An option of the command cannot be granted.
-    #[error("{option}: {why}")]
-    Option {
-        /// Which.
-        option: String,
-        /// Why, and what to do.
-        why: String,
-    },
-    /// The control socket cannot be made.
-    #[error("control socket {path}: {why}")]
-    Control {
-        /// Its path.
-        path: String,
-        /// Why.
-        why: io::Error,
-    },
-    /// The system refuses something basic.
-    #[error("{what}: {why}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        why: io::Error,
-    },
-}
-
-impl From<StackError> for WorldError {
-    fn from(error: StackError) -> WorldError {
-        WorldError::Stack(Box::new(error))
-    }
-}
 
 /// How a world is to be brought up.
 #[derive(Debug, Default)]

@@ -9,6 +9,9 @@ mod default_graph;
 mod node;
 mod stack;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use default_graph::{BLOCKS, EDGES};
 pub use node::{Node, block_table};
 pub use stack::{

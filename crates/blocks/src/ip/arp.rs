@@ -468,6 +468,10 @@ impl Block for Arp {
         Ok(())
     }
 
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.resolver.cache.give_up()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }

@@ -303,6 +303,10 @@ impl Block for Ip4 {
             "address_delete" => self.address_delete(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "memory" => {
+                let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.paths.len());
+                Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
+            }
             "paths" => Ok(self.path_rows(cx.now)),
             "paths_flush" => {
                 self.flush_paths(cx);

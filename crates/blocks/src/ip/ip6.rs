@@ -143,6 +143,10 @@ pub static KIND: Kind = Kind {
                   unreachable, prohibit): adds a route; the interface may be left out when the gateway is no link-local address",
         },
         Named { name: "route_delete", doc: "destination, gateway?, interface?, metric?, kind?: removes the first route that fits" },
+        Named {
+            name: "memory",
+            doc: "what is held for strangers: bytes and packets of fragments that wait for others, destinations of which routers told something",
+        },
     ],
     alerts: &[
         Named { name: "address", doc: "event (added, changed, deleted) and the address's row: an address changed" },
@@ -419,6 +423,10 @@ impl Block for Ip6 {
             "address_delete" => self.address_delete(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "memory" => {
+                let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.exceptions.len());
+                Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
+            }
             _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
         }
     }

@@ -466,6 +466,10 @@ impl Block for Nd {
         Ok(())
     }
 
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.resolver.cache.give_up()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }

@@ -1,6 +1,6 @@
 //! Where things leave the threads: frames, alerts, failures; and the descriptor that wakes whoever waits for them.
 
-use super::lock;
+use super::lock::lock;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! The queue in front of a block: bounded for frames, which are refused when it is full, and watched for everything else.
 
-use super::lock;
+use super::lock::lock;
 use crate::clock::Clock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use weft_core::Instant;
 use weft_core::engine::{QUEUE_FRAMES_MAX, Work};
 
-/// From so many pieces of work other than frames in one queue on, nothing new is let into the graph (see [`super::Threaded`]).
+/// From so many pieces of work other than frames in one queue on, nothing new is let into the graph.
 pub const MESSAGES_HIGH: usize = 65_536;
 
 #[derive(Debug, Default)]

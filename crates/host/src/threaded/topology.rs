@@ -13,16 +13,24 @@
 //! Only blocks that own a table can be asked, and there are few tables: the relation is closed over owners alone.
 
 use super::inbox::Inbox;
-use super::{Member, lock};
-use std::collections::BTreeMap;
+use super::lock::lock;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use weft_core::engine::Work;
 use weft_core::graph::{Edge, Slots};
 use weft_core::solo::Around;
-use weft_core::{Answer, BlockId, Instant, Kind, OutPort, Query, Table};
+use weft_core::{Answer, BlockId, Instant, Kind, OutPort, Query, Solo, Table};
 
 /// How often a thread that holds a group's lock and saw others wait for it steps back before it takes it again.
 const YIELDS_MAX: usize = 64;
+
+/// A block and the work that it has taken from its queue.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub solo: Solo,
+    pub batch: VecDeque<Work>,
+}
 
 /// Blocks under one lock. A place is empty while its block runs, or is lent for a control message.
 pub(super) type Members = Vec<Option<Box<Member>>>;

@@ -149,13 +149,21 @@ impl Supervisor {
     }
 
     /// Borrows the program's end of a stand-in.
+    ///
+    /// # Errors
+    /// ENFILE: this process has no descriptor left to hold it.
+    /// EBADF: nobody has that end.
     pub(crate) fn borrow(&mut self, key: usize) -> Result<OwnedFd, Errno> {
         let Some(one) = self.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
         let ((tid, fd), inode) = (one.place, one.inode);
-        if let Ok(end) = self.borrow_at(tid, fd)
-            && sys::inode(end.as_fd())? == inode
-        {
-            return Ok(end);
+        match self.borrow_at(tid, fd) {
+            Ok(end) if sys::inode(end.as_fd())? == inode => return Ok(end),
+            // Looking elsewhere needs descriptors too: the program hears what is missing, not that its own descriptor is bad.
+            Err(Errno(libc::EMFILE | libc::ENFILE)) => {
+                self.calls.out_of_descriptors += 1;
+                return Err(Errno(libc::ENFILE));
+            }
+            _ => {}
         }
         match self.end_of_held(key) {
             Some(end) => Ok(end),

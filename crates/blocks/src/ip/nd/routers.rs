@@ -17,6 +17,8 @@ use weft_wire::ipv6;
 
 /// RFC 4861 §10: RTR_SOLICITATION_INTERVAL.
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
+/// The longest time between two solicitations that a router's word is taken for, ms.
+const RETRANSMIT_MS_MAX: u32 = 10_000;
 /// Most routers, and as many routes of theirs, that are remembered.
 const ROUTERS_MAX: usize = 64;
 /// Most on-link prefixes that are remembered.
@@ -282,6 +284,8 @@ impl Nd {
         let millis = |told: u32, before: Option<Duration>| if told == 0 { before } else { Some(Duration::from_millis(u64::from(told))) };
         // "the host SHOULD set … if the received value is non-zero"; Linux refuses what is longer than an hour.
         times.reachable = millis(if reachable_ms <= 3_600_000 { reachable_ms } else { 0 }, times.reachable);
+        // Linux takes this one up to 49 days: a single false advertisement would end address resolution, and the check for duplicates, for as long.
+        let retransmit_ms = if retransmit_ms <= RETRANSMIT_MS_MAX { retransmit_ms } else { 0 };
         times.retransmit = millis(retransmit_ms, times.retransmit).map(|time| time.max(Duration::from_millis(8)));
         let hop_limit = (hop_limit > 0).then_some(hop_limit);
         let mut mtu = None;
