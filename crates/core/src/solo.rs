@@ -158,7 +158,8 @@ impl Solo {
             Item::Frames(port, vector) => self.frames(now, depth, port, vector, around, given),
             Item::Message(port, message) => self.call(now, depth, around, given, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(now, depth, around, given, |block, cx| block.completed(token, bytes, cx)),
-            Item::Changed(table) => self.call(now, depth, around, given, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, None) => self.call(now, depth, around, given, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, Some(row)) => self.call(now, depth, around, given, |block, cx| block.row_changed(table, row, cx)),
             Item::Change(table, change) => self.call(now, depth, around, given, |block, cx| block.change(table, *change, cx)),
         }
     }
@@ -253,8 +254,8 @@ impl Solo {
                 given.work.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
             }
         }
-        for table in out.changed.drain(..) {
-            let tell = |block| Work { block, depth: depth + 1, item: Item::Changed(table) };
+        for (table, row) in out.changed.drain(..) {
+            let tell = |block| Work { block, depth: depth + 1, item: Item::Changed(table, row) };
             given.work.extend(around.others(self.id).into_iter().map(tell));
         }
         let alert = |(name, value)| Alert { at: self.now, block: self.name.to_string(), name, value };

@@ -3,7 +3,7 @@
 //! **Why questions cannot deadlock.** A block that asks (`Context::ask`) is in the middle of a call and holds the lock that it runs under; the block
 //! that answers must be at rest, so that its lock is waited for. Kinds declare what they ask about (`Kind::asks`), and nothing else is answered.
 //! From that and from the owners of the tables follows a relation "may ask" between blocks. Blocks that may ask each other in a circle
-//! (ip6, nd and mld) are one *group* and have one lock: who runs knows the others of its group at rest, and reads them without
+//! (ip6 and mld) are one *group* and have one lock: who runs knows the others of its group at rest, and reads them without
 //! waiting. Between groups the relation has no circles, and groups are numbered so that every question goes to a higher number. Every
 //! thread thus waits for a group's lock only while it holds locks of lower numbers: one that runs a block holds one and waits for a
 //! higher one; an answer is given without asking further (`Block::query` has no context); a control message takes all, from the lowest
@@ -217,7 +217,7 @@ mod tests {
         let mut shared: Vec<Vec<&str>> = order(&kinds, &owners).iter().filter(|group| group.len() > 1).map(names).collect();
         shared.iter_mut().for_each(|group| group.sort_unstable());
         shared.sort();
-        assert_eq!(shared, [vec!["igmp", "ip4"], vec!["ip6", "mld", "nd"]]);
+        assert_eq!(shared, [vec!["igmp", "ip4"], vec!["ip6", "mld"]]);
         assert!(owners.contains_key(&Table::Routes(Family::V4)));
     }
 }
