@@ -157,6 +157,7 @@ impl Sockets {
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
         let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
+        self.confirm(flags, &out.route, cx);
         self.check_length(s, data.len(), &out, cx)?;
         self.admit(s)?;
         let ident = self.get(s)?.number.to_be_bytes();

@@ -174,6 +174,7 @@ impl Sockets {
         }
         let protocol = Protocol(u8::try_from(protocol).unwrap_or(IPPROTO_RAW as u8));
         let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
+        self.confirm(flags, &out.route, cx);
         if header_included {
             return self.send_header_included(s, data, &out, cx);
         }

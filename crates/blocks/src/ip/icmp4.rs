@@ -145,6 +145,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutTimestampReps", text: "timestamp replies sent" },
         Counter { name: "LocalErrors", text: "packets of this node that could not be sent, handed to their transport" },
     ],
+    asks: &[Table::Addresses(Family::V4)],
     ..Kind::EMPTY
 };
 

@@ -143,6 +143,10 @@ pub static KIND: Kind = Kind {
                   unreachable, prohibit): adds a route; the interface may be left out when the gateway is no link-local address",
         },
         Named { name: "route_delete", doc: "destination, gateway?, interface?, metric?, kind?: removes the first route that fits" },
+        Named {
+            name: "memory",
+            doc: "what is held for strangers: bytes and packets of fragments that wait for others, destinations of which routers told something",
+        },
     ],
     alerts: &[
         Named { name: "address", doc: "event (added, changed, deleted) and the address's row: an address changed" },
@@ -185,6 +189,7 @@ pub static KIND: Kind = Kind {
         },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
+    asks: &[Table::Interfaces, Table::Groups(Family::V6)],
     state_version: 1,
 };
 
@@ -349,6 +354,12 @@ impl Block for Ip6 {
         }
     }
 
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            self.one_interface_changed(interface, cx);
+        }
+    }
+
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
         match token {
             TIMER_LIFETIMES => self.lifetimes_passed(cx),
@@ -375,6 +386,8 @@ impl Block for Ip6 {
                 self.resolve(*destination, source, interface, now).map_or(Answer::None, Answer::Route)
             }
             Query::AddressKind(IpAddr::V6(address)) => Answer::AddressKind(self.addresses.kind(*address)),
+            Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
+            Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),
@@ -418,6 +431,10 @@ impl Block for Ip6 {
             "address_delete" => self.address_delete(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "memory" => {
+                let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.exceptions.len());
+                Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
+            }
             _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
         }
     }

@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "Refused", text: "routers, routes, prefixes and addresses of advertisements that found no room" },
     ],
     owns: &[Table::Neighbours(Family::V6)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     state_version: 1,
 };
 
@@ -383,6 +384,20 @@ impl Block for Nd {
         self.schedule(cx);
     }
 
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        match (table, row) {
+            (_, Row::Interface(interface)) => {
+                self.look_at_interface(interface, cx);
+                if self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
+                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                }
+            }
+            (Table::Addresses(Family::V6), Row::Address(interface, IpAddr::V6(ip))) => self.look_at_address((interface, ip), cx),
+            _ => return,
+        }
+        self.schedule(cx);
+    }
+
     fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
         if let Change::Confirm { interface, neighbour } = change {
             self.resolver.confirm(interface, neighbour, cx);
@@ -463,6 +478,10 @@ impl Block for Nd {
         self.resolver.cache.import(read.neighbours, now);
         self.routers.import(read.routers, now);
         Ok(())
+    }
+
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.resolver.cache.give_up()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -511,7 +511,7 @@ impl TcpBlock {
         self.out.counters.add(Counter::PassiveOpens, 1);
         let mut env = Env { now, config: &self.settings, out: &mut self.out };
         let connection = make(&mut env, setup, handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
+        self.connections.insert(Box::new(Slot::new(connection)));
         self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };

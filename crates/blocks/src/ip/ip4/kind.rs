@@ -52,6 +52,10 @@ pub static KIND: Kind = Kind {
             doc: "what routers told: a row for each destination with mtu or gateway and the seconds until it is forgotten",
         },
         Named { name: "paths_flush", doc: "forgets it" },
+        Named {
+            name: "memory",
+            doc: "what is held for strangers: bytes and packets of fragments that wait for others, destinations of which routers told something",
+        },
     ],
     alerts: &[
         Named { name: "address", doc: "event (added, deleted), interface, address, prefix_bits: an address changed" },
@@ -59,6 +63,7 @@ pub static KIND: Kind = Kind {
     ],
     counters: COUNTERS,
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
+    asks: &[Table::Interfaces, Table::Groups(Family::V4)],
     state_version: 1,
 };
 
