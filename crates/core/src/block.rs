@@ -9,7 +9,7 @@ use crate::control::{ControlError, Value};
 use crate::frame::Frame;
 use crate::state::{State, StateError};
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Query, Table};
+use crate::table::{Answer, Query, Row, Table};
 use crate::time::Instant;
 use crate::vector::{Vector, Verdict};
 use crate::{Reason, Rng};
@@ -273,6 +273,13 @@ pub trait Block: Any + Send {
     /// A table it asked about has changed (sent to every block by the owner through `Context::table_changed`).
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
         let _ = (table, cx);
+    }
+
+    /// One row of a table has changed (sent by the owner through `Context::row_changed`). A block that looks at that row only makes a thousand
+    /// changes cost a thousand times one; the others look at the whole table.
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        let _ = row;
+        self.table_changed(table, cx);
     }
 
     /// Changes a table it owns, because another block asked for it (`Context::tell`). What cannot be done is counted, not answered.

@@ -8,7 +8,7 @@ use crate::graph::Slots;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Query, RouteAnswer, Table};
+use crate::table::{Answer, Query, RouteAnswer, Row, Table};
 use crate::time::Instant;
 
 /// What a block gave out while it ran; the engine carries it on. Reused from call to call.
@@ -20,7 +20,7 @@ pub struct Outbox {
     pub(crate) completions: Vec<Completion>,
     pub(crate) timers: Vec<(u64, Option<Instant>)>,
     pub(crate) alerts: Vec<(&'static str, Value)>,
-    pub(crate) changed: Vec<Table>,
+    pub(crate) changed: Vec<(Table, Option<Row>)>,
     pub(crate) changes: Vec<(Table, Change)>,
 }
 
@@ -90,11 +90,19 @@ impl Context<'_> {
     }
     /// Tells every block that a table of this block has changed.
     pub fn table_changed(&mut self, table: Table) {
-        self.out.changed.push(table);
+        self.out.changed.push((table, None));
+    }
+    /// Tells every block that one row of a table of this block came, went or is another.
+    pub fn row_changed(&mut self, table: Table, row: Row) {
+        self.out.changed.push((table, Some(row)));
     }
     /// Asks the owner of a table to change it, after this call. Without an owner nothing happens.
     pub fn tell(&mut self, table: Table, change: Change) {
         self.out.changes.push((table, change));
+    }
+    /// Does anybody own this table?
+    pub fn has_owner(&self, table: Table) -> bool {
+        self.slots.owner(table).is_some()
     }
     /// Asks the owner of a table. `Answer::None` when there is no owner, or it is the running block itself.
     pub fn ask(&self, table: Table, query: &Query) -> Answer {

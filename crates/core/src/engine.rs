@@ -74,7 +74,7 @@ enum Item {
     Frames(InPort, Vector),
     Message(InPort, StreamMessage),
     Completed(u64, u32),
-    Changed(crate::table::Table),
+    Changed(crate::table::Table, Option<crate::table::Row>),
     Change(crate::table::Table, Box<Change>),
 }
 
@@ -410,7 +410,8 @@ impl Engine {
             Item::Frames(port, vector) => self.step_frames(id, depth, port, vector),
             Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),
-            Item::Changed(table) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, None) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, Some(row)) => self.call(id, depth, |block, cx| block.row_changed(table, row, cx)),
             Item::Change(table, change) => self.call(id, depth, |block, cx| block.change(table, *change, cx)),
         }
     }
@@ -533,10 +534,10 @@ impl Engine {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
             }
         }
-        for table in out.changed.drain(..) {
+        for (table, row) in out.changed.drain(..) {
             let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();
             for block in others {
-                self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table) });
+                self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table, row) });
             }
         }
         for (name, value) in out.alerts.drain(..) {

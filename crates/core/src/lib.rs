@@ -43,6 +43,6 @@ pub use rng::Rng;
 pub use selector::Selector;
 pub use state::{State, StateError};
 pub use stream::{CallId, DataFlags, FlowId, StreamCall, StreamError, StreamEvent, StreamInfo, StreamMessage, StreamOption, StreamOptions};
-pub use table::{Answer, Query, Table};
+pub use table::{Answer, Query, Row, Table};
 pub use time::{Duration, Instant};
 pub use vector::{Vector, Verdict};

@@ -47,6 +47,15 @@ pub enum Table {
     Flows,
 }
 
+/// The row of a table that has changed: came, went, or is another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Row {
+    /// Of [`Table::Interfaces`].
+    Interface(InterfaceIndex),
+    /// Of [`Table::Addresses`].
+    Address(InterfaceIndex, IpAddr),
+}
+
 /// A network device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Interface {
@@ -236,6 +245,10 @@ pub enum Query {
     AddressKind(IpAddr),
     /// Every address with its state and lifetimes (owner of `Addresses`); [`Query::List`] has them for people.
     Addresses,
+    /// One address of an interface, as a list of one or none (owner of `Addresses`).
+    Address(InterfaceIndex, IpAddr),
+    /// The addresses of an interface (owner of `Addresses`).
+    AddressesOf(InterfaceIndex),
     /// One interface (owner of `Interfaces`).
     Interface(InterfaceIndex),
     /// One interface by name (owner of `Interfaces`).
@@ -275,7 +288,7 @@ pub enum Answer {
     Route(RouteAnswer),
     /// To [`Query::AddressKind`].
     AddressKind(AddressKind),
-    /// To [`Query::Addresses`], in the order in which they were added.
+    /// To [`Query::Addresses`], [`Query::Address`] and [`Query::AddressesOf`], in the order in which they were added.
     Addresses(Vec<Address>),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].
     Interface(Box<Interface>),

@@ -290,15 +290,28 @@ impl Arp {
 
     /// Looks which of the node's addresses are new, and announces those.
     fn look_at_addresses(&mut self, cx: &mut Context<'_>) {
-        let Answer::List(rows) = cx.ask(Table::Addresses(Family::V4), &Query::List(Table::Addresses(Family::V4))) else { return };
-        let address_of = |row: &Value| -> Option<(InterfaceIndex, Ipv4Addr)> {
-            let interface = u32::try_from(row.get("interface")?.as_u64()?).ok()?;
-            Some((InterfaceIndex(interface), row.get("address")?.as_str()?.parse().ok()?))
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V4), &Query::Addresses) else { return };
+        let own = |address: &weft_core::table::Address| match address.address {
+            IpAddr::V4(ip) if !ip.is_loopback() => Some((address.interface, ip)),
+            _ => None,
         };
-        let now: BTreeSet<_> =
-            rows.iter().filter_map(address_of).filter(|(_, address)| !address.is_loopback()).take(ANNOUNCED_MAX).collect();
+        let now: BTreeSet<_> = list.iter().filter_map(own).take(ANNOUNCED_MAX).collect();
         let fresh: Vec<_> = now.difference(&self.announced).copied().collect();
         self.announced = now;
+        self.begin_announcing(fresh, cx);
+    }
+
+    /// The same for one address that came or went.
+    fn look_at_address(&mut self, (interface, ip): (InterfaceIndex, Ipv4Addr), cx: &mut Context<'_>) {
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V4), &Query::Address(interface, ip.into())) else { return };
+        if list.is_empty() {
+            self.announced.remove(&(interface, ip));
+        } else if !ip.is_loopback() && self.announced.len() < ANNOUNCED_MAX && self.announced.insert((interface, ip)) {
+            self.begin_announcing(vec![(interface, ip)], cx);
+        }
+    }
+
+    fn begin_announcing(&mut self, fresh: Vec<(InterfaceIndex, Ipv4Addr)>, cx: &mut Context<'_>) {
         if self.announcements == 0 || fresh.is_empty() {
             return;
         }
@@ -411,6 +424,19 @@ impl Block for Arp {
                 self.resolver.forget_interfaces(|interface| facts.peek(interface).is_none_or(|facts| !facts.up), cx);
             }
             Table::Addresses(Family::V4) => self.look_at_addresses(cx),
+            _ => {}
+        }
+    }
+
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        match (table, row) {
+            (_, Row::Interface(interface)) => {
+                let known = self.facts.refresh_one(interface, cx);
+                if known && self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
+                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                }
+            }
+            (Table::Addresses(Family::V4), Row::Address(interface, IpAddr::V4(ip))) => self.look_at_address((interface, ip), cx),
             _ => {}
         }
     }

@@ -222,6 +222,12 @@ impl Block for Ip4 {
         }
     }
 
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            self.interface_changed(interface, cx);
+        }
+    }
+
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
         match token {
             TIMER_REASSEMBLY => self.expire_fragments(cx),
@@ -245,6 +251,8 @@ impl Block for Ip4 {
                 self.resolve(*destination, source, interface).map_or(Answer::None, Answer::Route)
             }
             Query::AddressKind(IpAddr::V4(address)) => Answer::AddressKind(self.addresses.kind(*address)),
+            Query::Address(interface, IpAddr::V4(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
+            Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),

@@ -353,6 +353,12 @@ impl Block for Ip6 {
         }
     }
 
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            self.one_interface_changed(interface, cx);
+        }
+    }
+
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
         match token {
             TIMER_LIFETIMES => self.lifetimes_passed(cx),
@@ -379,6 +385,8 @@ impl Block for Ip6 {
                 self.resolve(*destination, source, interface, now).map_or(Answer::None, Answer::Route)
             }
             Query::AddressKind(IpAddr::V6(address)) => Answer::AddressKind(self.addresses.kind(*address)),
+            Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
+            Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),

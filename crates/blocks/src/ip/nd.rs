@@ -383,6 +383,20 @@ impl Block for Nd {
         self.schedule(cx);
     }
 
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        match (table, row) {
+            (_, Row::Interface(interface)) => {
+                self.look_at_interface(interface, cx);
+                if self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
+                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                }
+            }
+            (Table::Addresses(Family::V6), Row::Address(interface, IpAddr::V6(ip))) => self.look_at_address((interface, ip), cx),
+            _ => return,
+        }
+        self.schedule(cx);
+    }
+
     fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
         if let Change::Confirm { interface, neighbour } = change {
             self.resolver.confirm(interface, neighbour, cx);

@@ -179,6 +179,12 @@ impl Block for Ether {
         }
     }
 
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            self.facts.refresh_one(interface, cx);
+        }
+    }
+
     fn counters(&self) -> &[u64] {
         &self.counters
     }

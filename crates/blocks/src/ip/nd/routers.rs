@@ -9,6 +9,7 @@
 use super::message::{ALL_ROUTERS, Received, interface_identifier, is_link_local, join, packet};
 use super::{Nd, count};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressState, Family, LinkType, Route, RouteKind};
 use weft_core::*;
@@ -98,7 +99,7 @@ pub(super) struct Routers {
     prefixes: Vec<Prefix>,
     soliciting: Vec<Soliciting>,
     /// Interfaces that are up and can have neighbours.
-    up: Vec<InterfaceIndex>,
+    up: BTreeSet<InterfaceIndex>,
 }
 
 /// As exported state: times from the export on, in nanoseconds; none: for ever.
@@ -178,24 +179,29 @@ impl Nd {
         }
         let Answer::List(rows) = cx.ask(Table::Interfaces, &Query::List(Table::Interfaces)) else { return };
         let indexes = rows.iter().filter_map(|row| u32::try_from(row.get("index")?.as_u64()?).ok()).map(InterfaceIndex);
-        let mut up = Vec::new();
-        for interface in indexes {
-            let fits = self.facts.get(interface, cx).filter(|facts| {
-                // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
-                facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
-            });
-            if fits.is_some() {
-                up.push(interface);
-            }
+        let now: BTreeSet<InterfaceIndex> = indexes.collect();
+        let known: Vec<InterfaceIndex> = self.routers.up.union(&now).copied().collect();
+        for interface in known {
+            self.interface_changed(interface, cx);
         }
-        let before = std::mem::replace(&mut self.routers.up, up);
-        for interface in before.iter().filter(|interface| !self.routers.up.contains(interface)).copied().collect::<Vec<_>>() {
+    }
+
+    /// One interface came, went, or changed.
+    pub(super) fn look_at_interface(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        if self.facts.refresh_one(interface, cx) {
+            self.interface_changed(interface, cx);
+        }
+    }
+
+    fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let fits = self.facts.get(interface, cx).is_some_and(|facts| {
+            // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
+            facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
+        });
+        if !fits && self.routers.up.remove(&interface) {
             self.interface_down(interface, cx);
-        }
-        for interface in self.routers.up.iter().filter(|interface| !before.contains(interface)).copied().collect::<Vec<_>>() {
-            if self.own.link_local(interface).is_some() {
-                self.link_local_usable(interface, cx);
-            }
+        } else if fits && self.routers.up.insert(interface) && self.own.link_local(interface).is_some() {
+            self.link_local_usable(interface, cx);
         }
     }
 
