@@ -482,6 +482,11 @@ impl Stranger {
         if self.rng.chance(0.7) {
             frame = insert_options(&frame, &[0x94, 4, 0, 0]);
         }
+        // Asked about again before the answer is due.
+        if kind == 0x11 && self.rng.chance(0.5) && self.more.len() < 4 {
+            let again = self.igmp();
+            self.more.push_back(again);
+        }
         (to, frame)
     }
 

@@ -41,6 +41,8 @@ gateway = "10.0.0.2"
 [[route]]
 destination = "default"
 gateway = "fd77::2"
+[block.arp]
+announcements = 2
 [block.nd]
 route_information_bits_max = 64
 [block.tcp]
@@ -242,6 +244,26 @@ impl World {
     pub fn receive(&mut self, side: usize, socket: SocketId) -> Option<(Vec<u8>, Vec<u8>)> {
         let got = self.call(side, |sockets, cx| sockets.receive(socket, 1 << 16, 0, cx)).ok()?;
         Some((got.data.concat(), got.from))
+    }
+    /// A datagram, and a packet with its header, for one of the networks that the operator adds routes to.
+    pub fn talk(&mut self, side: usize, six: bool, network: u8) {
+        let mut to = address(if six { AF_INET6 } else { AF_INET }, 1, 7000);
+        match six {
+            true => to[8..24].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, network, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            false => to[4..8].copy_from_slice(&[198, 51, network, 1]),
+        }
+        let family = if six { AF_INET6 } else { AF_INET };
+        let (plain, whole) = (self.socket(side, family, DGRAM, 0), self.socket(side, family, RAW, 255));
+        let mut packet = match six {
+            true => [&[0x60, 0, 0, 0, 5, 0x50, 253, 64][..], &address(AF_INET6, side as u8 + 1, 0)[8..24], &to[8..24]].concat(),
+            false => [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 253, 0, 0, 0, 0, 0, 0][..], &to[4..8]].concat(),
+        };
+        packet.resize(packet.len() + 0x550, 1);
+        self.send(side, plain, &Bytes::from_static(b"is there anybody?"), Some(&to));
+        self.send(side, plain, &Bytes::from(vec![1; 1400]), Some(&to));
+        self.send(side, whole, &Bytes::from(packet), Some(&to));
+        self.close(side, plain);
+        self.close(side, whole);
     }
     pub fn close(&mut self, side: usize, socket: SocketId) {
         self.call(side, |sockets, cx| sockets.close(socket, cx));
