@@ -47,6 +47,23 @@ pub enum Table {
     Flows,
 }
 
+impl Table {
+    /// All of them.
+    pub const ALL: &'static [Table] = &[
+        Table::Interfaces,
+        Table::Addresses(Family::V4),
+        Table::Addresses(Family::V6),
+        Table::Routes(Family::V4),
+        Table::Routes(Family::V6),
+        Table::Neighbours(Family::V4),
+        Table::Neighbours(Family::V6),
+        Table::Groups(Family::V4),
+        Table::Groups(Family::V6),
+        Table::Sockets,
+        Table::Flows,
+    ];
+}
+
 /// The row of a table that has changed: came, went, or is another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Row {

@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "LocalErrors", text: "packets of this node that could not be sent, handed to their transport" },
         Counter { name: "OutRedirects", text: "redirects sent" },
     ],
+    asks: &[Table::Addresses(Family::V4)],
     ..Kind::EMPTY
 };
 

@@ -190,6 +190,7 @@ pub static KIND: Kind = Kind {
         },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
+    asks: &[Table::Interfaces, Table::Groups(Family::V6)],
     state_version: 1,
 };
 

@@ -151,6 +151,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutRedirects", text: "redirects sent" },
     ],
     owns: &[Table::Neighbours(Family::V6)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     state_version: 1,
 };
 
