@@ -179,7 +179,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_ATTACH_FILTER,
         "SO_ATTACH_FILTER",
         Any,
-        Set::Bytes(|a, v| crate::filter::attach(a, v)),
+        Set::Bytes(crate::filter::attach),
         Get::Bytes(|a, _| Ok(a.options()?.filter.as_ref().map_or_else(Vec::new, |filter| filter.to_bytes()))),
     ),
     row(SOL_SOCKET, SO_ATTACH_BPF, "SO_ATTACH_BPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
