@@ -9,7 +9,7 @@ use crate::time::Instant;
 
 /// Runs a graph in another way than [`Engine`] does. The methods are those of [`Engine`]; but what follows from a call may go on after it has
 /// returned.
-pub trait Execute: std::fmt::Debug {
+pub trait Execute: std::fmt::Debug + Send {
     /// Knows the graph: names, kinds and edges. The blocks themselves are lent.
     fn engine(&self) -> &Engine;
     /// See [`Engine::inject`].
