@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Callable
 
@@ -25,6 +26,8 @@ from .namespaces import Namespace
 from .processes import Failure, Process, listening
 
 MARK = "WEFT_HARNESS"
+# A process that was killed may still be dying; one that was not does not go by itself.
+DYING_SECONDS_MAX = 1.0
 _numbers = itertools.count(1)
 
 
@@ -128,7 +131,7 @@ class Environment:
             process.stop()
         left = []
         for namespace in self.namespaces:
-            pids = namespace.pids()
+            pids = remaining(namespace)
             left += [f"{pid} {command(pid)}" for pid in pids]
             namespaces.kill_all(pids)
         for namespace in self.namespaces:
@@ -138,6 +141,14 @@ class Environment:
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
         return left
+
+
+def remaining(namespace: Namespace) -> list[int]:
+    """Who is still there, once those that were killed have had time to die."""
+    deadline = time.monotonic() + DYING_SECONDS_MAX
+    while (pids := namespace.pids()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return pids
 
 
 def command(pid: int) -> str:

@@ -80,6 +80,16 @@ impl FactsCache {
         self.get(InterfaceIndex::LOOPBACK, cx).is_some()
     }
 
+    /// Asks again about one interface, if it is known. True as for [`FactsCache::refresh`].
+    pub(crate) fn refresh_one(&mut self, index: InterfaceIndex, cx: &Context<'_>) -> bool {
+        match self.entries.get(index.0 as usize) {
+            Some(Entry::Known(_)) => self.ask(index, cx),
+            Some(Entry::Absent) => self.entries[index.0 as usize] = Entry::NotAsked,
+            Some(Entry::NotAsked) | None => {}
+        }
+        self.get(InterfaceIndex::LOOPBACK, cx).is_some()
+    }
+
     fn ask(&mut self, index: InterfaceIndex, cx: &Context<'_>) {
         let at = index.0 as usize;
         if index.0 > INTERFACE_INDEX_MAX {

@@ -234,6 +234,14 @@ fn a_router_tells_times_mtu_and_hop_limit() {
     assert_eq!(node.send(LINK_LOCAL, "fe80::5", b"x").len(), 1);
     let times: Vec<_> = node.advance(Duration::from_secs(5)).iter().map(|(at, _)| at.since(start).as_millis()).collect();
     assert_eq!(times, [250, 500], "three solicitations, 250 ms apart");
+    // Weeks without address resolution are nothing that a router may ask for.
+    let flags = RouterFlags::empty();
+    let weeks = Nd::RouterAdvertisement { hop_limit: 0, flags, lifetime_s: 0, reachable_ms: 3_600_001, retransmit_ms: 10_001 };
+    node.receive(&Incoming::new(ROUTER, "ff02::1", weeks));
+    let start = node.now;
+    assert_eq!(node.send(LINK_LOCAL, "fe80::6", b"x").len(), 1);
+    let times: Vec<_> = node.advance(Duration::from_secs(5)).iter().map(|(at, _)| at.since(start).as_millis()).collect();
+    assert_eq!(times, [250, 500], "what was told before goes on");
     node.send(LINK_LOCAL, "fe80::5", b"x");
     let answer = Nd::NeighborAdvertisement { flags: NeighborFlags::SOLICITED, target: ip("fe80::5") };
     node.receive(&Incoming::new("fe80::5", LINK_LOCAL, answer).option(nd::Opt::TargetAddress(PEER_MAC)));

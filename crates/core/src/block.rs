@@ -6,9 +6,10 @@
 use crate::change::Change;
 use crate::context::Context;
 use crate::control::{ControlError, Value};
+use crate::frame::Frame;
 use crate::state::{State, StateError};
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Query, Table};
+use crate::table::{Answer, Query, Row, Table};
 use crate::time::Instant;
 use crate::vector::{Vector, Verdict};
 use crate::{Reason, Rng};
@@ -183,6 +184,10 @@ pub struct Kind {
     /// Tables that it owns.
     #[serde(skip)]
     pub owns: &'static [Table],
+    /// Tables of others that it asks about (`Context::ask`, `Context::route`). What is not declared is not answered: an engine that runs
+    /// blocks side by side knows from this which of them may wait for which.
+    #[serde(skip)]
+    pub asks: &'static [Table],
     /// Version of its exported state; 0: it keeps none.
     pub state_version: u32,
 }
@@ -200,6 +205,7 @@ impl Kind {
         alerts: &[],
         counters: &[],
         owns: &[],
+        asks: &[],
         state_version: 0,
     };
     /// Finds an input by name.
@@ -274,6 +280,13 @@ pub trait Block: Any + Send {
         let _ = (table, cx);
     }
 
+    /// One row of a table has changed (sent by the owner through `Context::row_changed`). A block that looks at that row only makes a thousand
+    /// changes cost a thousand times one; the others look at the whole table.
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        let _ = row;
+        self.table_changed(table, cx);
+    }
+
     /// Changes a table it owns, because another block asked for it (`Context::tell`). What cannot be done is counted, not answered.
     fn change(&mut self, table: Table, change: Change, cx: &mut Context<'_>) {
         let _ = (table, change, cx);
@@ -330,6 +343,11 @@ pub trait Block: Any + Send {
             // Silently losing what the old block knew is what `drop_state` is for.
             _ => Err(StateError::WrongKind { found: state.kind.clone(), expected: self.kind().name.to_owned() }),
         }
+    }
+
+    /// The block is deleted or replaced: the frames that it holds back. They end here, and whoever waits for them hears of it.
+    fn give_up(&mut self) -> Vec<Frame> {
+        Vec::new()
     }
 
     /// For typed access by the node that assembled the graph.

@@ -4,11 +4,11 @@ use crate::block::{BlockId, OutPort};
 use crate::change::Change;
 use crate::control::Value;
 use crate::frame::{Completion, Frame};
-use crate::graph::Slots;
 use crate::reason::Reason;
 use crate::rng::Rng;
+use crate::solo::Around;
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Query, RouteAnswer, Table};
+use crate::table::{Answer, Query, RouteAnswer, Row, Table};
 use crate::time::Instant;
 
 /// What a block gave out while it ran; the engine carries it on. Reused from call to call.
@@ -20,7 +20,7 @@ pub struct Outbox {
     pub(crate) completions: Vec<Completion>,
     pub(crate) timers: Vec<(u64, Option<Instant>)>,
     pub(crate) alerts: Vec<(&'static str, Value)>,
-    pub(crate) changed: Vec<Table>,
+    pub(crate) changed: Vec<(Table, Option<Row>)>,
     pub(crate) changes: Vec<(Table, Change)>,
 }
 
@@ -48,7 +48,7 @@ pub struct Context<'a> {
     pub rng: &'a mut Rng,
     pub(crate) me: BlockId,
     pub(crate) out: &'a mut Outbox,
-    pub(crate) slots: &'a Slots,
+    pub(crate) around: &'a dyn Around,
 }
 
 impl Context<'_> {
@@ -90,15 +90,29 @@ impl Context<'_> {
     }
     /// Tells every block that a table of this block has changed.
     pub fn table_changed(&mut self, table: Table) {
-        self.out.changed.push(table);
+        self.out.changed.push((table, None));
+    }
+    /// Tells every block that one row of a table of this block came, went or is another.
+    pub fn row_changed(&mut self, table: Table, row: Row) {
+        self.out.changed.push((table, Some(row)));
     }
     /// Asks the owner of a table to change it, after this call. Without an owner nothing happens.
     pub fn tell(&mut self, table: Table, change: Change) {
         self.out.changes.push((table, change));
     }
-    /// Asks the owner of a table. `Answer::None` when there is no owner, or it is the running block itself.
+    /// Does anybody own this table?
+    pub fn has_owner(&self, table: Table) -> bool {
+        self.around.owner(table).is_some()
+    }
+    /// Asks the owner of a table. `Answer::None` when there is no owner, it is the running block itself, or the block's kind does not declare
+    /// that it asks about this table (`Kind::asks`; a mistake of the block, which a debug build refuses to go on with).
     pub fn ask(&self, table: Table, query: &Query) -> Answer {
-        self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map_or(Answer::None, |block| block.query(query, self.now))
+        let declared = self.around.asks(self.me, table);
+        debug_assert!(declared, "a block asks about {table:?}, which its kind does not declare in `asks`");
+        match self.around.owner(table) {
+            Some(owner) if declared && owner != self.me => self.around.query(self.me, owner, query, self.now),
+            _ => Answer::None,
+        }
     }
     /// Asks for a route.
     pub fn route(&self, query: &Query, family: crate::table::Family) -> Option<RouteAnswer> {
@@ -109,6 +123,6 @@ impl Context<'_> {
     }
     /// Is this output bound to anything?
     pub fn is_bound(&self, port: OutPort) -> bool {
-        self.slots.edge(self.me, port).is_some()
+        self.around.edge(self.me, port).is_some()
     }
 }

@@ -14,6 +14,7 @@ use crate::parameter;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
+use crate::solo::Solo;
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Query};
 use crate::time::Instant;
@@ -69,20 +70,40 @@ pub struct Outgoing {
     pub frame: Frame,
 }
 
+/// What can be brought to a block.
 #[derive(Debug)]
-enum Item {
+pub enum Item {
+    /// Frames, to an input.
     Frames(InPort, Vector),
+    /// A stream message, to an input.
     Message(InPort, StreamMessage),
+    /// Frames have left or were dropped: token, bytes.
     Completed(u64, u32),
-    Changed(crate::table::Table),
+    /// A table has changed, or one row of it.
+    Changed(crate::table::Table, Option<crate::table::Row>),
+    /// A table of the block's is to be changed.
     Change(crate::table::Table, Box<Change>),
 }
 
+/// Something that is to be brought to a block.
 #[derive(Debug)]
-struct Work {
-    block: BlockId,
-    depth: u16,
-    item: Item,
+pub struct Work {
+    /// To which.
+    pub block: BlockId,
+    /// How many blocks it, and what caused it at once, has passed.
+    pub depth: u16,
+    /// What.
+    pub item: Item,
+}
+
+impl Work {
+    /// Frames in it.
+    pub fn frames(&self) -> usize {
+        match &self.item {
+            Item::Frames(_, vector) => vector.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// A running graph.
@@ -217,6 +238,41 @@ impl Engine {
         self.drain();
     }
 
+    /// Takes every block out, with its edges, timers and a random stream of its own, for an engine that runs each by itself. Until they are back
+    /// ([`Engine::take_back`]) this engine knows the graph, but can run nothing.
+    pub fn lend(&mut self) -> Vec<Solo> {
+        let ids: Vec<BlockId> = self.slots.ids().collect();
+        let mut out = Vec::with_capacity(ids.len());
+        for id in ids {
+            let rng = self.rng.fork(self.slots.name(id));
+            let timers = self.timers.take_all(id);
+            let Some(slot) = self.slots.slot_mut(id) else { continue };
+            out.push(Solo::new(id, slot.name.clone(), slot.kind, slot.block.take(), rng, timers));
+        }
+        out
+    }
+
+    /// Takes a lent block back, with what it counted and its timers.
+    pub fn take_back(&mut self, solo: Solo) {
+        let solo = solo.into_parts();
+        self.advance(solo.now);
+        let Some(slot) = self.slots.slot_mut(solo.id) else { return };
+        slot.block = solo.block;
+        slot.frames_in += solo.frames_in;
+        slot.drops.iter_mut().zip(solo.drops.iter()).for_each(|(sum, count)| *sum += count);
+        for (token, at) in solo.timers {
+            self.timers.set(solo.id, token, at);
+        }
+    }
+
+    /// Does the work that another engine had left, and what follows from it. Queued, what waited for a block comes before what follows from work
+    /// for others, so that frames of one edge do not overtake each other.
+    pub fn carry(&mut self, now: Instant, work: impl IntoIterator<Item = Work>) {
+        self.advance(now);
+        work.into_iter().for_each(|work| self.work(work));
+        self.drain();
+    }
+
     /// Answers a control message. Every message gets exactly one reply.
     pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
         self.advance(now);
@@ -238,6 +294,9 @@ impl Engine {
         }
         self.queues.resize_with(self.slots.slots.len(), VecDeque::new);
         self.queued_frames.resize(self.slots.slots.len(), 0);
+        for mut frame in done.given_up {
+            self.finish(&mut frame);
+        }
         for (id, name, value) in done.sets {
             self.call(id, 0, |block, cx| block.set(&name, value, cx));
         }
@@ -355,10 +414,7 @@ impl Engine {
 
     fn enqueue(&mut self, work: Work) {
         let index = work.block.0 as usize;
-        let frames = match &work.item {
-            Item::Frames(_, vector) => vector.len(),
-            _ => 0,
-        };
+        let frames = work.frames();
         let Some(queue) = self.queues.get_mut(index) else { return self.drop_work(work, Reason::BlockGone) };
         if frames > 0 && self.queued_frames[index] + frames > QUEUE_FRAMES_MAX {
             self.drop_work(work, Reason::QueueFull);
@@ -407,7 +463,8 @@ impl Engine {
             Item::Frames(port, vector) => self.step_frames(id, depth, port, vector),
             Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),
-            Item::Changed(table) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, None) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
+            Item::Changed(table, Some(row)) => self.call(id, depth, |block, cx| block.row_changed(table, row, cx)),
             Item::Change(table, change) => self.call(id, depth, |block, cx| block.change(table, *change, cx)),
         }
     }
@@ -441,7 +498,7 @@ impl Engine {
                 return self.flush();
             };
             vector.set_all(Verdict::Consumed);
-            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots };
+            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots };
             block.process(port, &mut vector, &mut cx);
             // The usual case, without a detour over the stack: the whole vector goes on, and nothing else happened. What was fresh
             // would be the next item anyway.
@@ -478,7 +535,7 @@ impl Engine {
 
     fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
         let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
-        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots });
+        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots });
         if let Some(slot) = self.slots.slot_mut(id) {
             slot.block = Some(block);
         }
@@ -530,10 +587,10 @@ impl Engine {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
             }
         }
-        for table in out.changed.drain(..) {
+        for (table, row) in out.changed.drain(..) {
             let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();
             for block in others {
-                self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table) });
+                self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table, row) });
             }
         }
         for (name, value) in out.alerts.drain(..) {

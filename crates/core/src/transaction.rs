@@ -5,6 +5,7 @@
 
 use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};
 use crate::control::{ControlError, End, Op, Value};
+use crate::frame::Frame;
 use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Slots};
 use crate::parameter;
 use crate::rng::Rng;
@@ -49,6 +50,8 @@ impl Plan {
 pub(crate) struct Committed {
     /// Blocks that are gone or replaced: their timers and queued frames go too.
     pub replaced: Vec<BlockId>,
+    /// Frames that those held back.
+    pub given_up: Vec<Frame>,
     /// Blocks whose edges may have changed, or that are new.
     pub started: Vec<BlockId>,
     /// Parameters to set.
@@ -97,7 +100,8 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan) -> Committed {
     let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
     for id in gone {
         if let Some(place) = slots.slots.get_mut(id.0 as usize) {
-            *place = None;
+            let block = place.take().and_then(|slot| slot.block);
+            done.given_up.extend(block.into_iter().flat_map(|mut block| block.give_up()));
         }
         done.replaced.push(id);
     }
@@ -110,7 +114,8 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan) -> Committed {
         match &mut slots.slots[index] {
             Some(slot) => {
                 slot.kind = kind;
-                slot.block = Some(block);
+                let old = slot.block.replace(block);
+                done.given_up.extend(old.into_iter().flat_map(|mut old| old.give_up()));
                 done.replaced.push(id);
             }
             empty => *empty = Some(crate::graph::Slot::new(name, block)),

@@ -4,9 +4,9 @@
 //! reorder. Large frames are cut on entry, as a wire would see them.
 
 use crate::clock::Clock;
+use crate::error::WorldError;
 use crate::port::Port;
 use crate::reactor::{Interest, Reactor};
-use crate::world::WorldError;
 use indexmap::IndexMap;
 use rustix::fd::AsFd;
 use std::io;

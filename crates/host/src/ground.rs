@@ -5,7 +5,7 @@
 //! the keeper stays to keep the namespaces alive and ends with the process it serves. weft itself stays where it was: from inside a namespace it
 //! could not reach the programs outside.
 
-use crate::world::WorldError;
+use crate::error::WorldError;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};

@@ -1,11 +1,12 @@
 //! The real world: wall clock, event loop over real interfaces and real programs, control socket.
 //!
-//! Time is read here and nowhere below. One thread runs everything; see [`world`].
+//! Time is read here and nowhere below. One thread runs everything (see [`world`]), unless the threaded engine is asked for ([`threaded`]).
 #![forbid(unsafe_code)]
 
 pub mod bridge;
 pub mod clock;
 pub mod control;
+pub mod error;
 pub mod expression;
 pub mod ground;
 pub mod outside;
@@ -17,6 +18,7 @@ pub mod reactor;
 pub mod run;
 pub mod signals;
 pub mod spin;
+pub mod threaded;
 mod tidy;
 pub mod world;
 

@@ -1,6 +1,6 @@
 //! The host around a node: what keeps its kernel out of the node's way, and what lets the node out (`--nat`).
 
-use crate::world::WorldError;
+use crate::error::WorldError;
 use std::net::IpAddr;
 use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;

@@ -1,7 +1,7 @@
 //! An interface's side of the world: its backend and the frames that wait for it.
 
+use crate::error::WorldError;
 use crate::reactor::{Interest, Reactor};
-use crate::world::WorldError;
 use rustix::fd::BorrowedFd;
 use std::collections::VecDeque;
 use std::path::Path;

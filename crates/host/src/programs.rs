@@ -2,7 +2,6 @@
 
 use crate::clock::Clock;
 use crate::reactor::Reactor;
-use crate::world::TOKEN_PROGRAM_SPACE;
 use rustix::fd::OwnedFd;
 use std::io;
 use weft_core::Context;
@@ -10,6 +9,9 @@ use weft_core::control::Value;
 use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Supervisor};
 use weft_node::Node;
 use weft_socket::Sockets;
+
+/// Tokens of this kind belong to the programs' side.
+pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
 
 /// The supervisor, and what it needs of the world.
 #[derive(Debug)]

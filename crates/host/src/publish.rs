@@ -16,8 +16,8 @@
 mod datagram;
 mod stream;
 
+use crate::error::WorldError;
 use crate::reactor::{Interest, Reactor};
-use crate::world::WorldError;
 use datagram::Datagrams;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};

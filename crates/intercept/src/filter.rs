@@ -10,11 +10,8 @@
 //! - x32 calls get ENOSYS; of the i386 table the calls that make sockets or rings go to the supervisor, which refuses them.
 
 use crate::arch;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, Instruction};
 use std::os::fd::OwnedFd;
-
-/// One classic BPF instruction (`struct sock_filter`).
-pub type Instruction = libc::sock_filter;
 
 const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K

@@ -161,7 +161,7 @@ impl Command {
     /// Between fork and exec. Does not return.
     fn child(
         &self,
-        filter: &[filter::Instruction],
+        filter: &[sys::Instruction],
         arguments: &[*const libc::c_char],
         environment: &[*const libc::c_char],
         reports: BorrowedFd<'_>,

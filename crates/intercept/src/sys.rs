@@ -2,12 +2,14 @@
 //!
 //! Everything here is a thin wrapper; what a call means for a program is decided elsewhere.
 
-use crate::filter::Instruction;
 use bytes::BytesMut;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 pub use weft_socket::Errno;
+
+/// One classic BPF instruction (`struct sock_filter`).
+pub type Instruction = libc::sock_filter;
 
 /// Turns a result of a libc function into a value or errno.
 fn check(result: impl Into<i64>) -> Result<i64, Errno> {

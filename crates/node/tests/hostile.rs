@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weft_core::control::{Message, Op, Show, Value};
 use weft_core::offload::complete_checksum;
-use weft_core::{Bytes, Frame, InterfaceIndex, Rng, Table};
+use weft_core::{Bytes, Frame, Instant, InterfaceIndex, Rng, Table};
 use weft_socket::SocketId;
 
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -382,7 +382,11 @@ struct Seen {
     client: Option<SocketId>,
     servers: Vec<SocketId>,
     made: u64,
+    made_at: Instant,
 }
+
+/// A flow older than this is given up: one whose window and round-trip time the stranger has forged may stand still for minutes.
+const SEEN_AGE_MAX: Duration = Duration::from_secs(2);
 
 impl Seen {
     fn new(pair: &mut Pair) -> Seen {
@@ -392,13 +396,14 @@ impl Seen {
             sockets.listen(listener, 16, cx).unwrap();
             listener
         });
-        Seen { listener, client: None, servers: Vec::new(), made: 0 }
+        Seen { listener, client: None, servers: Vec::new(), made: 0, made_at: Instant::ZERO }
     }
 
     /// Writes and reads a little, both ways; closes what has failed.
     fn live(&mut self, pair: &mut Pair) {
         let client = *self.client.get_or_insert_with(|| {
             self.made += 1;
+            self.made_at = pair.now;
             pair.call(0, |sockets, cx| {
                 let client = sockets.socket(AF_INET, SOCK_STREAM, 0, cx).unwrap();
                 let _ = sockets.connect(client, &address(2, SEEN_PORT), cx);
@@ -429,7 +434,7 @@ impl Seen {
             }
             open
         });
-        if !alive || pair.nodes[0].engine().now().as_millis().is_multiple_of(50) {
+        if !alive || pair.now.since(self.made_at) > SEEN_AGE_MAX {
             pair.call(0, |sockets, cx| sockets.close(client, cx));
             self.client = None;
         }
@@ -602,7 +607,7 @@ fn attack(seed: u64, frames: u64) {
         pair.pass(Duration::from_millis(100));
     }
     assert_eq!(returned, 1 << 20, "the transfer through the attack has not ended");
-    assert!(seen.made > 3, "the seen flow was made {} times", seen.made);
+    assert!(seen.made > 10, "the seen flow was made {} times", seen.made);
     seen.close(&mut pair);
     pair.call(0, |sockets, cx| sockets.close(client, cx));
     pair.call(1, |sockets, cx| {
@@ -617,6 +622,7 @@ fn attack(seed: u64, frames: u64) {
 fn a_transfer_survives_two_hundred_thousand_forged_frames() {
     let full = std::env::var_os("FULL").is_some_and(|full| full == "1");
     for seed in 0..if full { 20 } else { 1 } {
+        println!("seed {seed}");
         attack(seed, 200_000);
     }
 }

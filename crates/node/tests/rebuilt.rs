@@ -77,3 +77,63 @@ fn a_transport_that_is_made_anew_resets_what_it_does_not_know() {
     pair.pass(Duration::from_secs(1));
     assert_eq!(pair.call(0, |sockets, cx| sockets.receive(client, 10, 0, cx).err()), Some(Errno::ECONNRESET));
 }
+
+/// What waits for a neighbour's address when the block is replaced is lost as on a wire, but not to the connection's account of what is below it:
+/// otherwise it would wait for ever for these frames to leave.
+#[test]
+fn frames_that_wait_in_a_replaced_block_do_not_stop_their_connection() {
+    for (family, name) in [(AF_INET, "arp"), (common::AF_INET6, "nd")] {
+        let mut pair = Pair::new(0, "").with_wire(Duration::from_millis(1), |_, _| common::Fate::Pass);
+        pair.pass(Duration::from_secs(3));
+        let to = match family {
+            AF_INET => address(2, 80),
+            _ => common::address6("fd77::2".parse().unwrap(), 80, 0),
+        };
+        let ends = pair.connect_to(family, &to);
+        let flush = Op::Exec { target: weft_core::Selector::parse(name), procedure: "flush".to_owned(), arguments: serde_json::json!({}) };
+        control(&mut pair, 0, flush);
+        let data = Bytes::from(vec![7; 100_000]);
+        let sent = pair.call(0, |sockets, cx| sockets.send(ends.0, data.clone(), 0, None, &[], cx)).unwrap();
+        let replace = Op::Replace { name: name.to_owned(), kind: name.to_owned(), parameters: Default::default(), drop_state: false };
+        control(&mut pair, 0, replace);
+        let mut received = 0;
+        for _ in 0..1000 {
+            let got = pair.call(1, |sockets, cx| sockets.receive(ends.1, 1 << 20, 0, cx));
+            received += got.map_or(0, |got| got.data.iter().map(|slice| slice.len()).sum::<usize>());
+            pair.pass(Duration::from_millis(100));
+        }
+        assert!(sent > 20_000);
+        assert_eq!(received, sent, "through {name}");
+    }
+}
+
+/// Segments that this node's own IP refuses come back with the error: they are no longer below their connection, which else would never send again.
+#[test]
+fn segments_that_no_route_takes_do_not_stop_their_connection() {
+    for (family, name, destination) in [(AF_INET, "ip4", "10.0.0.2/32"), (common::AF_INET6, "ip6", "fd77::2/128")] {
+        let mut pair = Pair::new(0, "").with_wire(Duration::from_millis(1), |_, _| common::Fate::Pass);
+        pair.pass(Duration::from_secs(3));
+        let to = match family {
+            AF_INET => address(2, 80),
+            _ => common::address6("fd77::2".parse().unwrap(), 80, 0),
+        };
+        let ends = pair.connect_to(family, &to);
+        let exec = |pair: &mut Pair, procedure: &str, arguments| {
+            let target = weft_core::Selector::parse(name);
+            control(pair, 0, Op::Exec { target, procedure: procedure.to_owned(), arguments })
+        };
+        exec(&mut pair, "route_add", serde_json::json!({"destination": destination, "kind": "unreachable"}));
+        let data = Bytes::from(vec![7; 100_000]);
+        let sent = pair.call(0, |sockets, cx| sockets.send(ends.0, data.clone(), 0, None, &[], cx)).unwrap();
+        pair.pass(Duration::from_secs(2));
+        exec(&mut pair, "route_delete", serde_json::json!({"destination": destination}));
+        let mut received = 0;
+        for _ in 0..100 {
+            let got = pair.call(1, |sockets, cx| sockets.receive(ends.1, 1 << 20, 0, cx));
+            received += got.map_or(0, |got| got.data.iter().map(|slice| slice.len()).sum::<usize>());
+            pair.pass(Duration::from_millis(100));
+        }
+        assert!(sent > 20_000);
+        assert_eq!(received, sent, "over {name}");
+    }
+}

@@ -165,6 +165,7 @@ impl Sockets {
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
+        self.confirm(flags, &route, cx);
         let bound = self.largest_payload(s, to, &route, &ancillary, cx)?;
         let socket = self.get_mut(s)?;
         let more = flags & MSG_MORE != 0 || socket.options.udp_cork;

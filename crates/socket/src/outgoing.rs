@@ -9,8 +9,8 @@ use crate::inet6::source_for;
 use crate::socket::SocketId;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weft_core::table::{AddressKind, RouteAnswer};
-use weft_core::{Answer, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
+use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::{Answer, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
 
 /// Largest IPv4 packet, bytes (IP_MAX_MTU).
@@ -80,6 +80,14 @@ impl Sockets {
         }
         let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
         Ok(Outgoing { to, source, route, ancillary, protocol })
+    }
+
+    /// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
+    pub(crate) fn confirm(&self, flags: i32, route: &RouteAnswer, cx: &mut Context<'_>) {
+        if flags & MSG_CONFIRM != 0 && route.kind == RouteKind::Unicast {
+            let change = Change::Confirm { interface: route.interface, neighbour: route.next_hop };
+            cx.tell(Table::Neighbours(Family::of(route.next_hop)), change);
+        }
     }
 
     /// `sock_alloc_send_pskb`: "err = sock_error(sk); … err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) … if (sk_wmem_alloc_get(sk) <

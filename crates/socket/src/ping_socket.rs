@@ -157,6 +157,7 @@ impl Sockets {
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
         let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
+        self.confirm(flags, &out.route, cx);
         self.check_length(s, data.len(), &out, cx)?;
         self.admit(s)?;
         let ident = self.get(s)?.number.to_be_bytes();
@@ -197,7 +198,7 @@ impl Sockets {
         }
         // No ipv4_pktinfo_prepare: ipi_spec_dst stays empty.
         let own = if family == Family::V4 { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { to };
-        self.enqueue_message(s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx.now);
+        self.enqueue_message(s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
     }
 
     /// `ping_lookup`: by identifier, bound address and interface; the peer of a connected socket is not looked at. The newest wins.

@@ -9,6 +9,7 @@ mod error;
 mod fast_open;
 mod ingress;
 mod initial;
+mod keyed;
 mod listen;
 mod parameters;
 mod tables;
@@ -28,9 +29,12 @@ use weft_core::map::{KeyedHasher, Map};
 use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
-    Answer, Block, BlockRow, Carries, Config, Context, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named, OutPort, Port, Query,
-    Reason, Rng, StreamError, StreamEvent, StreamMessage, Table, Vector,
+    Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
+    OutPort, Port, Query, Reason, Rng, StreamError, StreamEvent, StreamMessage, Table, Vector,
 };
+
+/// How often a connection confirms its neighbour at most: progress comes with every acknowledgment, a neighbour is reachable for 15 s and more.
+pub const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
 
 const LOWER: InPort = InPort(0);
 const ERROR: InPort = InPort(1);
@@ -65,6 +69,7 @@ Example: [block.tcp] congestion = \"reno\", mss = 536",
     alerts: &[Named { name: "reset-flood", doc: "{dropped}: segments to nowhere whose reset the rate limit held back, in this second" }],
     counters: counters::ROWS,
     owns: &[Table::Flows],
+    asks: &[Table::Addresses(Family::V4), Table::Addresses(Family::V6), Table::Routes(Family::V4), Table::Routes(Family::V6)],
     state_version: 1,
 };
 
@@ -92,8 +97,27 @@ struct Slot {
     connection: Connection,
     /// What the engine's timer is set to.
     timer: Instant,
+    /// Until then the neighbour counts as confirmed by this connection.
+    confirmed_until: Instant,
     /// The listener in whose Fast Open queue it counts.
     early_of: Option<u64>,
+}
+
+impl Slot {
+    fn new(connection: Connection) -> Slot {
+        Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, early_of: None }
+    }
+
+    /// RFC 4861 §7.3.1: "thus, "forward progress" is a confirmation that the next-hop neighbor is reachable."
+    fn confirm(&mut self, cx: &mut Context<'_>) {
+        if self.connection.take_progress()
+            && cx.now >= self.confirmed_until
+            && let Some((interface, neighbour)) = self.connection.path().neighbour
+        {
+            self.confirmed_until = cx.now + CONFIRM_INTERVAL;
+            cx.tell(Table::Neighbours(Family::of(neighbour)), Change::Confirm { interface, neighbour });
+        }
+    }
 }
 
 /// The block.
@@ -193,6 +217,7 @@ impl TcpBlock {
         self.flush(cx);
         self.settle_fast_open(key, cx.now);
         let Some(slot) = self.connections.get_mut(key) else { return };
+        slot.confirm(cx);
         match *slot.connection.finished() {
             Finished::No => {
                 let next = slot.connection.next_deadline();
@@ -274,7 +299,8 @@ fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'
     }
     // RFC 791's total length field; the loopback interface has an MTU of 65536.
     let mtu = if destination.is_ipv4() { answer.mtu.min(u32::from(u16::MAX)) } else { answer.mtu };
-    Ok(Path { mtu, gso_max_bytes: answer.gso_max_bytes, interface, epoch })
+    let neighbour = (answer.kind == RouteKind::Unicast).then_some((answer.interface, answer.next_hop));
+    Ok(Path { mtu, gso_max_bytes: answer.gso_max_bytes, interface, neighbour, epoch })
 }
 
 /// An IPv4-mapped address as the IPv4 address that goes on the wire.

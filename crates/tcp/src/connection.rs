@@ -49,7 +49,7 @@ use crate::rtt::RttEstimator;
 use outstanding::Outstanding;
 use receive::Receive;
 use send_queue::SendQueue;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::{Bytes, DataFlags, Duration, FlowId, Instant, InterfaceIndex, StreamEvent, StreamMessage, StreamOptions};
 
 /// States of RFC 9293 §3.3.2, numbered as in Linux (include/net/tcp_states.h).
@@ -120,6 +120,8 @@ pub struct Path {
     pub gso_max_bytes: u32,
     /// Interface that the socket is bound to; [`InterfaceIndex::NONE`]: routed by destination.
     pub interface: InterfaceIndex,
+    /// The neighbour that packets are handed to and the interface it is on; none for what does not leave the node.
+    pub neighbour: Option<(InterfaceIndex, IpAddr)>,
     /// The block's count of changes to the tables when this was asked for.
     pub epoch: u64,
 }
@@ -313,6 +315,8 @@ pub struct Connection {
     syn_retransmitted: u32,
     finished: Finished,
     totals: Totals,
+    /// Something new was acknowledged or arrived since this was last asked for.
+    progress: bool,
 }
 
 impl Connection {
@@ -343,6 +347,10 @@ impl Connection {
     /// Its path, as last set.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+    /// Has the peer acknowledged or sent something new since the last call?
+    pub fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progress)
     }
     /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
     pub fn free_cwnd(&self) -> u32 {

@@ -356,3 +356,34 @@ fn large_frames_stay_large_when_acknowledgments_come_in_small_steps() {
     let segments = pair.nodes[0].counter(Count::OutSegs);
     assert!(segments > 6 * frames, "{segments} segments in {frames} frames");
 }
+
+#[test]
+fn progress_confirms_the_neighbour_once_a_second() {
+    for (local, remote) in [("10.0.0.1:1234", "10.0.0.2:80"), ("[fd00::1]:1234", "[fd00::2]:80")] {
+        let mut pair = Pair::new(1, Wire { delay: Duration::from_millis(1), ..Wire::default() }, &[]);
+        pair.nodes[1].listen(1, if remote.starts_with('[') { "[::]:80" } else { "0.0.0.0:80" }, 16, StreamOptions::default());
+        pair.nodes[0].connect(1, local, remote, StreamOptions::default());
+        let (own, peer): (std::net::SocketAddr, std::net::SocketAddr) = (local.parse().unwrap(), remote.parse().unwrap());
+        assert!(pair.nodes[0].take_confirmed().is_empty(), "nothing was answered yet");
+        pair.run_for(Duration::from_millis(10));
+        assert_eq!(pair.nodes[0].take_confirmed(), [(InterfaceIndex(2), peer.ip())], "the SYN was answered");
+        assert_eq!(pair.nodes[1].take_confirmed(), [(InterfaceIndex(2), own.ip())], "and the SYN-ACK");
+        // A segment every 20 ms for 10 s: each end hears of progress 500 times, and tells it ten times.
+        for _ in 0..500 {
+            pair.nodes[0].write(1, pattern(1000));
+            pair.run_for(Duration::from_millis(20));
+        }
+        let told = pair.nodes.iter_mut().map(|node| node.take_confirmed().len()).collect::<Vec<_>>();
+        assert!(told.iter().all(|told| (9..=10).contains(told)), "{told:?}");
+        // Without progress nothing is confirmed: retransmissions, silence.
+        pair.nodes[0].write(1, pattern(1000));
+        pair.nodes[0].take_segments();
+        let mut sent = 0;
+        for second in 1..60 {
+            pair.nodes[0].advance(pair.now + Duration::from_secs(second));
+            sent += pair.nodes[0].take_segments().len();
+        }
+        assert!(sent > 3, "retransmitted");
+        assert!(pair.nodes[0].take_confirmed().is_empty());
+    }
+}

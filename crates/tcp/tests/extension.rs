@@ -73,7 +73,7 @@ impl Bench {
             local: "10.0.0.1:1".parse().unwrap(),
             remote: "10.0.0.2:2".parse().unwrap(),
             options: StreamOptions { nodelay: true, ..StreamOptions::default() },
-            path: Path { mtu: 1500, gso_max_bytes: 0, interface: InterfaceIndex::NONE, epoch: 1 },
+            path: Path { mtu: 1500, gso_max_bytes: 0, interface: InterfaceIndex::NONE, neighbour: None, epoch: 1 },
             initial: Seq(100),
             timestamp_offset: 0,
             extension: Box::new(Tagged { log: log.clone(), verdict, window }),

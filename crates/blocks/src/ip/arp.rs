@@ -99,6 +99,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "Conflicts", text: "packets from another station that claims one of our addresses" },
     ],
     owns: &[Table::Neighbours(Family::V4)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     state_version: 2,
 };
 
@@ -290,15 +291,28 @@ impl Arp {
 
     /// Looks which of the node's addresses are new, and announces those.
     fn look_at_addresses(&mut self, cx: &mut Context<'_>) {
-        let Answer::List(rows) = cx.ask(Table::Addresses(Family::V4), &Query::List(Table::Addresses(Family::V4))) else { return };
-        let address_of = |row: &Value| -> Option<(InterfaceIndex, Ipv4Addr)> {
-            let interface = u32::try_from(row.get("interface")?.as_u64()?).ok()?;
-            Some((InterfaceIndex(interface), row.get("address")?.as_str()?.parse().ok()?))
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V4), &Query::Addresses) else { return };
+        let own = |address: &weft_core::table::Address| match address.address {
+            IpAddr::V4(ip) if !ip.is_loopback() => Some((address.interface, ip)),
+            _ => None,
         };
-        let now: BTreeSet<_> =
-            rows.iter().filter_map(address_of).filter(|(_, address)| !address.is_loopback()).take(ANNOUNCED_MAX).collect();
+        let now: BTreeSet<_> = list.iter().filter_map(own).take(ANNOUNCED_MAX).collect();
         let fresh: Vec<_> = now.difference(&self.announced).copied().collect();
         self.announced = now;
+        self.begin_announcing(fresh, cx);
+    }
+
+    /// The same for one address that came or went.
+    fn look_at_address(&mut self, (interface, ip): (InterfaceIndex, Ipv4Addr), cx: &mut Context<'_>) {
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V4), &Query::Address(interface, ip.into())) else { return };
+        if list.is_empty() {
+            self.announced.remove(&(interface, ip));
+        } else if !ip.is_loopback() && self.announced.len() < ANNOUNCED_MAX && self.announced.insert((interface, ip)) {
+            self.begin_announcing(vec![(interface, ip)], cx);
+        }
+    }
+
+    fn begin_announcing(&mut self, fresh: Vec<(InterfaceIndex, Ipv4Addr)>, cx: &mut Context<'_>) {
         if self.announcements == 0 || fresh.is_empty() {
             return;
         }
@@ -415,6 +429,19 @@ impl Block for Arp {
         }
     }
 
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        match (table, row) {
+            (_, Row::Interface(interface)) => {
+                let known = self.facts.refresh_one(interface, cx);
+                if known && self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
+                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                }
+            }
+            (Table::Addresses(Family::V4), Row::Address(interface, IpAddr::V4(ip))) => self.look_at_address((interface, ip), cx),
+            _ => {}
+        }
+    }
+
     fn query(&self, query: &Query, now: Instant) -> Answer {
         match query {
             Query::List(Table::Neighbours(Family::V4)) => Answer::List(self.resolver.cache.rows(now)),
@@ -465,6 +492,10 @@ impl Block for Arp {
         self.resolver.cache.import(read.neighbours, now);
         self.announced = read.announced.into_iter().collect();
         Ok(())
+    }
+
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.resolver.cache.give_up()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

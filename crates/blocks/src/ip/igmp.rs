@@ -71,6 +71,7 @@ pub static KIND: Kind = Kind {
     ],
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V4)],
+    asks: &[Table::Interfaces, Table::Routes(Family::V4)],
     state_version: 1,
     ..Kind::EMPTY
 };
@@ -129,6 +130,11 @@ impl Igmp {
     }
 
     fn send(&mut self, messages: Vec<Outgoing>, cx: &mut Context<'_>) {
+        self.write(messages, cx);
+        self.schedule(cx);
+    }
+
+    fn write(&mut self, messages: Vec<Outgoing>, cx: &mut Context<'_>) {
         for message in messages {
             let (interface, to, bytes, counter) = match message {
                 Outgoing::Report(interface, records) => (interface, ALL_V3_ROUTERS, write_report(&records), count::OUT_REPORTS),
@@ -144,7 +150,6 @@ impl Igmp {
             self.membership.counters[counter] += 1;
             cx.emit(OUT_LOWER, packet(interface, to, &bytes, cx));
         }
-        self.schedule(cx);
     }
 
     fn schedule(&mut self, cx: &mut Context<'_>) {
@@ -271,10 +276,22 @@ impl Block for Igmp {
         }
     }
 
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            let out = self.membership.interface_changed(interface, cx);
+            self.send(out, cx);
+        }
+    }
+
     fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
         if let Change::Group { interface, group, holder, filter } = change {
             let out = self.membership.wish(interface, group, holder, filter, cx);
-            self.send(out, cx);
+            self.write(out, cx);
+            // Not all groups need be looked at for one. A timer that is too early does nothing and looks at them.
+            if let Some(at) = self.membership.due_of(interface, group).filter(|at| self.due.is_none_or(|due| *at < due)) {
+                self.due = Some(at);
+                cx.set_timer(TOKEN, at);
+            }
         }
     }
 

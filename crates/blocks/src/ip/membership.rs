@@ -19,7 +19,7 @@ pub(super) use settings::{COUNTERS, PARAMETERS, Settings, count};
 use crate::facts::FactsCache;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Family, LinkType};
 use weft_core::*;
 pub(super) use weft_wire::igmp::RecordKind;
@@ -283,11 +283,12 @@ impl Membership {
     }
 
     fn of(&self, interface: InterfaceIndex) -> impl Iterator<Item = (IpAddr, &Group)> {
-        self.groups.iter().filter(move |((of, _), _)| *of == interface).map(|((_, ip), group)| (*ip, group))
+        let first = (interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        self.groups.range(first..).take_while(move |((of, _), _)| *of == interface).map(|((_, ip), group)| (*ip, group))
     }
 
     fn keys_of(&self, interface: InterfaceIndex) -> Vec<Key> {
-        self.groups.keys().filter(|(of, _)| *of == interface).copied().collect()
+        self.of(interface).map(|(ip, _)| (interface, ip)).collect()
     }
 
     /// Spreads records over reports that fit the interface's MTU.
@@ -436,6 +437,13 @@ impl Membership {
         links.chain(responses).min()
     }
 
+    /// When the next message about a group is due: all that a wish can have brought forward.
+    pub(super) fn due_of(&self, interface: InterfaceIndex, group: IpAddr) -> Option<Instant> {
+        let link = self.links.get(&interface).and_then(|link| link.change_at);
+        let response = self.groups.get(&(interface, group)).and_then(|group| group.response.as_ref().map(|(at, _)| *at));
+        link.into_iter().chain(response).min()
+    }
+
     /// What is due now.
     pub(super) fn run(&mut self, cx: &mut Context<'_>) -> Vec<Outgoing> {
         let now = cx.now;
@@ -521,28 +529,39 @@ impl Membership {
         }
         let named: BTreeSet<InterfaceIndex> =
             self.groups.keys().map(|(interface, _)| *interface).chain(self.links.keys().copied()).collect();
+        named.into_iter().flat_map(|interface| self.look_at(interface, cx)).collect()
+    }
+
+    /// One interface came, went, or changed.
+    pub(super) fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) -> Vec<Outgoing> {
+        let has_interfaces = self.facts.refresh_one(interface, cx);
+        let named = self.links.contains_key(&interface) || self.of(interface).next().is_some();
+        if has_interfaces && named { self.look_at(interface, cx) } else { Vec::new() }
+    }
+
+    fn look_at(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) -> Vec<Outgoing> {
         let mut out = Vec::new();
-        for interface in named {
-            let state = self.facts.get(interface, cx).map(|facts| facts.up);
-            match (state, self.up.contains(&interface)) {
-                (Some(true), false) => {
-                    self.up.insert(interface);
-                    out.extend(self.say_again(interface, cx));
-                }
-                (Some(false), true) => {
-                    self.forget_pending(interface);
-                    self.links.remove(&interface);
-                }
-                (None, _) => {
-                    self.links.remove(&interface);
-                    self.groups.retain(|(of, _), _| *of != interface);
-                    self.memberships = self.groups.values().map(|group| group.holders.len()).sum();
-                }
-                _ => {}
+        let state = self.facts.get(interface, cx).map(|facts| facts.up);
+        match (state, self.up.contains(&interface)) {
+            (Some(true), false) => {
+                self.up.insert(interface);
+                out = self.say_again(interface, cx);
             }
-            if state != Some(true) {
-                self.up.remove(&interface);
+            (Some(false), true) => {
+                self.forget_pending(interface);
+                self.links.remove(&interface);
             }
+            (None, _) => {
+                self.links.remove(&interface);
+                for key in self.keys_of(interface) {
+                    let holders = self.groups.remove(&key).map_or(0, |group| group.holders.len());
+                    self.memberships -= holders;
+                }
+            }
+            _ => {}
+        }
+        if state != Some(true) {
+            self.up.remove(&interface);
         }
         out
     }

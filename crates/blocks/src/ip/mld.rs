@@ -75,6 +75,7 @@ pub static KIND: Kind = Kind {
     ],
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V6)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V6)],
     state_version: 1,
     ..Kind::EMPTY
 };
@@ -139,6 +140,11 @@ impl Mld {
     }
 
     fn send(&mut self, messages: Vec<Outgoing>, cx: &mut Context<'_>) {
+        self.write(messages, cx);
+        self.schedule(cx);
+    }
+
+    fn write(&mut self, messages: Vec<Outgoing>, cx: &mut Context<'_>) {
         for message in messages {
             let (interface, to, message, lists, counter) = match message {
                 Outgoing::Report(interface, records) => {
@@ -158,7 +164,6 @@ impl Mld {
             let source = self.sources.get(&interface).copied().unwrap_or(Ipv6Addr::UNSPECIFIED);
             cx.emit(OUT_LOWER, packet(interface, source, to, message, &lists));
         }
-        self.schedule(cx);
     }
 
     fn schedule(&mut self, cx: &mut Context<'_>) {
@@ -172,17 +177,26 @@ impl Mld {
         }
     }
 
+    /// The same for one interface.
+    fn look_at_addresses_of(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V6), &Query::AddressesOf(interface)) else { return };
+        let Some((_, ip)) = list.iter().find_map(source) else {
+            self.sources.remove(&interface);
+            return;
+        };
+        if self.sources.insert(interface, ip).is_none() {
+            let out = self.membership.say_again(interface, cx);
+            self.send(out, cx);
+        }
+    }
+
     /// RFC 3590 §4: once an interface has a link-local address to report from, its groups are reported again: what came from :: before was for
     /// switches that snoop only.
     fn look_at_addresses(&mut self, cx: &mut Context<'_>) {
         let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V6), &Query::Addresses) else { return };
         let mut sources = BTreeMap::new();
-        for address in list {
-            if let (IpAddr::V6(ip), AddressState::Preferred | AddressState::Deprecated) = (address.address, address.state)
-                && is_link_local(ip)
-            {
-                sources.entry(address.interface).or_insert(ip);
-            }
+        for (interface, ip) in list.iter().filter_map(source) {
+            sources.entry(interface).or_insert(ip);
         }
         let before = std::mem::replace(&mut self.sources, sources);
         let fresh: Vec<InterfaceIndex> = self.sources.keys().filter(|interface| !before.contains_key(interface)).copied().collect();
@@ -190,6 +204,14 @@ impl Mld {
             let out = self.membership.say_again(interface, cx);
             self.send(out, cx);
         }
+    }
+}
+
+/// The interface and address that reports may come from.
+fn source(address: &weft_core::table::Address) -> Option<(InterfaceIndex, Ipv6Addr)> {
+    match (address.address, address.state) {
+        (IpAddr::V6(ip), AddressState::Preferred | AddressState::Deprecated) if is_link_local(ip) => Some((address.interface, ip)),
+        _ => None,
     }
 }
 
@@ -293,10 +315,28 @@ impl Block for Mld {
         }
     }
 
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        match (table, row) {
+            (_, Row::Interface(interface)) => {
+                let out = self.membership.interface_changed(interface, cx);
+                self.send(out, cx);
+            }
+            (Table::Addresses(Family::V6), Row::Address(interface, IpAddr::V6(ip))) if is_link_local(ip) => {
+                self.look_at_addresses_of(interface, cx);
+            }
+            _ => {}
+        }
+    }
+
     fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
         if let Change::Group { interface, group, holder, filter } = change {
             let out = self.membership.wish(interface, group, holder, filter, cx);
-            self.send(out, cx);
+            self.write(out, cx);
+            // Not all groups need be looked at for one. A timer that is too early does nothing and looks at them.
+            if let Some(at) = self.membership.due_of(interface, group).filter(|at| self.due.is_none_or(|due| *at < due)) {
+                self.due = Some(at);
+                cx.set_timer(TOKEN, at);
+            }
         }
     }
 

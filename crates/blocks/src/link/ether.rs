@@ -48,6 +48,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "InUnknown", text: "frames with a VLAN, a length or an EtherType that nobody takes" },
         Counter { name: "InErrors", text: "frames shorter than their header" },
     ],
+    asks: &[Table::Interfaces],
     ..Kind::EMPTY
 };
 
@@ -176,6 +177,12 @@ impl Block for Ether {
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
         if table == Table::Interfaces {
             self.facts.refresh(cx);
+        }
+    }
+
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(interface) = row {
+            self.facts.refresh_one(interface, cx);
         }
     }
 

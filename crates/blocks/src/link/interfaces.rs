@@ -195,7 +195,7 @@ impl Interfaces {
     }
 
     fn changed(&self, interface: &Interface, event: &str, cx: &mut Context<'_>) {
-        cx.table_changed(Table::Interfaces);
+        cx.row_changed(Table::Interfaces, Row::Interface(interface.index));
         let value = serde_json::json!({"name": interface.name, "index": interface.index.0, "event": event, "up": interface.up});
         cx.alert("changed", value);
     }

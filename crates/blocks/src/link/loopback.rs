@@ -108,6 +108,10 @@ impl Block for Loopback {
         &self.counters
     }
 
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.queue.drain(..).collect()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }

@@ -193,6 +193,10 @@ impl Block for Delay {
         &self.counters
     }
 
+    fn give_up(&mut self) -> Vec<Frame> {
+        std::mem::take(&mut self.queue).into_values().collect()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }

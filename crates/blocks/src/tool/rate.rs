@@ -179,6 +179,10 @@ impl Block for Rate {
         &self.counters
     }
 
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.sending.take().map(|(frame, _)| frame).into_iter().chain(self.queue.drain(..)).collect()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }

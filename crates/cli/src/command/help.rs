@@ -93,7 +93,7 @@ const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs 
 
 [node]
 name = "client"               # host name of the node (default "weft")
-engine = "inline"             # or "queued"
+engine = "inline"             # or "queued"; "threaded": a thread for each block, for comparison
 graph = "default"             # or "empty": only the blocks and edges of this file
 spin = "50us"                 # poll so long before sleeping while events come fast; "0us": never
 nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway
@@ -117,6 +117,7 @@ dad = false                   # IPv6: detect duplicates before it is used
 destination = "default"       # or a prefix; the gateway says which family
 gateway = "10.77.0.1"         # or interface = "weft0"; a link-local gateway needs both
 metric = 0                    # IPv6: 0 is 1024, as Linux has it
+mtu = 1400                    # largest packet that is sent by it; default: the interface's
 
 [block.tcp]                   # parameters of a block of the default graph: `weft help block tcp`
 congestion = "reno"

@@ -4,7 +4,7 @@
 //! The sequence number holds a minute count and one of four segment sizes under two keyed hashes; the lowest six bits of the timestamp hold
 //! window scale, SACK and ECN. Without timestamps those are lost. Nothing is kept for a SYN.
 
-use super::initial::keyed;
+use super::keyed::keyed;
 use super::tables::Tuple;
 use std::net::IpAddr;
 use weft_core::{Duration, Instant};

@@ -30,6 +30,10 @@ fn quoted_addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
 
 impl TcpBlock {
     pub(super) fn error_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
+        // What this node's own IP refused is the segment itself: it has come to its end here.
+        if let Some(completion) = frame.take_completion() {
+            cx.complete(completion);
+        }
         let Some(kind) = frame.meta().error.map(|error| error.kind) else { return cx.drop(frame, Reason::BadPacket) };
         let wanted = frame.len().min(60 + QUOTED_BYTES);
         // Cannot fail: not more than there is.

@@ -1,9 +1,10 @@
 //! Initial sequence numbers (RFC 6528) and timestamp offsets (RFC 7323 §7.1).
 
 use super::cookies::Cookies;
+use super::keyed::keyed;
 use super::tables::Tuple;
 use siphasher::sip::SipHasher13;
-use std::hash::{Hash, Hasher};
+use std::hash::{Hash as _, Hasher as _};
 use weft_core::{Instant, Rng};
 use weft_wire::tcp::Seq;
 
@@ -23,7 +24,7 @@ impl Secrets {
     /// RFC 6528 §3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey), where M is the 4 microsecond timer".
     pub(super) fn sequence(&self, tuple: &Tuple, now: Instant) -> Seq {
         let clock = (now.as_micros() / 4) as u32;
-        Seq(hash(self.sequence, tuple) as u32) + clock
+        Seq(keyed(self.sequence, tuple) as u32) + clock
     }
 
     /// One offset for all connections between two hosts, as Linux (secure_tcp_ts_off).
@@ -36,19 +37,8 @@ impl Secrets {
 
     /// Chooses among listeners that share an address.
     pub(super) fn choose(&self, tuple: &Tuple, count: usize) -> usize {
-        (hash(self.timestamps, tuple) % count.max(1) as u64) as usize
+        (keyed(self.timestamps, tuple) % count.max(1) as u64) as usize
     }
-}
-
-fn hash(key: (u64, u64), tuple: &Tuple) -> u64 {
-    keyed(key, tuple)
-}
-
-/// SipHash-1-3 under a key.
-pub(super) fn keyed(key: (u64, u64), value: &impl Hash) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(key.0, key.1);
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -444,6 +444,12 @@ impl TcpBlock {
         self.flush(cx);
     }
 
+    /// The options of the listener that a half-open connection belongs to.
+    pub(super) fn options_of_request(&self, key: u64) -> Option<&StreamOptions> {
+        let request = self.requests.get(key)?;
+        self.listeners.get(request.listener).map(|listener| &listener.options)
+    }
+
     /// The final ACK: the half-open connection becomes one.
     fn promote(&mut self, key: u64, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
         let Some(request) = self.requests.get_mut(key) else { return };
@@ -511,7 +517,7 @@ impl TcpBlock {
         self.out.counters.add(Counter::PassiveOpens, 1);
         let mut env = Env { now, config: &self.settings, out: &mut self.out };
         let connection = make(&mut env, setup, handshake);
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
+        self.connections.insert(Box::new(Slot::new(connection)));
         self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };

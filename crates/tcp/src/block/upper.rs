@@ -140,7 +140,7 @@ impl TcpBlock {
             None => Connection::connect(&mut env, setup),
             Some(start) => Connection::connect_with(&mut env, setup, start),
         };
-        self.connections.insert(Box::new(Slot { connection, timer: Instant::FAR_FUTURE, early_of: None }));
+        self.connections.insert(Box::new(Slot::new(connection)));
         self.tuples.insert(tuple, Owner::Connection(key));
         self.flows.insert(flow, FlowOwner::Connection(key));
         self.settle(key, cx);

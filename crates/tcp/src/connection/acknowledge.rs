@@ -102,6 +102,8 @@ impl Connection {
             self.after_empty_ack(env, ack.window_moved);
             return true;
         }
+        // tcp_ack: "if ((flag & FLAG_FORWARD_PROGRESS) || …) sk_dst_confirm(sk);", which is FLAG_ACKED and FLAG_DATA_SACKED.
+        self.progress |= ack.advanced || ack.sacked > 0;
         if ack.advanced {
             self.release_acknowledged(env, ack_at, &mut ack);
         } else if ack_at < prior_una && ack.sacked == 0 {

@@ -203,6 +203,7 @@ impl Connection {
             syn_retransmitted: 0,
             finished: Finished::No,
             totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
+            progress: false,
             options: setup.options,
         }
     }
@@ -395,6 +396,7 @@ impl Connection {
         self.recovery.timeouts_since = None;
         self.timers.cancel(timers::Timer::Retransmit);
         self.send.una = self.send.una.max(START + 1);
+        self.progress = true;
         self.first_sample(env, segment);
         self.begin_transfer(env);
         if active {

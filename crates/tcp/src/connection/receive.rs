@@ -264,6 +264,8 @@ impl Connection {
         let length = bytes.len() as u64;
         self.totals.bytes_received += length;
         self.totals.last_data_in = env.now;
+        // RFC 4861 §7.3.1: "Likewise, the arrival of new (non-duplicate) data indicates that earlier acknowledgments are being delivered".
+        self.progress = true;
         self.receive.delivered += length;
         if self.read_closed || self.orphan {
             // Acknowledged and thrown away.

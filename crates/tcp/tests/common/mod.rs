@@ -148,13 +148,22 @@ impl Block for App {
 pub struct Below {
     pub mtu: u32,
     pub gso: u32,
+    /// Neighbours that were confirmed.
+    pub confirmed: Vec<(InterfaceIndex, IpAddr)>,
 }
 
 static BELOW: Kind = Kind {
     name: "below",
     inputs: &[Port::required("upper", Carries::Transport, "")],
     outputs: &[Port::outside("lower", Carries::Transport, "")],
-    owns: &[Table::Routes(Family::V4), Table::Routes(Family::V6), Table::Addresses(Family::V4), Table::Addresses(Family::V6)],
+    owns: &[
+        Table::Routes(Family::V4),
+        Table::Routes(Family::V6),
+        Table::Addresses(Family::V4),
+        Table::Addresses(Family::V6),
+        Table::Neighbours(Family::V4),
+        Table::Neighbours(Family::V6),
+    ],
     ..Kind::EMPTY
 };
 
@@ -179,6 +188,11 @@ impl Block for Below {
             Query::AddressKind(address) if *address == IpAddr::from([10, 0, 0, 255]) => Answer::AddressKind(AddressKind::Broadcast),
             Query::AddressKind(_) => Answer::AddressKind(AddressKind::Local(InterfaceIndex(2))),
             _ => Answer::None,
+        }
+    }
+    fn change(&mut self, _table: Table, change: Change, _cx: &mut Context<'_>) {
+        if let Change::Confirm { interface, neighbour } = change {
+            self.confirmed.push((interface, neighbour));
         }
     }
     fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
@@ -224,7 +238,7 @@ impl Node {
         let table = BlockTable::new([
             weft_tcp::ROW,
             BlockRow { kind: &APP, make: |_| Ok(Box::new(App::default())) },
-            BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0 })) },
+            BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new() })) },
         ]);
         let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(7, name));
         let end = End::parse;
@@ -284,6 +298,12 @@ impl Node {
     }
     pub fn events(&mut self, flow: u64) -> Vec<String> {
         self.app(|app, _| app.flow(FlowId(flow)).events.clone())
+    }
+    /// Neighbours that tcp has confirmed since the last call.
+    pub fn take_confirmed(&mut self) -> Vec<(InterfaceIndex, IpAddr)> {
+        let (now, below) = (self.now, self.below);
+        let take = |block: &mut dyn Block| std::mem::take(&mut block.as_any_mut().downcast_mut::<Below>().unwrap().confirmed);
+        self.engine.with(now, below, |block, _| take(block)).unwrap()
     }
     pub fn exec_below(&mut self, procedure: &str, value: u64) {
         let op = Op::Exec { target: Selector::Name("below".to_owned()), procedure: procedure.to_owned(), arguments: value.into() };

@@ -1,6 +1,7 @@
 //! The node's IPv4 addresses, and what any address is to it.
 
 use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Address, AddressKind};
 use weft_core::{InterfaceIndex, KeyedHasher, Map};
@@ -20,10 +21,15 @@ pub(super) const fn same_prefix(a: Ipv4Addr, b: Ipv4Addr, bits: u8) -> bool {
 
 type Owners = SmallVec<[InterfaceIndex; 1]>;
 
-/// Addresses in the order in which they were added: the first of an interface is its primary one.
+/// Addresses in the order in which they were added: the first of an interface is its primary one. Adding and removing one looks at no other.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    list: Vec<Address>,
+    /// By the order in which they were added.
+    all: BTreeMap<u64, Address>,
+    next: u64,
+    /// The places in that order of an interface's addresses.
+    of: BTreeMap<InterfaceIndex, BTreeSet<u64>>,
+    places: Map<(InterfaceIndex, Ipv4Addr), u64>,
     local: Map<Ipv4Addr, Owners>,
     broadcast: Map<Ipv4Addr, Owners>,
 }
@@ -31,80 +37,99 @@ pub(super) struct Addresses {
 impl Addresses {
     /// 127.0.0.1/8 on `lo`, as Linux has once `lo` is up.
     pub(super) fn new(hasher: KeyedHasher) -> Addresses {
-        let mut addresses = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), broadcast: Map::with_hasher(hasher) };
+        let mut addresses = Addresses::empty(hasher);
         let loopback = Address::permanent(InterfaceIndex::LOOPBACK, Ipv4Addr::LOCALHOST.into(), 8);
         addresses.add(loopback);
         addresses
     }
 
+    fn empty(hasher: KeyedHasher) -> Addresses {
+        Addresses {
+            all: BTreeMap::new(),
+            next: 0,
+            of: BTreeMap::new(),
+            places: Map::with_hasher(hasher),
+            local: Map::with_hasher(hasher),
+            broadcast: Map::with_hasher(hasher),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.list.len()
+        self.all.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Address> {
-        self.list.iter()
+        self.all.values()
     }
 
-    /// Those of one interface, with their addresses as IPv4.
+    /// Those of one interface.
+    pub(super) fn of_interface(&self, interface: InterfaceIndex) -> impl Iterator<Item = &Address> {
+        self.of.get(&interface).into_iter().flatten().filter_map(|place| self.all.get(place))
+    }
+
+    /// The same with their addresses as IPv4.
     pub(super) fn of(&self, interface: InterfaceIndex) -> impl Iterator<Item = (Ipv4Addr, u8)> {
-        self.list.iter().filter(move |address| address.interface == interface).filter_map(v4)
+        self.of_interface(interface).filter_map(v4)
     }
 
     /// False: it is there already, or not IPv4.
     pub(super) fn add(&mut self, address: Address) -> bool {
         let Some((ip, bits)) = v4(&address) else { return false };
-        if bits > 32 || self.find(address.interface, ip).is_some() {
+        if bits > 32 || self.places.contains_key(&(address.interface, ip)) {
             return false;
         }
-        self.list.push(address);
-        self.index(address);
+        let place = self.next;
+        self.next += 1;
+        self.all.insert(place, address);
+        self.of.entry(address.interface).or_default().insert(place);
+        self.places.insert((address.interface, ip), place);
+        self.local.entry(ip).or_default().push(address.interface);
+        if let Some(highest) = broadcast_of(ip, bits) {
+            self.broadcast.entry(highest).or_default().push(address.interface);
+        }
         true
     }
 
     /// Gives an address that is there, with the same prefix, its new state and lifetimes. False: it is not there.
     pub(super) fn renew(&mut self, address: Address) -> bool {
-        let same = |other: &&mut Address| {
-            (other.interface, other.address, other.prefix_bits) == (address.interface, address.address, address.prefix_bits)
-        };
-        let found = self.list.iter_mut().find(same);
-        found.map(|there| *there = address).is_some()
+        let Some((ip, bits)) = v4(&address) else { return false };
+        let place = self.places.get(&(address.interface, ip)).and_then(|place| self.all.get_mut(place));
+        place.filter(|there| there.prefix_bits == bits).map(|there| *there = address).is_some()
     }
 
     pub(super) fn find(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Option<Address> {
-        self.list.iter().copied().find(|address| address.interface == interface && address.address == IpAddr::V4(ip))
+        self.places.get(&(interface, ip)).and_then(|place| self.all.get(place)).copied()
+    }
+
+    pub(super) fn remove(&mut self, interface: InterfaceIndex, ip: Ipv4Addr) -> Option<Address> {
+        let place = self.places.swap_remove(&(interface, ip))?;
+        let address = self.all.remove(&place)?;
+        if let Some(places) = self.of.get_mut(&interface) {
+            places.remove(&place);
+            if places.is_empty() {
+                self.of.remove(&interface);
+            }
+        }
+        forget(&mut self.local, ip, interface);
+        if let Some(highest) = broadcast_of(ip, address.prefix_bits) {
+            forget(&mut self.broadcast, highest, interface);
+        }
+        Some(address)
     }
 
     pub(super) fn remove_where(&mut self, goes: impl Fn(&Address) -> bool) -> Vec<Address> {
-        let (gone, kept) = self.list.iter().copied().partition(|address| goes(address));
-        self.list = kept;
-        self.local.clear();
-        self.broadcast.clear();
-        for address in self.list.clone() {
-            self.index(address);
-        }
-        gone
+        let gone: Vec<Address> = self.iter().filter(|address| goes(address)).copied().collect();
+        gone.into_iter().filter_map(|address| self.remove(address.interface, v4(&address)?.0)).collect()
     }
 
     /// Takes other addresses instead. False, and no change: one is there twice or not IPv4.
     pub(super) fn replace(&mut self, list: Vec<Address>) -> bool {
-        let hasher = *self.local.hasher();
-        let mut fresh = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), broadcast: Map::with_hasher(hasher) };
+        let mut fresh = Addresses::empty(*self.local.hasher());
         if !list.into_iter().all(|address| fresh.add(address)) {
             return false;
         }
         *self = fresh;
         true
-    }
-
-    fn index(&mut self, address: Address) {
-        let Some((ip, bits)) = v4(&address) else { return };
-        self.local.entry(ip).or_default().push(address.interface);
-        // RFC 3021: a 31-bit prefix has no broadcast address. Since Linux 5.14 the lowest address is none either.
-        // 127.255.255.255 is one on Linux as well: `ip route show table local` has it as "broadcast … dev lo".
-        if bits < 31 {
-            let highest = Ipv4Addr::from_bits(ip.to_bits() | !mask(bits));
-            self.broadcast.entry(highest).or_default().push(address.interface);
-        }
     }
 
     /// The interfaces that have this address.
@@ -158,8 +183,25 @@ impl Addresses {
         let outside = interface != InterfaceIndex::LOOPBACK;
         let on_net = self.of(interface).filter(|_| outside).find(|(ip, bits)| same_prefix(*ip, next_hop, *bits));
         let any = || self.of(interface).find(|_| outside);
-        let elsewhere = || self.list.iter().filter(|address| address.interface != InterfaceIndex::LOOPBACK).find_map(v4);
+        let elsewhere = || self.iter().filter(|address| address.interface != InterfaceIndex::LOOPBACK).find_map(v4);
         on_net.or_else(any).or_else(elsewhere).map(|(ip, _)| ip)
+    }
+}
+
+/// RFC 3021: a 31-bit prefix has no broadcast address. Since Linux 5.14 the lowest address is none either. 127.255.255.255 is one on Linux as
+/// well: `ip route show table local` has it as "broadcast … dev lo".
+const fn broadcast_of(ip: Ipv4Addr, bits: u8) -> Option<Ipv4Addr> {
+    if bits < 31 { Some(Ipv4Addr::from_bits(ip.to_bits() | !mask(bits))) } else { None }
+}
+
+/// Takes an interface's first entry out; the order of the others stays.
+fn forget(owners: &mut Map<Ipv4Addr, Owners>, ip: Ipv4Addr, interface: InterfaceIndex) {
+    let Some(list) = owners.get_mut(&ip) else { return };
+    if let Some(at) = list.iter().position(|owner| *owner == interface) {
+        list.remove(at);
+    }
+    if list.is_empty() {
+        owners.swap_remove(&ip);
     }
 }
 

@@ -86,16 +86,15 @@ impl Ip4 {
             mtu: None,
             kind: RouteKind::Unicast,
         };
-        // The same network on two interfaces: the first keeps metric 0, the next gets the lowest that is free.
-        let free = (0..=u32::MAX).map(|metric| Route { metric, ..route });
         let twin = self.routes.of_prefix(&route).any(|other| other.interface == interface && other.gateway.is_none());
         if twin {
             return;
         }
-        for candidate in free.take(ADDRESSES_MAX) {
-            if self.routes.insert(candidate).is_ok() {
-                return self.tell_route("added", &candidate, cx);
-            }
+        // The same network on two interfaces: the first keeps metric 0, the next gets the lowest that is free. They lie in order.
+        let metric = self.routes.of_prefix(&route).zip(0..).take_while(|(other, metric)| other.metric == *metric).count() as u32;
+        let candidate = Route { metric, ..route };
+        if self.routes.insert(candidate).is_ok() {
+            self.tell_route("added", &candidate, cx);
         }
     }
 
@@ -109,8 +108,7 @@ impl Ip4 {
 
     /// Takes an address away, with the routes that need it.
     pub(super) fn delete_address(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
-        let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
-        self.addresses.remove_where(|other| other.interface == interface && other.address == address.address);
+        let Some(address) = self.addresses.remove(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
         let last = self.addresses.of(interface).next().is_none();
         // Linux fib_del_ifaddr and fib_sync_down_addr: routes that prefer the address go; with the last address all of the interface.
         let still_local = !self.addresses.owners(ip).is_empty();
@@ -121,10 +119,9 @@ impl Ip4 {
         for route in self.routes.remove_where(goes) {
             self.tell_route("deleted", &route, cx);
         }
-        let heirs: Vec<(Ipv4Addr, u8)> =
-            self.addresses.of(interface).filter(|(other, bits)| *bits == address.prefix_bits && same_prefix(*other, ip, *bits)).collect();
-        if let Some((heir, bits)) = heirs.first() {
-            self.add_network_route(interface, *heir, *bits, cx);
+        let heir = self.addresses.of(interface).find(|(other, bits)| *bits == address.prefix_bits && same_prefix(*other, ip, *bits));
+        if let Some((heir, bits)) = heir {
+            self.add_network_route(interface, heir, bits, cx);
         }
         self.changed();
         self.tell_address("deleted", &address, cx);
@@ -216,7 +213,7 @@ impl Ip4 {
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {
-        cx.table_changed(Table::Addresses(Family::V4));
+        cx.row_changed(Table::Addresses(Family::V4), Row::Address(address.interface, address.address));
         let mut row = self.address_row(address);
         row["event"] = event.into();
         cx.alert("address", row);

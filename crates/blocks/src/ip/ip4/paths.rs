@@ -93,6 +93,11 @@ impl Paths {
         Paths { mtus: Learned::new(hasher), redirects: Learned::new(hasher), timer: None }
     }
 
+    /// Rows that are remembered: at most [`PATHS_MAX`] path MTUs and as many redirects.
+    pub(super) fn len(&self) -> usize {
+        self.mtus.entries.len() + self.redirects.entries.len()
+    }
+
     #[inline]
     pub(super) fn mtu(&self, destination: Ipv4Addr) -> Option<PathMtu> {
         self.mtus.get(destination)

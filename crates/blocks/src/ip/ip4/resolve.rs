@@ -158,6 +158,20 @@ impl Ip4 {
         named.sort_unstable();
         named.dedup();
         let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();
+        self.forget_interfaces(&gone, cx);
+    }
+
+    /// One interface came, went, or changed.
+    pub(super) fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        self.has_interfaces = self.facts.refresh_one(interface, cx);
+        self.changed();
+        if self.facts.get(interface, cx).is_none() {
+            self.forget_interfaces(&[interface], cx);
+        }
+    }
+
+    /// Takes away the addresses and routes of interfaces that are no more.
+    fn forget_interfaces(&mut self, gone: &[InterfaceIndex], cx: &mut Context<'_>) {
         if !self.has_interfaces || gone.is_empty() {
             return;
         }

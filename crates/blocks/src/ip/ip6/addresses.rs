@@ -1,6 +1,7 @@
 //! The node's IPv6 addresses, and what any address is to it.
 
 use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressKind, AddressState};
 use weft_core::{InterfaceIndex, KeyedHasher, Map};
@@ -45,75 +46,102 @@ pub(super) const fn is_usable(state: AddressState) -> bool {
 
 type Owners = SmallVec<[InterfaceIndex; 1]>;
 
-/// Addresses in the order in which they were added.
+/// Addresses in the order in which they were added. Adding, changing and removing one looks at no other.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    list: Vec<Address>,
+    /// By the order in which they were added.
+    all: BTreeMap<u64, Address>,
+    next: u64,
+    /// The places in that order of an interface's addresses.
+    of: BTreeMap<InterfaceIndex, BTreeSet<u64>>,
+    places: Map<(InterfaceIndex, Ipv6Addr), u64>,
     /// Usable ones.
     local: Map<Ipv6Addr, Owners>,
-    /// Solicited-node groups, of tentative ones too (RFC 4862 §5.4.2).
+    /// Solicited-node groups, of tentative ones too (RFC 4862 §5.4.2): an entry an address.
     groups: Map<Ipv6Addr, Owners>,
 }
 
 impl Addresses {
     /// ::1/128 on `lo`, as Linux has once `lo` is up.
     pub(super) fn new(hasher: KeyedHasher) -> Addresses {
-        let mut addresses = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), groups: Map::with_hasher(hasher) };
+        let mut addresses = Addresses::empty(hasher);
         // Cannot fail: it is an IPv6 address.
         let _ = addresses.put(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128));
         addresses
     }
 
+    fn empty(hasher: KeyedHasher) -> Addresses {
+        Addresses {
+            all: BTreeMap::new(),
+            next: 0,
+            of: BTreeMap::new(),
+            places: Map::with_hasher(hasher),
+            local: Map::with_hasher(hasher),
+            groups: Map::with_hasher(hasher),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.list.len()
+        self.all.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Address> {
-        self.list.iter()
+        self.all.values()
     }
 
     /// Those of one interface.
+    pub(super) fn of_interface(&self, interface: InterfaceIndex) -> impl Iterator<Item = &Address> {
+        self.of.get(&interface).into_iter().flatten().filter_map(|place| self.all.get(place))
+    }
+
+    /// The same with their addresses as IPv6.
     pub(super) fn of(&self, interface: InterfaceIndex) -> impl Iterator<Item = (Ipv6Addr, &Address)> {
-        self.list.iter().filter(move |address| address.interface == interface).filter_map(|address| Some((v6(address)?, address)))
+        self.of_interface(interface).filter_map(|address| Some((v6(address)?, address)))
     }
 
     /// Adds an address, or changes what is known of it. Tells what was there before; an error: no IPv6.
     pub(super) fn put(&mut self, address: Address) -> Result<Option<Address>, ()> {
         let Some(ip) = v6(&address).filter(|_| address.prefix_bits <= 128) else { return Err(()) };
-        let same = |other: &&mut Address| other.interface == address.interface && other.address == address.address;
-        match self.list.iter_mut().find(same) {
-            Some(place) => {
-                let before = std::mem::replace(place, address);
-                if is_usable(before.state) != is_usable(address.state) {
-                    self.index_all();
-                }
-                Ok(Some(before))
-            }
+        let place = match self.places.get(&(address.interface, ip)) {
+            Some(place) => *place,
             None => {
-                self.list.push(address);
-                self.index(ip, &address);
-                Ok(None)
+                let place = self.next;
+                self.next += 1;
+                self.of.entry(address.interface).or_default().insert(place);
+                self.places.insert((address.interface, ip), place);
+                place
             }
-        }
+        };
+        let before = self.all.insert(place, address);
+        self.index(ip, address.interface, before.as_ref(), Some(&address));
+        Ok(before)
     }
 
     pub(super) fn find(&self, interface: InterfaceIndex, ip: Ipv6Addr) -> Option<Address> {
-        self.list.iter().copied().find(|address| address.interface == interface && address.address == IpAddr::V6(ip))
+        self.places.get(&(interface, ip)).and_then(|place| self.all.get(place)).copied()
+    }
+
+    pub(super) fn remove(&mut self, interface: InterfaceIndex, ip: Ipv6Addr) -> Option<Address> {
+        let place = self.places.swap_remove(&(interface, ip))?;
+        let address = self.all.remove(&place)?;
+        if let Some(places) = self.of.get_mut(&interface) {
+            places.remove(&place);
+            if places.is_empty() {
+                self.of.remove(&interface);
+            }
+        }
+        self.index(ip, interface, Some(&address), None);
+        Some(address)
     }
 
     pub(super) fn remove_where(&mut self, goes: impl Fn(&Address) -> bool) -> Vec<Address> {
-        let (gone, kept): (Vec<Address>, Vec<Address>) = self.list.iter().copied().partition(|address| goes(address));
-        self.list = kept;
-        if !gone.is_empty() {
-            self.index_all();
-        }
-        gone
+        let gone: Vec<Address> = self.iter().filter(|address| goes(address)).copied().collect();
+        gone.into_iter().filter_map(|address| self.remove(address.interface, v6(&address)?)).collect()
     }
 
     /// Takes other addresses instead. False, and no change: one is there twice or not IPv6.
     pub(super) fn replace(&mut self, list: Vec<Address>) -> bool {
-        let hasher = *self.local.hasher();
-        let mut fresh = Addresses { list: Vec::new(), local: Map::with_hasher(hasher), groups: Map::with_hasher(hasher) };
+        let mut fresh = Addresses::empty(*self.local.hasher());
         if !list.into_iter().all(|address| fresh.put(address) == Ok(None)) {
             return false;
         }
@@ -121,23 +149,31 @@ impl Addresses {
         true
     }
 
-    fn index_all(&mut self) {
-        self.local.clear();
-        self.groups.clear();
-        for address in self.list.clone() {
-            if let Some(ip) = v6(&address) {
-                self.index(ip, &address);
-            }
+    /// An address was one thing and is another.
+    fn index(&mut self, ip: Ipv6Addr, interface: InterfaceIndex, before: Option<&Address>, now: Option<&Address>) {
+        let usable = |address: Option<&Address>| address.is_some_and(|address| is_usable(address.state));
+        match (usable(before), usable(now)) {
+            (false, true) => self.add_owner(ip, interface),
+            (true, false) => forget(&mut self.local, ip, interface),
+            _ => {}
+        }
+        let heard = |address: Option<&Address>| {
+            interface != InterfaceIndex::LOOPBACK && address.is_some_and(|address| address.state != AddressState::Duplicated)
+        };
+        match (heard(before), heard(now)) {
+            (false, true) => self.groups.entry(solicited_node(ip)).or_default().push(interface),
+            (true, false) => forget(&mut self.groups, solicited_node(ip), interface),
+            _ => {}
         }
     }
 
-    fn index(&mut self, ip: Ipv6Addr, address: &Address) {
-        if is_usable(address.state) {
-            self.local.entry(ip).or_default().push(address.interface);
-        }
-        if address.state != AddressState::Duplicated && address.interface != InterfaceIndex::LOOPBACK {
-            self.groups.entry(solicited_node(ip)).or_default().push(address.interface);
-        }
+    /// The owners of an address stand in the order in which it was added to them.
+    fn add_owner(&mut self, ip: Ipv6Addr, interface: InterfaceIndex) {
+        let place = |owner: InterfaceIndex| self.places.get(&(owner, ip)).copied().unwrap_or(u64::MAX);
+        let own = place(interface);
+        let owners = self.local.entry(ip).or_default();
+        let at = owners.iter().position(|owner| place(*owner) > own).unwrap_or(owners.len());
+        owners.insert(at, interface);
     }
 
     /// The interfaces that have this address and may use it.
@@ -161,6 +197,17 @@ impl Addresses {
         } else {
             AddressKind::Other
         }
+    }
+}
+
+/// Takes an interface's first entry out; the order of the others stays.
+fn forget(owners: &mut Map<Ipv6Addr, Owners>, ip: Ipv6Addr, interface: InterfaceIndex) {
+    let Some(list) = owners.get_mut(&ip) else { return };
+    if let Some(at) = list.iter().position(|owner| *owner == interface) {
+        list.remove(at);
+    }
+    if list.is_empty() {
+        owners.swap_remove(&ip);
     }
 }
 

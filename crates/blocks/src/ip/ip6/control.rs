@@ -1,6 +1,7 @@
 //! Procedures and changes: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
 
 use super::addresses::{is_link_local, mask, v6};
+use super::interfaces::has_lifetime;
 use super::routes::InsertError;
 use super::*;
 use crate::arguments::Arguments;
@@ -108,7 +109,9 @@ impl Ip6 {
                 self.tell_route("added", &route, cx);
             }
         }
-        self.schedule_lifetimes(cx);
+        if has_lifetime(&address) || before.as_ref().is_some_and(has_lifetime) {
+            self.schedule_lifetimes(cx);
+        }
         if before != Some(address) {
             self.tell_address(if before.is_some() { "changed" } else { "added" }, &address, cx);
         }
@@ -121,7 +124,7 @@ impl Ip6 {
         if self.addresses.find(interface, ip).is_none() {
             return Err(arguments.fail(TableError::AddressAbsent(ip).to_string()));
         }
-        self.delete_addresses(|other| other.interface == interface && other.address == IpAddr::V6(ip), cx);
+        self.delete_address(interface, ip, cx);
         Ok(Value::Null)
     }
 
@@ -222,8 +225,8 @@ impl Ip6 {
     pub(super) fn take_change(&mut self, change: Change, cx: &mut Context<'_>) {
         let taken = match change {
             Change::AddAddress(address) => self.take_address(address, cx),
-            Change::DeleteAddress { interface, address } => {
-                self.delete_addresses(|other| other.interface == interface && other.address == address, cx);
+            Change::DeleteAddress { interface, address: IpAddr::V6(ip) } => {
+                self.delete_address(interface, ip, cx);
                 true
             }
             Change::AddRoute(route) => self.take_route(route, cx),
@@ -317,7 +320,7 @@ impl Ip6 {
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {
-        cx.table_changed(Table::Addresses(Family::V6));
+        cx.row_changed(Table::Addresses(Family::V6), Row::Address(address.interface, address.address));
         let mut row = self.address_row(address);
         row["event"] = event.into();
         cx.alert("address", row);

@@ -27,6 +27,11 @@ impl Exceptions {
         Exceptions { of: Map::with_hasher(hasher) }
     }
 
+    /// Destinations that are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.of.len()
+    }
+
     /// Makes room for one more. True: another had to go.
     fn make_room(&mut self, destination: Ipv6Addr) -> bool {
         let full = self.of.len() >= EXCEPTIONS_MAX && !self.of.contains_key(&destination);

@@ -16,6 +16,11 @@ pub(super) fn link_local_of(mac: Mac) -> Ipv6Addr {
     Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier))
 }
 
+/// Does anything become of it when time passes?
+pub(super) const fn has_lifetime(address: &Address) -> bool {
+    address.preferred_until.is_some() || address.valid_until.is_some()
+}
+
 impl Ip6 {
     /// Interfaces came, went, or changed.
     pub(super) fn interfaces_changed(&mut self, cx: &mut Context<'_>) {
@@ -28,6 +33,16 @@ impl Ip6 {
         };
         for interface in known {
             self.interface_changed(interface, cx);
+        }
+    }
+
+    /// One interface came, went, or changed.
+    pub(super) fn one_interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        self.has_interfaces = self.facts.refresh_one(interface, cx);
+        self.changed();
+        match self.facts.get(interface, cx) {
+            Some(_) => self.interface_changed(interface, cx),
+            None => self.forget_interfaces(&[interface], cx),
         }
     }
 
@@ -58,6 +73,10 @@ impl Ip6 {
         named.sort_unstable();
         named.dedup();
         let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();
+        self.forget_interfaces(&gone, cx);
+    }
+
+    fn forget_interfaces(&mut self, gone: &[InterfaceIndex], cx: &mut Context<'_>) {
         if !self.has_interfaces || gone.is_empty() {
             return;
         }
@@ -78,7 +97,7 @@ impl Ip6 {
     pub(super) fn first_state(&mut self, interface: InterfaceIndex, detect: bool, cx: &Context<'_>) -> AddressState {
         let on_ethernet = self.facts.get(interface, cx).is_some_and(|facts| facts.link == LinkType::Ethernet);
         let neighbours = Table::Neighbours(Family::V6);
-        let detected = detect && on_ethernet && !matches!(cx.ask(neighbours, &Query::List(neighbours)), Answer::None);
+        let detected = detect && on_ethernet && cx.has_owner(neighbours);
         if detected { AddressState::Tentative } else { AddressState::Preferred }
     }
 
@@ -125,12 +144,22 @@ impl Ip6 {
     /// Takes addresses away, with the routes that need them.
     pub(super) fn delete_addresses(&mut self, goes: impl Fn(&Address) -> bool, cx: &mut Context<'_>) {
         let gone = self.addresses.remove_where(goes);
-        for address in &gone {
+        self.addresses_gone(&gone, cx);
+    }
+
+    /// The same for one.
+    pub(super) fn delete_address(&mut self, interface: InterfaceIndex, ip: Ipv6Addr, cx: &mut Context<'_>) {
+        let gone: Vec<Address> = self.addresses.remove(interface, ip).into_iter().collect();
+        self.addresses_gone(&gone, cx);
+    }
+
+    fn addresses_gone(&mut self, gone: &[Address], cx: &mut Context<'_>) {
+        for address in gone {
             self.changed();
             self.drop_prefix_route(address, cx);
             self.tell_address("deleted", address, cx);
         }
-        if !gone.is_empty() {
+        if gone.iter().any(has_lifetime) {
             self.schedule_lifetimes(cx);
         }
     }

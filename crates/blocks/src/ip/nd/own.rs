@@ -6,7 +6,7 @@
 
 use super::message::{NONCE_BYTES, is_link_local, packet, solicited_node};
 use super::{Nd, count};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressState, Family, LinkType};
 use weft_core::*;
@@ -20,12 +20,47 @@ type Key = (InterfaceIndex, Ipv6Addr);
 /// One address under detection.
 #[derive(Debug)]
 struct Detection {
-    key: Key,
     sent: u32,
     /// One's own solicitations that came back.
     looped: u32,
     due: Instant,
     nonce: [u8; NONCE_BYTES],
+}
+
+/// The addresses under detection, also by when they are next due.
+#[derive(Debug, Default)]
+struct Detections {
+    all: BTreeMap<Key, Detection>,
+    by_due: BTreeSet<(Instant, Key)>,
+}
+
+impl Detections {
+    fn insert(&mut self, key: Key, detection: Detection) {
+        self.remove(&key);
+        self.by_due.insert((detection.due, key));
+        self.all.insert(key, detection);
+    }
+    fn remove(&mut self, key: &Key) {
+        if let Some(detection) = self.all.remove(key) {
+            self.by_due.remove(&(detection.due, *key));
+        }
+    }
+    /// All of it may be changed but when it is due.
+    fn get_mut(&mut self, key: &Key) -> Option<&mut Detection> {
+        self.all.get_mut(key)
+    }
+    fn put_off(&mut self, key: &Key, due: Instant) {
+        if let Some(detection) = self.all.get_mut(key) {
+            self.by_due.remove(&(std::mem::replace(&mut detection.due, due), *key));
+            self.by_due.insert((due, *key));
+        }
+    }
+    fn due(&self) -> Option<Instant> {
+        self.by_due.first().map(|(due, _)| *due)
+    }
+    fn due_by(&self, now: Instant) -> Vec<Key> {
+        self.by_due.iter().take_while(|(due, _)| *due <= now).map(|(_, key)| *key).collect()
+    }
 }
 
 /// What nd knows of the table of addresses.
@@ -34,7 +69,7 @@ pub(super) struct Own {
     list: BTreeMap<Key, Address>,
     /// Solicited-node groups, and for how many addresses.
     groups: BTreeMap<Key, u32>,
-    detections: Vec<Detection>,
+    detections: Detections,
 }
 
 impl Own {
@@ -66,7 +101,7 @@ impl Own {
 
     /// When the next detection has something to do.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.detections.iter().map(|detection| detection.due).min()
+        self.detections.due()
     }
 }
 
@@ -89,7 +124,7 @@ impl Nd {
         let before = std::mem::replace(&mut self.own.list, now);
         let gone: Vec<Key> = before.keys().filter(|key| !self.own.list.contains_key(key)).copied().collect();
         for key in gone {
-            self.own.detections.retain(|detection| detection.key != key);
+            self.own.detections.remove(&key);
             self.leave(key, cx);
         }
         let fresh: Vec<(Key, Address, Option<AddressState>)> = self
@@ -100,14 +135,37 @@ impl Nd {
             .filter(|(_, address, before)| *before != Some(address.state))
             .collect();
         for (key, address, before) in fresh {
-            if before.is_none() {
-                self.join(key, cx);
+            self.address_is(key, &address, before, cx);
+        }
+    }
+
+    /// The same for one address that came, went or is in another state.
+    pub(super) fn look_at_address(&mut self, key: Key, cx: &mut Context<'_>) {
+        if key.0 == InterfaceIndex::LOOPBACK {
+            return;
+        }
+        let Answer::Addresses(list) = cx.ask(Table::Addresses(Family::V6), &Query::Address(key.0, key.1.into())) else { return };
+        let Some(address) = list.first() else {
+            if self.own.list.remove(&key).is_some() {
+                self.own.detections.remove(&key);
+                self.leave(key, cx);
             }
-            match address.state {
-                AddressState::Tentative => self.detect(key, cx),
-                AddressState::Preferred | AddressState::Deprecated if is_link_local(key.1) => self.link_local_usable(key.0, cx),
-                AddressState::Preferred | AddressState::Deprecated | AddressState::Duplicated => {}
-            }
+            return;
+        };
+        let before = self.own.list.insert(key, *address).map(|before| before.state);
+        if before != Some(address.state) {
+            self.address_is(key, address, before, cx);
+        }
+    }
+
+    fn address_is(&mut self, key: Key, address: &Address, before: Option<AddressState>, cx: &mut Context<'_>) {
+        if before.is_none() {
+            self.join(key, cx);
+        }
+        match address.state {
+            AddressState::Tentative => self.detect(key, cx),
+            AddressState::Preferred | AddressState::Deprecated if is_link_local(key.1) => self.link_local_usable(key.0, cx),
+            AddressState::Preferred | AddressState::Deprecated | AddressState::Duplicated => {}
         }
     }
 
@@ -141,37 +199,34 @@ impl Nd {
         }
         // RFC 4862 §5.4.2: the first solicitation is delayed "by a random delay between 0 and MAX_RTR_SOLICITATION_DELAY".
         let due = cx.now + self.settings.solicitation_delay.mul_f64(cx.rng.unit());
-        self.own.detections.retain(|detection| detection.key != key);
-        self.own.detections.push(Detection { key, sent: 0, looped: 0, due, nonce: [0; NONCE_BYTES] });
+        self.own.detections.insert(key, Detection { sent: 0, looped: 0, due, nonce: [0; NONCE_BYTES] });
     }
 
     /// Does what is due of detections.
     pub(super) fn run_detections(&mut self, cx: &mut Context<'_>) {
-        let mut at = 0;
-        while let Some(detection) = self.own.detections.get_mut(at) {
-            let key = detection.key;
-            if detection.due > cx.now {
-                at += 1;
-            } else if detection.sent >= self.settings.dad_transmits.saturating_add(detection.looped) {
-                self.own.detections.swap_remove(at);
+        for key in self.own.detections.due_by(cx.now) {
+            let again = cx.now + self.resolver.retransmit_time(key.0);
+            let Some(detection) = self.own.detections.get_mut(&key) else { continue };
+            if detection.sent >= self.settings.dad_transmits.saturating_add(detection.looped) {
+                self.own.detections.remove(&key);
                 self.settle(key, AddressState::Preferred, cx);
             } else {
                 cx.rng.fill(&mut detection.nonce);
                 detection.sent += 1;
-                detection.due = cx.now + self.resolver.retransmit_time(key.0);
+                let nonce = detection.nonce;
+                self.own.detections.put_off(&key, again);
                 let message = nd::Message::NeighborSolicitation { target: key.1 };
                 // RFC 7527 §4.1: each solicitation of a detection has a fresh nonce.
-                let probe = packet(key.0, Ipv6Addr::UNSPECIFIED, solicited_node(key.1), message, &[nd::Opt::Nonce(&detection.nonce)]);
+                let probe = packet(key.0, Ipv6Addr::UNSPECIFIED, solicited_node(key.1), message, &[nd::Opt::Nonce(&nonce)]);
                 self.resolver.counters[count::OUT_NEIGHBOR_SOLICITS] += 1;
                 self.transmit(probe, cx);
-                at += 1;
             }
         }
     }
 
     /// A solicitation from `::` for a tentative address: another station detects it too, or one's own came back.
     pub(super) fn detected_by_another(&mut self, key: Key, nonce: Option<[u8; NONCE_BYTES]>, cx: &mut Context<'_>) {
-        let Some(detection) = self.own.detections.iter_mut().find(|detection| detection.key == key) else { return };
+        let Some(detection) = self.own.detections.get_mut(&key) else { return };
         // RFC 7527 §4.2: a solicitation with one's own nonce is looped back, and no sign of a duplicate.
         if detection.sent > 0 && nonce == Some(detection.nonce) {
             self.resolver.counters[count::LOOPED_BACK] += 1;
@@ -183,7 +238,7 @@ impl Nd {
 
     /// Somebody else has a tentative address.
     pub(super) fn duplicate(&mut self, key: Key, cx: &mut Context<'_>) {
-        self.own.detections.retain(|detection| detection.key != key);
+        self.own.detections.remove(&key);
         self.resolver.counters[count::DUPLICATES] += 1;
         cx.alert("duplicate", serde_json::json!({"interface": key.0.0, "address": key.1.to_string()}));
         self.settle(key, AddressState::Duplicated, cx);

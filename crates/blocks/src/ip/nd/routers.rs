@@ -9,6 +9,7 @@
 use super::message::{ALL_ROUTERS, Received, interface_identifier, is_link_local, join, packet};
 use super::{Nd, count};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressState, Family, LinkType, Route, RouteKind};
 use weft_core::*;
@@ -17,6 +18,8 @@ use weft_wire::ipv6;
 
 /// RFC 4861 §10: RTR_SOLICITATION_INTERVAL.
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
+/// The longest time between two solicitations that a router's word is taken for, ms.
+const RETRANSMIT_MS_MAX: u32 = 10_000;
 /// Most routers, and as many routes of theirs, that are remembered.
 const ROUTERS_MAX: usize = 64;
 /// Most on-link prefixes that are remembered.
@@ -96,7 +99,7 @@ pub(super) struct Routers {
     prefixes: Vec<Prefix>,
     soliciting: Vec<Soliciting>,
     /// Interfaces that are up and can have neighbours.
-    up: Vec<InterfaceIndex>,
+    up: BTreeSet<InterfaceIndex>,
 }
 
 /// As exported state: times from the export on, in nanoseconds; none: for ever.
@@ -176,24 +179,29 @@ impl Nd {
         }
         let Answer::List(rows) = cx.ask(Table::Interfaces, &Query::List(Table::Interfaces)) else { return };
         let indexes = rows.iter().filter_map(|row| u32::try_from(row.get("index")?.as_u64()?).ok()).map(InterfaceIndex);
-        let mut up = Vec::new();
-        for interface in indexes {
-            let fits = self.facts.get(interface, cx).filter(|facts| {
-                // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
-                facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
-            });
-            if fits.is_some() {
-                up.push(interface);
-            }
+        let now: BTreeSet<InterfaceIndex> = indexes.collect();
+        let known: Vec<InterfaceIndex> = self.routers.up.union(&now).copied().collect();
+        for interface in known {
+            self.interface_changed(interface, cx);
         }
-        let before = std::mem::replace(&mut self.routers.up, up);
-        for interface in before.iter().filter(|interface| !self.routers.up.contains(interface)).copied().collect::<Vec<_>>() {
+    }
+
+    /// One interface came, went, or changed.
+    pub(super) fn look_at_interface(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        if self.facts.refresh_one(interface, cx) {
+            self.interface_changed(interface, cx);
+        }
+    }
+
+    fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let fits = self.facts.get(interface, cx).is_some_and(|facts| {
+            // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
+            facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
+        });
+        if !fits && self.routers.up.remove(&interface) {
             self.interface_down(interface, cx);
-        }
-        for interface in self.routers.up.iter().filter(|interface| !before.contains(interface)).copied().collect::<Vec<_>>() {
-            if self.own.link_local(interface).is_some() {
-                self.link_local_usable(interface, cx);
-            }
+        } else if fits && self.routers.up.insert(interface) && self.own.link_local(interface).is_some() {
+            self.link_local_usable(interface, cx);
         }
     }
 
@@ -210,7 +218,8 @@ impl Nd {
     pub(super) fn link_local_usable(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
         let known = self.routers.routes.iter().any(|route| route.interface == interface);
         let asked = self.routers.soliciting.iter().any(|soliciting| soliciting.interface == interface);
-        if known || asked || !self.settings.accept_ra || self.settings.router_solicitations == 0 {
+        // RFC 4862 §5: autoconfiguration is for hosts. Linux ipv6_accept_ra: with forwarding only where accept_ra is 2.
+        if known || asked || !self.settings.accept_ra || self.is_router(interface, cx) || self.settings.router_solicitations == 0 {
             return;
         }
         // "a host SHOULD delay the transmission for a random amount of time between 0 and MAX_RTR_SOLICITATION_DELAY".
@@ -258,7 +267,7 @@ impl Nd {
             return false;
         };
         let Received { interface, from, .. } = *received;
-        if !self.settings.accept_ra || self.own.get(interface, from).is_some() {
+        if !self.settings.accept_ra || self.is_router(interface, cx) || self.own.get(interface, from).is_some() {
             return false;
         }
         // §6.3.7: an advertisement with a lifetime ends the search.
@@ -282,6 +291,8 @@ impl Nd {
         let millis = |told: u32, before: Option<Duration>| if told == 0 { before } else { Some(Duration::from_millis(u64::from(told))) };
         // "the host SHOULD set … if the received value is non-zero"; Linux refuses what is longer than an hour.
         times.reachable = millis(if reachable_ms <= 3_600_000 { reachable_ms } else { 0 }, times.reachable);
+        // Linux takes this one up to 49 days: a single false advertisement would end address resolution, and the check for duplicates, for as long.
+        let retransmit_ms = if retransmit_ms <= RETRANSMIT_MS_MAX { retransmit_ms } else { 0 };
         times.retransmit = millis(retransmit_ms, times.retransmit).map(|time| time.max(Duration::from_millis(8)));
         let hop_limit = (hop_limit > 0).then_some(hop_limit);
         let mut mtu = None;

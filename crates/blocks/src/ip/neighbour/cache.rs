@@ -182,6 +182,10 @@ impl Cache {
         self.free.push(slot);
         Some(neighbour)
     }
+    /// All packets that wait, out of their neighbours.
+    pub(in crate::ip) fn give_up(&mut self) -> Vec<Frame> {
+        self.slots.iter_mut().flatten().flat_map(|neighbour| std::mem::take(&mut neighbour.pending)).collect()
+    }
     pub(in crate::ip) fn slots_where(&self, fits: impl Fn(&Neighbour) -> bool) -> Vec<u32> {
         let entries = self.slots.iter().enumerate();
         entries.filter(|(_, entry)| entry.as_ref().is_some_and(&fits)).map(|(slot, _)| slot as u32).collect()

@@ -1,0 +1,58 @@
+//! Why a world could not be brought up.
+
+use std::io;
+use weft_node::StackError;
+
+/// Why a world could not be brought up.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The stack file is wrong.
+    #[error(transparent)]
+    Stack(#[from] Box<StackError>),
+    /// An interface cannot be opened.
+    #[error("interface {interface}: {why}")]
+    Interface {
+        /// Its name.
+        interface: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The name of an interface is taken on the host.
+    #[error("interface {interface}: {why}")]
+    Busy {
+        /// Its name.
+        interface: String,
+        /// By whom, and what to do.
+        why: String,
+    },
+    /// An option of the command cannot be granted.
+    #[error("{option}: {why}")]
+    Option {
+        /// Which.
+        option: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The control socket cannot be made.
+    #[error("control socket {path}: {why}")]
+    Control {
+        /// Its path.
+        path: String,
+        /// Why.
+        why: io::Error,
+    },
+    /// The system refuses something basic.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        why: io::Error,
+    },
+}
+
+impl From<StackError> for WorldError {
+    fn from(error: StackError) -> WorldError {
+        WorldError::Stack(Box::new(error))
+    }
+}

@@ -1,0 +1,138 @@
+//! Somebody works on the nodes while they are attacked: looks at everything, turns every knob, adds and deletes, replaces blocks as they run.
+
+use super::world::World;
+use serde_json::{Value, json};
+use weft_core::table::Family;
+use weft_core::{Op, Rng, Selector, Show, Table};
+
+const BLOCKS: &[&str] =
+    &["loopback", "loopback6", "ip4", "ip6", "arp", "nd", "icmp4", "icmp6", "igmp", "mld", "tcp", "udp", "ether", "interfaces"];
+
+/// One piece of work.
+pub fn work(world: &mut World, rng: &mut Rng) {
+    let side = rng.below(2) as usize;
+    match rng.below(8) {
+        0 => look(world, side),
+        1 => knobs(world, side, rng),
+        2 => replace(world, side, rng),
+        3 => addresses(world, side, rng),
+        4 => routes(world, side, rng),
+        5 => neighbours(world, side, rng),
+        6 => paths(world, side, rng),
+        _ => interface(world, side, rng),
+    }
+}
+
+fn look(world: &mut World, side: usize) {
+    for table in [Table::Interfaces, Table::Sockets, Table::Flows] {
+        world.rows(side, table);
+    }
+    for family in [Family::V4, Family::V6] {
+        for table in [Table::Addresses(family), Table::Routes(family), Table::Neighbours(family), Table::Groups(family)] {
+            world.rows(side, table);
+        }
+    }
+    for show in [Show::Blocks, Show::Edges, Show::Counters, Show::Drops] {
+        world.control(side, Op::Show(show)).expect("a node shows what it is");
+    }
+    world.control(side, Op::Get { target: Selector::parse("*"), name: None }).ok();
+    world.control(side, Op::Get { target: Selector::parse("nd"), name: Some("routers".to_owned()) }).expect("the routers that are known");
+}
+
+/// Every parameter of a block is set to what it is; some to what is refused.
+fn knobs(world: &mut World, side: usize, rng: &mut Rng) {
+    let block = BLOCKS[rng.below(BLOCKS.len() as u64) as usize];
+    let target = Selector::Name(block.to_owned());
+    let Ok(all) = world.control(side, Op::Get { target: target.clone(), name: None }) else { return };
+    let rows = all.get(block).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, value) in rows {
+        world.control(side, Op::Set { target: target.clone(), name: name.clone(), value }).ok();
+        if rng.chance(0.2) {
+            world.control(side, Op::Set { target: target.clone(), name, value: json!("no such value") }).ok();
+        }
+    }
+}
+
+/// A block is replaced by a new one that takes its state over.
+fn replace(world: &mut World, side: usize, rng: &mut Rng) {
+    let name = BLOCKS[rng.below(BLOCKS.len() as u64) as usize].to_owned();
+    let op = Op::Replace {
+        kind: name.trim_end_matches("back6").to_owned() + if name == "loopback6" { "back" } else { "" },
+        name,
+        parameters: Default::default(),
+        drop_state: false,
+    };
+    match world.control(side, op) {
+        Ok(_) => {}
+        // Connections are not handed over yet.
+        Err(error) => assert!(error.contains("cannot export its state"), "a block is not replaced: {error}"),
+    }
+}
+
+fn addresses(world: &mut World, side: usize, rng: &mut Rng) {
+    let last = 100 + rng.below(4);
+    for (block, address) in [("ip4", format!("10.0.0.{last}/24")), ("ip6", format!("fd77::{last}/64"))] {
+        let arguments = json!({"interface": "eth0", "address": address});
+        world.exec(side, block, "address_add", arguments.clone()).ok();
+        world.exec(side, block, if rng.chance(0.5) { "address_delete" } else { "address_add" }, arguments).ok();
+        world.exec(side, block, "address_add", json!({"interface": "eth9", "address": "nonsense"})).unwrap_err();
+    }
+}
+
+fn routes(world: &mut World, side: usize, rng: &mut Rng) {
+    let kind = ["unicast", "blackhole", "unreachable", "prohibit"][rng.below(4) as usize];
+    let host = 3 + rng.below(3);
+    for (block, destination, gateway) in [
+        ("ip4", format!("198.51.{host}.0/24"), format!("10.0.0.{host}")),
+        ("ip6", format!("2001:db8:{host}::/48"), format!("fd77::{host}")),
+    ] {
+        let arguments = match kind {
+            "unicast" => json!({"destination": destination, "gateway": gateway, "metric": 7, "mtu": 1300}),
+            _ => json!({"destination": destination, "kind": kind}),
+        };
+        world.exec(side, block, "route_add", arguments.clone()).ok();
+        world.talk(side, block == "ip6", host as u8);
+        if rng.chance(0.7) {
+            world.exec(side, block, "route_delete", json!({"destination": destination})).ok();
+        }
+        world.exec(side, block, "route_add", json!({"destination": destination, "gateway": "198.18.0.1"})).unwrap_err();
+    }
+}
+
+fn neighbours(world: &mut World, side: usize, rng: &mut Rng) {
+    let last = 200 + rng.below(4);
+    for (block, address) in [("arp", format!("10.0.0.{last}")), ("nd", format!("fd77::{last}"))] {
+        world.exec(side, block, "add", json!({"interface": "eth0", "address": address, "mac": "02:00:00:00:02:01"})).expect("a neighbour");
+        world.exec(side, block, "delete", json!({"interface": "eth0", "address": address})).ok();
+        world.exec(side, block, "flush", json!({})).ok();
+    }
+}
+
+fn paths(world: &mut World, side: usize, rng: &mut Rng) {
+    world.exec(side, "ip4", "paths", json!({})).expect("what routers told");
+    if rng.chance(0.3) {
+        world.exec(side, "ip4", "paths_flush", json!({})).expect("it is forgotten");
+    }
+}
+
+/// The second node's other interface goes down and comes back.
+fn interface(world: &mut World, side: usize, rng: &mut Rng) {
+    let name = if side == 1 { "eth1" } else { "lo" };
+    for up in [false, true] {
+        world.exec(side, "interfaces", "set", json!({"name": name, "up": up})).ok();
+        world.pass(weft_core::Duration::from_millis(rng.below(50)));
+    }
+    put_back(world);
+}
+
+/// What an interface that went down took with it is there again.
+pub fn put_back(world: &mut World) {
+    for (block, address, neighbour) in [("arp", "ip4", "10.0.1.9"), ("nd", "ip6", "fd78::9")] {
+        let own = if address == "ip4" { "10.0.1.2/24" } else { "fd78::2/64" };
+        world.exec(1, address, "address_add", json!({"interface": "eth1", "address": own})).ok();
+        world.exec(1, block, "add", json!({"interface": "eth1", "address": neighbour, "mac": "02:00:00:00:01:09"})).ok();
+    }
+    for (block, gateway) in [("ip4", "10.0.0.2"), ("ip6", "fd77::2")] {
+        world.exec(0, block, "route_add", json!({"destination": "default", "gateway": gateway})).ok();
+    }
+}
