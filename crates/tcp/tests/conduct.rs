@@ -16,7 +16,7 @@ use weft_core::*;
 use weft_tcp::counters::ROWS;
 use weft_wire::tcp::{Flags, Seq};
 
-const STEPS: usize = 160;
+const STEPS: usize = 240;
 /// Bytes that a program has to send on one connection.
 const STREAM_BYTES: usize = 600_000;
 /// Segments that the stranger remembers.

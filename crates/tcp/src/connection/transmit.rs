@@ -149,12 +149,11 @@ impl Connection {
     pub(super) fn send_room(&self) -> u32 {
         // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS"), in a reduction too: with nothing out no acknowledgment comes that would
         // allow more (Linux tcp_cwnd_reduction counts in segments, so that what was delivered last allows one).
-        let in_flight = self.outstanding.in_flight();
         if self.prr.is_active() {
-            let least = if in_flight == 0 { self.mss } else { 0 };
+            let least = if self.outstanding.is_empty() { self.mss } else { 0 };
             return self.recovery.prr_allowed.max(least);
         }
-        self.window.cwnd_bytes.max(self.mss).saturating_sub(in_flight)
+        self.window.cwnd_bytes.max(self.mss).saturating_sub(self.outstanding.in_flight())
     }
 
     /// Bytes that the peer's window still takes.
