@@ -125,7 +125,7 @@ impl Life {
             for frame in self.node.seen(block) {
                 self.came += 1;
                 let meta = frame.meta();
-                let at = (meta.src, meta.dst, meta.protocol, meta.ttl, meta.tos, meta.interface, meta.error.clone());
+                let at = (meta.src, meta.dst, meta.protocol, meta.ttl, meta.tos, meta.interface, meta.error);
                 write!(self.digest, "{at:?} {:02x?}", frame.to_vec()).unwrap();
             }
         }

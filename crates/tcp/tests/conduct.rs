@@ -254,10 +254,10 @@ impl Life {
         match self.rng.below(9) {
             // Bytes elsewhere in the stream would be taken for what belongs there.
             0 => {
-                one.segment.seq = one.segment.seq + by;
+                one.segment.seq += by;
                 one.payload.clear();
             }
-            1 => one.segment.ack = one.segment.ack + by,
+            1 => one.segment.ack += by,
             2 => one.segment.flags |= Flags::RST,
             3 => one.segment.flags |= Flags::SYN,
             4 => one.segment.flags -= Flags::ACK,
