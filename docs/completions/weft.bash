@@ -243,7 +243,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__run)
-            opts="-h --stack --set --tap --seed --capture --nat --publish --control --help"
+            opts="-h --stack --set --engine --tap --seed --capture --nat --publish --control --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -255,6 +255,10 @@ _weft() {
                     ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "inline queued threaded" -- "${cur}"))
                     return 0
                     ;;
                 --tap)
@@ -365,7 +369,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__up)
-            opts="-h --stack --set --tap --seed --capture --nat --publish --control --detach --help"
+            opts="-h --stack --set --engine --tap --seed --capture --nat --publish --control --detach --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -377,6 +381,10 @@ _weft() {
                     ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "inline queued threaded" -- "${cur}"))
                     return 0
                     ;;
                 --tap)

@@ -42,6 +42,9 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manua
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
 complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
+complete -c weft -n "__fish_weft_using_subcommand up" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
+queued\t'One thread, a queue in front of each block'
+threaded\t'A thread and a queue for each block'"
 complete -c weft -n "__fish_weft_using_subcommand up" -l tap -d 'Name of the TAP device instead of the stack file\'s first' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l seed -d 'Seed of the node\'s randomness [default: from the system]' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
@@ -49,19 +52,22 @@ complete -c weft -n "__fish_weft_using_subcommand up" -l publish -d 'Carry conne
 complete -c weft -n "__fish_weft_using_subcommand up" -l control -d 'Where to listen for commands and programs [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9'
 complete -c weft -n "__fish_weft_using_subcommand up" -l detach -d 'Return when the stack is up and leave it running'
-complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand down" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand down" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
+complete -c weft -n "__fish_weft_using_subcommand run" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
+queued\t'One thread, a queue in front of each block'
+threaded\t'A thread and a queue for each block'"
 complete -c weft -n "__fish_weft_using_subcommand run" -l tap -d 'Name of the TAP device instead of the stack file\'s first' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l seed -d 'Seed of the node\'s randomness [default: from the system]' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l publish -d 'Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. May be given several times' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l control -d 'Join the daemon with this control socket' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9'
-complete -c weft -n "__fish_weft_using_subcommand run" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand show" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand show" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand show" -s h -l help -d 'Print help'

@@ -32,6 +32,9 @@ _weft() {
 _arguments "${_arguments_options[@]}" : \
 '--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
+'--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
+queued\:"One thread, a queue in front of each block"
+threaded\:"A thread and a queue for each block"))' \
 '--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
@@ -39,8 +42,8 @@ _arguments "${_arguments_options[@]}" : \
 '--control=[Where to listen for commands and programs \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
 '--detach[Return when the stack is up and leave it running]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
 (down)
@@ -55,14 +58,17 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
+'--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
+queued\:"One thread, a queue in front of each block"
+threaded\:"A thread and a queue for each block"))' \
 '--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
 '(--stack --set --tap --seed --capture --nat --publish)--control=[Join the daemon with this control socket]:PATH:_files' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 '*::program -- The program and its arguments:_default' \
 && ret=0
 ;;

@@ -184,6 +184,10 @@ pub struct Kind {
     /// Tables that it owns.
     #[serde(skip)]
     pub owns: &'static [Table],
+    /// Tables of others that it asks about (`Context::ask`, `Context::route`). What is not declared is not answered: an engine that runs
+    /// blocks side by side knows from this which of them may wait for which.
+    #[serde(skip)]
+    pub asks: &'static [Table],
     /// Version of its exported state; 0: it keeps none.
     pub state_version: u32,
 }
@@ -201,6 +205,7 @@ impl Kind {
         alerts: &[],
         counters: &[],
         owns: &[],
+        asks: &[],
         state_version: 0,
     };
     /// Finds an input by name.

@@ -4,9 +4,9 @@ use crate::block::{BlockId, OutPort};
 use crate::change::Change;
 use crate::control::Value;
 use crate::frame::{Completion, Frame};
-use crate::graph::Slots;
 use crate::reason::Reason;
 use crate::rng::Rng;
+use crate::solo::Around;
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Query, RouteAnswer, Row, Table};
 use crate::time::Instant;
@@ -48,7 +48,7 @@ pub struct Context<'a> {
     pub rng: &'a mut Rng,
     pub(crate) me: BlockId,
     pub(crate) out: &'a mut Outbox,
-    pub(crate) slots: &'a Slots,
+    pub(crate) around: &'a dyn Around,
 }
 
 impl Context<'_> {
@@ -102,11 +102,17 @@ impl Context<'_> {
     }
     /// Does anybody own this table?
     pub fn has_owner(&self, table: Table) -> bool {
-        self.slots.owner(table).is_some()
+        self.around.owner(table).is_some()
     }
-    /// Asks the owner of a table. `Answer::None` when there is no owner, or it is the running block itself.
+    /// Asks the owner of a table. `Answer::None` when there is no owner, it is the running block itself, or the block's kind does not declare
+    /// that it asks about this table (`Kind::asks`; a mistake of the block, which a debug build refuses to go on with).
     pub fn ask(&self, table: Table, query: &Query) -> Answer {
-        self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map_or(Answer::None, |block| block.query(query, self.now))
+        let declared = self.around.asks(self.me, table);
+        debug_assert!(declared, "a block asks about {table:?}, which its kind does not declare in `asks`");
+        match self.around.owner(table) {
+            Some(owner) if declared && owner != self.me => self.around.query(self.me, owner, query, self.now),
+            _ => Answer::None,
+        }
     }
     /// Asks for a route.
     pub fn route(&self, query: &Query, family: crate::table::Family) -> Option<RouteAnswer> {
@@ -117,6 +123,6 @@ impl Context<'_> {
     }
     /// Is this output bound to anything?
     pub fn is_bound(&self, port: OutPort) -> bool {
-        self.slots.edge(self.me, port).is_some()
+        self.around.edge(self.me, port).is_some()
     }
 }

@@ -14,6 +14,7 @@ use crate::parameter;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
+use crate::solo::Solo;
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Query};
 use crate::time::Instant;
@@ -69,20 +70,40 @@ pub struct Outgoing {
     pub frame: Frame,
 }
 
+/// What can be brought to a block.
 #[derive(Debug)]
-enum Item {
+pub enum Item {
+    /// Frames, to an input.
     Frames(InPort, Vector),
+    /// A stream message, to an input.
     Message(InPort, StreamMessage),
+    /// Frames have left or were dropped: token, bytes.
     Completed(u64, u32),
+    /// A table has changed, or one row of it.
     Changed(crate::table::Table, Option<crate::table::Row>),
+    /// A table of the block's is to be changed.
     Change(crate::table::Table, Box<Change>),
 }
 
+/// Something that is to be brought to a block.
 #[derive(Debug)]
-struct Work {
-    block: BlockId,
-    depth: u16,
-    item: Item,
+pub struct Work {
+    /// To which.
+    pub block: BlockId,
+    /// How many blocks it, and what caused it at once, has passed.
+    pub depth: u16,
+    /// What.
+    pub item: Item,
+}
+
+impl Work {
+    /// Frames in it.
+    pub fn frames(&self) -> usize {
+        match &self.item {
+            Item::Frames(_, vector) => vector.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// A running graph.
@@ -214,6 +235,41 @@ impl Engine {
         self.advance(now);
         let Completion { block, token, bytes } = completion;
         self.work(Work { block, depth: 0, item: Item::Completed(token, bytes) });
+        self.drain();
+    }
+
+    /// Takes every block out, with its edges, timers and a random stream of its own, for an engine that runs each by itself. Until they are back
+    /// ([`Engine::take_back`]) this engine knows the graph, but can run nothing.
+    pub fn lend(&mut self) -> Vec<Solo> {
+        let ids: Vec<BlockId> = self.slots.ids().collect();
+        let mut out = Vec::with_capacity(ids.len());
+        for id in ids {
+            let rng = self.rng.fork(self.slots.name(id));
+            let timers = self.timers.take_all(id);
+            let Some(slot) = self.slots.slot_mut(id) else { continue };
+            out.push(Solo::new(id, slot.name.clone(), slot.kind, slot.block.take(), rng, timers));
+        }
+        out
+    }
+
+    /// Takes a lent block back, with what it counted and its timers.
+    pub fn take_back(&mut self, solo: Solo) {
+        let solo = solo.into_parts();
+        self.advance(solo.now);
+        let Some(slot) = self.slots.slot_mut(solo.id) else { return };
+        slot.block = solo.block;
+        slot.frames_in += solo.frames_in;
+        slot.drops.iter_mut().zip(solo.drops.iter()).for_each(|(sum, count)| *sum += count);
+        for (token, at) in solo.timers {
+            self.timers.set(solo.id, token, at);
+        }
+    }
+
+    /// Does the work that another engine had left, and what follows from it. Queued, what waited for a block comes before what follows from work
+    /// for others, so that frames of one edge do not overtake each other.
+    pub fn carry(&mut self, now: Instant, work: impl IntoIterator<Item = Work>) {
+        self.advance(now);
+        work.into_iter().for_each(|work| self.work(work));
         self.drain();
     }
 
@@ -358,10 +414,7 @@ impl Engine {
 
     fn enqueue(&mut self, work: Work) {
         let index = work.block.0 as usize;
-        let frames = match &work.item {
-            Item::Frames(_, vector) => vector.len(),
-            _ => 0,
-        };
+        let frames = work.frames();
         let Some(queue) = self.queues.get_mut(index) else { return self.drop_work(work, Reason::BlockGone) };
         if frames > 0 && self.queued_frames[index] + frames > QUEUE_FRAMES_MAX {
             self.drop_work(work, Reason::QueueFull);
@@ -445,7 +498,7 @@ impl Engine {
                 return self.flush();
             };
             vector.set_all(Verdict::Consumed);
-            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots };
+            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots };
             block.process(port, &mut vector, &mut cx);
             // The usual case, without a detour over the stack: the whole vector goes on, and nothing else happened. What was fresh
             // would be the next item anyway.
@@ -482,7 +535,7 @@ impl Engine {
 
     fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
         let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
-        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, slots: &self.slots });
+        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots });
         if let Some(slot) = self.slots.slot_mut(id) {
             slot.block = Some(block);
         }

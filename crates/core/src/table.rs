@@ -47,6 +47,23 @@ pub enum Table {
     Flows,
 }
 
+impl Table {
+    /// All of them.
+    pub const ALL: &'static [Table] = &[
+        Table::Interfaces,
+        Table::Addresses(Family::V4),
+        Table::Addresses(Family::V6),
+        Table::Routes(Family::V4),
+        Table::Routes(Family::V6),
+        Table::Neighbours(Family::V4),
+        Table::Neighbours(Family::V6),
+        Table::Groups(Family::V4),
+        Table::Groups(Family::V6),
+        Table::Sockets,
+        Table::Flows,
+    ];
+}
+
 /// The row of a table that has changed: came, went, or is another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Row {
@@ -245,6 +262,8 @@ pub enum Query {
     AddressKind(IpAddr),
     /// Every address with its state and lifetimes (owner of `Addresses`); [`Query::List`] has them for people.
     Addresses,
+    /// Are packets for others that come in here sent on (owner of `Routes`)?
+    Forwards(InterfaceIndex),
     /// One address of an interface, as a list of one or none (owner of `Addresses`).
     Address(InterfaceIndex, IpAddr),
     /// The addresses of an interface (owner of `Addresses`).
@@ -288,6 +307,8 @@ pub enum Answer {
     Route(RouteAnswer),
     /// To [`Query::AddressKind`].
     AddressKind(AddressKind),
+    /// To [`Query::Forwards`].
+    Forwards(bool),
     /// To [`Query::Addresses`], [`Query::Address`] and [`Query::AddressesOf`], in the order in which they were added.
     Addresses(Vec<Address>),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].

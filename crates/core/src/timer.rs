@@ -29,12 +29,17 @@ impl Timers {
             self.due.remove(&(at, block, token));
         }
     }
-    /// Takes back all timers of a block and returns them.
+    /// Takes back all timers of a block.
     pub fn cancel_all(&mut self, block: BlockId) {
-        let tokens: Vec<u64> = self.set.range((block, 0)..=(block, u64::MAX)).map(|((_, token), _)| *token).collect();
-        for token in tokens {
-            self.cancel(block, token);
+        self.take_all(block);
+    }
+    /// Takes back all timers of a block and returns them, by token.
+    pub fn take_all(&mut self, block: BlockId) -> Vec<(u64, Instant)> {
+        let timers: Vec<(u64, Instant)> = self.set.range((block, 0)..=(block, u64::MAX)).map(|((_, token), at)| (*token, *at)).collect();
+        for (token, _) in &timers {
+            self.cancel(block, *token);
         }
+        timers
     }
     /// When the first is due.
     pub fn next(&self) -> Option<Instant> {

@@ -1,6 +1,6 @@
 //! The real world: wall clock, event loop over real interfaces and real programs, control socket.
 //!
-//! Time is read here and nowhere below. One thread runs everything; see [`world`].
+//! Time is read here and nowhere below. One thread runs everything (see [`world`]), unless the threaded engine is asked for ([`threaded`]).
 #![forbid(unsafe_code)]
 
 pub mod bridge;
@@ -18,6 +18,7 @@ pub mod reactor;
 pub mod run;
 pub mod signals;
 pub mod spin;
+pub mod threaded;
 mod tidy;
 pub mod world;
 

@@ -13,6 +13,7 @@ use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
 use crate::spin::Spin;
+use crate::threaded::Threaded;
 use crate::tidy::Tidy;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,7 @@ use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
 use weft_core::{Frame, Instant, InterfaceIndex};
-use weft_node::{Node, Stack};
+use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
 const TOKEN_KIND_SHIFT: u32 = 56;
@@ -35,6 +36,7 @@ const TOKEN_CLIENT: u64 = 3 << TOKEN_KIND_SHIFT;
 const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
+const TOKEN_ENGINE: u64 = 7 << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
 /// How often published ports are looked over for senders that are silent, and for clients that found no room.
@@ -107,8 +109,8 @@ impl World {
             options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), !keepers.is_empty(), &mut notices)).transpose()?;
         let guards = crate::outside::guards(&stack, &backends, &mut notices);
         let clock = Clock::default();
-        let mut node = Node::new(&stack, options.seed)?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
+        let mut node = node(&stack, options.seed, clock, &reactor)?;
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
         let ports = plug(&stack, backends, &mut node, clock.now(), &reactor, capture.as_ref())?;
         node.configure(clock.now(), &stack)?;
@@ -224,6 +226,9 @@ impl World {
             self.publisher.sweep(now, &mut lent, &self.reactor);
         }
         self.tend_tracers();
+        if let Some(why) = self.node.failure() {
+            return Err(io::Error::other(why));
+        }
         if self.tidy.is_due(now) {
             self.programs.give_back_memory();
         }
@@ -445,6 +450,19 @@ impl World {
     /// The number of an interface, by its name.
     pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
         self.ports.iter().find(|port| port.name() == name).map(Port::index)
+    }
+}
+
+/// Builds the node, on the engine that the stack file asks for.
+fn node(stack: &Stack, seed: u64, clock: Clock, reactor: &Reactor) -> Result<Node, StackError> {
+    match stack.node().engine {
+        EngineKind::Inline | EngineKind::Queued => Node::new(stack, seed),
+        EngineKind::Threaded => Node::on(stack, seed, |engine| {
+            // The sockets are looked at after each turn, which has to come when they have changed.
+            let threaded = Threaded::start(engine, clock, Some("sockets"))?;
+            reactor.add(threaded.descriptor(), TOKEN_ENGINE, Interest::READ)?;
+            Ok(Box::new(threaded))
+        }),
     }
 }
 

@@ -14,4 +14,6 @@ pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
 pub use node::{Node, block_table};
-pub use stack::{AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, InterfaceSection, NodeSection, RouteSection, Stack, StackError};
+pub use stack::{
+    AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, NodeSection, RouteSection, Stack, StackError,
+};

@@ -9,8 +9,8 @@ use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    BlockId, BlockTable, Completion, ControlError, End, Frame, InPort, Instant, InterfaceIndex, Message, Op, Reply, Rng, Selector,
-    transaction,
+    Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Op, Reply,
+    Rng, Selector, transaction,
 };
 use weft_socket::Sockets;
 
@@ -19,11 +19,34 @@ pub fn block_table() -> BlockTable {
     BlockTable::new(weft_blocks::table::rows().into_iter().chain([weft_tcp::ROW, weft_socket::ROW]))
 }
 
+/// What runs the graph: an engine of `weft_core`, or one that a world brings.
+#[derive(Debug)]
+enum Runner {
+    /// Called without a detour: every frame of the inline engine comes through here.
+    Core(Box<Engine>),
+    Other(Box<dyn Execute>),
+}
+
+impl Runner {
+    fn engine(&self) -> &Engine {
+        match self {
+            Runner::Core(engine) => engine,
+            Runner::Other(other) => other.engine(),
+        }
+    }
+    fn control(&mut self, now: Instant, message: &Message) -> Reply {
+        match self {
+            Runner::Core(engine) => engine.control(now, message),
+            Runner::Other(other) => other.control(now, message),
+        }
+    }
+}
+
 /// A machine in a world.
 #[derive(Debug)]
 pub struct Node {
     name: String,
-    engine: Engine,
+    engine: Runner,
     /// Where frames from the world enter, and through which port they leave.
     interfaces: Option<(BlockId, InPort)>,
     sockets: Option<BlockId>,
@@ -34,19 +57,45 @@ pub struct Node {
 
 impl Node {
     /// Builds the graph of a stack file. Interfaces, addresses and routes follow with [`Node::add_interface`] and [`Node::configure`].
+    /// A file that asks for an engine that only some worlds have is refused.
     pub fn new(stack: &Stack, seed: u64) -> Result<Node, StackError> {
+        match stack.node().engine.mode() {
+            Some(mode) => Node::assemble(stack, seed, mode, |engine| Ok(Runner::Core(Box::new(engine)))),
+            None => Err(stack.engine_error("the threaded engine is there in real time only", "write engine = \"inline\" or \"queued\"")),
+        }
+    }
+
+    /// As [`Node::new`], on an engine that the world brings: `bring` gets one with the graph of the file. An error is one of the system's.
+    pub fn on(
+        stack: &Stack,
+        seed: u64,
+        bring: impl FnOnce(Engine) -> Result<Box<dyn Execute>, std::io::Error>,
+    ) -> Result<Node, StackError> {
+        Node::assemble(stack, seed, Mode::Queued, |engine| {
+            let failed = |error| stack.engine_error(&format!("the engine does not start: {error}"), "try engine = \"inline\"");
+            bring(engine).map(Runner::Other).map_err(failed)
+        })
+    }
+
+    fn assemble(stack: &Stack, seed: u64, mode: Mode, run: impl FnOnce(Engine) -> Result<Runner, StackError>) -> Result<Node, StackError> {
         let section = stack.node();
-        let engine = Engine::new(section.engine, block_table(), Rng::for_name(seed, &section.name));
-        let mut node =
-            Node { name: section.name.clone(), engine, interfaces: None, sockets: None, sockets_birth: None, sockets_changes: 0 };
-        node.build(stack)?;
+        let mut engine = Engine::new(mode, block_table(), Rng::for_name(seed, &section.name));
+        build(&mut engine, stack)?;
+        let mut node = Node {
+            name: section.name.clone(),
+            engine: run(engine)?,
+            interfaces: None,
+            sockets: None,
+            sockets_birth: None,
+            sockets_changes: 0,
+        };
         node.find_ends(Instant::ZERO);
         Ok(node)
     }
 
     /// Looks up the blocks through which worlds and programs reach the graph: it may have been rebuilt.
     fn find_ends(&mut self, now: Instant) {
-        let graph = self.engine.graph();
+        let graph = self.engine.engine().graph();
         self.interfaces = graph.find("interfaces").and_then(|id| graph.kind(id).and_then(|kind| kind.input("wire")).map(|port| (id, port)));
         self.sockets = graph.ids().find(|id| graph.kind(*id).is_some_and(|kind| kind.name == "sockets"));
         let birth = self.sockets(now, |sockets, _| sockets.birth());
@@ -59,7 +108,8 @@ impl Node {
     /// Builds a node as [`Node::new`] does and configures it over interfaces that lead nowhere: everything in the file is checked that can be
     /// checked without opening a device.
     pub fn check(stack: &Stack) -> Result<Node, StackError> {
-        let mut node = Node::new(stack, 0)?;
+        let mode = stack.node().engine.mode().unwrap_or_default();
+        let mut node = Node::assemble(stack, 0, mode, |engine| Ok(Runner::Core(Box::new(engine))))?;
         for (index, section) in stack.interfaces().enumerate() {
             let interface = node.describe(stack, index, section)?;
             node.add_interface(Instant::ZERO, &interface)
@@ -102,71 +152,13 @@ impl Node {
         })
     }
 
-    fn build(&mut self, stack: &Stack) -> Result<(), StackError> {
-        let mut ops: Vec<(Op, Range<usize>)> = Vec::new();
-        let mut entries: IndexMap<String, _> = stack.blocks().map(|entry| (entry.name.clone(), entry)).collect();
-        let none = usize::MAX..usize::MAX;
-        let base: &[(&str, &str)] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
-        for (name, default_kind) in base {
-            let entry = entries.shift_remove(*name);
-            let span = entry.as_ref().map_or(none.clone(), |entry| entry.span.clone());
-            let kind = entry.as_ref().and_then(|entry| entry.kind.clone()).unwrap_or_else(|| (*default_kind).to_owned());
-            let parameters = entry.as_ref().map(|entry| entry.parameters.clone()).unwrap_or_default();
-            self.check_parameters(stack, &kind, entry.as_ref())?;
-            ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
-        }
-        for (name, entry) in entries {
-            let kind = entry.kind.clone().unwrap_or_else(|| name.clone());
-            self.check_parameters(stack, &kind, Some(&entry))?;
-            ops.push((Op::Add { name, kind, parameters: entry.parameters.clone() }, entry.span.clone()));
-        }
-        if stack.node().graph == Base::Default {
-            ops.extend(EDGES.iter().map(|(from, to)| (Op::Bind { from: End::parse(from), to: End::parse(to) }, none.clone())));
-        }
-        ops.extend(stack.edges()?.into_iter().map(|(from, to, span)| (Op::Bind { from, to }, span)));
-        ops.extend(stack.inserts()?.into_iter().map(|(block, from, to, span)| (Op::Insert { block, from, to }, span)));
-        self.commit(stack, ops)
-    }
-
-    /// Prepared together; when that fails, prepared prefix by prefix to find the line that is to blame.
-    fn commit(&mut self, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> Result<(), StackError> {
-        let all: Vec<Op> = ops.iter().map(|(op, _)| op.clone()).collect();
-        match self.engine.prepare(&all) {
-            Ok(plan) => {
-                self.engine.commit(plan);
-                transaction::check_complete(self.engine.graph()).map_err(|error| incomplete(stack, &error))
-            }
-            Err(whole) => {
-                let culprit = (0..all.len()).find_map(|at| self.engine.prepare(&all[..=at]).err().map(|error| (error, at)));
-                let Some((error, at)) = culprit else { return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`")) };
-                Err(stack.error(ops[at].1.clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
-            }
-        }
-    }
-
-    /// Checks a block's parameters one by one, so that the message can point at the line.
-    fn check_parameters(&self, stack: &Stack, kind: &str, entry: Option<&crate::stack::BlockEntry>) -> Result<(), StackError> {
-        let (Some(entry), Some(row)) = (entry, self.engine.kinds().get(kind)) else { return Ok(()) };
-        for (name, value) in &entry.parameters {
-            let one = IndexMap::from([(name.clone(), value.clone())]);
-            let unit = row.kind.parameter(name).map_or(Ok(()), |row| weft_core::parameter::check_unit(&entry.name, row, value));
-            let checked =
-                unit.and_then(|()| weft_core::parameter::complete(&entry.name, row.kind, &one, Rng::for_name(0, "check")).map(|_| ()));
-            if let Err(error) = checked {
-                let span = entry.spans.get(name).cloned().unwrap_or_else(|| entry.span.clone());
-                return Err(stack.error(span, &error.to_string(), &format!("`weft help block {kind}` lists its parameters")));
-            }
-        }
-        Ok(())
-    }
-
     /// The node's name.
     pub fn name(&self) -> &str {
         &self.name
     }
     /// The engine, to look at.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.engine.engine()
     }
 
     /// Tells the node of an interface whose backend the world has opened. Its index is chosen by the node unless given.
@@ -194,7 +186,7 @@ impl Node {
 
     /// Tells the blocks that want to know when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP, and timestamps on the wire).
     pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
-        let graph = self.engine.graph();
+        let graph = self.engine.engine().graph();
         let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some());
         let names: Vec<String> = graph.ids().filter(wants).map(|id| graph.name(id).to_owned()).collect();
         for name in names {
@@ -261,33 +253,64 @@ impl Node {
     /// Frames came in on an interface. Their metadata carry which.
     pub fn receive(&mut self, now: Instant, frames: impl IntoIterator<Item = Frame>) {
         if let Some((block, port)) = self.interfaces {
-            self.engine.inject(now, block, port, frames);
+            match &mut self.engine {
+                Runner::Core(engine) => engine.inject(now, block, port, frames),
+                Runner::Other(other) => other.inject(now, block, port, &mut frames.into_iter()),
+            }
         }
     }
     /// Fires due timers and runs what follows.
     pub fn run(&mut self, now: Instant) {
-        self.engine.run(now);
+        match &mut self.engine {
+            Runner::Core(engine) => engine.run(now),
+            Runner::Other(other) => other.run(now),
+        }
     }
     /// When [`Node::run`] should be called next.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.engine.next_timer()
+        match &self.engine {
+            Runner::Core(engine) => engine.next_timer(),
+            Runner::Other(other) => other.next_timer(),
+        }
     }
     /// Frames that are to leave, with the interface in their metadata.
     pub fn take_transmit(&mut self) -> impl Iterator<Item = Frame> + use<> {
-        self.engine.take_outgoing().into_iter().map(|outgoing| outgoing.frame)
+        let outgoing = match &mut self.engine {
+            Runner::Core(engine) => engine.take_outgoing(),
+            Runner::Other(other) => other.take_outgoing(),
+        };
+        outgoing.into_iter().map(|outgoing| outgoing.frame)
     }
     /// Is there anything to transmit?
     pub fn has_transmit(&self) -> bool {
-        self.engine.has_outgoing()
+        match &self.engine {
+            Runner::Core(engine) => engine.has_outgoing(),
+            Runner::Other(other) => other.has_outgoing(),
+        }
     }
     /// A transmitted frame has left.
     pub fn transmitted(&mut self, now: Instant, completion: Completion) {
-        self.engine.completed(now, completion);
+        match &mut self.engine {
+            Runner::Core(engine) => engine.completed(now, completion),
+            Runner::Other(other) => other.completed(now, completion),
+        }
     }
     /// Calls into the socket layer. `None`: the graph has no sockets.
-    pub fn sockets<R>(&mut self, now: Instant, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
+    pub fn sockets<R, F: FnOnce(&mut Sockets, &mut Context<'_>) -> R>(&mut self, now: Instant, f: F) -> Option<R> {
         let id = self.sockets?;
-        self.engine.with(now, id, |block, cx| block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))).flatten()
+        let call = |block: &mut dyn Block, cx: &mut Context<'_>, f: &mut Option<F>| {
+            let f: F = f.take()?;
+            block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))
+        };
+        let mut f = Some(f);
+        match &mut self.engine {
+            Runner::Core(engine) => engine.with(now, id, |block, cx| call(block, cx, &mut f)).flatten(),
+            Runner::Other(other) => {
+                let mut result = None;
+                other.with(now, id, &mut |block, cx| result = call(block, cx, &mut f));
+                result
+            }
+        }
     }
     /// How often the node has got other sockets than before (none, too): all ids from before mean nothing then.
     pub fn sockets_changes(&self) -> u64 {
@@ -303,8 +326,77 @@ impl Node {
     }
     /// Alerts since the last call.
     pub fn take_alerts(&mut self) -> Vec<Alert> {
-        self.engine.take_alerts()
+        match &mut self.engine {
+            Runner::Core(engine) => engine.take_alerts(),
+            Runner::Other(other) => other.take_alerts(),
+        }
     }
+    /// Why the node cannot go on as it should (a block of a threaded engine has panicked).
+    pub fn failure(&self) -> Option<String> {
+        match &self.engine {
+            Runner::Core(_) => None,
+            Runner::Other(other) => other.failure(),
+        }
+    }
+}
+
+/// Makes the blocks and edges of the file.
+fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
+    let mut ops: Vec<(Op, Range<usize>)> = Vec::new();
+    let mut entries: IndexMap<String, _> = stack.blocks().map(|entry| (entry.name.clone(), entry)).collect();
+    let none = usize::MAX..usize::MAX;
+    let base: &[(&str, &str)] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
+    for (name, default_kind) in base {
+        let entry = entries.shift_remove(*name);
+        let span = entry.as_ref().map_or(none.clone(), |entry| entry.span.clone());
+        let kind = entry.as_ref().and_then(|entry| entry.kind.clone()).unwrap_or_else(|| (*default_kind).to_owned());
+        let parameters = entry.as_ref().map(|entry| entry.parameters.clone()).unwrap_or_default();
+        check_parameters(engine, stack, &kind, entry.as_ref())?;
+        ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
+    }
+    for (name, entry) in entries {
+        let kind = entry.kind.clone().unwrap_or_else(|| name.clone());
+        check_parameters(engine, stack, &kind, Some(&entry))?;
+        ops.push((Op::Add { name, kind, parameters: entry.parameters.clone() }, entry.span.clone()));
+    }
+    if stack.node().graph == Base::Default {
+        ops.extend(EDGES.iter().map(|(from, to)| (Op::Bind { from: End::parse(from), to: End::parse(to) }, none.clone())));
+    }
+    ops.extend(stack.edges()?.into_iter().map(|(from, to, span)| (Op::Bind { from, to }, span)));
+    ops.extend(stack.inserts()?.into_iter().map(|(block, from, to, span)| (Op::Insert { block, from, to }, span)));
+    commit(engine, stack, ops)
+}
+
+/// Prepared together; when that fails, prepared prefix by prefix to find the line that is to blame.
+fn commit(engine: &mut Engine, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> Result<(), StackError> {
+    let all: Vec<Op> = ops.iter().map(|(op, _)| op.clone()).collect();
+    match engine.prepare(&all) {
+        Ok(plan) => {
+            engine.commit(plan);
+            transaction::check_complete(engine.graph()).map_err(|error| incomplete(stack, &error))
+        }
+        Err(whole) => {
+            let culprit = (0..all.len()).find_map(|at| engine.prepare(&all[..=at]).err().map(|error| (error, at)));
+            let Some((error, at)) = culprit else { return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`")) };
+            Err(stack.error(ops[at].1.clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
+        }
+    }
+}
+
+/// Checks a block's parameters one by one, so that the message can point at the line.
+fn check_parameters(engine: &Engine, stack: &Stack, kind: &str, entry: Option<&crate::stack::BlockEntry>) -> Result<(), StackError> {
+    let (Some(entry), Some(row)) = (entry, engine.kinds().get(kind)) else { return Ok(()) };
+    for (name, value) in &entry.parameters {
+        let one = IndexMap::from([(name.clone(), value.clone())]);
+        let unit = row.kind.parameter(name).map_or(Ok(()), |row| weft_core::parameter::check_unit(&entry.name, row, value));
+        let checked =
+            unit.and_then(|()| weft_core::parameter::complete(&entry.name, row.kind, &one, Rng::for_name(0, "check")).map(|_| ()));
+        if let Err(error) = checked {
+            let span = entry.spans.get(name).cloned().unwrap_or_else(|| entry.span.clone());
+            return Err(stack.error(span, &error.to_string(), &format!("`weft help block {kind}` lists its parameters")));
+        }
+    }
+    Ok(())
 }
 
 /// Is it the text of an IPv6 address or prefix?

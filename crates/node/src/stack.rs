@@ -5,7 +5,7 @@
 //! ```toml
 //! [node]
 //! name = "client"              # host name of the node; default "weft"
-//! engine = "inline"            # or "queued"
+//! engine = "inline"            # or "queued"; "threaded": a thread for each block, for comparison (`weft up` and `weft run` only)
 //! graph = "default"            # or "empty": only the blocks and edges of this file
 //! spin = "50us"                # poll so long before sleeping while events come fast; "0us": never
 //! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
@@ -75,6 +75,7 @@ pub struct Stack {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Places {
+    node: IndexMap<String, Spanned<toml::Value>>,
     interface: Vec<IndexMap<String, Spanned<toml::Value>>>,
     address: Vec<IndexMap<String, Spanned<toml::Value>>>,
     route: Vec<IndexMap<String, Spanned<toml::Value>>>,
@@ -104,7 +105,7 @@ pub struct NodeSection {
     /// Host name.
     pub name: String,
     /// How the engine takes turns.
-    pub engine: Mode,
+    pub engine: EngineKind,
     /// The graph to start from.
     pub graph: Base,
     /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
@@ -112,6 +113,30 @@ pub struct NodeSection {
     /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
     #[serde(deserialize_with = "span")]
     pub spin: Duration,
+}
+
+/// How the engine takes turns: `engine` under `[node]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// Run to completion.
+    #[default]
+    Inline,
+    /// One thread, a queue in front of every block.
+    Queued,
+    /// A thread and a queue for every block: real time only.
+    Threaded,
+}
+
+impl EngineKind {
+    /// As an engine of `weft_core`; `None`: the world has to bring it.
+    pub fn mode(self) -> Option<Mode> {
+        match self {
+            EngineKind::Inline => Some(Mode::Inline),
+            EngineKind::Queued => Some(Mode::Queued),
+            EngineKind::Threaded => None,
+        }
+    }
 }
 
 /// How long it polls unless the file says otherwise.
@@ -127,7 +152,13 @@ fn span<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error>
 
 impl Default for NodeSection {
     fn default() -> NodeSection {
-        NodeSection { name: "weft".to_owned(), engine: Mode::Inline, graph: Base::Default, nameservers: Vec::new(), spin: SPIN_DEFAULT }
+        NodeSection {
+            name: "weft".to_owned(),
+            engine: EngineKind::Inline,
+            graph: Base::Default,
+            nameservers: Vec::new(),
+            spin: SPIN_DEFAULT,
+        }
     }
 }
 
@@ -320,6 +351,10 @@ impl Stack {
         let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok()).take(1);
         self.raw.node.nameservers.iter().copied().chain(gateways)
     }
+    /// Another engine than the file says (`--engine`).
+    pub fn set_engine(&mut self, engine: EngineKind) {
+        self.raw.node.engine = engine;
+    }
     /// To change what the file says about interfaces (`--tap`, the fall-back to a veth pair).
     pub fn interfaces_mut(&mut self) -> impl Iterator<Item = &mut InterfaceSection> {
         self.raw.interface.iter_mut().map(Spanned::get_mut)
@@ -443,6 +478,10 @@ impl Stack {
             return StackError { file: self.file.clone(), line: 0, what: what.to_owned(), help: help.to_owned(), snippet: String::new() };
         }
         locate(&self.file, &self.text, span, what, help)
+    }
+    /// An error about the engine.
+    pub fn engine_error(&self, what: &str, help: &str) -> StackError {
+        self.error(self.places.node.get("engine").map_or(usize::MAX..usize::MAX, Spanned::span), what, help)
     }
     /// An error about a field of the n-th `[[interface]]`; where it is left out, about the section.
     pub fn interface_error(&self, index: usize, field: &str, what: &str, help: &str) -> StackError {

@@ -127,6 +127,7 @@ pub static KIND: Kind = Kind {
     alerts: &[],
     counters: COUNTERS,
     owns: &[Table::Sockets],
+    asks: Table::ALL,
     state_version: 0,
 };
 

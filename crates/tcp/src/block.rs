@@ -69,6 +69,7 @@ Example: [block.tcp] congestion = \"reno\", mss = 536",
     alerts: &[Named { name: "reset-flood", doc: "{dropped}: segments to nowhere whose reset the rate limit held back, in this second" }],
     counters: counters::ROWS,
     owns: &[Table::Flows],
+    asks: &[Table::Addresses(Family::V4), Table::Addresses(Family::V6), Table::Routes(Family::V4), Table::Routes(Family::V6)],
     state_version: 1,
 };
 

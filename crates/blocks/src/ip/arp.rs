@@ -99,6 +99,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "Conflicts", text: "packets from another station that claims one of our addresses" },
     ],
     owns: &[Table::Neighbours(Family::V4)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     state_version: 2,
 };
 

@@ -111,6 +111,7 @@ pub static KIND: Kind = Kind {
         },
     ],
     counters: counts::COUNTERS,
+    asks: &[Table::Addresses(Family::V6)],
     ..Kind::EMPTY
 };
 

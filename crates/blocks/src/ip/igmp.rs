@@ -71,6 +71,7 @@ pub static KIND: Kind = Kind {
     ],
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V4)],
+    asks: &[Table::Interfaces, Table::Routes(Family::V4)],
     state_version: 1,
     ..Kind::EMPTY
 };

@@ -75,6 +75,7 @@ pub static KIND: Kind = Kind {
     ],
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V6)],
+    asks: &[Table::Interfaces, Table::Addresses(Family::V6)],
     state_version: 1,
     ..Kind::EMPTY
 };

@@ -48,6 +48,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "InUnknown", text: "frames with a VLAN, a length or an EtherType that nobody takes" },
         Counter { name: "InErrors", text: "frames shorter than their header" },
     ],
+    asks: &[Table::Interfaces],
     ..Kind::EMPTY
 };
 

@@ -37,6 +37,7 @@ static SOCKETS: Kind = Kind {
         doc: "there is a socket on every port",
     }],
     counters: &[Counter { name: "Completed", text: "bytes reported as sent" }],
+    asks: Table::ALL,
     ..Kind::EMPTY
 };
 

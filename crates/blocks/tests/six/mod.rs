@@ -35,6 +35,7 @@ static STUB: Kind = Kind {
         Port::optional("messages", Carries::Transport, "messages that came in"),
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6), Table::Routes(Family::V4)],
+    asks: Table::ALL,
     ..Kind::EMPTY
 };
 

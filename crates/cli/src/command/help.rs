@@ -93,7 +93,7 @@ const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs 
 
 [node]
 name = "client"               # host name of the node (default "weft")
-engine = "inline"             # or "queued"
+engine = "inline"             # or "queued"; "threaded": a thread for each block, for comparison
 graph = "default"             # or "empty": only the blocks and edges of this file
 spin = "50us"                 # poll so long before sleeping while events come fast; "0us": never
 nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway

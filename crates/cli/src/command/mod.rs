@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use weft_host::control::Client;
 use weft_host::publish::Publish;
 use weft_host::world::Options;
-use weft_node::Stack;
+use weft_node::{EngineKind, Stack};
 
 /// Which daemon a command talks to.
 #[derive(clap::Args, Debug)]
@@ -39,6 +39,27 @@ impl Target {
     }
 }
 
+/// `--engine`
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Engine {
+    /// Run to completion [default]
+    Inline,
+    /// One thread, a queue in front of each block
+    Queued,
+    /// A thread and a queue for each block
+    Threaded,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> EngineKind {
+        match engine {
+            Engine::Inline => EngineKind::Inline,
+            Engine::Queued => EngineKind::Queued,
+            Engine::Threaded => EngineKind::Threaded,
+        }
+    }
+}
+
 /// Which stack to bring up.
 #[derive(clap::Args, Debug)]
 pub struct StackArgs {
@@ -48,6 +69,10 @@ pub struct StackArgs {
     /// Set a parameter over the stack file's: block.parameter=value
     #[arg(long, value_name = "BLOCK.PARAMETER=VALUE")]
     pub set: Vec<String>,
+    /// How the stack's blocks take turns, over the stack file's: inline, queued, or threaded (a thread and a queue for each block; for
+    /// comparison: slower)
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<Engine>,
     /// Name of the TAP device instead of the stack file's first
     #[arg(long, value_name = "NAME")]
     pub tap: Option<String>,
@@ -70,7 +95,7 @@ pub struct StackArgs {
 impl StackArgs {
     /// Was anything asked for that makes a stack of one's own necessary?
     pub fn is_given(&self) -> bool {
-        let file = self.stack.is_some() || !self.set.is_empty() || self.tap.is_some();
+        let file = self.stack.is_some() || !self.set.is_empty() || self.engine.is_some() || self.tap.is_some();
         file || self.seed.is_some() || self.capture.is_some() || self.nat || !self.publish.is_empty()
     }
 
@@ -93,6 +118,9 @@ impl StackArgs {
         };
         for assignment in &self.set {
             stack.set(assignment)?;
+        }
+        if let Some(engine) = self.engine {
+            stack.set_engine(engine.into());
         }
         if let Some(tap) = &self.tap {
             anyhow::ensure!((1..=15).contains(&tap.len()), "--tap: '{tap}' is no name of an interface: use 1 to 15 bytes");

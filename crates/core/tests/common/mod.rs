@@ -209,6 +209,7 @@ pub static OWNER: Kind = Kind {
     inputs: &[Port::required("need", Carries::Link, "packets")],
     outputs: &[Port::required("give", Carries::Link, "packets"), Port::optional("frames", Carries::Ethernet, "frames")],
     owns: &[Table::Interfaces],
+    asks: &[Table::Interfaces],
     ..Kind::EMPTY
 };
 pub struct Owner;

@@ -1,0 +1,150 @@
+//! What acts on a node: built-in traffic programs, and the processes of unmodified programs. The one interface between them and the world.
+//!
+//! # Contract
+//!
+//! The world calls [`Actor::run`] with a *grant*: nothing can reach the node before it, so the actor may run ahead of the rest of the world up to
+//! there. It moves its present with [`ActorContext::advance`]; each call into the stack happens at that present, and frames that it causes enter
+//! their wires at that time. It gives the turn back when it has nothing to do before the grant. Within one instant a node handles, in this
+//! order: events from outside, ends of serialisation, frames (by interface, then in order of arrival), timers, actors (in order of their names).
+//!
+//! The grant can shrink while the actor runs: when what it does changes the sockets of another actor of the same node, that one has its turn at
+//! the same instant. [`ActorContext::grant`] always says the present one; `advance` never moves beyond it.
+
+use weft_core::{Context, Instant};
+use weft_socket::{SocketId, Sockets};
+
+/// A program of the world: its place in `Plan::programs`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProgramId(pub u32);
+
+/// What a program writes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// exit(2) with this status.
+    Exited(i32),
+    /// Killed by this signal.
+    Killed(i32),
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Status::Exited(status) => write!(f, "exit status {status}"),
+            Status::Killed(signal) => write!(f, "killed by signal {signal}"),
+        }
+    }
+}
+
+/// Something on a node that calls into its stack.
+pub trait Actor: Send {
+    /// Runs whoever is runnable from `cx.now()` on, until the grant at most. Each call into the stack happens at its own virtual time
+    /// `now <= t < grant`.
+    fn run(&mut self, cx: &mut dyn ActorContext, grant: Instant) -> Next;
+    /// Sockets of this node have changed (readiness, state, error), this actor's or others': called before the `run` that follows.
+    fn sockets_changed(&mut self, changed: &[SocketId]);
+    /// A program that does not start by time is to start. Followed by `run`.
+    fn start(&mut self, program: ProgramId) {
+        let _ = program;
+    }
+    /// A program is told to stop (SIGTERM for processes). Followed by `run`.
+    fn stop(&mut self, program: ProgramId);
+    /// The world ends now: the last chance to write a report. The program does not count as ended for it.
+    fn finish(&mut self, cx: &mut dyn ActorContext) {
+        let _ = cx;
+    }
+    /// Who waits for what, for people: one line a program that has not ended.
+    fn waits(&self) -> Vec<(ProgramId, String)>;
+}
+
+/// The world, as an actor sees it.
+pub trait ActorContext {
+    /// The actor's present.
+    fn now(&self) -> Instant;
+    /// Up to where the actor may run now (exclusive).
+    fn grant(&self) -> Instant;
+    /// Moves the present to `to`, at most to the grant: the node's own timers and ends of serialisation until then have happened.
+    fn advance(&mut self, to: Instant);
+    /// Calls into the node's sockets at the present; what follows (frames) is carried on. False: the node has no sockets (any more).
+    fn sockets(&mut self, call: &mut dyn FnMut(&mut Sockets, &mut Context<'_>)) -> bool;
+    /// The sockets that changed since the last time anybody asked, this actor's own calls included. Those that it does not take are told by
+    /// [`Actor::sockets_changed`].
+    fn take_changed(&mut self) -> Vec<SocketId>;
+    /// A call's result becomes part of the node's hash.
+    fn record(&mut self, record: &CallRecord<'_>);
+    /// A program wrote something: becomes part of the node's hash, and of the results.
+    fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]);
+    /// A program has started (for actors that start theirs at times of their own).
+    fn started(&mut self, program: ProgramId);
+    /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
+    fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);
+    /// A program has ended.
+    fn ended(&mut self, program: ProgramId, status: Status);
+}
+
+impl dyn ActorContext + '_ {
+    /// [`ActorContext::sockets`] with a result. None: the node has no sockets.
+    pub fn call<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
+        let mut f = Some(f);
+        let mut result = None;
+        self.sockets(&mut |sockets, cx| {
+            if let Some(f) = f.take() {
+                result = Some(f(sockets, cx));
+            }
+        });
+        result
+    }
+
+    /// Writes a line to a program's standard output.
+    pub fn line(&mut self, program: ProgramId, line: &str) {
+        let mut text = String::with_capacity(line.len() + 1);
+        text.push_str(line);
+        text.push('\n');
+        self.output(program, Stream::Output, text.as_bytes());
+    }
+}
+
+/// A call of a program, for the hash, `--calls` and `--record`.
+#[derive(Clone, Copy, Debug)]
+pub struct CallRecord<'a> {
+    /// Which program.
+    pub program: ProgramId,
+    /// Process in the node.
+    pub process: u32,
+    /// Thread in the node.
+    pub thread: u32,
+    /// Number of the call (Linux x86-64).
+    pub number: u32,
+    /// What it returned.
+    pub result: i64,
+    /// Bytes that it gave to the program.
+    pub output: &'a [u8],
+}
+
+/// When an actor wants its next turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Next {
+    /// At this time at the latest; [`Instant::FAR_FUTURE`]: only when sockets change.
+    pub at: Instant,
+    /// Never again.
+    pub ended: bool,
+}
+
+impl Next {
+    /// When sockets change.
+    pub const WAIT: Next = Next { at: Instant::FAR_FUTURE, ended: false };
+    /// Never.
+    pub const ENDED: Next = Next { at: Instant::FAR_FUTURE, ended: true };
+    /// At this time, or when sockets change before.
+    pub const fn at(at: Instant) -> Next {
+        Next { at, ended: false }
+    }
+}

@@ -1,0 +1,631 @@
+//! A machine in its place in the world: ports on wires, a stack or a switch between them, and actors. Knows nothing of other machines.
+//!
+//! Within one instant the order is: ends of serialisation (by port), frames (by port, then in order of arrival), timers, actors. What a machine
+//! sends is put on its own wires; what reaches others is left in [`Core::out`] for the group to hand over.
+
+use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
+use crate::hash::{self, NodeHash, Way};
+use crate::switch::Switch;
+use crate::wire::{Direction, Item};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weft_core::offload::{self, CutChecksums};
+use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Meta};
+use weft_node::Node;
+use weft_socket::{SocketId, Sockets};
+
+/// With more ports than this, those that have something to do are kept in order.
+const PORTS_SCANNED: usize = 4;
+/// Bytes of a program's output that are kept; what comes after is counted.
+pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// Frames that a node may send in consequence of one event: more is a loop.
+const FRAMES_PER_EVENT_MAX: u32 = 1 << 20;
+
+/// Where a machine is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place {
+    pub group: u32,
+    pub cell: u32,
+}
+
+/// A frame on its way to another machine.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub to: Place,
+    pub port: u32,
+    pub arrival: Arrival,
+}
+
+/// A frame that will arrive.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub at: Instant,
+    /// Order among those of one wire that arrive together.
+    pub sequence: u64,
+    pub item: Item,
+}
+
+/// Gets every frame that passes an interface (a capture).
+pub trait FrameSink: Send {
+    /// A frame passed: going out, at the beginning of its serialisation.
+    fn frame(&mut self, at: Instant, way: Way, frame: &Frame);
+}
+
+/// An interface on a wire.
+pub(crate) struct Port {
+    pub interface: InterfaceIndex,
+    pub name: String,
+    pub wire: u32,
+    pub out: Direction,
+    pub to: Place,
+    pub to_port: u32,
+    sequence: u64,
+    inbox: VecDeque<Arrival>,
+    /// As it is in [`Core::due`].
+    due: Option<Instant>,
+    pub sink: Option<Box<dyn FrameSink>>,
+}
+
+impl Port {
+    pub fn new(interface: InterfaceIndex, name: String, wire: u32, out: Direction, to: Place, to_port: u32) -> Port {
+        Port { interface, name, wire, out, to, to_port, sequence: 0, inbox: VecDeque::new(), due: None, sink: None }
+    }
+
+    fn next(&self) -> Instant {
+        let arrival = self.inbox.front().map_or(Instant::FAR_FUTURE, |arrival| arrival.at);
+        arrival.min(self.out.next().unwrap_or(Instant::FAR_FUTURE))
+    }
+
+    /// Most arrive in order: looked for from the end.
+    fn deliver(&mut self, arrival: Arrival) {
+        let key = (arrival.at, arrival.sequence);
+        let mut at = self.inbox.len();
+        while at > 0 && self.inbox.get(at - 1).is_some_and(|before| (before.at, before.sequence) > key) {
+            at -= 1;
+        }
+        self.inbox.insert(at, arrival);
+    }
+}
+
+/// A program's results.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramState {
+    /// What it wrote to standard output.
+    pub output: Vec<u8>,
+    /// What it wrote to standard error.
+    pub error: Vec<u8>,
+    /// Numbers that it reported.
+    pub figures: BTreeMap<&'static str, u64>,
+    /// Bytes beyond [`OUTPUT_BYTES_MAX`].
+    pub output_lost: u64,
+    /// When it started.
+    pub started: Option<Instant>,
+    /// When and how it ended.
+    pub ended: Option<(Instant, Status)>,
+}
+
+/// What all machines have.
+pub(crate) struct Core {
+    pub name: String,
+    pub now: Instant,
+    pub ports: Vec<Port>,
+    due: BTreeSet<(Instant, u32)>,
+    pub hash: NodeHash,
+    pub out: Vec<Handover>,
+    pub programs: BTreeMap<ProgramId, ProgramState>,
+    /// Programs whose end is waited for.
+    pub left: usize,
+    pub awaited: BTreeSet<ProgramId>,
+    pub last_end: Instant,
+    pub events: u64,
+    /// Frames for interfaces without a wire.
+    pub unwired: u64,
+    room: Vec<u8>,
+    cut: Vec<Frame>,
+    dropped: Vec<Item>,
+    done: VecDeque<Completion>,
+    /// Nothing leaves and nothing arrives: the machine is off.
+    pub off: bool,
+    /// Large frames come as far as their wire; otherwise the interface cuts them, and leaves their checksums to the wire.
+    large_frames: bool,
+}
+
+impl Core {
+    pub fn new(name: &str, large_frames: bool) -> Core {
+        Core {
+            name: name.to_owned(),
+            now: Instant::ZERO,
+            ports: Vec::new(),
+            due: BTreeSet::new(),
+            hash: NodeHash::default(),
+            out: Vec::new(),
+            programs: BTreeMap::new(),
+            left: 0,
+            awaited: BTreeSet::new(),
+            last_end: Instant::ZERO,
+            events: 0,
+            unwired: 0,
+            room: Vec::new(),
+            cut: Vec::new(),
+            dropped: Vec::new(),
+            done: VecDeque::new(),
+            off: false,
+            large_frames,
+        }
+    }
+
+    /// The port's next event may have become another.
+    fn touch(&mut self, index: usize) {
+        if self.ports.len() <= PORTS_SCANNED {
+            return;
+        }
+        let Some(port) = self.ports.get_mut(index) else { return };
+        let next = Some(port.next()).filter(|at| *at != Instant::FAR_FUTURE);
+        if next == port.due {
+            return;
+        }
+        if let Some(old) = port.due.take() {
+            self.due.remove(&(old, index as u32));
+        }
+        if let Some(at) = next {
+            self.due.insert((at, index as u32));
+        }
+        port.due = next;
+    }
+
+    /// When a port has something to do.
+    fn next_of_ports(&self) -> Instant {
+        match self.ports.len() <= PORTS_SCANNED {
+            true => self.ports.iter().map(Port::next).min().unwrap_or(Instant::FAR_FUTURE),
+            false => self.due.first().map_or(Instant::FAR_FUTURE, |(at, _)| *at),
+        }
+    }
+
+    /// When a serialisation ends next.
+    fn next_departure(&self) -> Instant {
+        self.ports.iter().filter_map(|port| port.out.next()).min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    /// The ports that have something to do by now, in their order.
+    fn due_ports(&self, due: &mut Vec<usize>) {
+        due.clear();
+        if self.ports.len() <= PORTS_SCANNED {
+            due.extend(self.ports.iter().enumerate().filter(|(_, port)| port.next() <= self.now).map(|(index, _)| index));
+        } else {
+            due.extend(self.due.range(..=(self.now, u32::MAX)).map(|(_, index)| *index as usize));
+            due.sort_unstable();
+        }
+    }
+
+    pub fn deliver(&mut self, port: u32, arrival: Arrival) {
+        let index = port as usize;
+        if let Some(port) = self.ports.get_mut(index) {
+            port.deliver(arrival);
+        }
+        self.touch(index);
+    }
+
+    /// A frame of the stack enters the wire of its interface: cut, with complete checksums.
+    fn send(&mut self, mut frame: Frame) {
+        let interface = frame.meta().interface;
+        let Some(index) = self.ports.iter().position(|port| port.interface == interface).filter(|_| !self.off) else {
+            self.unwired += 1;
+            self.done.extend(frame.take_completion());
+            return;
+        };
+        if frame.meta().gso.is_none() {
+            offload::complete_checksum(&mut frame);
+            return self.send_whole(index, frame);
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        let checksums = if self.large_frames { CutChecksums::Complete } else { CutChecksums::Partial };
+        offload::cut(frame, checksums, &mut cut);
+        for mut frame in cut.drain(..) {
+            offload::complete_checksum(&mut frame);
+            self.send_whole(index, frame);
+        }
+        self.cut = cut;
+    }
+
+    fn send_whole(&mut self, index: usize, frame: Frame) {
+        let digest = hash::of_frame(&frame, &mut self.room);
+        let bytes = frame.len() as u32;
+        self.send_item(index, Item { frame, digest, bytes });
+    }
+
+    /// A frame that is as wires carry it enters the wire of a port.
+    pub fn send_item(&mut self, index: usize, item: Item) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        if let Some(item) = port.out.offer(self.now, item, &mut self.dropped) {
+            self.begin(index, item);
+        }
+        self.drop_all();
+        self.touch(index);
+    }
+
+    /// The senders of dropped frames learn that they have left.
+    pub fn drop_all(&mut self) {
+        for mut item in self.dropped.drain(..) {
+            self.done.extend(item.frame.take_completion());
+        }
+    }
+
+    /// A serialisation begins.
+    fn begin(&mut self, index: usize, item: Item) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        if let Some(sink) = &mut port.sink {
+            sink.frame(self.now, Way::Out, &item.frame);
+        }
+        let departure = port.out.begin(self.now, item, &mut self.room);
+        self.hash.frame(self.now, port.interface, Way::Out, departure.bytes, departure.digest);
+        for (at, item) in [departure.first, departure.second].into_iter().flatten() {
+            port.sequence += 1;
+            let arrival = Arrival { at, sequence: port.sequence, item };
+            self.out.push(Handover { to: port.to, port: port.to_port, arrival });
+        }
+    }
+
+    /// The ends of serialisation of a port that are due.
+    fn depart(&mut self, index: usize) {
+        while let Some(port) = self.ports.get_mut(index)
+            && port.out.next().is_some_and(|at| at <= self.now)
+        {
+            let (completion, next) = port.out.depart(self.now, &mut self.dropped);
+            self.done.extend(completion);
+            if let Some(item) = next {
+                self.begin(index, item);
+            }
+            self.drop_all();
+        }
+        self.touch(index);
+    }
+
+    /// The frames that a port receives now; `take` gets each.
+    fn receive(&mut self, index: usize, mut take: impl FnMut(Item)) {
+        let (now, off) = (self.now, self.off);
+        let Some(port) = self.ports.get_mut(index) else { return };
+        while port.inbox.front().is_some_and(|arrival| arrival.at <= now) {
+            let Some(arrival) = port.inbox.pop_front() else { break };
+            if off {
+                continue;
+            }
+            if let Some(sink) = &mut port.sink {
+                sink.frame(now, Way::In, &arrival.item.frame);
+            }
+            self.hash.frame(now, port.interface, Way::In, arrival.item.bytes, arrival.item.digest);
+            take(arrival.item);
+        }
+        self.touch(index);
+    }
+
+    /// What is on the wire to this port is lost. Returns how many frames.
+    pub fn lose_inbox(&mut self, index: usize) -> u64 {
+        let lost = self.ports.get_mut(index).map_or(0, |port| port.inbox.drain(..).len());
+        self.touch(index);
+        lost as u64
+    }
+
+    /// Changes a port's wire.
+    pub fn with_wire(&mut self, index: usize, f: impl FnOnce(&mut Direction, &mut Vec<Item>)) {
+        if let Some(port) = self.ports.get_mut(index) {
+            f(&mut port.out, &mut self.dropped);
+        }
+        self.drop_all();
+        self.touch(index);
+    }
+
+    /// Nobody is there any more to be told of frames that leave.
+    pub fn forget_completions(&mut self) {
+        self.done.clear();
+    }
+
+    /// A program has ended.
+    pub fn end_program(&mut self, program: ProgramId, status: Status) {
+        let state = self.programs.entry(program).or_default();
+        if state.ended.is_some() {
+            return;
+        }
+        state.ended = Some((self.now, status));
+        self.hash.end(self.now, program, status);
+        self.last_end = self.last_end.max(self.now);
+        if self.awaited.remove(&program) {
+            self.left = self.left.saturating_sub(1);
+        }
+    }
+}
+
+/// An actor and when it wants its turn.
+pub(crate) struct Slot {
+    pub actor: Box<dyn Actor>,
+    pub next: Next,
+    /// Its programs.
+    pub programs: Vec<ProgramId>,
+    ready: bool,
+}
+
+/// What a machine is.
+pub(crate) enum Machine {
+    Host(Box<Node>),
+    Switch(Switch),
+    /// A host without power.
+    Off,
+}
+
+/// A machine with its ports and actors.
+pub(crate) struct Cell {
+    pub core: Core,
+    pub machine: Machine,
+    pub actors: Vec<Slot>,
+    changed: Vec<SocketId>,
+    due: Vec<usize>,
+    frames: Vec<Frame>,
+}
+
+impl Cell {
+    pub fn new(name: &str, machine: Machine, large_frames: bool) -> Cell {
+        Cell { core: Core::new(name, large_frames), machine, actors: Vec::new(), changed: Vec::new(), due: Vec::new(), frames: Vec::new() }
+    }
+
+    /// Adds an actor, which has its first turn at `at`.
+    pub fn add_actor(&mut self, actor: Box<dyn Actor>, at: Instant, programs: Vec<ProgramId>) {
+        for program in &programs {
+            let state = self.core.programs.entry(*program).or_default();
+            *state = ProgramState { started: Some(at), ..ProgramState::default() };
+        }
+        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false });
+        self.actors.sort_by_key(|slot| slot.programs.first().copied());
+    }
+
+    /// When it has something to do.
+    pub fn next(&self) -> Instant {
+        let timer = match &self.machine {
+            Machine::Host(node) => node.next_timer().unwrap_or(Instant::FAR_FUTURE),
+            Machine::Switch(_) | Machine::Off => Instant::FAR_FUTURE,
+        };
+        let actors = self.actors.iter().map(|slot| slot.next.at).min().unwrap_or(Instant::FAR_FUTURE);
+        self.core.next_of_ports().min(timer).min(actors).max(self.core.now)
+    }
+
+    /// Does what is due at `at`; actors may run ahead up to `end`, nothing can reach the machine before.
+    pub fn wake(&mut self, at: Instant, end: Instant) {
+        self.core.now = self.core.now.max(at);
+        self.core.events += 1;
+        let mut due = std::mem::take(&mut self.due);
+        self.core.due_ports(&mut due);
+        match &mut self.machine {
+            Machine::Host(node) => {
+                due.iter().for_each(|index| self.core.depart(*index));
+                let mut frames = std::mem::take(&mut self.frames);
+                for index in &due {
+                    let interface = self.core.ports.get(*index).map_or(InterfaceIndex::NONE, |port| port.interface);
+                    let received = self.core.now;
+                    self.core.receive(*index, |item| frames.push(incoming(item.frame, interface, received)));
+                }
+                let now = self.core.now;
+                if !frames.is_empty() {
+                    node.receive(now, frames.drain(..));
+                }
+                self.frames = frames;
+                carry_on(&mut self.core, node);
+                if node.next_timer().is_some_and(|timer| timer <= now) {
+                    node.run(now);
+                    carry_on(&mut self.core, node);
+                }
+                if !self.actors.is_empty() {
+                    self.turn(end);
+                }
+            }
+            Machine::Switch(switch) => {
+                due.iter().for_each(|index| self.core.depart(*index));
+                for index in &due {
+                    let mut items = Vec::new();
+                    self.core.receive(*index, |item| items.push(item));
+                    items.into_iter().for_each(|item| switch.forward(&mut self.core, *index, item));
+                }
+            }
+            Machine::Off => {
+                for index in &due {
+                    self.core.depart(*index);
+                    self.core.receive(*index, |_| ());
+                }
+            }
+        }
+        self.due = due;
+    }
+
+    /// Gives every actor that wants it its turn.
+    fn turn(&mut self, end: Instant) {
+        let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
+        loop {
+            changed.extend(node.sockets(core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+            if !changed.is_empty() {
+                for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
+                    slot.actor.sockets_changed(changed);
+                    slot.ready = true;
+                }
+                changed.clear();
+            }
+            let Some(index) = actors.iter().position(|slot| !slot.next.ended && (slot.ready || slot.next.at <= core.now)) else { return };
+            let (before, rest) = actors.split_at_mut(index);
+            let Some((slot, after)) = rest.split_first_mut() else { return };
+            let others = before.iter().chain(after.iter());
+            let next_of_others = others.map(|other| if other.ready { core.now } else { other.next.at }).min();
+            let grant = end.min(core.next_arrival()).min(next_of_others.unwrap_or(end));
+            let alone = before.is_empty() && after.is_empty();
+            slot.ready = false;
+            let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
+            let mut cx = Turn { core, node, changed, grant, alone };
+            slot.next = slot.actor.run(&mut cx, grant);
+            core.events += 1;
+        }
+    }
+
+    /// The world ends: actors may write their reports.
+    pub fn finish(&mut self, at: Instant) {
+        self.core.now = self.core.now.max(at);
+        let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
+        for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
+            let grant = core.now + std::time::Duration::from_nanos(1);
+            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true });
+        }
+    }
+
+    /// Starts a program of an actor that is there already.
+    pub fn start(&mut self, program: ProgramId) {
+        let now = self.core.now;
+        if let Some(slot) = self.actors.iter_mut().find(|slot| slot.programs.contains(&program)) {
+            slot.actor.start(program);
+            slot.next.at = slot.next.at.min(now);
+        }
+    }
+
+    /// Tells a program to stop.
+    pub fn stop(&mut self, program: ProgramId) {
+        let now = self.core.now;
+        if let Some(slot) = self.actors.iter_mut().find(|slot| slot.programs.contains(&program)) {
+            slot.actor.stop(program);
+            slot.next.at = slot.next.at.min(now);
+        }
+    }
+
+    /// Carries on what the node gave out after a control message.
+    pub fn carry_on(&mut self) {
+        if let Machine::Host(node) = &mut self.machine {
+            carry_on(&mut self.core, node);
+        }
+    }
+}
+
+impl Core {
+    fn next_arrival(&self) -> Instant {
+        match self.ports.len() <= PORTS_SCANNED {
+            true => self.ports.iter().filter_map(|port| Some(port.inbox.front()?.at)).min().unwrap_or(Instant::FAR_FUTURE),
+            // Ends of serialisation among them make it earlier than need be.
+            false => self.next_of_ports(),
+        }
+    }
+}
+
+/// A frame as the receiving stack sees it: nothing that the sender knew goes along but the state of the checksum.
+fn incoming(mut frame: Frame, interface: InterfaceIndex, received: Instant) -> Frame {
+    let checksum = frame.meta().checksum;
+    *frame.meta_mut() = Meta { interface, received, checksum, ..Meta::default() };
+    frame
+}
+
+/// Puts what the node gave out on its wires, and tells it of frames that have left, until neither makes anything new.
+fn carry_on(core: &mut Core, node: &mut Node) {
+    let mut frames = 0u32;
+    loop {
+        while node.has_transmit() {
+            for frame in node.take_transmit() {
+                frames += 1;
+                core.send(frame);
+            }
+        }
+        let Some(completion) = core.done.pop_front() else { return };
+        // A loop that never ends would otherwise hang the world; the frames are counted as unwired.
+        if frames < FRAMES_PER_EVENT_MAX {
+            node.transmitted(core.now, completion);
+        }
+    }
+}
+
+/// An actor's turn.
+struct Turn<'a> {
+    core: &'a mut Core,
+    node: &'a mut Node,
+    changed: &'a mut Vec<SocketId>,
+    grant: Instant,
+    alone: bool,
+}
+
+impl Turn<'_> {
+    /// What others on this node have to learn at once ends the turn.
+    fn look_at_changes(&mut self) {
+        if self.alone {
+            return;
+        }
+        let found = self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default();
+        if !found.is_empty() {
+            self.changed.extend(found);
+            self.grant = self.core.now + std::time::Duration::from_nanos(1);
+        }
+    }
+}
+
+impl ActorContext for Turn<'_> {
+    fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    fn grant(&self) -> Instant {
+        self.grant
+    }
+
+    fn advance(&mut self, to: Instant) {
+        let to = to.min(self.grant);
+        loop {
+            let timer = self.node.next_timer().unwrap_or(Instant::FAR_FUTURE);
+            let next = self.core.next_departure().min(timer);
+            if next > to {
+                break;
+            }
+            self.core.now = self.core.now.max(next);
+            for index in 0..self.core.ports.len() {
+                self.core.depart(index);
+            }
+            carry_on(self.core, self.node);
+            if timer <= self.core.now {
+                self.node.run(self.core.now);
+                carry_on(self.core, self.node);
+            }
+            self.look_at_changes();
+            if self.grant < to {
+                return;
+            }
+        }
+        self.core.now = self.core.now.max(to);
+    }
+
+    fn sockets(&mut self, call: &mut dyn FnMut(&mut Sockets, &mut Context<'_>)) -> bool {
+        let had = self.node.sockets(self.core.now, |sockets, cx| call(sockets, cx)).is_some();
+        carry_on(self.core, self.node);
+        self.look_at_changes();
+        had
+    }
+
+    fn take_changed(&mut self) -> Vec<SocketId> {
+        let mut changed = std::mem::take(self.changed);
+        changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+        if !self.alone {
+            // Others want to know, too.
+            self.changed.clone_from(&changed);
+        }
+        changed
+    }
+
+    fn record(&mut self, record: &CallRecord<'_>) {
+        self.core.hash.call(self.core.now, record);
+    }
+
+    fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        self.core.hash.output(self.core.now, program, stream, bytes);
+        let state = self.core.programs.entry(program).or_default();
+        let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
+        let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));
+        kept.extend_from_slice(bytes.get(..take).unwrap_or_default());
+        state.output_lost += (bytes.len() - take) as u64;
+    }
+
+    fn started(&mut self, program: ProgramId) {
+        self.core.programs.entry(program).or_default().started = Some(self.core.now);
+    }
+
+    fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {
+        self.core.programs.entry(program).or_default().figures.insert(name, value);
+    }
+
+    fn ended(&mut self, program: ProgramId, status: Status) {
+        self.core.end_program(program, status);
+    }
+}

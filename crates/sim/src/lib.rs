@@ -1,0 +1,31 @@
+//! The virtual world: nodes on simulated wires in one deterministic time.
+//!
+//! A [`World`] is built from a [`plan::Plan`], which is plain data, and run to its end on as many threads as one likes, with the same result: the
+//! order of events is decided by virtual time, names and sequence numbers alone ([`group`](crate) has the rules). The same stack as in real time runs in it, because a
+//! stack never owned a clock.
+//!
+//! Nothing here reads the host's clock, environment or randomness; what a person wants to see of wall time is the caller's business, who is
+//! called back with the virtual time now and then.
+//!
+//! Rejected: optimistic execution (state of nodes would have to be saved and restored), and one global event queue (no parallelism, and
+//! every frame would cross it).
+#![forbid(unsafe_code)]
+
+pub mod actor;
+mod cell;
+mod group;
+pub mod hash;
+pub mod plan;
+pub mod program;
+mod queue;
+mod switch;
+mod wire;
+mod world;
+
+pub use actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
+pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState};
+pub use group::EVENTS_PER_INSTANT_MAX;
+pub use plan::Plan;
+pub use queue::QueueCounters;
+pub use wire::{FRAME_BYTES_MIN, WireCounters};
+pub use world::{FlowSample, LINGER, Launcher, Reason, RunEnd, WireSample, World, WorldError};

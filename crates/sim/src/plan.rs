@@ -1,0 +1,379 @@
+//! A world as plain data: what a scenario file comes to, and what a test writes down by hand.
+//!
+//! Names are resolved and defaults filled in; nothing here is text that still has to be understood, but for the stack files of nodes, which
+//! are read already. [`crate::World::new`] checks what can only be checked together and says which part is wrong.
+
+use crate::program::Builtin;
+use std::net::IpAddr;
+use std::time::Duration;
+use weft_core::{Instant, Op};
+use weft_node::Stack;
+
+/// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
+pub const START_DEFAULT_SECONDS: u64 = 1_893_456_000;
+
+/// A world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// All randomness comes from it.
+    pub seed: u64,
+    /// Time since 1970-01-01T00:00:00Z at [`Instant::ZERO`], what CLOCK_REALTIME of programs begins with.
+    pub start: Duration,
+    /// When the run ends at the latest.
+    pub end: Instant,
+    /// The run goes on until `end` even when every program that is expected to end has ended.
+    pub whole: bool,
+    /// Machines.
+    pub nodes: Vec<NodePlan>,
+    /// What joins them.
+    pub wires: Vec<WirePlan>,
+    /// What runs on them.
+    pub programs: Vec<ProgramPlan>,
+    /// What happens from outside, in any order.
+    pub events: Vec<EventPlan>,
+    /// Where names lead, for programs.
+    pub hosts: Hosts,
+    /// How often the series of wires and sockets are sampled; none: never.
+    pub sample: Option<Duration>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            seed: 1,
+            start: Duration::from_secs(START_DEFAULT_SECONDS),
+            end: Instant::from_millis(10_000),
+            whole: false,
+            nodes: Vec::new(),
+            wires: Vec::new(),
+            programs: Vec::new(),
+            events: Vec::new(),
+            hosts: Hosts::new(),
+            sample: None,
+        }
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Unique.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Large frames are cut, and their checksums made, on entry to their wire; otherwise the interface cuts them. Changes no result.
+    pub large_frames: bool,
+    /// Interfaces whose frames are captured; all or those named.
+    pub capture: Capture,
+}
+
+impl NodePlan {
+    /// A host with this stack file.
+    pub fn host(stack: Stack) -> NodePlan {
+        NodePlan { name: stack.node().name.clone(), kind: NodeKind::Host(Box::new(stack)), large_frames: true, capture: Capture::None }
+    }
+}
+
+/// What a machine is.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// A stack, with programs.
+    Host(Box<Stack>),
+    /// A learning switch: it has ports and no stack.
+    Switch(SwitchPlan),
+}
+
+/// A learning switch, or a segment that everybody hears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchPlan {
+    /// Learns where stations are; otherwise every frame goes out through every other port, as on a shared segment.
+    pub learns: bool,
+    /// How many stations it remembers.
+    pub stations_max: usize,
+    /// After how long without a frame from it a station is forgotten.
+    pub age: Duration,
+}
+
+impl Default for SwitchPlan {
+    fn default() -> SwitchPlan {
+        // IEEE 802.1D: "Recommended default value 300.0 seconds".
+        SwitchPlan { learns: true, stations_max: 8192, age: Duration::from_secs(300) }
+    }
+}
+
+/// Which interfaces of a node are captured.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Capture {
+    /// None.
+    #[default]
+    None,
+    /// All that a wire is on.
+    All,
+    /// Those of these names.
+    Named(Vec<String>),
+}
+
+/// A wire between two interfaces.
+#[derive(Clone, Debug)]
+pub struct WirePlan {
+    /// Unique.
+    pub name: String,
+    /// Node (its place in [`Plan::nodes`]) and interface at both ends.
+    pub ends: [(usize, String); 2],
+    /// What frames meet from the first end to the second, and back.
+    pub directions: [DirectionPlan; 2],
+}
+
+/// One direction of a wire.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DirectionPlan {
+    /// Bits per second; none: no serialisation.
+    pub rate: Option<u64>,
+    /// Bytes that each frame takes on the wire beside its own: 24 for Ethernet's preamble, checksum and gap.
+    pub overhead: u32,
+    /// Propagation.
+    pub delay: Duration,
+    /// What the delay varies by.
+    pub jitter: Jitter,
+    /// Which frames are lost.
+    pub loss: Loss,
+    /// Probability that one bit of a frame is flipped.
+    pub corrupt: f64,
+    /// Probability that a frame arrives twice, the copy right behind it.
+    pub duplicate: f64,
+    /// Probability that a frame is held back.
+    pub reorder: f64,
+    /// For how long: those that come later overtake it.
+    pub reorder_by: Duration,
+    /// Largest frame without its Ethernet header, bytes; larger ones are lost and counted. None: any.
+    pub mtu: Option<u32>,
+    /// What waits while the wire is busy.
+    pub queue: QueuePlan,
+}
+
+impl Default for DirectionPlan {
+    fn default() -> DirectionPlan {
+        DirectionPlan {
+            rate: None,
+            overhead: 0,
+            delay: Duration::ZERO,
+            jitter: Jitter::None,
+            loss: Loss::None,
+            corrupt: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: Duration::from_millis(1),
+            mtu: None,
+            queue: QueuePlan::default(),
+        }
+    }
+}
+
+/// What a delay varies by. Frames keep their order: one that would overtake arrives right behind the one before it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Jitter {
+    /// Nothing.
+    None,
+    /// Evenly by up to so much, up and down (but never below zero).
+    Uniform(Duration),
+    /// Normally with this standard deviation, at most four of them.
+    Normal(Duration),
+    /// Longer by a Pareto distribution (shape 3) with this mean, at most twenty times that.
+    Pareto(Duration),
+}
+
+/// Which frames are lost.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Loss {
+    /// None.
+    None,
+    /// Each with this probability.
+    Bernoulli(f64),
+    /// In bursts (Gilbert 1960, Elliott 1963): a good and a bad state.
+    Gilbert {
+        /// Probability, a frame, of going from good to bad.
+        to_bad: f64,
+        /// Probability, a frame, of going back.
+        to_good: f64,
+        /// Probability of loss while good.
+        loss_good: f64,
+        /// Probability of loss while bad.
+        loss_bad: f64,
+    },
+    /// Those with these numbers, counted from 1 in this direction; sorted.
+    Listed(Vec<u64>),
+}
+
+/// A queue in front of a wire.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct QueuePlan {
+    /// Most frames; the one that is being sent does not count.
+    pub packets_max: u32,
+    /// Most bytes.
+    pub bytes_max: u64,
+    /// Who is dropped, and when.
+    pub discipline: Discipline,
+}
+
+impl Default for QueuePlan {
+    fn default() -> QueuePlan {
+        // Linux's txqueuelen.
+        QueuePlan { packets_max: 1000, bytes_max: u64::MAX, discipline: Discipline::DropTail }
+    }
+}
+
+/// How a queue decides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Discipline {
+    /// What does not fit is dropped.
+    DropTail,
+    /// Random early detection (Floyd and Jacobson 1993), gentle, in bytes.
+    Red {
+        /// Average below which nothing is dropped, bytes.
+        min: u64,
+        /// Average from which on it gets serious, bytes.
+        max: u64,
+        /// Probability at `max`.
+        probability: f64,
+        /// Mark instead of drop where the packet is ECN-capable.
+        ecn: bool,
+    },
+    /// CoDel (RFC 8289).
+    CoDel {
+        /// Acceptable standing delay.
+        target: Duration,
+        /// Within which a minimum below the target must be seen.
+        interval: Duration,
+        /// Mark instead of drop.
+        ecn: bool,
+    },
+    /// FQ-CoDel (RFC 8290).
+    FqCoDel {
+        /// As CoDel's.
+        target: Duration,
+        /// As CoDel's.
+        interval: Duration,
+        /// Mark instead of drop.
+        ecn: bool,
+        /// Number of flow queues.
+        flows: u32,
+        /// Bytes a flow may send in its turn.
+        quantum: u32,
+    },
+    /// PIE (RFC 8033).
+    Pie {
+        /// Delay to aim at.
+        target: Duration,
+        /// How often the probability is computed.
+        update: Duration,
+        /// Mark instead of drop, while the probability is below 10 %.
+        ecn: bool,
+    },
+}
+
+/// A program on a node.
+#[derive(Clone, Debug)]
+pub struct ProgramPlan {
+    /// Unique.
+    pub name: String,
+    /// Place of its node in [`Plan::nodes`].
+    pub node: usize,
+    /// What it does.
+    pub run: Run,
+    /// When it starts; none: when an event starts it.
+    pub start: Option<Instant>,
+    /// How it is to end.
+    pub expect: Expect,
+}
+
+/// What a program does.
+#[derive(Clone, Debug)]
+pub enum Run {
+    /// Traffic made by weft itself.
+    Builtin(Builtin),
+    /// An unmodified program: arguments, and environment over the node's.
+    Process {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// Names and values.
+        environment: Vec<(String, String)>,
+    },
+}
+
+/// How a program is to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// With this exit status.
+    Status(i32),
+    /// Not at all: it runs until the world ends, or ends with status 0.
+    Running,
+    /// However it likes.
+    Any,
+}
+
+/// Something that happens from outside.
+#[derive(Clone, Debug)]
+pub struct EventPlan {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub action: Action,
+}
+
+/// What can happen from outside. Indices are places in the plan's lists.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A control message to a node; when it is refused, the run fails.
+    Control {
+        /// Which node.
+        node: usize,
+        /// What it is told.
+        op: Op,
+    },
+    /// A wire's directions become others.
+    Wire {
+        /// Which wire.
+        wire: usize,
+        /// What they become, by direction; none: stays.
+        directions: [Option<Box<DirectionPlan>>; 2],
+    },
+    /// A wire is cut (what is on it is lost), or joined again.
+    Carrier {
+        /// Which wire.
+        wire: usize,
+        /// Joined?
+        up: bool,
+    },
+    /// An interface is taken up or down.
+    Interface {
+        /// Which node.
+        node: usize,
+        /// Which interface.
+        interface: String,
+        /// Up?
+        up: bool,
+    },
+    /// The machine loses power: programs, connections and what its wires' queues hold are gone.
+    Crash {
+        /// Which node.
+        node: usize,
+    },
+    /// It boots anew: programs that start by time start again.
+    Restart {
+        /// Which node.
+        node: usize,
+    },
+    /// A program starts.
+    Start {
+        /// Which program.
+        program: usize,
+    },
+    /// A program is told to stop.
+    Stop {
+        /// Which program.
+        program: usize,
+    },
+}
+
+/// Where names lead: node name and its first address, for programs.
+pub type Hosts = indexmap::IndexMap<String, IpAddr>;

@@ -1,0 +1,161 @@
+//! `ping`: ICMP echo requests through an ICMP datagram socket, with round-trip times to the nanosecond.
+
+use super::{Failure, fail, millis, open};
+use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
+use bytes::Bytes;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use weft_core::Instant;
+use weft_socket::abi::{IPPROTO_ICMP, IPPROTO_ICMPV6, SOCK_DGRAM};
+use weft_socket::{Errno, SocketId};
+
+/// How long it waits for the last replies.
+const WAIT: Duration = Duration::from_secs(10);
+/// Requests whose replies are still told apart from copies.
+const OUTSTANDING_MAX: usize = 65_536;
+const ECHO_V4: u8 = 8;
+const ECHO_V6: u8 = 128;
+
+pub(super) struct Ping {
+    id: ProgramId,
+    to: IpAddr,
+    count: u64,
+    interval: Duration,
+    bytes: u32,
+    socket: Option<SocketId>,
+    /// When request n was sent; none: answered.
+    sent: Vec<Option<Instant>>,
+    begun: Option<Instant>,
+    received: u64,
+    spans: Option<(Duration, Duration, Duration)>,
+    stop: bool,
+}
+
+impl Ping {
+    pub fn new(id: ProgramId, to: IpAddr, count: u64, interval: Duration, bytes: u32) -> Ping {
+        let count = count.min(OUTSTANDING_MAX as u64);
+        Ping { id, to, count, interval, bytes, socket: None, sent: Vec::new(), begun: None, received: 0, spans: None, stop: false }
+    }
+
+    fn socket(&mut self, cx: &mut dyn ActorContext) -> Result<SocketId, Failure> {
+        if let Some(socket) = self.socket {
+            return Ok(socket);
+        }
+        let protocol = if self.to.is_ipv6() { IPPROTO_ICMPV6 } else { IPPROTO_ICMP };
+        let socket = open(cx, self.to, SOCK_DGRAM, protocol)?;
+        self.socket = Some(socket);
+        self.begun = Some(cx.now());
+        Ok(socket)
+    }
+
+    /// When the next request is due; none: all are sent.
+    fn next_request(&self) -> Option<Instant> {
+        let number = self.sent.len() as u64;
+        let begun = self.begun.filter(|_| number < self.count && !self.stop)?;
+        Some(begun + self.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+
+    fn request(&mut self, socket: SocketId, cx: &mut dyn ActorContext) {
+        let number = self.sent.len() as u64 + 1;
+        let kind = if self.to.is_ipv6() { ECHO_V6 } else { ECHO_V4 };
+        let mut message = vec![kind, 0, 0, 0, 0, 0];
+        message.extend((number as u16).to_be_bytes());
+        message.extend((0..self.bytes).map(|byte| byte as u8));
+        let address = weft_socket::address::to_bytes(SocketAddr::new(self.to, 0));
+        self.sent.push(Some(cx.now()));
+        let message = Bytes::from(message);
+        if let Some(Err(errno)) = cx.call(|sockets, cx| sockets.send(socket, message, 0, Some(&address), &[], cx)) {
+            let text = errno.text().unwrap_or("unknown error");
+            cx.line(self.id, &format!("request {number}: {text}"));
+        }
+    }
+
+    fn replies(&mut self, socket: SocketId, cx: &mut dyn ActorContext) {
+        loop {
+            match cx.call(|sockets, cx| sockets.receive(socket, 65_536, 0, cx)) {
+                Some(Ok(received)) => {
+                    let message = received.data.concat();
+                    let Some(number) = message.get(6..8).and_then(|field| field.first_chunk()).map(|field| u16::from_be_bytes(*field))
+                    else {
+                        continue;
+                    };
+                    let sent = usize::from(number).checked_sub(1).and_then(|at| self.sent.get_mut(at)).and_then(Option::take);
+                    let line = match sent {
+                        None => format!("{} bytes from {}: seq={number} (copy)", message.len(), self.to),
+                        Some(sent) => {
+                            let span = cx.now() - sent;
+                            self.received += 1;
+                            let (min, max, sum) = self.spans.unwrap_or((span, span, Duration::ZERO));
+                            self.spans = Some((min.min(span), max.max(span), sum + span));
+                            format!("{} bytes from {}: seq={number} time={}", message.len(), self.to, millis(span))
+                        }
+                    };
+                    cx.line(self.id, &line);
+                }
+                Some(Err(Errno::EAGAIN)) | None => return,
+                Some(Err(errno)) => {
+                    cx.line(self.id, &format!("from {}: {}", self.to, errno.text().unwrap_or("unknown error")));
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, cx: &mut dyn ActorContext) {
+        let sent = self.sent.len() as u64;
+        cx.line(self.id, &format!("{sent} requests, {} replies", self.received));
+        cx.figure(self.id, "requests", sent);
+        cx.figure(self.id, "replies", self.received);
+        if let Some((min, max, sum)) = self.spans {
+            let mean = sum / u32::try_from(self.received).unwrap_or(1).max(1);
+            cx.line(self.id, &format!("time min {} mean {} max {}", millis(min), millis(mean), millis(max)));
+            cx.figure(self.id, "rtt_min_ns", min.as_nanos() as u64);
+            cx.figure(self.id, "rtt_mean_ns", mean.as_nanos() as u64);
+            cx.figure(self.id, "rtt_max_ns", max.as_nanos() as u64);
+        }
+    }
+}
+
+impl Actor for Ping {
+    fn run(&mut self, cx: &mut dyn ActorContext, grant: Instant) -> Next {
+        let socket = match self.socket(cx) {
+            Ok(socket) => socket,
+            Err(failure) => {
+                fail(cx, self.id, failure);
+                return Next::ENDED;
+            }
+        };
+        self.replies(socket, cx);
+        while let Some(at) = self.next_request() {
+            if at >= cx.grant().min(grant) {
+                return Next::at(at);
+            }
+            cx.advance(at);
+            self.request(socket, cx);
+            self.replies(socket, cx);
+        }
+        let last = self.sent.last().copied().flatten();
+        let until = self.begun.unwrap_or_default() + self.interval.saturating_mul(self.sent.len().saturating_sub(1) as u32) + WAIT;
+        let complete = self.received == self.sent.len() as u64;
+        if !complete && !self.stop && (cx.now() < until || last == Some(cx.now())) {
+            return Next::at(until);
+        }
+        self.report(cx);
+        cx.call(|sockets, cx| sockets.close(socket, cx));
+        cx.ended(self.id, Status::Exited(i32::from(self.received == 0)));
+        Next::ENDED
+    }
+
+    fn sockets_changed(&mut self, _changed: &[SocketId]) {}
+
+    fn stop(&mut self, _program: ProgramId) {
+        self.stop = true;
+    }
+
+    fn finish(&mut self, cx: &mut dyn ActorContext) {
+        self.report(cx);
+    }
+
+    fn waits(&self) -> Vec<(ProgramId, String)> {
+        vec![(self.id, format!("for echo replies from {} ({} of {})", self.to, self.received, self.sent.len()))]
+    }
+}

@@ -1,0 +1,694 @@
+//! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
+
+use crate::actor::{Actor, ProgramId, Status};
+use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
+use crate::group::{self, Epoch, Group, Lane};
+use crate::hash;
+use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, ProgramPlan, Run, WirePlan};
+use crate::switch::Switch;
+use crate::wire::{Direction, WireCounters};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use weft_core::table::Interface;
+use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
+use weft_node::{Node, Stack};
+
+/// After the last program that is waited for has ended, connections may still close for so long.
+pub const LINGER: Duration = Duration::from_secs(1);
+/// Payload of a large frame, as on Linux's veth.
+const GSO_BYTES_MAX: u32 = 65_535;
+
+/// Makes the actor for the unmodified programs of a node.
+pub trait Launcher {
+    /// All programs of one node, some to be started by [`Actor::start`].
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    fn launch(&mut self, plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<Box<dyn Actor>, String>;
+}
+
+/// Why a world cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorldError {
+    /// A stack file does not fit.
+    #[error("{0}")]
+    Stack(String),
+    /// The parts do not fit together.
+    #[error("{what}\nhelp: {help}")]
+    Unsound {
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        help: String,
+    },
+}
+
+fn unsound<T>(what: String, help: &str) -> Result<T, WorldError> {
+    Err(WorldError::Unsound { what, help: help.to_owned() })
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Its time was over.
+    Duration,
+    /// Every program that was waited for has ended.
+    Programs,
+    /// Nothing was due any more.
+    Idle,
+    /// Somebody interrupted it.
+    Interrupted,
+    /// Time did not go on: something sends at one instant without end.
+    Stuck,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct RunEnd {
+    /// When.
+    pub at: Instant,
+    /// Why.
+    pub reason: Reason,
+    /// Events that were refused.
+    pub failures: Vec<String>,
+}
+
+/// A sample of one direction of a wire.
+#[derive(Clone, Copy, Debug)]
+pub struct WireSample {
+    /// When.
+    pub at: Instant,
+    /// Which wire, which direction.
+    pub wire: (u32, u8),
+    /// Bytes whose serialisation had begun.
+    pub bytes: u64,
+    /// Frames and bytes that waited.
+    pub queue: (usize, u64),
+    /// Frames lost so far: on the way and in the queue.
+    pub lost: u64,
+}
+
+/// A sample of one TCP connection.
+#[derive(Clone, Debug)]
+pub struct FlowSample {
+    /// When.
+    pub at: Instant,
+    /// Place of the node in the plan.
+    pub node: usize,
+    /// Row of the node's table of flows.
+    pub row: serde_json::Value,
+}
+
+/// A world.
+pub struct World {
+    plan: Plan,
+    lanes: Vec<Lane>,
+    places: Vec<Place>,
+    /// Port at both ends of each wire.
+    ports: Vec<[u32; 2]>,
+    boots: Vec<Rng>,
+    now: Instant,
+    end: Option<RunEnd>,
+    /// Samples of wires.
+    pub wire_samples: Vec<WireSample>,
+    /// Samples of connections.
+    pub flow_samples: Vec<FlowSample>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "World({} nodes, {} wires, now {})", self.plan.nodes.len(), self.plan.wires.len(), self.now)
+    }
+}
+
+impl World {
+    /// Builds a world that will run on so many threads.
+    ///
+    /// # Errors
+    /// What does not fit together, and what to do.
+    pub fn new(plan: Plan, threads: usize, mut launcher: Option<&mut dyn Launcher>) -> Result<World, WorldError> {
+        check(&plan)?;
+        let groups = grouping(&plan);
+        let mut places = vec![Place { group: 0, cell: 0 }; plan.nodes.len()];
+        for (number, members) in groups.iter().enumerate() {
+            for (cell, node) in members.iter().enumerate() {
+                places[*node] = Place { group: number as u32, cell: cell as u32 };
+            }
+        }
+        let mut boots: Vec<Rng> = plan.nodes.iter().map(|node| Rng::for_name(plan.seed, &format!("node/{}", node.name))).collect();
+        let mut cells: Vec<Option<Cell>> = Vec::new();
+        let mut interfaces: Vec<BTreeMap<String, InterfaceIndex>> = Vec::new();
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let (machine, known) = boot(&plan, index, node, &mut boots[index], Instant::ZERO)?;
+            cells.push(Some(Cell::new(&node.name, machine, node.large_frames)));
+            interfaces.push(known);
+        }
+        let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
+        for (index, cell) in cells.iter_mut().flatten().enumerate() {
+            await_programs(&plan, index, cell);
+            start_programs(&plan, index, cell, Instant::ZERO, &mut launcher)?;
+            cell.carry_on();
+        }
+        let threads = threads.clamp(1, groups.len().max(1));
+        let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
+        for (number, members) in groups.iter().enumerate() {
+            let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
+            lanes[number % threads].push(Group::new(number as u32, members));
+        }
+        let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
+        let (wire_samples, flow_samples) = (Vec::new(), Vec::new());
+        Ok(World { plan, lanes, places, ports, boots, now: Instant::ZERO, end: None, wire_samples, flow_samples })
+    }
+
+    /// What it was built from.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    /// Threads that it runs on.
+    pub fn threads(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn cell(&self, node: usize) -> Option<&Cell> {
+        let place = self.places.get(node)?;
+        let lanes = self.lanes.len() as u32;
+        self.lanes.get((place.group % lanes) as usize)?.groups.get((place.group / lanes) as usize)?.cells.get(place.cell as usize)
+    }
+
+    fn cell_mut(&mut self, node: usize) -> Option<&mut Cell> {
+        let place = self.places.get(node)?;
+        let lanes = self.lanes.len() as u32;
+        let lane = self.lanes.get_mut((place.group % lanes) as usize)?;
+        lane.groups.get_mut((place.group / lanes) as usize)?.cells.get_mut(place.cell as usize)
+    }
+
+    /// Gives every frame that passes an interface on a wire to `sink`. False: there is no such interface.
+    pub fn capture(&mut self, node: usize, interface: &str, sink: Box<dyn FrameSink>) -> bool {
+        let port = self.cell_mut(node).and_then(|cell| cell.core.ports.iter_mut().find(|port| port.name == interface));
+        port.map(|port| port.sink = Some(sink)).is_some()
+    }
+
+    /// Names and numbers of a node's interfaces on wires, with the wire of each.
+    pub fn interfaces(&self, node: usize) -> Vec<(String, InterfaceIndex, usize)> {
+        let ports = self.cell(node).map(|cell| &cell.core.ports);
+        ports.into_iter().flatten().map(|port| (port.name.clone(), port.interface, port.wire as usize)).collect()
+    }
+
+    /// Runs to the end. `watch` is called now and then with the virtual time; when it says false, the run ends there.
+    pub fn run(&mut self, watch: &mut (dyn FnMut(Instant) -> bool + Send)) -> RunEnd {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
+        events.sort_by_key(|(at, _)| *at);
+        let mut events = events.into_iter().peekable();
+        let mut failures = Vec::new();
+        let mut sample = self.plan.sample.map(|_| Instant::ZERO);
+        let reason = loop {
+            let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
+            let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
+            let look_ahead = self.look_ahead();
+            let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
+            let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger };
+            let ended = group::run(&mut self.lanes, epoch, watch);
+            if let Some(at) = self.lanes.iter().find_map(|lane| lane.stuck) {
+                self.now = at;
+                break Reason::Stuck;
+            }
+            if ended.stopped {
+                self.now = ended.until.min(epoch.until);
+                break Reason::Interrupted;
+            }
+            self.now = ended.until;
+            if ended.until < epoch.until {
+                break Reason::Programs;
+            }
+            if ended.idle && event == Instant::FAR_FUTURE {
+                self.now = self
+                    .lanes
+                    .iter()
+                    .flat_map(|lane| &lane.groups)
+                    .flat_map(|group| &group.cells)
+                    .map(|cell| cell.core.now)
+                    .max()
+                    .unwrap_or(self.now);
+                break Reason::Idle;
+            }
+            if ended.until >= self.plan.end {
+                break Reason::Duration;
+            }
+            while let Some((at, action)) = events.next_if(|(at, _)| *at <= self.now) {
+                if let Err(why) = self.act(&action) {
+                    failures.push(format!("event at {at}: {why}"));
+                }
+            }
+            if let (Some(at), Some(period)) = (sample, self.plan.sample)
+                && at <= self.now
+            {
+                self.take_samples();
+                sample = Some(at + period.max(Duration::from_micros(1)));
+            }
+        };
+        let now = self.now;
+        for node in 0..self.plan.nodes.len() {
+            if let Some(cell) = self.cell_mut(node) {
+                cell.finish(now);
+            }
+        }
+        let end = RunEnd { at: self.now, reason, failures };
+        self.end = Some(end.clone());
+        end
+    }
+
+    /// The least time between two groups; zero: there is no wire between any.
+    fn look_ahead(&self) -> Duration {
+        let mut least: Option<Duration> = None;
+        for (wire, ports) in self.plan.wires.iter().zip(&self.ports) {
+            let ends = [wire.ends[0].0, wire.ends[1].0];
+            if self.places[ends[0]].group == self.places[ends[1]].group && ends[0] != ends[1] {
+                continue;
+            }
+            for (end, port) in ends.into_iter().zip(ports) {
+                let port = self.cell(end).and_then(|cell| cell.core.ports.get(*port as usize));
+                let span = port.map_or(Duration::ZERO, |port| Direction::look_ahead(port.out.plan()));
+                least = Some(least.map_or(span, |least| least.min(span)));
+            }
+        }
+        least.unwrap_or(Duration::ZERO)
+    }
+
+    fn act(&mut self, action: &Action) -> Result<(), String> {
+        let now = self.now;
+        match action {
+            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| ()),
+            Action::Wire { wire, directions } => {
+                self.change_wire(*wire, directions);
+                Ok(())
+            }
+            Action::Carrier { wire, up } => {
+                self.set_carrier(*wire, *up);
+                Ok(())
+            }
+            Action::Interface { node, interface, up } => {
+                let arguments = serde_json::json!({"name": interface, "up": up});
+                let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
+                self.control(*node, op).map(|_| ())
+            }
+            Action::Crash { node } => {
+                self.crash(*node);
+                Ok(())
+            }
+            Action::Restart { node } => self.restart(*node),
+            Action::Start { program } => self.start(*program),
+            Action::Stop { program } => {
+                let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
+                if let Some(cell) = self.cell_mut(node) {
+                    cell.core.now = cell.core.now.max(now);
+                    cell.stop(ProgramId(*program as u32));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a control message to a node.
+    ///
+    /// # Errors
+    /// The node refuses, or there is none.
+    pub fn control(&mut self, node: usize, op: Op) -> Result<serde_json::Value, String> {
+        let now = self.now;
+        let cell = self.cell_mut(node).ok_or("there is no such node")?;
+        cell.core.now = cell.core.now.max(now);
+        let Machine::Host(host) = &mut cell.machine else { return Err(format!("'{}' has no stack, or is off", cell.core.name)) };
+        let reply = host.control(now, &Message { serial: 0, op });
+        cell.carry_on();
+        reply.result.map_err(|error| error.to_string())
+    }
+
+    fn ends_of(&self, wire: usize) -> Option<[(usize, u32); 2]> {
+        let (plan, ports) = (self.plan.wires.get(wire)?, self.ports.get(wire)?);
+        Some([(plan.ends[0].0, ports[0]), (plan.ends[1].0, ports[1])])
+    }
+
+    fn change_wire(&mut self, wire: usize, directions: &[Option<Box<DirectionPlan>>; 2]) {
+        let now = self.now;
+        for ((node, port), plan) in self.ends_of(wire).into_iter().flatten().zip(directions) {
+            let (Some(cell), Some(plan)) = (self.cell_mut(node), plan) else { continue };
+            cell.core.now = cell.core.now.max(now);
+            cell.core.with_wire(port as usize, |wire, dropped| wire.become_other(now, (**plan).clone(), dropped));
+            cell.carry_on();
+        }
+    }
+
+    fn set_carrier(&mut self, wire: usize, up: bool) {
+        let now = self.now;
+        let Some(ends) = self.ends_of(wire) else { return };
+        for (this, other) in [(0, 1), (1, 0)] {
+            let (node, port) = ends[other];
+            let lost = match self.cell_mut(node) {
+                Some(cell) if !up => cell.core.lose_inbox(port as usize),
+                _ => 0,
+            };
+            let (node, port) = ends[this];
+            let Some(cell) = self.cell_mut(node) else { continue };
+            cell.core.now = cell.core.now.max(now);
+            cell.core.with_wire(port as usize, |wire, dropped| {
+                wire.count_cut(lost);
+                wire.set_up(up, dropped);
+            });
+            cell.carry_on();
+        }
+    }
+
+    fn crash(&mut self, node: usize) {
+        let now = self.now;
+        let Some(cell) = self.cell_mut(node) else { return };
+        cell.core.now = cell.core.now.max(now);
+        for slot in std::mem::take(&mut cell.actors) {
+            // SIGKILL: nobody was asked.
+            slot.programs.iter().for_each(|program| cell.core.end_program(*program, Status::Killed(9)));
+        }
+        if matches!(cell.machine, Machine::Host(_)) {
+            cell.machine = Machine::Off;
+        }
+        cell.core.off = true;
+        for port in 0..cell.core.ports.len() {
+            cell.core.lose_inbox(port);
+            cell.core.with_wire(port, |wire, dropped| {
+                wire.set_up(false, dropped);
+                wire.set_up(true, dropped);
+            });
+        }
+        cell.core.forget_completions();
+    }
+
+    fn restart(&mut self, node: usize) -> Result<(), String> {
+        self.crash(node);
+        let (now, plan) = (self.now, &self.plan);
+        let Some(section) = plan.nodes.get(node) else { return Ok(()) };
+        let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
+        let plan = std::mem::take(&mut self.plan);
+        let result = match self.cell_mut(node) {
+            Some(cell) => {
+                cell.machine = machine;
+                cell.core.off = false;
+                let result = start_programs(&plan, node, cell, now, &mut None);
+                cell.carry_on();
+                result.map_err(|error| error.to_string())
+            }
+            None => Ok(()),
+        };
+        self.plan = plan;
+        result
+    }
+
+    fn start(&mut self, program: usize) -> Result<(), String> {
+        let now = self.now;
+        let Some(plan) = self.plan.programs.get(program) else { return Ok(()) };
+        let (id, run) = (ProgramId(program as u32), plan.run.clone());
+        let Some(cell) = self.cell_mut(plan.node) else { return Ok(()) };
+        cell.core.now = cell.core.now.max(now);
+        match run {
+            Run::Builtin(builtin) => {
+                if cell.core.programs.get(&id).is_some_and(|state| state.started.is_some() && state.ended.is_none()) {
+                    return Err("the program is running already".to_owned());
+                }
+                cell.add_actor(builtin.actor(id), now, vec![id]);
+            }
+            Run::Process { .. } => cell.start(id),
+        }
+        Ok(())
+    }
+
+    fn take_samples(&mut self) {
+        let now = self.now;
+        for node in 0..self.plan.nodes.len() {
+            let Some(cell) = self.cell_mut(node) else { continue };
+            let mut wires = Vec::new();
+            for port in &cell.core.ports {
+                let counters = port.out.counters();
+                let lost = counters.lost + counters.queue_full + counters.queue_early + counters.cut;
+                wires.push((port.wire, counters.bytes, port.out.backlog(), lost));
+            }
+            let mut rows = Vec::new();
+            if let Machine::Host(host) = &mut cell.machine {
+                let reply = host.control(now, &Message { serial: 0, op: Op::List(weft_core::Table::Flows) });
+                if let Ok(serde_json::Value::Array(found)) = reply.result {
+                    rows = found;
+                }
+            }
+            for (wire, bytes, queue, lost) in wires {
+                let direction = u8::from(self.plan.wires[wire as usize].ends[0].0 != node);
+                self.wire_samples.push(WireSample { at: now, wire: (wire, direction), bytes, queue, lost });
+            }
+            self.flow_samples.extend(rows.into_iter().map(|row| FlowSample { at: now, node, row }));
+        }
+    }
+
+    /// The world's hash so far.
+    pub fn hash(&self) -> u128 {
+        hash::fold(
+            (0..self.plan.nodes.len()).filter_map(|node| self.cell(node)).map(|cell| (cell.core.name.as_str(), cell.core.hash.digest())),
+        )
+    }
+
+    /// A node's hash so far.
+    pub fn node_hash(&self, node: usize) -> u128 {
+        self.cell(node).map_or(0, |cell| cell.core.hash.digest())
+    }
+
+    /// Events executed so far.
+    pub fn events(&self) -> u64 {
+        (0..self.plan.nodes.len()).filter_map(|node| self.cell(node)).map(|cell| cell.core.events).sum()
+    }
+
+    /// What came of a program so far.
+    pub fn program(&self, program: usize) -> Option<&ProgramState> {
+        let node = self.plan.programs.get(program)?.node;
+        self.cell(node)?.core.programs.get(&ProgramId(program as u32))
+    }
+
+    /// Who waits for what: programs that have not ended, in order.
+    pub fn waits(&self) -> Vec<(usize, String)> {
+        let cells = (0..self.plan.nodes.len()).filter_map(|node| self.cell(node));
+        let actors = cells.flat_map(|cell| &cell.actors).filter(|slot| !slot.next.ended);
+        let mut waits: Vec<(usize, String)> =
+            actors.flat_map(|slot| slot.actor.waits()).map(|(program, what)| (program.0 as usize, what)).collect();
+        waits.sort();
+        waits
+    }
+
+    /// What happened on a wire, from its first end to its second and back.
+    pub fn wire(&self, wire: usize) -> Option<[WireCounters; 2]> {
+        let ends = self.ends_of(wire)?;
+        let of = |(node, port): (usize, u32)| Some(self.cell(node)?.core.ports.get(port as usize)?.out.counters());
+        Some([of(ends[0])?, of(ends[1])?])
+    }
+
+    /// Now, or when it ended.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+}
+
+/// Names are unique and indices lead somewhere.
+fn check(plan: &Plan) -> Result<(), WorldError> {
+    let mut seen = BTreeSet::new();
+    for node in &plan.nodes {
+        if !seen.insert(node.name.as_str()) {
+            return unsound(format!("there are two nodes '{}'", node.name), "give each node a name of its own");
+        }
+    }
+    seen.clear();
+    for wire in &plan.wires {
+        if !seen.insert(wire.name.as_str()) {
+            return unsound(format!("there are two wires '{}'", wire.name), "give each wire a name of its own");
+        }
+        if let Some((end, _)) = wire.ends.iter().find(|(end, _)| *end >= plan.nodes.len()) {
+            return unsound(format!("wire '{}' ends at node number {end}, which is not there", wire.name), "name an existing node");
+        }
+        if let Some(bad) = wire.directions.iter().find(|direction| direction.rate.is_some_and(|rate| rate == 0 || rate > 1 << 50)) {
+            return unsound(format!("wire '{}' has a rate of {:?} bit/s", wire.name, bad.rate), "use a rate from 1bit to 1000tbit");
+        }
+    }
+    seen.clear();
+    for program in &plan.programs {
+        if !seen.insert(program.name.as_str()) {
+            return unsound(format!("there are two programs '{}'", program.name), "give each program a name of its own");
+        }
+        if program.node >= plan.nodes.len() {
+            return unsound(format!("program '{}' runs on a node that is not there", program.name), "name an existing node");
+        }
+        if !matches!(plan.nodes[program.node].kind, NodeKind::Host(_)) {
+            return unsound(format!("program '{}' runs on a switch", program.name), "programs run on hosts");
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that are joined without look-ahead, now or after some event; each group in the order of names.
+fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
+    let mut parent: Vec<usize> = (0..plan.nodes.len()).collect();
+    fn root(parent: &mut [usize], mut of: usize) -> usize {
+        while parent[of] != of {
+            parent[of] = parent[parent[of]];
+            of = parent[of];
+        }
+        of
+    }
+    let tight = |number: usize, wire: &WirePlan| {
+        let later = plan.events.iter().filter_map(|event| match &event.action {
+            Action::Wire { wire, directions } if *wire == number => Some(directions.iter().flatten().map(|plan| &**plan)),
+            _ => None,
+        });
+        wire.directions.iter().chain(later.flatten()).any(|direction| Direction::look_ahead(direction).is_zero())
+    };
+    for (number, wire) in plan.wires.iter().enumerate() {
+        if tight(number, wire) {
+            let (a, b) = (root(&mut parent, wire.ends[0].0), root(&mut parent, wire.ends[1].0));
+            parent[a.max(b)] = a.min(b);
+        }
+    }
+    let mut order: Vec<usize> = (0..plan.nodes.len()).collect();
+    order.sort_by(|a, b| plan.nodes[*a].name.cmp(&plan.nodes[*b].name));
+    let mut groups: indexmap::IndexMap<usize, Vec<usize>> = indexmap::IndexMap::new();
+    for node in order {
+        let root = root(&mut parent, node);
+        groups.entry(root).or_default().push(node);
+    }
+    groups.into_values().collect()
+}
+
+type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
+
+/// Builds a machine as it is after booting at `now`.
+fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
+    let stack = match &node.kind {
+        NodeKind::Host(stack) => stack,
+        NodeKind::Switch(switch) => {
+            let mut known = BTreeMap::new();
+            for (end, interface) in plan.wires.iter().flat_map(|wire| &wire.ends) {
+                if *end == index {
+                    let next = known.len() as u32 + 1;
+                    known.entry(interface.clone()).or_insert(InterfaceIndex(next));
+                }
+            }
+            return Ok((Machine::Switch(Switch::new(*switch)), known));
+        }
+    };
+    let (host, known) = boot_host(plan, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
+    Ok((Machine::Host(Box::new(host)), known))
+}
+
+fn boot_host(
+    plan: &Plan,
+    stack: &Stack,
+    seed: u64,
+    now: Instant,
+) -> Result<(Node, BTreeMap<String, InterfaceIndex>), weft_node::StackError> {
+    let mut node = Node::new(stack, seed)?;
+    node.set_boot_time(now, u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX));
+    let mut known = BTreeMap::new();
+    for (at, interface) in stack.interfaces().enumerate() {
+        if !interface.backend.starts_with("wire:") {
+            let what = format!("backend \"{}\" is a real one, and this is virtual time", interface.backend);
+            return Err(stack.interface_error(at, "backend", &what, "write backend = \"wire:NAME\" with the name of the scenario's wire"));
+        }
+        let described = node.describe(stack, at, interface)?;
+        // As Linux since 4.17, whose TCP builds large frames for every interface; who cuts them is another matter.
+        let described = Interface { gso_max_bytes: GSO_BYTES_MAX, checksum_offload: true, ..described };
+        let index = node
+            .add_interface(now, &described)
+            .map_err(|error| stack.interface_error(at, "name", &error.to_string(), "see `weft help stack`"))?;
+        known.insert(described.name, index);
+    }
+    node.configure(now, stack)?;
+    Ok((node, known))
+}
+
+/// Puts the wires between the ports.
+fn lay_wires(
+    plan: &Plan,
+    places: &[Place],
+    cells: &mut [Option<Cell>],
+    interfaces: &[BTreeMap<String, InterfaceIndex>],
+) -> Result<Vec<[u32; 2]>, WorldError> {
+    let mut taken: BTreeSet<(usize, &str)> = BTreeSet::new();
+    let mut counts = vec![0u32; plan.nodes.len()];
+    let mut ports = Vec::new();
+    for wire in &plan.wires {
+        let mut both = [0; 2];
+        for (side, (node, interface)) in wire.ends.iter().enumerate() {
+            let name = &plan.nodes[*node].name;
+            if !interfaces[*node].contains_key(interface) {
+                let known: Vec<&str> = interfaces[*node].keys().map(String::as_str).collect();
+                let what = format!("wire '{}' ends at interface '{interface}', which node '{name}' does not have", wire.name);
+                return unsound(what, &format!("the node has: {}", known.join(", ")));
+            }
+            if !taken.insert((*node, interface)) {
+                let what = format!("two wires end at interface '{interface}' of node '{name}'");
+                return unsound(what, "put a switch between, or give the node another interface");
+            }
+            both[side] = counts[*node];
+            counts[*node] += 1;
+        }
+        ports.push(both);
+    }
+    for (number, (wire, both)) in plan.wires.iter().zip(&ports).enumerate() {
+        for (this, other) in [(0, 1), (1, 0)] {
+            let (node, interface) = &wire.ends[this];
+            let rng = Rng::for_name(plan.seed, &format!("wire/{}/{this}", wire.name));
+            let out = Direction::new(wire.directions[this].clone(), rng);
+            let index = interfaces[*node][interface];
+            let port = Port::new(index, interface.clone(), number as u32, out, places[wire.ends[other].0], both[other]);
+            if let Some(Some(cell)) = cells.get_mut(*node) {
+                cell.core.ports.push(port);
+            }
+        }
+    }
+    Ok(ports)
+}
+
+/// Which programs' ends the run waits for.
+fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
+    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
+        if matches!(program.expect, crate::plan::Expect::Status(_)) {
+            cell.core.awaited.insert(ProgramId(number as u32));
+            cell.core.left += 1;
+        }
+    }
+    // A world without anybody to wait for runs to its end.
+    if !plan.programs.iter().any(|program| matches!(program.expect, crate::plan::Expect::Status(_))) {
+        cell.core.left = 1;
+    }
+}
+
+/// Makes the actors of the programs that start by time.
+fn start_programs(
+    plan: &Plan,
+    node: usize,
+    cell: &mut Cell,
+    now: Instant,
+    launcher: &mut Option<&mut dyn Launcher>,
+) -> Result<(), WorldError> {
+    let mut processes = Vec::new();
+    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
+        let id = ProgramId(number as u32);
+        match (&program.run, program.start) {
+            (Run::Builtin(builtin), Some(start)) => cell.add_actor(builtin.actor(id), start.max(now), vec![id]),
+            (Run::Builtin(_), None) => {}
+            (Run::Process { .. }, _) => processes.push((id, program)),
+        }
+    }
+    if processes.is_empty() {
+        return Ok(());
+    }
+    let Some(launcher) = launcher else {
+        let what = format!("program '{}' is an unmodified program, and there is no loader to run it here", processes[0].1.name);
+        return unsound(what, "use one of the built-in programs: ping, udp-cbr, udp-sink, tcp-send, tcp-sink, echo");
+    };
+    let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
+    let actor = launcher.launch(plan, &plan.nodes[node], &processes).map_err(WorldError::Stack)?;
+    cell.add_actor(actor, first.max(now), processes.iter().map(|(id, _)| *id).collect());
+    Ok(())
+}

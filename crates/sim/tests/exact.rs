@@ -1,0 +1,143 @@
+//! What can be computed by hand comes out of a world to the nanosecond.
+
+mod support;
+
+use std::time::Duration;
+use support::*;
+use weft_core::Instant;
+use weft_sim::plan::{DirectionPlan, Loss, NodePlan, Plan};
+use weft_sim::program::Builtin;
+use weft_sim::{Reason, Status};
+
+const TCP_PORT: u16 = 5001;
+
+fn ping(count: u64) -> Builtin {
+    Builtin::Ping { to: "10.0.0.2".parse().unwrap(), count, interval: Duration::from_secs(1), bytes: 56 }
+}
+
+#[test]
+fn ping_takes_twice_delay_and_serialisation() {
+    for delay in [Duration::from_micros(50), Duration::from_millis(1), Duration::from_millis(10)] {
+        let (world, end) = run(pair(gigabit(delay), vec![program("ping", 0, 100, ping(3))], 20_000), 1);
+        assert_eq!(end.reason, Reason::Programs);
+        // 56 bytes of data, 8 of ICMP, 20 of IP, 14 of Ethernet at 8 bits in 8 ns each.
+        let one_way = delay.as_nanos() as u64 + 98 * 8;
+        assert_eq!(figure(&world, 0, "rtt_min_ns"), 2 * one_way, "{}", output(&world, 0));
+        // The first had to ask for the address: a request and a reply of 42 bytes, which take as long as 60.
+        assert_eq!(figure(&world, 0, "rtt_max_ns"), 2 * one_way + 2 * (delay.as_nanos() as u64 + 60 * 8), "{}", output(&world, 0));
+        assert_eq!(world.program(0).unwrap().ended.unwrap().1, Status::Exited(0));
+    }
+}
+
+#[test]
+fn ping_through_two_routers_adds_up() {
+    let delay = Duration::from_micros(300);
+    let nodes = vec![
+        host("a", &["10.0.1.1/24"], &[("default", "10.0.1.2")], false),
+        host("r1", &["10.0.1.2/24", "10.0.2.1/24"], &[("10.0.3.0/24", "10.0.2.2")], true),
+        host("r2", &["10.0.2.2/24", "10.0.3.1/24"], &[("10.0.1.0/24", "10.0.2.1")], true),
+        host("b", &["10.0.3.2/24"], &[("default", "10.0.3.1")], false),
+    ];
+    let wires = vec![
+        wire("1", (0, "eth0"), (1, "eth0"), gigabit(delay)),
+        wire("2", (1, "eth1"), (2, "eth0"), gigabit(delay)),
+        wire("3", (2, "eth1"), (3, "eth0"), gigabit(delay)),
+    ];
+    let ping = Builtin::Ping { to: "10.0.3.2".parse().unwrap(), count: 2, interval: Duration::from_secs(1), bytes: 56 };
+    let plan = Plan { nodes, wires, programs: vec![program("ping", 0, 0, ping)], ..Plan::default() };
+    let (world, _) = run(plan, 2);
+    assert_eq!(figure(&world, 0, "rtt_min_ns"), 6 * (300_000 + 784), "{}", output(&world, 0));
+}
+
+#[test]
+fn a_wire_without_any_look_ahead_delivers_at_once() {
+    let (world, end) = run(pair(DirectionPlan::default(), vec![program("ping", 0, 100, ping(3))], 20_000), 2);
+    assert_eq!((end.reason, figure(&world, 0, "rtt_max_ns")), (Reason::Programs, 0), "{}", output(&world, 0));
+}
+
+#[test]
+fn datagrams_at_a_constant_rate_leave_exact_gaps_and_all_arrive() {
+    let cbr = Builtin::UdpCbr { to: "10.0.0.2:9000".parse().unwrap(), rate: 100_000_000, bytes: 1470, count: 5000 };
+    let programs = vec![program("sink", 1, 0, Builtin::UdpSink { port: 9000 }), program("cbr", 0, 100, cbr)];
+    let mut plan = pair(gigabit(Duration::from_micros(5)), programs, 20_000);
+    // Resolved before, so that the first does not wait.
+    plan.programs.push(program("ping", 0, 0, ping(1)));
+    let (world, _) = run(plan, 1);
+    assert_eq!((figure(&world, 0, "received"), figure(&world, 0, "missing"), figure(&world, 1, "sent")), (5000, 0, 5000));
+    // Every one took the same time: none waited for another.
+    let one_way = 5_000 + (1470 + 42) * 8;
+    assert_eq!((figure(&world, 0, "delay_min_ns"), figure(&world, 0, "delay_max_ns")), (one_way, one_way));
+}
+
+fn transfer(bytes: u64, direction: DirectionPlan) -> Plan {
+    let send = Builtin::TcpSend { to: ([10, 0, 0, 2], TCP_PORT).into(), bytes: Some(bytes), duration: None };
+    pair(direction, vec![program("sink", 1, 0, Builtin::TcpSink { port: TCP_PORT }), program("send", 0, 10, send)], 60_000)
+}
+
+#[test]
+fn tcp_reaches_line_rate_less_headers() {
+    let (world, end) = run(transfer(1_000_000_000, gigabit(Duration::from_millis(10))), 1);
+    assert_eq!(end.reason, Reason::Programs);
+    assert_eq!(figure(&world, 0, "received_bytes"), 1_000_000_000, "{}", output(&world, 0));
+    // 1448 of 1514 bytes are payload (timestamps); slow start costs some round trips.
+    let line = 1_000_000_000 * 1448 / 1514;
+    let goodput = figure(&world, 0, "goodput_bits_per_second");
+    assert!(goodput <= line && goodput > line * 95 / 100, "{goodput} of {line}");
+}
+
+#[test]
+fn large_frames_change_no_result() {
+    let with = |large_frames: bool| {
+        let mut plan = transfer(20_000_000, gigabit(Duration::from_millis(2)));
+        plan.wires[0].directions[0].loss = Loss::Bernoulli(0.001);
+        plan.nodes = plan.nodes.into_iter().map(|node| NodePlan { large_frames, ..node }).collect();
+        let (world, _) = run(plan, 1);
+        assert_eq!(figure(&world, 0, "received_bytes"), 20_000_000);
+        (output(&world, 0), output(&world, 1), world.wire(0), format!("{:x}", world.hash()))
+    };
+    assert_eq!(with(true), with(false));
+}
+
+#[test]
+fn the_hash_is_one_for_any_number_of_threads_and_honest() {
+    let hash = |change: &dyn Fn(&mut Plan), threads: usize| {
+        let lossy = DirectionPlan { loss: Loss::Bernoulli(0.01), ..gigabit(Duration::from_millis(1)) };
+        let mut plan = transfer(3_000_000, lossy);
+        plan.nodes.push(host("c", &["10.0.1.1/24"], &[], false));
+        plan.nodes.push(host("d", &["10.0.1.2/24"], &[], false));
+        plan.wires.push(wire("cd", (2, "eth0"), (3, "eth0"), gigabit(Duration::from_micros(7))));
+        let to = "10.0.1.2:9000".parse().unwrap();
+        plan.programs.push(program("cbr", 2, 0, Builtin::UdpCbr { to, rate: 50_000_000, bytes: 700, count: 2000 }));
+        change(&mut plan);
+        let (world, _) = run(plan, threads);
+        world.hash()
+    };
+    let base = hash(&|_| (), 1);
+    for threads in [1, 2, 4] {
+        assert_eq!(hash(&|_| (), threads), base, "{threads} threads");
+    }
+    let changes: [&dyn Fn(&mut Plan); 5] = [
+        &|plan| plan.seed = 2,
+        // 1 ns of one delay.
+        &|plan| plan.wires[1].directions[1].delay += Duration::from_nanos(1),
+        // One draw more.
+        &|plan| plan.wires[1].directions[0].duplicate = 1e-300,
+        // One bit of one payload: its number.
+        &|plan| plan.programs[2].start = Some(Instant::from_nanos(1)),
+        &|plan| plan.nodes[3].name = "e".to_owned(),
+    ];
+    for (number, change) in changes.iter().enumerate().filter(|(number, _)| *number != 2) {
+        assert_ne!(hash(change, 1), base, "change {number}");
+    }
+    // A draw that has no consequence is none of the hash's business.
+    assert_eq!(hash(changes[2], 1), base);
+}
+
+#[test]
+fn when_nothing_is_due_the_run_says_who_waits_for_what() {
+    let mut plan = pair(gigabit(Duration::from_micros(5)), vec![program("sink", 1, 0, Builtin::TcpSink { port: TCP_PORT })], 1_000_000);
+    plan.whole = true;
+    let (world, end) = run(plan, 1);
+    assert!(matches!(end.reason, Reason::Idle | Reason::Duration));
+    assert_eq!(world.waits(), [(0, format!("for connections on port {TCP_PORT}"))]);
+}
