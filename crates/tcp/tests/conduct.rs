@@ -473,5 +473,5 @@ fn conduct_is_as_recorded() {
     }
     let recorded = std::fs::read_to_string(path).unwrap_or_default();
     let changed: Vec<String> = table.lines().filter(|line| !recorded.lines().any(|known| known == *line)).map(str::to_owned).collect();
-    assert!(table == recorded, "conduct changed; these lines are new:\n{}", changed.join("\n"));
+    assert!(table == recorded, "conduct changed (if it is meant to: WEFT_SNAPSHOT=write); these lines are new:\n{}", changed.join("\n"));
 }
