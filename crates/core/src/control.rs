@@ -1,5 +1,6 @@
 //! Control messages: everything that is read, set, run or rebuilt in a node goes through one of these, and each gets one answer.
 
+use crate::nearest::hint;
 use crate::selector::Selector;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
@@ -171,7 +172,7 @@ pub struct Reply {
 #[serde(rename_all = "kebab-case")]
 pub enum ControlError {
     /// No such block.
-    #[error("there is no block named '{name}'; the graph has: {known}")]
+    #[error("there is no block named '{name}'; {}the graph has: {known}", hint(name, known))]
     NoBlock {
         /// The name.
         name: String,
@@ -185,7 +186,7 @@ pub enum ControlError {
         selector: String,
     },
     /// No such kind.
-    #[error("there is no kind of block named '{kind}'; known: {known}")]
+    #[error("there is no kind of block named '{kind}'; {}known: {known}", hint(kind, known))]
     NoKind {
         /// The kind.
         kind: String,
@@ -205,7 +206,7 @@ pub enum ControlError {
         name: String,
     },
     /// No such parameter.
-    #[error("block '{block}' has no parameter '{parameter}'; it has: {known}")]
+    #[error("block '{block}' has no parameter '{parameter}'; {}it has: {known}", hint(parameter, known))]
     NoParameter {
         /// The block.
         block: String,

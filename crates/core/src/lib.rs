@@ -16,6 +16,7 @@ pub mod execute;
 pub mod frame;
 pub mod graph;
 pub mod map;
+mod nearest;
 pub mod offload;
 pub mod parameter;
 pub mod reason;
