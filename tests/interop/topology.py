@@ -120,11 +120,15 @@ class Topology:
             self.weft = self._start_weft(a)
 
     def _start_weft(self, a) -> Host:
-        """The default stack, its TAP moved into `lan`: the host's side is then whatever is on that bridge."""
+        """The default stack's addresses, its TAP in `lan`: the host's side is whatever is on that bridge."""
         p = self._env.namespace("p")
-        self._daemon = weft.Daemon(self._env, a)
-        a.ip("address", "flush", "dev", weft.TAP)
+        file = self._env.folder / "stack.toml"
+        file.write_text(weft.stack_file("weft", [(weft.TAP, f"{weft.STACK}/24")], default=weft.HOST) + "\n".join([
+            "[[address]]", f'interface = "{weft.TAP}"', f'address = "{PREFIX6}2/64"',
+            "[[route]]", 'destination = "default"', f'gateway = "{PREFIX6}1"', ""]))
+        self._daemon = weft.Daemon(self._env, a, extra=("--stack", str(file)))
         a.ip("link", "set", weft.TAP, "master", "lan")
+        a.ip("link", "set", weft.TAP, "up")
         return Host("weft", [*p.prefix, *self._daemon.run_words()], weft.STACK, f"{PREFIX6}2", under_weft=True)
 
     def transfer(self, sender: Host, receiver: Host, congestion: str, size: int, seed: int, family: int = 4) -> float:
