@@ -27,64 +27,64 @@ end
 complete -c weft -n "__fish_weft_needs_command" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_needs_command" -s V -l version -d 'Print version'
 complete -c weft -n "__fish_weft_needs_command" -f -a "up" -d 'Bring a stack up for programs to join. Stays in the foreground; prints `ready control=PATH` when up'
-complete -c weft -n "__fish_weft_needs_command" -f -a "down" -d 'End a daemon. Programs on it lose their connections'
-complete -c weft -n "__fish_weft_needs_command" -f -a "run" -d 'Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. The exit status is the program\'s'
+complete -c weft -n "__fish_weft_needs_command" -f -a "down" -d 'End a stack. Programs on it lose their connections; it says how many there are'
+complete -c weft -n "__fish_weft_needs_command" -f -a "run" -d 'Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program\'s'
 complete -c weft -n "__fish_weft_needs_command" -f -a "show" -d 'Show what a node is and what it has counted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "get" -d 'Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get \'*\'`'
-complete -c weft -n "__fish_weft_needs_command" -f -a "set" -d 'Set a parameter while the node runs: `weft set tcp.mss 536`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "set" -d 'Set a parameter while the node runs: `weft set tcp.mss 536`, or `weft set tcp.mss=536`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bind" -d 'Make an edge from an output to an input: `weft bind tcp ip4`, `weft bind tcp:ip4 ip4:upper`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the edges from one block to another: `weft unbind tcp ip4`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
-complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up'
+complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder'
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
-complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
 queued\t'One thread, a queue in front of each block'
 threaded\t'A thread and a queue for each block'"
-complete -c weft -n "__fish_weft_using_subcommand up" -l tap -d 'Name of the TAP device instead of the stack file\'s first' -r
+complete -c weft -n "__fish_weft_using_subcommand up" -l tap -d 'Name of the TAP device instead of the stack file\'s first, or of weft0' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l seed -d 'Seed of the node\'s randomness [default: from the system]' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l publish -d 'Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. May be given several times' -r
-complete -c weft -n "__fish_weft_using_subcommand up" -l control -d 'Where to listen for commands and programs [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand up" -l control -d 'Where to listen for commands and programs: a path in a directory that exists [default: $WEFT_CONTROL, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9'
 complete -c weft -n "__fish_weft_using_subcommand up" -l detach -d 'Return when the stack is up and leave it running'
 complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand down" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand down" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
 queued\t'One thread, a queue in front of each block'
 threaded\t'A thread and a queue for each block'"
-complete -c weft -n "__fish_weft_using_subcommand run" -l tap -d 'Name of the TAP device instead of the stack file\'s first' -r
+complete -c weft -n "__fish_weft_using_subcommand run" -l tap -d 'Name of the TAP device instead of the stack file\'s first, or of weft0' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l seed -d 'Seed of the node\'s randomness [default: from the system]' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l publish -d 'Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. May be given several times' -r
-complete -c weft -n "__fish_weft_using_subcommand run" -l control -d 'Join the daemon with this control socket' -r -F
+complete -c weft -n "__fish_weft_using_subcommand run" -l control -d 'Join the stack with this control socket: a path, or run-PID' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9'
 complete -c weft -n "__fish_weft_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c weft -n "__fish_weft_using_subcommand show" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand show" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand show" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand show" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand get" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand get" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand get" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand get" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand set" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand set" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand set" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand set" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand bind" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand bind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand bind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand bind" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand unbind" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unbind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand unbind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unbind" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand trace" -s c -l count -d 'Stop after this many frames' -r
-complete -c weft -n "__fish_weft_using_subcommand trace" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand trace" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand trace" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand trace" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand check" -l json -d 'Print JSON'

@@ -30,16 +30,16 @@ _weft() {
         case $line[1] in
             (up)
 _arguments "${_arguments_options[@]}" : \
-'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side\]]:FILE:_files' \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
 '--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
 queued\:"One thread, a queue in front of each block"
 threaded\:"A thread and a queue for each block"))' \
-'--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
+'--tap=[Name of the TAP device instead of the stack file'\''s first, or of weft0]:NAME:_default' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
-'--control=[Where to listen for commands and programs \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Where to listen for commands and programs\: a path in a directory that exists \[default\: \$WEFT_CONTROL, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
 '--detach[Return when the stack is up and leave it running]' \
 '-h[Print help (see more with '\''--help'\'')]' \
@@ -48,7 +48,7 @@ threaded\:"A thread and a queue for each block"))' \
 ;;
 (down)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -56,25 +56,25 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (run)
 _arguments "${_arguments_options[@]}" : \
-'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side\]]:FILE:_files' \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
 '--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
 queued\:"One thread, a queue in front of each block"
 threaded\:"A thread and a queue for each block"))' \
-'--tap=[Name of the TAP device instead of the stack file'\''s first]:NAME:_default' \
+'--tap=[Name of the TAP device instead of the stack file'\''s first, or of weft0]:NAME:_default' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
-'(--stack --set --tap --seed --capture --nat --publish)--control=[Join the daemon with this control socket]:PATH:_files' \
+'(--stack --set --engine --tap --seed --capture --nat --publish)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
-'*::program -- The program and its arguments:_default' \
+'*::program -- The program and its arguments; `--` in front of a program whose name begins with '\''-'\'':_default' \
 && ret=0
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -83,7 +83,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (get)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -92,17 +92,17 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (set)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
-':name -- block.parameter; the block may be a pattern\: then all that match are set, or none:_default' \
-':value -- The value\: a number, true, false, a word, 20ms, 100mbit:_default' \
+':name -- block.parameter, or block.parameter=value; the block may be a pattern\: then all that match are set, or none:_default' \
+'::value -- The value\: a number, true, false, a word, 20ms, 100mbit:_default' \
 && ret=0
 ;;
 (bind)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -112,7 +112,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (unbind)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -124,7 +124,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '-c+[Stop after this many frames]:FRAMES:_default' \
 '--count=[Stop after this many frames]:FRAMES:_default' \
-'--control=[Control socket of the daemon \[default\: \$XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root\]]:PATH:_files' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -168,7 +168,7 @@ _arguments "${_arguments_options[@]}" : \
 '--check[Write nothing; fail if a page differs from what would be written]' \
 '-h[Print help]' \
 '--help[Print help]' \
-'::folder -- The folder; what is in its three subfolders and is not generated is left alone:_files' \
+':folder -- The folder; what is in its three subfolders and is not generated is left alone:_files' \
 && ret=0
 ;;
 (ground-keeper)
@@ -187,15 +187,15 @@ esac
 _weft_commands() {
     local commands; commands=(
 'up:Bring a stack up for programs to join. Stays in the foreground; prints \`ready control=PATH\` when up' \
-'down:End a daemon. Programs on it lose their connections' \
-'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. The exit status is the program'\''s' \
+'down:End a stack. Programs on it lose their connections; it says how many there are' \
+'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
 'show:Show what a node is and what it has counted' \
 'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
-'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`' \
+'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`' \
 'bind:Make an edge from an output to an input\: \`weft bind tcp ip4\`, \`weft bind tcp\:ip4 ip4\:upper\`' \
 'unbind:Remove the edges from one block to another\: \`weft unbind tcp ip4\`' \
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
-'check:Check a stack file without bringing it up' \
+'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'help:Help on commands, stack files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help blocks\`, \`weft help block tcp\`' \
 'generate:Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder' \

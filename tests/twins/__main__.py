@@ -34,7 +34,7 @@ THROW_AWAY_ID = "64321"
 WATCHDOG_S = 120
 # Each slice of the bodies has a stack and a namespace of its own: in one, bodies beside each other would share multicast groups.
 SLICES = 8
-STACK = '# Nothing but the loopback.\n[node]\nname = "twins"\n'
+STACK = '# Nothing but the loopback.\n[node]\nname = "twins"\ninterfaces = "none"\n'
 OPTIONS = {"message": ["--patient"], "plain": ["--patient", "--plain"]}
 
 

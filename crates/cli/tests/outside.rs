@@ -149,8 +149,11 @@ fn published_ports_carry_streams_and_datagrams_of_both_families() {
         $WEFT show published --control weft/control --json
         kill $program; wait $program || true
         kill $weft; wait $weft
+        # A stack of its own has a control socket, too.
+        ip netns exec $A $WEFT run --stack stack.toml --publish 8082:82 -- $WEFT show published --json
         "#,
     );
+    assert!(said.contains(r#""published":"8082:82","open":0,"opened":0"#), "{said}");
     assert!(said.contains(r#""published":"8080:80","open":0,"opened":3,"failed":0,"full":0,"to_node_bytes":6000005"#), "{said}");
     assert!(said.contains(r#""published":"5353:53/udp","open":2,"opened":2,"failed":0"#), "{said}");
     assert!(said.contains(r#""published":"8081:81","open":0,"opened":2,"failed":2"#), "{said}");
@@ -345,4 +348,60 @@ fn a_capture_on_a_full_disk_ends_and_the_program_does_not() {
         1,
         "{said}"
     );
+}
+
+#[test]
+fn a_second_stack_leaves_the_network_of_the_first_alone() {
+    let Some(place) = Place::new("second", &["second"]) else { return };
+    place.file("serve.py", SEND);
+    place.file("fetch.py", FETCH);
+    place.file("taken.toml", &stack_on("tap:weft6"));
+    // A file that says nothing of interfaces leaves TAP and network to weft, too.
+    place.file("delay.toml", "[block.wan]\nkind = \"delay\"\ndelay = \"1ms\"\n[graph]\ninsert = [\"wan ether:lower interfaces:upper\"]\n");
+    let said = place.run(
+        r#"
+        ip netns exec $A python3 serve.py > served & server=$!
+        until grep -q up served; do sleep 0.02; done
+        ip netns exec $A $WEFT up > up & weft=$!
+        until grep -q ready up; do sleep 0.02; done
+        ip netns exec $A $WEFT up --tap weft5 --control second > up2 & second=$!
+        until grep -q ready up2; do sleep 0.02; done
+        ip netns exec $A $WEFT up --stack delay.toml --control third > up3 & third=$!
+        until grep -q ready up3; do sleep 0.02; done
+        ip -n $A -o addr show dev weft5
+        $WEFT show addresses --control third
+        ip netns exec $A $WEFT up --stack taken.toml --control fourth && exit 1
+        ip netns exec $A $WEFT run -- python3 fetch.py
+        sed s/10.77.0.1/10.77.2.1/ fetch.py > fetch2.py
+        ip netns exec $A $WEFT run --control ./third -- python3 fetch2.py
+        for one in $third $second $weft; do kill $one; wait $one; done
+        kill $server
+        "#,
+    );
+    assert!(said.contains("inet 10.77.1.1/24"), "{said}");
+    assert!(said.contains("weft: the host has 10.77.0.1/24 on weft0 already; this stack is on weft5 with 10.77.1.2/24"), "{said}");
+    assert!(
+        said.contains("weft: weft0 is in use; this stack is on weft2 with 10.77.2.2/24")
+            || said.contains("this stack is on weft2 with 10.77.2.2/24"),
+        "{said}"
+    );
+    assert!(said.contains("weft: interface weft0: the host has 10.77.0.1/24 on weft0 already: choose another network"), "{said}");
+    assert_eq!(said.matches("fetched 2000000").count(), 2, "{said}");
+}
+
+#[test]
+fn settings_of_the_hosts_kernel_are_read_only_for_programs() {
+    let Some(place) = Place::new("settings", &["settings"]) else { return };
+    place.file("stack.toml", NOWHERE);
+    place.file("alone.toml", "[node]\ninterfaces = \"none\"\n");
+    let said = place.run(
+        r#"
+        for stack in stack alone; do
+            ip netns exec $A $WEFT run --stack $stack.toml -- sh -c 'cat /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv4/ip_forward' || true
+        done
+        echo host: $(ip netns exec $A sysctl -n net.ipv4.ip_forward)
+        "#,
+    );
+    assert_eq!(said.matches("Read-only file system").count(), 2, "{said}");
+    assert!(said.contains("host: 0"), "{said}");
 }

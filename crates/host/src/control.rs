@@ -1,5 +1,6 @@
 //! The control socket's two sides: the daemon's listener with its connections, and the client that commands use.
 
+use crate::place;
 use crate::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -19,32 +20,37 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 /// Most requests of one client that are answered before the others get their turn; the rest are answered in later turns.
 const REQUESTS_MAX: usize = 64;
 
-/// The daemon's listening socket. The file is removed when it is dropped.
+/// The daemon's listening socket. The file is removed when it is dropped, and with it weft's own directory when nothing else is in that.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
+    /// Device and inode of the file, which somebody may have replaced meanwhile.
+    identity: Option<(u64, u64)>,
 }
 
 impl Listener {
-    /// Creates the socket, with mode 0600 in a directory that is made if missing. A stale file (nobody answers) is replaced.
+    /// Creates the socket, with mode 0600; see [`place::prepare`] for what is in its place.
     pub fn bind(path: &Path) -> io::Result<Listener> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        if path.exists() {
-            if UnixStream::connect(path).is_ok() {
-                let why = format!("a weft is running already at {}; `weft down` ends it, --control names another place", path.display());
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
-            }
-            std::fs::remove_file(path)?;
-        }
-        let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let socket = UnixListener::bind(path);
-        rustix::process::umask(old);
-        let socket = socket?;
+        let path = &std::path::absolute(path)?;
+        place::prepare(path)?;
+        let bind = || {
+            let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+            let socket = UnixListener::bind(path);
+            rustix::process::umask(old);
+            socket
+        };
+        let socket = match bind() {
+            // Another weft has left the directory meanwhile, and taken it along.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => place::prepare(path).and_then(|()| bind()),
+            other => other,
+        }?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { socket, path: path.to_owned() })
+        Ok(Listener { socket, identity: identity(path), path: path.to_owned() })
+    }
+    /// Where it is, from the root on.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
     /// Takes the next client, if one waits.
     pub fn accept(&self) -> Option<Connection> {
@@ -71,8 +77,16 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        place::leave(&self.path);
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// One client of the daemon.
@@ -233,6 +247,7 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct Client {
     socket: UnixStream,
+    path: PathBuf,
     input: Vec<u8>,
     serial: u64,
 }
@@ -240,6 +255,7 @@ pub struct Client {
 impl Client {
     /// Connects, to a daemon of this user's or root's only: who runs it serves the programs that join, and /tmp is everybody's.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        let path = &place::resolve(path);
         let no_daemon = |why| ClientError::NoDaemon { path: path.display().to_string(), why };
         let forbidden = || ClientError::Forbidden { path: path.display().to_string(), owner: owner(path) };
         let socket = UnixStream::connect(path).map_err(|why| match why.kind() {
@@ -250,7 +266,11 @@ impl Client {
         if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
             return Err(forbidden());
         }
-        Ok(Client { socket, input: Vec::new(), serial: 0 })
+        Ok(Client { socket, path: std::path::absolute(path).unwrap_or_else(|_| path.clone()), input: Vec::new(), serial: 0 })
+    }
+    /// Where the daemon listens, from the root on.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Asks and waits for the answer.
@@ -315,13 +335,9 @@ fn owner(path: &Path) -> String {
     }
 }
 
-/// Where the control socket is when nobody says otherwise: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root,
-/// or /tmp/weft-UID/control.
-pub fn default_path() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("weft/control"),
-        _ if rustix::process::geteuid().is_root() => PathBuf::from("/run/weft/control"),
-        _ => PathBuf::from(format!("/tmp/weft-{}/control", rustix::process::geteuid().as_raw())),
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -331,6 +347,7 @@ mod tests {
 
     fn pair() -> (UnixStream, Connection) {
         let dir = std::env::temp_dir().join(format!("weft-control-{}-{:?}", std::process::id(), std::thread::current().id()));
+        std::fs::create_dir_all(&dir).unwrap();
         let listener = Listener::bind(&dir.join("control")).unwrap();
         let client = UnixStream::connect(dir.join("control")).unwrap();
         let connection = listener.accept().unwrap();

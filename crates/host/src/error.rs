@@ -22,8 +22,20 @@ pub enum WorldError {
     Busy {
         /// Its name.
         interface: String,
+        /// By whom, in a few words.
+        what: String,
         /// By whom, and what to do.
         why: String,
+    },
+    /// The network of an interface's host side is on another interface of the host already.
+    #[error("interface {interface}: {what}: {advice}")]
+    Network {
+        /// Its name.
+        interface: String,
+        /// Which network, and where it is.
+        what: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// An option of the command cannot be granted.
     #[error("{option}: {why}")]

@@ -90,9 +90,9 @@ fn refusal(section: &InterfaceSection, error: &OpenError) -> WorldError {
     match (section.backend.strip_prefix("tap:"), errno) {
         (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
             let why = format!(
-                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` without --tap, --stack and --set joins a running weft"
+                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` joins a running weft unless an option asks for a stack of its own (--stack, --set, --engine, --tap, --seed, --capture, --nat, --publish)"
             );
-            WorldError::Busy { interface, why }
+            WorldError::Busy { interface, what: format!("{tap} is in use"), why }
         }
         _ => WorldError::Interface { interface, why: error.to_string() },
     }
@@ -113,9 +113,10 @@ pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
                     why: format!("{error}\nneither can a veth pair be made in a namespace of its own: {why}"),
                 })?;
                 let pid = keeper.child.id();
+                tracing::info!("no TAP: {error}; a veth pair in a user and network namespace stands in (packet:)");
                 ground.notices.push(format!(
-                    "no TAP ({}); interface {} is a veth pair in a user and network namespace of its own (packet:); its host side: nsenter --target={pid} --user --net --preserve-credentials",
-                    error.to_string().lines().next().unwrap_or_default(), section.name
+                    "no TAP: {} is in a namespace, its host side: nsenter --target={pid} --user --net --preserve-credentials",
+                    section.name
                 ));
                 ground.backends.push(backend);
                 ground.keepers.push(keeper);

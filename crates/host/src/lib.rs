@@ -10,6 +10,7 @@ pub mod error;
 pub mod expression;
 pub mod ground;
 pub mod outside;
+pub mod place;
 pub mod port;
 pub mod programs;
 pub mod protocol;

@@ -1,6 +1,10 @@
 //! The host around a node: what keeps its kernel out of the node's way, and what lets the node out (`--nat`).
 
 use crate::error::WorldError;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::SockaddrStorage;
+use rustix::thread::CapabilitySet;
 use std::net::IpAddr;
 use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;
@@ -9,6 +13,85 @@ use weft_core::control::{Message, Op, Value};
 use weft_core::table::Family;
 use weft_core::{Instant, InterfaceIndex, Table};
 use weft_node::{Node, Stack};
+
+/// Refuses a stack whose TAP or TUN device would get a network that the host has on another interface already: answers to either would leave by
+/// one of the two, and traffic that was fine before would break in silence. Whoever may not make such a device gets namespaces of its own, where
+/// nothing of the host is.
+///
+/// # Errors
+/// [`WorldError::Network`].
+pub fn check_networks(stack: &Stack) -> Result<(), WorldError> {
+    let may = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+    let devices: Vec<&str> = stack.interfaces().filter_map(|section| device(&section.backend)).collect();
+    if !may || devices.is_empty() {
+        return Ok(());
+    }
+    // What cannot be asked is not refused: opening the device will tell.
+    let there: Vec<(String, Network)> = getifaddrs().map(|all| all.filter_map(|one| of_host(&one)).collect()).unwrap_or_default();
+    for section in stack.interfaces().filter(|section| device(&section.backend).is_some()) {
+        for ours in section.host_address.iter().filter_map(|text| Network::parse(text)) {
+            if let Some((name, found)) = there.iter().find(|(name, found)| !devices.contains(&&**name) && ours.meets(found)) {
+                let what = format!("the host has {}/{} on {name} already", found.address, found.bits);
+                let advice = "choose another network (host_address, and the addresses and routes with it) in a stack file";
+                return Err(WorldError::Network { interface: section.name.clone(), what, advice });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name of the TAP or TUN device of a backend.
+fn device(backend: &str) -> Option<&str> {
+    innermost(backend).filter(|(scheme, _)| matches!(*scheme, "tap" | "tun")).map(|(_, name)| name)
+}
+
+/// An address and how many bits of it are its network's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Network> {
+        let (address, bits) = text.split_once('/')?;
+        Some(Network { address: address.parse().ok()?, bits: bits.parse().ok()? })
+    }
+
+    /// The address as a number, and how many bits that has.
+    fn number(self) -> (u128, u8) {
+        match self.address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        }
+    }
+
+    /// Would the host, with both, send to the wrong one? A wider network of the host's is no harm, nor a single address; link-local ones are
+    /// everywhere.
+    fn meets(self, host: &Network) -> bool {
+        let ((ours, width), (theirs, their_width)) = (self.number(), host.number());
+        if width != their_width || matches!(self.address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+            return false;
+        }
+        let apart = u32::from(width - self.bits.min(width));
+        let same = (ours ^ theirs).checked_shr(apart).unwrap_or(0) == 0;
+        ours == theirs || (same && host.bits >= self.bits && host.bits < width)
+    }
+}
+
+/// The name of an interface that is up, and an address of it.
+fn of_host(one: &InterfaceAddress) -> Option<(String, Network)> {
+    let address = |storage: &SockaddrStorage| -> Option<IpAddr> {
+        let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+    };
+    let bits = match address(one.netmask.as_ref()?)? {
+        IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+        IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+    };
+    let network = Network { address: address(one.address.as_ref()?)?, bits: bits as u8 };
+    one.flags.contains(InterfaceFlags::IFF_UP).then(|| (one.interface_name.clone(), network))
+}
 
 /// A guard for each interface that the host's kernel has, too: those of `packet:`. Where none can be set the user is told.
 pub fn guards(stack: &Stack, backends: &[Box<dyn Backend>], notices: &mut Vec<String>) -> Vec<(InterfaceIndex, Guard)> {
@@ -65,7 +148,9 @@ pub fn masquerade(stack: &Stack, name: Option<&str>, kept: bool, notices: &mut V
         return Err(refused(format!("the interface {} has no address to masquerade: give it one with [[address]]", section.name)));
     }
     let nat = Nat::new(name, &networks).map_err(|error| refused(error.to_string()))?;
-    let switched: Vec<String> = nat.switched().map(|path| path.display().to_string()).collect();
+    // The node's own device goes with weft, and its settings with it.
+    let outlives = |path: &&std::path::Path| !path.iter().any(|part| part == name);
+    let switched: Vec<String> = nat.switched().filter(outlives).map(|path| path.display().to_string()).collect();
     if !switched.is_empty() {
         notices.push(format!(
             "--nat has switched forwarding on until weft ends; after kill -9 it stays on and `echo 0 >` each of these ends it: {}",
@@ -90,4 +175,33 @@ pub fn nameservers(stack: &Stack, nat: bool) -> Vec<IpAddr> {
         }
     }
     stack.nameservers().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_meet_where_traffic_would_go_astray() {
+        let meets = |ours: &str, host: &str| Network::parse(ours).unwrap().meets(&Network::parse(host).unwrap());
+        for (ours, host) in [
+            ("10.77.0.1/24", "10.77.0.1/24"),
+            ("10.77.0.1/24", "10.77.0.9/24"),
+            ("10.77.0.1/24", "10.77.0.200/25"),
+            ("10.77.0.1/24", "10.77.0.1/8"),
+            ("fd77::1/64", "fd77::3/64"),
+        ] {
+            assert!(meets(ours, host), "{ours} {host}");
+        }
+        for (ours, host) in [
+            ("10.77.0.1/24", "10.77.1.1/24"),
+            ("10.77.0.1/24", "10.1.2.3/8"),
+            ("10.77.0.1/24", "10.77.0.9/32"),
+            ("10.77.0.1/24", "fd77::1/64"),
+            ("fe80::1/64", "fe80::2/64"),
+            ("fd77::1/64", "fd77:0:0:1::1/64"),
+        ] {
+            assert!(!meets(ours, host), "{ours} {host}");
+        }
+    }
 }

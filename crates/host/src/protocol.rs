@@ -37,7 +37,7 @@ pub enum Ask {
     },
     /// Send a line for every frame from now on.
     Trace,
-    /// End.
+    /// End. Answered with the number of programs that are still on it.
     Down,
 }
 

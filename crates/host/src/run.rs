@@ -1,16 +1,19 @@
 //! Running a program: on a daemon, or on a stack of its own.
 
 use crate::control::{Client, ClientError};
+use crate::place;
 use crate::protocol::Ask;
-use crate::world::{Options, World, WorldError};
+use crate::world::{World, WorldError};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use weft_core::control::{Message, Op, Value};
 use weft_core::{Show, Table};
 use weft_intercept::spawn::{self, Command, Program, Signals, SpawnError};
-use weft_node::Stack;
 
 /// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
 const LINGER_MAX: Duration = Duration::from_secs(60);
@@ -51,13 +54,35 @@ fn cannot_execute(error: &SpawnError) -> Option<u8> {
     Some(if *errno == weft_intercept::Errno::ENOENT { 127 } else { 126 })
 }
 
-fn start(arguments: &[OsString], resolv_conf: &str) -> Result<Result<Program, u8>, RunError> {
+/// Is this process on a weft already? The kernel allows a tree of processes one supervisor, so it is tried, where the variable that weft gives its
+/// programs lets it seem so.
+pub fn is_under_weft() -> bool {
+    let nested = || Command::new(["true"]).and_then(|command| command.spawn());
+    std::env::var_os(place::VARIABLE).is_some()
+        && match nested() {
+            Ok(mut program) => {
+                let _ = program.wait();
+                false
+            }
+            Err(error) => matches!(error, SpawnError::Nested),
+        }
+}
+
+fn start(arguments: &[OsString], resolv_conf: &str, control: Option<&Path>) -> Result<Result<Program, u8>, RunError> {
     let mut command = Command::new(arguments)?;
-    if !resolv_conf.is_empty() {
-        command.resolv_conf(resolv_conf);
+    match resolv_conf {
+        "" => command.own_mounts(),
+        content => command.resolv_conf(content),
+    };
+    if let Some(control) = control {
+        command.variable(place::VARIABLE, &control.to_string_lossy());
     }
     match command.spawn() {
         Ok(program) => {
+            if let (Err(errno), true) = (program.settings(), rustix::process::geteuid().is_root()) {
+                let why = io::Error::from_raw_os_error(errno.0);
+                tracing::warn!("what the program writes to /proc/sys/net changes the host's kernel: it cannot be made read-only ({why})");
+            }
             if let Err(errno) = program.resolv_conf() {
                 tracing::info!("the program has the host's /etc/resolv.conf ({})", io::Error::from_raw_os_error(errno.0));
             }
@@ -77,31 +102,68 @@ fn start(arguments: &[OsString], resolv_conf: &str) -> Result<Result<Program, u8
 pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> {
     let hello = client.ask(Ask::Hello)?;
     let resolv_conf = hello["resolv_conf"].as_str().unwrap_or_default().to_owned();
-    let mut program = match start(arguments, &resolv_conf)? {
+    let mut program = match start(arguments, &resolv_conf, Some(client.path()))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
     let listener = program.take_listener();
     let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if let Err(error) = client.ask_with(Ask::Join { program: name }, listener.as_ref().map(AsFd::as_fd)) {
+    if let Err(error) = client.ask_with(Ask::Join { program: name.clone() }, listener.as_ref().map(AsFd::as_fd)) {
         program.signal(9);
         return Err(error.into());
     }
     // From now on the daemon alone holds the listener: when it ends, calls fail instead of waiting for ever.
     drop(listener);
-    let status = program.wait_forwarding().map_err(system("waiting for the program"))?;
+    let signals = Signals::block().map_err(system(WAITING))?;
+    let status = wait(&mut program, &signals, Some(&client), base(&name))?;
     Ok(spawn::exit_code(status) as u8)
 }
 
-/// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived.
-///
-/// `notice` is told once the stack is up.
-pub fn alone(stack: Stack, options: Options, arguments: &[OsString], notice: Option<&str>) -> Result<u8, RunError> {
-    let mut world = World::new(stack, options)?;
-    notice.into_iter().for_each(|notice| eprintln!("{notice}"));
+/// A program's name without the folders.
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+const WAITING: &str = "waiting for the program";
+
+fn tell_end(name: &str) {
+    eprintln!("weft: the stack has ended: sockets of {name} are dead");
+}
+
+/// Waits for a program whose stack is not here, passes signals on to it, and tells its user when the daemon goes first.
+fn wait(program: &mut Program, signals: &Signals, mut daemon: Option<&Client>, name: &str) -> Result<ExitStatus, RunError> {
+    loop {
+        if let Some(status) = program.try_wait().map_err(system(WAITING))? {
+            return Ok(status);
+        }
+        let pidfd = program.pidfd();
+        let mut waited = vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        waited.extend(daemon.map(|client| PollFd::new(client, PollFlags::IN)));
+        match poll(&mut waited, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(RunError::System { what: WAITING, why: errno.into() }),
+        }
+        // The daemon sends nothing unasked: this is its end.
+        let ended = waited.get(2).is_some_and(|daemon| !daemon.revents().is_empty());
+        drop(waited);
+        while let Some(signal) = signals.next() {
+            program.signal(signal);
+        }
+        if ended {
+            daemon = None;
+            if program.try_wait().map_err(system(WAITING))?.is_none() {
+                tell_end(name);
+            }
+        }
+    }
+}
+
+/// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived; `weft down`
+/// ends it before.
+pub fn alone(mut world: World, arguments: &[OsString]) -> Result<u8, RunError> {
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Signals::block().map_err(system("signalfd"))?;
-    let mut program = match start(arguments, world.resolv_conf())? {
+    let mut program = match start(arguments, world.resolv_conf(), world.control())? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
@@ -111,18 +173,24 @@ pub fn alone(stack: Stack, options: Options, arguments: &[OsString], notice: Opt
     }
     world.wake_on(program.pidfd()).map_err(io_error("epoll"))?;
     world.wake_on(&signals).map_err(io_error("epoll"))?;
+    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let status = loop {
+        if world.is_stopping() {
+            drop(world);
+            tell_end(base(&name));
+            let status = wait(&mut program, &signals, None, base(&name))?;
+            return Ok(spawn::exit_code(status) as u8);
+        }
         if world.turn(Duration::from_secs(3600)).map_err(io_error("waiting"))? {
             while let Some(signal) = signals.next() {
                 program.signal(signal);
             }
-            if let Some(status) = program.try_wait().map_err(system("waiting for the program"))? {
+            if let Some(status) = program.try_wait().map_err(system(WAITING))? {
                 break status;
             }
         }
     };
     world.unwake(program.pidfd());
-    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if outlive_descendants(&mut world, &signals, &name).map_err(io_error("waiting"))? {
         deliver_rest(&mut world, &signals).map_err(io_error("waiting"))?;
     }
@@ -137,13 +205,12 @@ fn outlive_descendants(world: &mut World, signals: &Signals, name: &str) -> io::
     // The filter's listener hangs up with the last process that is under the filter; the first turn learns of a hang-up that is there already.
     let mut woken = world.turn(Duration::ZERO)?;
     while world.programs.trees() > 0 {
-        if woken && signals.next().is_some() {
+        if world.is_stopping() || (woken && signals.next().is_some()) {
             return Ok(false);
         }
         let left = STRAGGLE_MAX.saturating_sub(start.elapsed());
         if left.is_zero() && !told {
-            let base = name.rsplit('/').next().unwrap_or(name);
-            eprintln!("weft: {base} has left processes behind; the stack stays until they end (use weft up for servers)");
+            eprintln!("weft: {} has left processes behind; the stack stays until they end (use weft up for servers)", base(name));
             told = true;
         }
         woken = world.turn(if told { Duration::from_secs(3600) } else { left })?;

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener};
 pub use crate::error::WorldError;
 use crate::ground::{self, Ground, Keeper};
+use crate::place;
 use crate::port::Port;
 use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE};
 use crate::protocol::{Ask, Line, Request};
@@ -45,13 +46,25 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
 
+/// Where a world listens for commands.
+#[derive(Clone, Debug, Default)]
+pub enum Control {
+    /// Nowhere.
+    #[default]
+    None,
+    /// There; if that is not possible it does not come up.
+    At(PathBuf),
+    /// At [`place::private_path`], if that is possible.
+    Private,
+}
+
 /// How a world is to be brought up.
 #[derive(Debug, Default)]
 pub struct Options {
     /// Seed of the node's randomness.
     pub seed: u64,
-    /// Where to listen for commands; none: nowhere.
-    pub control: Option<PathBuf>,
+    /// Where to listen for commands.
+    pub control: Control,
     /// Write all frames to this file.
     pub capture: Option<PathBuf>,
     /// Masquerade the node's network to where the host's routes lead.
@@ -103,19 +116,20 @@ impl World {
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
+        crate::outside::check_networks(&stack)?;
+        let reactor = Reactor::new().map_err(system("epoll"))?;
+        let listener = listen(&options.control, &reactor)?;
         let Ground { backends, keepers, mut notices } = ground::open(&mut stack)?;
         let outer = backends.first().map(|backend| backend.name().to_owned());
         let nat =
             options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), !keepers.is_empty(), &mut notices)).transpose()?;
         let guards = crate::outside::guards(&stack, &backends, &mut notices);
         let clock = Clock::default();
-        let reactor = Reactor::new().map_err(system("epoll"))?;
         let mut node = node(&stack, options.seed, clock, &reactor)?;
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
         let ports = plug(&stack, backends, &mut node, clock.now(), &reactor, capture.as_ref())?;
         node.configure(clock.now(), &stack)?;
         node.set_boot_time(clock.now(), clock.epoch_nanos());
-        let listener = options.control.as_deref().map(|path| listen(path, &reactor)).transpose()?;
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
         let publisher = Publisher::new(&options.publish, &reactor, TOKEN_PUBLISH)?;
         let nameservers = crate::outside::nameservers(&stack, options.nat);
@@ -149,6 +163,10 @@ impl World {
     /// What the user should know about how the stack came up (for example that it runs in a namespace of its own).
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+    /// Where it listens for commands, from the root on.
+    pub fn control(&self) -> Option<&Path> {
+        self.listener.as_ref().map(Listener::path)
     }
     /// The node, to look at.
     pub fn node(&self) -> &Node {
@@ -442,7 +460,7 @@ impl World {
             }
             Ask::Down => {
                 self.stop = true;
-                Ok(Value::Null)
+                Ok(serde_json::json!({"programs": self.programs.trees()}))
             }
         }
     }
@@ -507,9 +525,18 @@ fn plug(
     Ok(ports)
 }
 
-fn listen(path: &Path, reactor: &Reactor) -> Result<Listener, WorldError> {
-    let control = |why| WorldError::Control { path: path.display().to_string(), why };
-    let listener = Listener::bind(path).map_err(control)?;
-    reactor.add(&listener, TOKEN_LISTENER, Interest::READ).map_err(control)?;
-    Ok(listener)
+fn listen(control: &Control, reactor: &Reactor) -> Result<Option<Listener>, WorldError> {
+    let bind = |path: &Path| {
+        let listener = Listener::bind(path)?;
+        reactor.add(&listener, TOKEN_LISTENER, Interest::READ)?;
+        Ok(Some(listener))
+    };
+    match control {
+        Control::None => Ok(None),
+        Control::At(path) => bind(path).map_err(|why| WorldError::Control { path: path.display().to_string(), why }),
+        Control::Private => Ok(bind(&place::private_path()).unwrap_or_else(|why: io::Error| {
+            tracing::info!("this stack has no control socket: {}: {why}", place::private_path().display());
+            None
+        })),
+    }
 }

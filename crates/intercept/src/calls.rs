@@ -12,11 +12,11 @@ pub const UNSUPPORTED_MAX: usize = 256;
 pub struct Counts {
     /// Times a program made it.
     pub seen: u64,
-    /// Answered with a value.
+    /// Answered with a value, or with EINPROGRESS or EAGAIN.
     pub answered: u64,
     /// Left to the kernel: the descriptor is not one of ours, or the kernel does it right on the stand-in.
     pub continued: u64,
-    /// Answered with an errno.
+    /// Answered with another errno.
     pub refused: u64,
     /// Times it had to wait.
     pub held: u64,

@@ -38,6 +38,9 @@ pub enum SpawnError {
         /// Why it failed.
         errno: Errno,
     },
+    /// This process is under a supervisor itself, and the kernel allows a tree of processes one.
+    #[error("already under weft: a stack inside a stack is not possible")]
+    Nested,
     /// The program itself could not be executed.
     #[error("cannot execute {program}: {}", std::io::Error::from_raw_os_error(errno.0))]
     Execute {
@@ -55,6 +58,7 @@ pub struct Program {
     pidfd: OwnedFd,
     listener: Option<OwnedFd>,
     resolv: Result<(), Errno>,
+    settings: Result<(), Errno>,
     status: Option<ExitStatus>,
 }
 
@@ -82,6 +86,12 @@ impl Command {
     /// Gives the program an /etc/resolv.conf with this content; see [`crate::resolv`].
     pub fn resolv_conf(&mut self, content: &str) -> &mut Command {
         self.resolv = Some(Prepared::new(content));
+        self
+    }
+
+    /// Gives the program mounts of its own, with the host's /etc/resolv.conf: where the kernel's settings of the network are read-only.
+    pub fn own_mounts(&mut self) -> &mut Command {
+        self.resolv = Some(Prepared::without_names());
         self
     }
 
@@ -125,7 +135,7 @@ impl Command {
         }
         drop((child_reports, child_goes));
         let pidfd = sys::pidfd_open_process(pid as u32).map_err(step("open a pidfd"))?;
-        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), status: None };
+        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), settings: Ok(()), status: None };
         let outcome = self.follow(&mut program, reports.as_fd(), goes);
         if let Err(error) = outcome {
             program.signal(libc::SIGKILL);
@@ -147,6 +157,8 @@ impl Command {
                     sys::write_report(goes.as_fd(), Report::LISTENER, 0);
                 }
                 Report::RESOLV => program.resolv = Err(errno),
+                Report::SETTINGS => program.settings = Err(errno),
+                Report::FILTER if errno == Errno(libc::EBUSY) => return Err(SpawnError::Nested),
                 Report::FILTER => return Err(SpawnError::Step { step: "install the seccomp filter", errno }),
                 Report::DESCRIPTORS => return Err(SpawnError::Step { step: "pass descriptors", errno }),
                 _ => {
@@ -183,10 +195,14 @@ impl Command {
                 }
             }
             sys::restore_descriptor_limit();
-            if let Some(resolv) = &self.resolv
-                && let Err(errno) = resolv.enter()
-            {
-                sys::write_report(reports, Report::RESOLV, errno.0);
+            if let Some(resolv) = &self.resolv {
+                let entered = resolv.enter();
+                if let Err(errno) = entered.names {
+                    sys::write_report(reports, Report::RESOLV, errno.0);
+                }
+                if let Err(errno) = entered.settings {
+                    sys::write_report(reports, Report::SETTINGS, errno.0);
+                }
             }
             match filter::install(filter) {
                 Ok(listener) => {
@@ -215,6 +231,7 @@ impl Report {
     const FILTER: i32 = 3;
     const DESCRIPTORS: i32 = 4;
     const EXECUTE: i32 = 5;
+    const SETTINGS: i32 = 6;
 }
 
 impl Program {
@@ -237,6 +254,14 @@ impl Program {
     /// The errno of the step that failed.
     pub fn resolv_conf(&self) -> Result<(), Errno> {
         self.resolv
+    }
+    /// Whether the kernel's settings of the network are read-only for it, where that was asked for; if not, what it writes to /proc/sys/net changes
+    /// the host.
+    ///
+    /// # Errors
+    /// The errno of the step that failed.
+    pub fn settings(&self) -> Result<(), Errno> {
+        self.settings
     }
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {

@@ -15,5 +15,6 @@ pub mod fuzzing;
 pub use default_graph::{BLOCKS, EDGES};
 pub use node::{Node, block_table};
 pub use stack::{
-    AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, NodeSection, RouteSection, Stack, StackError,
+    AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection, Stack,
+    StackError,
 };

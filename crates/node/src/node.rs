@@ -204,6 +204,13 @@ impl Node {
     /// Sets the stack file's addresses and routes.
     pub fn configure(&mut self, now: Instant, stack: &Stack) -> Result<(), StackError> {
         for (index, address) in stack.addresses().enumerate() {
+            if let Ok(alone) = address.address.parse::<std::net::IpAddr>() {
+                let (width, usual) = if alone.is_ipv4() { (32, 24) } else { (128, 64) };
+                let what = format!("'{alone}' has no prefix length");
+                let help =
+                    format!("write that of its network, for example \"{alone}/{usual}\"; \"{alone}/{width}\" if it has no neighbours");
+                return Err(stack.address_error(index, "address", &what, &help));
+            }
             let mut arguments = serde_json::json!({"interface": address.interface, "address": address.address});
             let block = if is_v6(&address.address) { "ip6" } else { "ip4" };
             if block == "ip6" {

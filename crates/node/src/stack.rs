@@ -9,6 +9,7 @@
 //! graph = "default"            # or "empty": only the blocks and edges of this file
 //! spin = "50us"                # poll so long before sleeping while events come fast; "0us": never
 //! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
+//! interfaces = "default"       # of a file without interfaces, addresses and routes: those of the default stack (`weft`); "none": only loopback
 //!
 //! [[interface]]
 //! name = "weft0"
@@ -109,6 +110,8 @@ pub struct NodeSection {
     pub engine: EngineKind,
     /// The graph to start from.
     pub graph: Base,
+    /// What a file has that says nothing of interfaces.
+    pub interfaces: Interfaces,
     /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
     pub nameservers: Vec<IpAddr>,
     /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
@@ -157,6 +160,7 @@ impl Default for NodeSection {
             name: "weft".to_owned(),
             engine: EngineKind::Inline,
             graph: Base::Default,
+            interfaces: Interfaces::Default,
             nameservers: Vec::new(),
             spin: SPIN_DEFAULT,
         }
@@ -171,6 +175,16 @@ pub enum Base {
     Default,
     /// Nothing.
     Empty,
+}
+
+/// What a file has that says nothing of interfaces, addresses and routes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interfaces {
+    /// Those of the default stack, for whoever asks for them with [`Stack::complete`].
+    Default,
+    /// Only the loopback.
+    None,
 }
 
 /// `[[interface]]`
@@ -340,6 +354,26 @@ impl Stack {
         Stack::parse("the default stack", &text).unwrap_or_else(|error| unreachable!("the built-in stack file is sound: {error}"))
     }
 
+    /// Has the file the default graph, and says nothing of interfaces, addresses and routes?
+    pub fn is_incomplete(&self) -> bool {
+        let Raw { node, interface, address, route, .. } = &self.raw;
+        let silent = interface.is_empty() && address.is_empty() && route.is_empty();
+        silent && node.graph == Base::Default && node.interfaces == Interfaces::Default
+    }
+
+    /// Gives a file that [`Stack::is_incomplete`] the interfaces, addresses and routes of a numbered default stack; others stay as they are.
+    pub fn complete(&mut self, number: u8) {
+        if !self.is_incomplete() {
+            return;
+        }
+        let Raw { interface, address, route, .. } = Stack::numbered_default_stack(number).raw;
+        // They stand nowhere in this file.
+        fn nowhere<T>(sections: Vec<Spanned<T>>) -> Vec<Spanned<T>> {
+            sections.into_iter().map(|section| Spanned::new(usize::MAX..usize::MAX, section.into_inner())).collect()
+        }
+        (self.raw.interface, self.raw.address, self.raw.route) = (nowhere(interface), nowhere(address), nowhere(route));
+    }
+
     /// `[node]`
     pub fn node(&self) -> &NodeSection {
         &self.raw.node
@@ -501,6 +535,10 @@ impl Stack {
     }
 
     fn check_names(&self) -> Result<(), StackError> {
+        if let (Interfaces::None, Some(first)) = (self.raw.node.interfaces, self.raw.interface.first()) {
+            let help = "take interfaces = \"none\" away, or the [[interface]]";
+            return Err(self.error(first.span(), "the file says interfaces = \"none\" and has an interface", help));
+        }
         let mut seen: Vec<&str> = vec!["lo"];
         for (index, interface) in self.interfaces().enumerate() {
             let name = interface.name.as_str();
@@ -580,6 +618,31 @@ mod tests {
     fn the_default_stack_is_sound() {
         let stack = Stack::default_stack();
         assert_eq!(stack.interfaces().map(|interface| interface.backend.as_str()).collect::<Vec<_>>(), ["tap:weft0"]);
+    }
+
+    #[test]
+    fn a_file_without_interfaces_is_completed_and_no_other() {
+        let completed = |text: &str| {
+            let mut stack = Stack::parse("a.toml", text).unwrap();
+            assert_eq!((stack.interfaces().count(), stack.addresses().count()), (text.matches("[[interface]]").count(), 0));
+            stack.complete(3);
+            stack.interfaces().map(|one| one.backend.clone()).chain(stack.addresses().map(|one| one.address.clone())).collect::<Vec<_>>()
+        };
+        let wan = "[block.wan]\nkind = \"delay\"\n[graph]\ninsert = [\"wan ether:lower interfaces:upper\"]\n";
+        for text in ["", wan, "[node]\ninterfaces = \"default\"\n"] {
+            assert_eq!(completed(text), ["tap:weft3", "10.77.3.2/24", "fd77:0:0:3::2/64"]);
+        }
+        for text in [
+            "[node]\ninterfaces = \"none\"\n",
+            "[node]\ngraph = \"empty\"\n",
+            "[[route]]\ndestination = \"10.0.0.0/8\"\ninterface = \"lo\"\n",
+        ] {
+            assert_eq!(completed(text), [""; 0], "{text}");
+        }
+        assert_eq!(completed("[[interface]]\nname = \"a\"\nbackend = \"memory:a\"\n"), ["memory:a"]);
+        let error =
+            Stack::parse("a.toml", "[node]\ninterfaces = \"none\"\n[[interface]]\nname = \"a\"\nbackend = \"memory:a\"\n").unwrap_err();
+        assert_eq!((error.line, error.what.as_str()), (3, "the file says interfaces = \"none\" and has an interface"));
     }
 
     #[test]

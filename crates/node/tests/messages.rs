@@ -25,6 +25,8 @@ fn addresses_and_routes_are_blamed_by_their_value_in_plain_words() {
     expect(&address("224.0.0.1/24"), 3, "224.0.0.1 cannot be a host's address", "10.77.0.2/24");
     expect(&address("fd00::1/129"), 3, "'fd00::1/129' is no IPv6 prefix such as \"2001:db8::/64\"", "fd77::2/64");
     expect(&address("ff02::1/64"), 3, "ff02::1 cannot be a host's address", "fd77::2/64");
+    expect(&address("10.77.0.2"), 3, "'10.77.0.2' has no prefix length", "\"10.77.0.2/24\"; \"10.77.0.2/32\" if it has no neighbours");
+    expect(&address("fd77::2"), 3, "'fd77::2' has no prefix length", "\"fd77::2/64\"");
     let detected = format!("{}dad = true\n", address("10.77.0.2/24"));
     expect(&detected, 4, "'10.77.0.2/24': duplicates are detected of IPv6 addresses only", "take dad = true away");
     let twice = format!("{}{}", address("10.77.0.2/24"), address("10.77.0.2/24"));

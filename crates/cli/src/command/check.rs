@@ -2,11 +2,12 @@
 
 use super::read_stack;
 use crate::output;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_node::Node;
+use weft_node::{InterfaceSection, Node, Stack};
 
-/// Check a stack file without bringing it up.
+/// Check a stack file without bringing it up, and say which interfaces and addresses it would have.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file
@@ -18,14 +19,36 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut stack = read_stack(&args.file)?;
+    let is_completed = stack.is_incomplete();
+    stack.complete(0);
     stack.compile_filters(weft_host::expression::compile)?;
     weft_host::ground::check(&stack)?;
     let node = Node::check(&stack)?;
     let graph = node.engine().graph();
     let (blocks, edges) = (graph.ids().count(), graph.edges().count());
-    match args.json {
-        true => output::json(&serde_json::json!({"file": stack.file, "node": node.name(), "blocks": blocks, "edges": edges})),
-        false => output::line(&format!("{}: node '{}', {blocks} blocks, {edges} edges: sound", stack.file, node.name())),
+    let interfaces: Vec<Value> = stack.interfaces().map(|interface| described(&stack, interface)).collect();
+    if args.json {
+        output::json(&json!({"file": stack.file, "node": node.name(), "blocks": blocks, "edges": edges, "interfaces": interfaces}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::line(&format!("{}: node '{}', {blocks} blocks, {edges} edges: sound", stack.file, node.name()));
+    for (interface, row) in stack.interfaces().zip(&interfaces) {
+        let or_none = |key: &str| Some(output::text(&row[key])).filter(|text| !text.is_empty()).unwrap_or_else(|| "none".to_owned());
+        output::line(&format!("  {} ({}): addresses {}", interface.name, interface.backend, or_none("addresses")));
+    }
+    match (interfaces.is_empty(), is_completed) {
+        (true, _) => output::line("  no interfaces: only the loopback"),
+        (false, true) => output::line(
+            "  interfaces, addresses and routes are the default stack's (interfaces = \"none\" under [node]: only the loopback)",
+        ),
+        (false, false) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An interface as it would come up.
+fn described(stack: &Stack, interface: &InterfaceSection) -> Value {
+    let addresses: Vec<&str> =
+        stack.addresses().filter(|address| address.interface == interface.name).map(|address| address.address.as_str()).collect();
+    json!({"name": interface.name, "backend": interface.backend, "addresses": addresses, "host_addresses": interface.host_address})
 }

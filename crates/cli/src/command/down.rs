@@ -1,10 +1,11 @@
 //! `weft down`
 
 use super::Target;
+use crate::output;
 use std::process::ExitCode;
 use weft_host::protocol::Ask;
 
-/// End a daemon. Programs on it lose their connections.
+/// End a stack. Programs on it lose their connections; it says how many there are.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -12,6 +13,14 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    args.target.connect()?.ask(Ask::Down)?;
+    let ended = args.target.connect()?.ask(Ask::Down)?;
+    if args.target.json {
+        output::json(&ended);
+    } else if let Some(programs @ 1..) = ended["programs"].as_u64() {
+        output::line(&match programs {
+            1 => "one program is still on it: its sockets are dead".to_owned(),
+            _ => format!("{programs} programs are still on it: their sockets are dead"),
+        });
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,6 @@ use weft_core::{Kind, Port};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder; what is in its three subfolders and is not generated is left alone
-    #[arg(default_value = "docs")]
     folder: PathBuf,
     /// Write nothing; fail if a page differs from what would be written
     #[arg(long)]
@@ -34,7 +33,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let names: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
     anyhow::ensure!(
         names.is_empty(),
-        "not what the command and the blocks declare: {}\nhelp: `weft generate` writes them anew",
+        "not what the command and the blocks declare: {}\nhelp: `weft generate FOLDER` writes them anew",
         names.join(", ")
     );
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use crate::output;
 use anyhow::bail;
 use clap::CommandFactory;
 use std::process::ExitCode;
-use weft_core::{Kind, Port};
+use weft_core::{ControlError, Kind, Port};
 
 /// Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`.
 #[derive(clap::Args, Debug)]
@@ -31,7 +31,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         ["block", name] => {
             let kinds = weft_node::block_table();
-            let Some(row) = kinds.get(name) else { bail!("there is no kind of block named '{name}'; known: {}", kinds.names()) };
+            let Some(row) = kinds.get(name) else { bail!(ControlError::NoKind { kind: (*name).to_owned(), known: kinds.names() }) };
             match args.json {
                 true => output::json(&serde_json::to_value(row.kind)?),
                 false => block(row.kind),
@@ -89,7 +89,21 @@ fn block(kind: &Kind) {
     kind.counters.iter().for_each(|row| output::line(&format!("  {:<24} {}", row.name, row.text)));
 }
 
-const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs from the default graph.
+const STACK_HELP: &str = r#"A stack file describes a node in TOML: what differs from the default graph. One without [[interface]], [[address]] and [[route]] has
+those of the default stack, so this is the default stack behind 20 ms of delay each way:
+
+[block.there]
+kind = "delay"
+delay = "20ms"
+
+[block.back]
+kind = "delay"
+delay = "20ms"
+
+[graph]
+insert = ["there ether:lower interfaces:upper", "back interfaces:upper ether:lower"]
+
+All that a file may hold:
 
 [node]
 name = "client"               # host name of the node (default "weft")
@@ -97,6 +111,7 @@ engine = "inline"             # or "queued"; "threaded": a thread for each block
 graph = "default"             # or "empty": only the blocks and edges of this file
 spin = "50us"                 # poll so long before sleeping while events come fast; "0us": never
 nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway
+interfaces = "default"        # where there is no [[interface]], [[address]] and [[route]]: the default stack's; "none": only the loopback
 
 [[interface]]
 name = "weft0"                # 1 to 15 bytes

@@ -18,13 +18,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use weft_host::control::Client;
 use weft_host::publish::Publish;
-use weft_host::world::Options;
+use weft_host::world::{Control, Options, World, WorldError};
 use weft_node::{EngineKind, Stack};
 
 /// Which daemon a command talks to.
 #[derive(clap::Args, Debug)]
 pub struct Target {
-    /// Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]
+    /// Control socket of the stack: a path, or the name of one in weft's own directory, as run-PID for the stack of `weft run` with that
+    /// process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for
+    /// root and /tmp/weft-UID/control for others]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -35,7 +37,7 @@ pub struct Target {
 impl Target {
     /// Connects to the daemon.
     pub fn connect(&self) -> anyhow::Result<Client> {
-        Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::control::default_path))?)
+        Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::place::default_path))?)
     }
 }
 
@@ -63,7 +65,8 @@ impl From<Engine> for EngineKind {
 /// Which stack to bring up.
 #[derive(clap::Args, Debug)]
 pub struct StackArgs {
-    /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]
+    /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is
+    /// taken weft1 with 10.77.1.2/24, and so on]
     #[arg(long, value_name = "FILE")]
     pub stack: Option<PathBuf>,
     /// Set a parameter over the stack file's: block.parameter=value
@@ -73,7 +76,7 @@ pub struct StackArgs {
     /// comparison: slower)
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
-    /// Name of the TAP device instead of the stack file's first
+    /// Name of the TAP device instead of the stack file's first, or of weft0
     #[arg(long, value_name = "NAME")]
     pub tap: Option<String>,
     /// Seed of the node's randomness [default: from the system]
@@ -99,22 +102,45 @@ impl StackArgs {
         file || self.seed.is_some() || self.capture.is_some() || self.nat || !self.publish.is_empty()
     }
 
-    /// Has weft the choice of the TAP and its network?
-    pub fn is_numbered(&self) -> bool {
-        self.stack.is_none() && self.tap.is_none()
+    /// What else the world needs to know.
+    fn options(&self, control: Control) -> Options {
+        let seed = self.seed.unwrap_or_else(weft_host::random_seed);
+        Options { seed, control, capture: self.capture.clone(), nat: self.nat, publish: self.publish.clone() }
     }
 
-    /// What else the world needs to know, without a control socket.
-    pub fn options(&self) -> Options {
-        let seed = up::seed(self.seed);
-        Options { seed, control: None, capture: self.capture.clone(), nat: self.nat, publish: self.publish.clone() }
+    /// Brings the stack up. Where its file leaves TAP and network to weft it moves out of the way of another weft's, and its user is told.
+    pub fn bring_up(&self, control: &Control) -> anyhow::Result<World> {
+        let mut first = None;
+        for number in 0..weft_node::DEFAULT_STACKS_MAX {
+            let (stack, is_free) = self.read(number)?;
+            let place = describe(&stack);
+            let what = match World::new(stack, self.options(control.clone())) {
+                Ok(world) => {
+                    first.into_iter().for_each(|what: String| eprintln!("weft: {what}; this stack is on {place}"));
+                    return Ok(world);
+                }
+                Err(WorldError::Network { what, .. }) if is_free => what,
+                Err(WorldError::Busy { what, .. }) if is_free && self.tap.is_none() => what,
+                Err(error) => return Err(error.into()),
+            };
+            first.get_or_insert(what);
+        }
+        anyhow::bail!(
+            "{} networks of weft's are in use on this host: give the stack another one with --stack FILE",
+            weft_node::DEFAULT_STACKS_MAX
+        )
     }
 
-    /// Reads the stack file, or takes the default stack of this number, and applies the options.
-    pub fn read(&self, number: u8) -> anyhow::Result<Stack> {
-        let mut stack = match &self.stack {
-            Some(path) => read_stack(path)?,
-            None => Stack::numbered_default_stack(number),
+    /// Reads the stack file, lets the default stack of this number complete it, and applies the options. True: TAP and network are weft's choice.
+    fn read(&self, number: u8) -> anyhow::Result<(Stack, bool)> {
+        let (mut stack, is_free) = match &self.stack {
+            Some(path) => {
+                let mut stack = read_stack(path)?;
+                let is_free = stack.is_incomplete();
+                stack.complete(number);
+                (stack, is_free)
+            }
+            None => (Stack::numbered_default_stack(number), true),
         };
         for assignment in &self.set {
             stack.set(assignment)?;
@@ -128,8 +154,16 @@ impl StackArgs {
             first.backend = format!("tap:{tap}");
         }
         stack.compile_filters(weft_host::expression::compile)?;
-        Ok(stack)
+        Ok((stack, is_free))
     }
+}
+
+/// Where a stack is: its first TAP, its address on it, and the host's side.
+fn describe(stack: &Stack) -> String {
+    let Some((one, address)) = stack.interfaces().next().zip(stack.addresses().next()) else { return String::new() };
+    let host = if one.host_address.is_empty() { "-".to_owned() } else { one.host_address.join(", ") };
+    let device = one.backend.rsplit(':').next().unwrap_or(&one.name);
+    format!("{device} with {}, the host's side {host}", address.address)
 }
 
 /// The largest stack file, bytes. The largest that makes sense, with thousands of routes, is far below.

@@ -8,24 +8,29 @@ use std::process::ExitCode;
 use weft_core::Selector;
 use weft_core::control::Op;
 
-/// Set a parameter while the node runs: `weft set tcp.mss 536`.
+/// Set a parameter while the node runs: `weft set tcp.mss 536`, or `weft set tcp.mss=536`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// block.parameter; the block may be a pattern: then all that match are set, or none
+    /// block.parameter, or block.parameter=value; the block may be a pattern: then all that match are set, or none
     name: String,
     /// The value: a number, true, false, a word, 20ms, 100mbit
     #[arg(allow_hyphen_values = true)]
-    value: String,
+    value: Option<String>,
     #[command(flatten)]
     target: Target,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (block, parameter) = args.name.split_once('.').context("name the parameter as block.parameter, for example tcp.mss")?;
+    let (name, text) = match (&args.value, args.name.split_once('=')) {
+        (Some(value), _) => (args.name.as_str(), value.as_str()),
+        (None, Some(both)) => both,
+        (None, None) => bail!("give a value, too: weft set {0} VALUE (`weft get {0}` tells the present one)", args.name),
+    };
+    let (block, parameter) = name.split_once('.').context("name the parameter as block.parameter, for example tcp.mss")?;
     // As it was written: the parameter's type decides what it is, and a bare number is no time span.
-    let value = match serde_json::from_str(&args.value) {
+    let value = match serde_json::from_str(text) {
         Ok(value @ (Value::Array(_) | Value::Object(_) | Value::String(_))) => value,
-        _ => args.value.clone().into(),
+        _ => text.into(),
     };
     let set = |name: &str, value: Value| Op::Set { target: Selector::parse(block), name: name.to_owned(), value };
     if let ("expression", Some(expression)) = (parameter, value.as_str()) {

@@ -9,14 +9,15 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use weft_host::signals::Termination;
-use weft_host::world::{Options, World};
+use weft_host::world::Control;
 
 /// Bring a stack up for programs to join. Stays in the foreground; prints `ready control=PATH` when up.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// Where to listen for commands and programs [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]
+    /// Where to listen for commands and programs: a path in a directory that exists [default: $WEFT_CONTROL, else
+    /// $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
     /// Return when the stack is up and leave it running
@@ -28,9 +29,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.detach {
         return detach();
     }
-    let control = args.control.unwrap_or_else(weft_host::control::default_path);
-    let options = Options { control: Some(control.clone()), ..args.stack.options() };
-    let mut world = World::new(args.stack.read(0)?, options)?;
+    let control = args.control.unwrap_or_else(weft_host::place::default_path);
+    let mut world = args.stack.bring_up(&Control::At(control.clone()))?;
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Termination::catch()?;
     world.wake_on(&signals)?;
@@ -41,11 +41,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The seed that was asked for, or one from the system.
-pub fn seed(given: Option<u64>) -> u64 {
-    given.unwrap_or_else(weft_host::random_seed)
 }
 
 /// Starts the same command without `--detach` in a process group of its own and waits for its first line.

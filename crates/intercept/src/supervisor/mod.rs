@@ -304,7 +304,9 @@ impl Supervisor {
                 return;
             }
             Err(errno) => {
-                counts.refused += 1;
+                // Those say "later" and not "no".
+                let later = errno == Errno(libc::EINPROGRESS) || errno == Errno(libc::EAGAIN);
+                *(if later { &mut counts.answered } else { &mut counts.refused }) += 1;
                 listener.refuse(call.id, errno)
             }
         };

@@ -1,0 +1,204 @@
+//! Where control sockets are, and what must be so before one is made there.
+//!
+//! Each user has a directory for them that is weft's own: made when it is missing, and removed by the last weft that leaves it. A directory that
+//! somebody names with `--control` is theirs: it has to exist, and nothing in it is removed but a control socket on which nobody answers.
+
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// The variable that names the control socket of the stack that a program is on. Commands take it where `--control` is left out.
+pub const VARIABLE: &str = "WEFT_CONTROL";
+
+/// What sockets of stacks of `weft run` are called, before the process id.
+const PRIVATE_PREFIX: &str = "run-";
+
+/// weft's own directory of this user: $XDG_RUNTIME_DIR/weft, or /run/weft for root, or /tmp/weft-UID.
+pub fn own_directory() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("weft"),
+        _ if rustix::process::geteuid().is_root() => PathBuf::from("/run/weft"),
+        _ => PathBuf::from(format!("/tmp/weft-{}", rustix::process::geteuid().as_raw())),
+    }
+}
+
+/// Where the control socket is when nobody says otherwise: where [`VARIABLE`] says, or `control` in [`own_directory`].
+pub fn default_path() -> PathBuf {
+    match std::env::var_os(VARIABLE) {
+        Some(path) if !path.is_empty() => PathBuf::from(path),
+        _ => own_directory().join("control"),
+    }
+}
+
+/// Where the control socket of a stack of `weft run` is that this process holds.
+pub fn private_path() -> PathBuf {
+    own_directory().join(format!("{PRIVATE_PREFIX}{}", std::process::id()))
+}
+
+/// The socket that a person means: a bare name that does not stand in the current directory is one in [`own_directory`].
+pub fn resolve(path: &Path) -> PathBuf {
+    let bare = path.components().count() == 1 && path.file_name().is_some();
+    let own = own_directory().join(path);
+    if bare && !path.exists() && own.exists() { own } else { path.to_owned() }
+}
+
+fn refuse(kind: io::ErrorKind, why: String) -> io::Error {
+    io::Error::new(kind, why)
+}
+
+/// Makes sure that a socket can be made at `path` without harm to anybody: makes weft's own directory, refuses what is there and is no dead socket,
+/// removes a dead one.
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub fn prepare(path: &Path) -> io::Result<()> {
+    let parent = directory_of(path);
+    if parent == own_directory() {
+        make_own(&parent)?;
+        sweep(&parent);
+    } else if !parent.is_dir() {
+        let why = format!("there is no directory {}: make it, or name another place with --control", parent.display());
+        return Err(refuse(io::ErrorKind::NotFound, why));
+    }
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(refuse(io::ErrorKind::AlreadyExists, "exists and is no socket: name another place with --control".to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => {
+            let why = format!("a weft is running already at {}; `weft down` ends it, --control names another place", path.display());
+            Err(refuse(io::ErrorKind::AddrInUse, why))
+        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(refuse(error.kind(), format!("a socket is there already ({error}): name another place with --control"))),
+    }
+}
+
+/// Removes weft's own directory if `path` was in it and nothing else is.
+pub fn leave(path: &Path) {
+    let parent = directory_of(path);
+    if parent == own_directory() {
+        // Others may still be in it: the last one removes it.
+        let _ = std::fs::remove_dir(parent);
+    }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn make_own(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(refuse(
+            error.kind(),
+            format!("the directory {} cannot be made: {error}; name another place with --control", directory.display()),
+        )),
+        _ => check_own(directory, &directory.symlink_metadata()?, rustix::process::geteuid().as_raw()),
+    }
+}
+
+/// Whoever may write to the directory could put a socket of theirs in the place of ours, and /tmp is everybody's.
+fn check_own(directory: &Path, found: &Metadata, user: u32) -> io::Result<()> {
+    let wrong = match () {
+        () if !found.is_dir() => "is no directory".to_owned(),
+        () if found.uid() != user => format!("belongs to the user with number {}", found.uid()),
+        () if found.mode() & 0o022 != 0 => format!("may be written to by others (mode {:o})", found.mode() & 0o7777),
+        () => return Ok(()),
+    };
+    let what = format!("the directory {} {wrong}: remove it or mend its owner and mode (0700)", directory.display());
+    Err(refuse(io::ErrorKind::PermissionDenied, format!("{what}, or name another place with --control")))
+}
+
+/// Removes what stacks of `weft run` left behind that were killed.
+fn sweep(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PRIVATE_PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+        let lives = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+        let refused = || UnixStream::connect(entry.path()).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if pid.is_some_and(|pid| !lives(pid)) && entry.file_type().is_ok_and(|kind| kind.is_socket()) && refused() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("weft-place-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn only_a_dead_socket_is_replaced() {
+        let folder = Folder::new("replace");
+        let path = folder.0.join("control");
+        std::fs::write(&path, "mine").unwrap();
+        let said = |path: &Path| prepare(path).unwrap_err().to_string();
+        assert_eq!(said(&path), "exists and is no socket: name another place with --control");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+        std::fs::remove_file(&path).unwrap();
+        let listener = UnixListener::bind(folder.0.join("other")).unwrap();
+        std::os::unix::fs::symlink("other", &path).unwrap();
+        assert!(said(&path).contains("is no socket"), "a link is not followed");
+        std::fs::remove_file(&path).unwrap();
+        let _datagrams = UnixDatagram::bind(&path).unwrap();
+        assert!(said(&path).contains("a socket is there already"), "of another kind");
+        assert!(said(&folder.0.join("other")).contains("a weft is running already"));
+        drop(listener);
+        prepare(&folder.0.join("other")).unwrap();
+        assert!(!folder.0.join("other").exists());
+        assert!(said(&folder.0.join("missing/control")).contains("missing: make it, or name another place"));
+    }
+
+    #[test]
+    fn a_directory_of_others_is_refused() {
+        let folder = Folder::new("others");
+        let me = rustix::process::geteuid().as_raw();
+        let check = |user| check_own(&folder.0, &folder.0.symlink_metadata().unwrap(), user).map_err(|error| error.to_string());
+        std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(check(me), Ok(()));
+        assert!(check(me + 1).unwrap_err().contains("belongs to the user with number"));
+        std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(check(me).unwrap_err().contains("may be written to by others (mode 1777)"));
+        std::os::unix::fs::symlink(&folder.0, folder.0.join("link")).unwrap();
+        let link = folder.0.join("link");
+        assert!(check_own(&link, &link.symlink_metadata().unwrap(), me).unwrap_err().to_string().contains("is no directory"));
+    }
+
+    #[test]
+    fn what_killed_stacks_left_is_swept_and_nothing_else() {
+        let folder = Folder::new("sweep");
+        // Larger than any process id may be.
+        for name in ["run-4194305", "control", "run-x"] {
+            drop(UnixListener::bind(folder.0.join(name)).unwrap());
+        }
+        std::fs::write(folder.0.join("run-4194306"), "").unwrap();
+        let _living = UnixListener::bind(folder.0.join("run-4194307")).unwrap();
+        sweep(&folder.0);
+        let mut left: Vec<String> =
+            std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["control", "run-4194306", "run-4194307", "run-x"]);
+    }
+}
