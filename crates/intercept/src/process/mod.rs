@@ -19,6 +19,7 @@ mod launch;
 mod object;
 mod poll;
 mod run;
+mod sheet;
 mod signal;
 mod socket;
 mod time;
@@ -39,6 +40,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
+
+pub use sheet::{Sheet, input};
 
 /// Settings of a node's programs.
 #[derive(Clone, Debug)]
@@ -164,6 +167,8 @@ pub struct Next {
 pub struct Record<'a> {
     /// When it returned.
     pub at: Instant,
+    /// The process that was started from outside and that this one descends from.
+    pub program: u32,
     /// Process in the node.
     pub process: u32,
     /// Thread in the node.
@@ -182,6 +187,10 @@ pub struct Record<'a> {
 pub trait Outside {
     /// Nothing from outside can reach the node before this time.
     fn grant(&self) -> Instant;
+    /// When the node itself has something to do next (a timer of its stack), which may change sockets. For those whose grant is not limited by it.
+    fn next_event(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
     /// The node's present is this from now on: its own timers until then have happened. At most the grant.
     fn advance(&mut self, to: Instant);
     /// The node's sockets and tables.
@@ -260,6 +269,8 @@ struct Thread {
 #[derive(Debug)]
 struct Process {
     pid: u32,
+    /// The process that was started from outside and that this one descends from.
+    program: u32,
     parent: Option<ProcessId>,
     group: u32,
     session: u32,
@@ -397,11 +408,16 @@ impl Tree {
         self.signal_process(process, signal, signal::info_from_kernel(signal));
         true
     }
-    /// Who waits for what, for people.
+    /// Who waits for what, for people; with the program (the number that [`Tree::spawn`] returned) that each belongs to.
     pub fn waiting(&self) -> Vec<(u32, String)> {
         let line = |thread: &Thread| {
             let process = self.processes.get(&thread.process)?;
-            Some((process.pid, format!("{} (thread {}): {}", process.name, thread.tid, describe(&thread.state))))
+            let who = if thread.tid == process.pid {
+                format!("process {}", process.pid)
+            } else {
+                format!("process {}, thread {}", process.pid, thread.tid)
+            };
+            Some((process.program, format!("{} ({who}) {}", process.name, describe(&thread.state))))
         };
         self.threads.values().filter_map(line).collect()
     }
@@ -417,8 +433,8 @@ impl Tree {
 
 fn describe(state: &State) -> String {
     match state {
-        State::Starting | State::Runnable => "runnable".to_owned(),
-        State::Stopped(_) => "stopped".to_owned(),
+        State::Starting | State::Runnable => "is running".to_owned(),
+        State::Stopped(_) => "is stopped".to_owned(),
         State::Waiting(wait) => {
             let mut what = Vec::new();
             let reasons = [
