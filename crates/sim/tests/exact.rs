@@ -67,6 +67,9 @@ fn datagrams_at_a_constant_rate_leave_exact_gaps_and_all_arrive() {
     // Every one took the same time: none waited for another.
     let one_way = 5_000 + (1470 + 42) * 8;
     assert_eq!((figure(&world, 0, "delay_min_ns"), figure(&world, 0, "delay_max_ns")), (one_way, one_way));
+    // The sender began when it was to, though its neighbour's sockets changed before; and the last came when it was due.
+    assert_eq!(figure(&world, 0, "first_ns"), 100_000_000 + one_way);
+    assert_eq!(figure(&world, 0, "last_ns"), 100_000_000 + one_way + 4999 * 117_600);
 }
 
 fn transfer(bytes: u64, direction: DirectionPlan) -> Plan {
@@ -76,13 +79,23 @@ fn transfer(bytes: u64, direction: DirectionPlan) -> Plan {
 
 #[test]
 fn tcp_reaches_line_rate_less_headers() {
-    let (world, end) = run(transfer(1_000_000_000, gigabit(Duration::from_millis(10))), 1);
+    let mut plan = transfer(0, gigabit(Duration::from_millis(10)));
+    let duration = Some(Duration::from_millis(1500));
+    plan.programs[1] = program("send", 0, 10, Builtin::TcpSend { to: ([10, 0, 0, 2], TCP_PORT).into(), bytes: None, duration });
+    let period = Duration::from_millis(100);
+    plan.sample = Some(period);
+    let (world, end) = run(plan, 1);
     assert_eq!(end.reason, Reason::Programs);
-    assert_eq!(figure(&world, 0, "received_bytes"), 1_000_000_000, "{}", output(&world, 0));
-    // 1448 of 1514 bytes are payload (timestamps); slow start costs some round trips.
-    let line = 1_000_000_000 * 1448 / 1514;
-    let goodput = figure(&world, 0, "goodput_bits_per_second");
-    assert!(goodput <= line && goodput > line * 95 / 100, "{goodput} of {line}");
+    assert_eq!(figure(&world, 0, "received_bytes"), figure(&world, 1, "sent_bytes"), "{}", output(&world, 0));
+    // Once it has started, the wire is never idle: each tenth of a second carries 12,500,000 bytes, to within a frame.
+    let forth: Vec<_> = world.wire_samples.iter().filter(|sample| sample.wire == (0, 0)).collect();
+    let late = |at: Instant| at >= Instant::from_millis(700) && at <= Instant::from_millis(1500);
+    let carried: Vec<u64> = forth.windows(2).filter(|pair| late(pair[0].at)).map(|pair| pair[1].bytes - pair[0].bytes).collect();
+    assert!(carried.len() >= 7 && carried.iter().all(|bytes| bytes.abs_diff(12_500_000) <= 1514), "{carried:?}");
+    // 1448 bytes of each frame of 1514 are payload (timestamps take 12).
+    let [wire, _] = world.wire(0).unwrap();
+    let payload = figure(&world, 0, "received_bytes");
+    assert!(wire.bytes.abs_diff(payload * 1514 / 1448) < wire.bytes / 10_000, "{} for {payload}", wire.bytes);
 }
 
 #[test]
