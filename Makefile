@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-chain bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-chain bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,12 @@ test-twins: ## one body, several hosts: the socket twins through the notify adap
 	@cargo build --quiet --release --workspace --bins
 	@cargo build --quiet --release --package weft-socket --example socket-twins
 	@$(PYTHON) -m twins
+
+test-engines: ## the twins, and curl and ping, on the other engines: queued, and a thread for each block
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@for engine in queued threaded; do echo "$$engine"; ENGINE=$$engine $(PYTHON) -m twins && ENGINE=$$engine ONLY=curl,ping $(PYTHON) -m programs || exit 1; done
 
 test-harness: ## the harness's own tests: every check can fail, nothing leaks
 	@tools/setup test

@@ -40,7 +40,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two inte
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder'
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
-complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
 queued\t'One thread, a queue in front of each block'
@@ -56,7 +56,7 @@ complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print hel
 complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the daemon [default: $XDG_RUNTIME_DIR/weft/control, or /run/weft/control for root]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand down" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand down" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
 queued\t'One thread, a queue in front of each block'

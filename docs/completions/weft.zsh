@@ -30,7 +30,7 @@ _weft() {
         case $line[1] in
             (up)
 _arguments "${_arguments_options[@]}" : \
-'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
 '--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
 queued\:"One thread, a queue in front of each block"
@@ -56,7 +56,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (run)
 _arguments "${_arguments_options[@]}" : \
-'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24, default route to the host side\]]:FILE:_files' \
+'--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side\]]:FILE:_files' \
 '*--set=[Set a parameter over the stack file'\''s\: block.parameter=value]:BLOCK.PARAMETER=VALUE:_default' \
 '--engine=[How the stack'\''s blocks take turns, over the stack file'\''s\: inline, queued, or threaded (a thread and a queue for each block; for comparison\: slower)]:ENGINE:((inline\:"Run to completion \[default\]"
 queued\:"One thread, a queue in front of each block"

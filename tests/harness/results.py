@@ -34,9 +34,13 @@ class Recorder:
         self._path = Path(path) if path else None
         self._lock = threading.Lock()
         self._quiet = quiet
+        # Rows say on which engine, where one is named: a target may run the same ones on several.
+        engine = os.environ.get("ENGINE")
+        self._before = f"{engine}/" if engine else ""
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
+        row = dataclasses.replace(row, name=self._before + row.name)
         with self._lock:
             self.rows.append(row)
             if self._path is not None:

@@ -75,6 +75,12 @@ def binary() -> str:
     return str(path)
 
 
+def engine_words() -> list[str]:
+    """The engine that ENGINE names (inline, queued, threaded), as options for a command that brings a stack up."""
+    engine = os.environ.get("ENGINE")
+    return ["--engine", engine] if engine else []
+
+
 class Daemon:
     """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs)."""
 
@@ -85,7 +91,7 @@ class Daemon:
         self.control = env.folder / f"{name}.sock"
         options = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
         self.namespace = namespace
-        self.process = env.start(f"{name}-up", [self._weft, "up", "--control", str(self.control), *options, *extra],
+        self.process = env.start(f"{name}-up", [self._weft, "up", *engine_words(), "--control", str(self.control), *options, *extra],
                                  namespace)
         self.process.wait_for_line("ready control=")
 

@@ -23,6 +23,7 @@ from harness import paths, results
 from harness.environment import Environment, run_main
 from harness.namespaces import in_user_namespace
 from harness.processes import Failure
+from harness.weft import engine_words
 
 from . import compare
 
@@ -55,7 +56,7 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
         native[1:1] = ["--user", "--map-root-user"]
     stack = env.folder / "stack.toml"
     stack.write_text(STACK)
-    weft = [str(paths.weft_binary()), "run", "--stack", str(stack), "--"]
+    weft = [str(paths.weft_binary()), "run", *engine_words(), "--stack", str(stack), "--"]
     processes = {}
     for number in range(SLICES):
         program = [str(twins_binary()), "--slice", f"{number}/{SLICES}", *OPTIONS[variant]]

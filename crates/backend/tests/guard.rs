@@ -43,7 +43,8 @@ fn namespaces(near: impl FnOnce(Receiver<()>) + Send + 'static, far: impl FnOnce
             ip(line);
         }
         far();
-        finished.send(()).unwrap();
+        // The near side may have seen enough, and be gone.
+        let _ = finished.send(());
     });
     second.join().unwrap();
     first.join().unwrap();

@@ -12,3 +12,4 @@ pub mod mld;
 pub mod nd;
 mod neighbour;
 pub mod reassembly;
+mod redirects;

@@ -117,7 +117,7 @@ int weft_setsockopt(weft_node *node,
                     const void *value,
                     socklen_t length);
 
-// getsockopt(2); TCP_INFO fills struct tcp_info, cut to `*length`.
+// getsockopt(2); SO_GET_FILTER tells bytes here; TCP_INFO fills struct tcp_info, cut to `*length`.
 int weft_getsockopt(weft_node *node, int fd, int level, int name, void *value, socklen_t *length);
 
 // send(2). How many bytes were taken: on a blocking stream, too, that may be fewer than `length`; WEFT_PENDING when none were.
@@ -209,7 +209,7 @@ int weft_setsockopt(weft_node *node,
                     const void *value,
                     socklen_t length);
 
-// getsockopt(2); TCP_INFO fills struct tcp_info, cut to `*length`.
+// getsockopt(2); SO_GET_FILTER tells bytes here; TCP_INFO fills struct tcp_info, cut to `*length`.
 int weft_getsockopt(weft_node *node, int fd, int level, int name, void *value, socklen_t *length);
 
 // send(2). How many bytes were taken: on a blocking stream, too, that may be fewer than `length`; WEFT_PENDING when none were.

@@ -149,13 +149,32 @@ pub unsafe extern "C" fn weft_setsockopt(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (node, value) = (unsafe { self::node(node) }, unsafe { bytes(value, length as usize) });
+    let program = value.and_then(|value| match (level, name) {
+        // SAFETY: the caller's promise goes on to what the structure points to, as for setsockopt(2).
+        (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) => unsafe { filter_program(value) }.map(Some),
+        _ => Ok(None),
+    });
     plain(node.and_then(|node| {
-        let value = value?;
+        let value = match program? {
+            Some(program) => program,
+            None => value?,
+        };
         node.on(fd, |sockets, socket, cx| sockets.set_option(socket, level, name, value, cx))
     }))
 }
 
-/// getsockopt(2); TCP_INFO fills struct tcp_info, cut to `*length`.
+/// The instructions that a `struct sock_fprog` points to.
+///
+/// # Safety
+/// Its pointer leads to as many readable instructions as it says.
+unsafe fn filter_program(value: &[u8]) -> Result<&[u8], Errno> {
+    let &[l0, l1, _, _, _, _, _, _, ref at @ ..] = value else { return Err(Errno::EINVAL) };
+    let at = usize::from_ne_bytes(at.try_into().map_err(|_| Errno::EINVAL)?);
+    // SAFETY: the caller's promise.
+    unsafe { bytes(std::ptr::with_exposed_provenance::<c_void>(at), usize::from(u16::from_ne_bytes([l0, l1])) * 8) }
+}
+
+/// getsockopt(2); SO_GET_FILTER tells bytes here; TCP_INFO fills struct tcp_info, cut to `*length`.
 ///
 /// # Safety
 /// As weft_now; `*length` bytes of `value` may be written.

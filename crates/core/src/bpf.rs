@@ -6,6 +6,7 @@
 
 use crate::frame::Frame;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Most instructions of a program (BPF_MAXINSNS).
 pub const INSTRUCTIONS_MAX: usize = 4096;
@@ -133,7 +134,62 @@ pub struct Program {
     instructions: Vec<Instruction>,
 }
 
+/// A program that several share: an option of a socket and of what it accepts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Instruction>", into = "Vec<Instruction>")]
+pub struct Shared(Arc<Program>);
+
+impl std::ops::Deref for Shared {
+    type Target = Program;
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl From<Program> for Shared {
+    fn from(program: Program) -> Shared {
+        Shared(Arc::new(program))
+    }
+}
+
+impl TryFrom<Vec<Instruction>> for Shared {
+    type Error = BpfError;
+    fn try_from(instructions: Vec<Instruction>) -> Result<Shared, BpfError> {
+        Program::new(&instructions).map(Shared::from)
+    }
+}
+
+impl From<Shared> for Vec<Instruction> {
+    fn from(shared: Shared) -> Vec<Instruction> {
+        shared.0.instructions.clone()
+    }
+}
+
 impl Program {
+    /// Reads an array of `struct sock_filter` (8 bytes each, in the machine's byte order) and checks it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Program, BpfError> {
+        let (instructions, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(BpfError::Length(0));
+        }
+        let instruction = |&[c0, c1, jt, jf, k0, k1, k2, k3]: &[u8; 8]| Instruction {
+            code: u16::from_ne_bytes([c0, c1]),
+            jt,
+            jf,
+            k: u32::from_ne_bytes([k0, k1, k2, k3]),
+        };
+        Program::new(&instructions.iter().map(instruction).collect::<Vec<_>>())
+    }
+
+    /// The opposite.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes = |one: &Instruction| {
+            let ([c0, c1], [k0, k1, k2, k3]) = (one.code.to_ne_bytes(), one.k.to_ne_bytes());
+            [c0, c1, one.jt, one.jf, k0, k1, k2, k3]
+        };
+        self.instructions.iter().flat_map(bytes).collect()
+    }
+
     /// Checks a program (Linux bpf_check_classic).
     pub fn new(instructions: &[Instruction]) -> Result<Program, BpfError> {
         if instructions.is_empty() || instructions.len() > INSTRUCTIONS_MAX {

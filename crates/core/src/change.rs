@@ -45,6 +45,19 @@ pub enum Change {
         /// Who told it.
         from: IpAddr,
     },
+    /// A packet was sent on to the link that it came from: its source may be told of a better first hop (owner of `Neighbours(V6)`; RFC 4861 §8.2).
+    SendRedirect {
+        /// The link.
+        interface: InterfaceIndex,
+        /// Who sent it.
+        source: IpAddr,
+        /// The better first hop: a router, or the destination itself.
+        target: IpAddr,
+        /// Where it went.
+        destination: IpAddr,
+        /// Its beginning, from the IP header on.
+        packet: Vec<u8>,
+    },
     /// Packets of this protocol are wanted as they come in, beside their way to the transport, at the output `raw` (owner of `Addresses`).
     WantRaw {
         /// Which protocol; a tap for every protocol is wanted one by one.

@@ -125,6 +125,11 @@ pub enum IcmpErrorKind {
         /// Offset of the offending byte.
         pointer: u32,
     },
+    /// There is a better first hop (to be told of a packet that was sent on; never told of one's own).
+    Redirect {
+        /// The better first hop.
+        gateway: IpAddr,
+    },
 }
 
 /// Typed metadata. Each layer fills the part it owns on the way up, and reads the part above wrote on the way down.

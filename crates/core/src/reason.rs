@@ -44,7 +44,6 @@ reasons! {
     NoPort "no-port" "no socket on the destination port",
     TtlExceeded "ttl-exceeded" "time to live ran out",
     TooBig "too-big" "larger than the MTU and must not be fragmented",
-    FragmentUnsupported "fragment" "fragment of a packet that cannot be reassembled here",
     FragmentDuplicate "fragment-duplicate" "fragment whose bytes are there already",
     FragmentOverlap "fragment-overlap" "fragment that overlaps another of its packet: all of it is discarded",
     FragmentInvalid "fragment-invalid" "fragment that contradicts another of its packet, or makes it too long: all of it is discarded",

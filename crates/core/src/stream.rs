@@ -313,6 +313,8 @@ stream_options! {
     fast_open_key FastOpenKey: Vec<u8> = Vec::new(),
     /// TCP_FASTOPEN_NO_COOKIE.
     fast_open_no_cookie FastOpenNoCookie: bool = false,
+    /// SO_ATTACH_FILTER: runs over each segment from its TCP header on; what it rejects never came.
+    filter Filter: Option<crate::bpf::Shared> = None,
     /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.
     mtu_discover MtuDiscover: u8 = 1,
 }

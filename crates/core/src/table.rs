@@ -262,6 +262,8 @@ pub enum Query {
     AddressKind(IpAddr),
     /// Every address with its state and lifetimes (owner of `Addresses`); [`Query::List`] has them for people.
     Addresses,
+    /// Are packets for others that come in here sent on (owner of `Routes`)?
+    Forwards(InterfaceIndex),
     /// One address of an interface, as a list of one or none (owner of `Addresses`).
     Address(InterfaceIndex, IpAddr),
     /// The addresses of an interface (owner of `Addresses`).
@@ -305,6 +307,8 @@ pub enum Answer {
     Route(RouteAnswer),
     /// To [`Query::AddressKind`].
     AddressKind(AddressKind),
+    /// To [`Query::Forwards`].
+    Forwards(bool),
     /// To [`Query::Addresses`], [`Query::Address`] and [`Query::AddressesOf`], in the order in which they were added.
     Addresses(Vec<Address>),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].

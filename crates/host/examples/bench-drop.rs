@@ -3,59 +3,24 @@
 //! Measured is everything behind the generator: the queue between both ends, the graph, and freeing the frames. `--json` prints rows for
 //! `make bench`.
 
+mod drops;
+
+use drops::{bytes, dropped, node, stack};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Wall};
 use weft_backend::{Backend, OpenOptions, memory};
-use weft_core::table::{Interface, LinkType};
-use weft_core::{Frame, Instant, InterfaceIndex};
-use weft_node::{Node, Stack};
+use weft_core::{Frame, Instant};
+use weft_node::Node;
 
 const RUNS: usize = 5;
 const BATCHES: usize = 20_000;
 const BATCH_FRAMES: usize = 64;
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
-
-const GRAPH: &str = r#"
-[node]
-graph = "empty"
-engine = "ENGINE"
-[block.interfaces]
-[block.ether]
-[block.one]
-kind = "forward"
-[block.two]
-kind = "forward"
-[block.drop]
-[graph]
-edges = ["interfaces:upper -> ether:lower", "ether:lower -> interfaces:upper", "ether:ip6 -> ether:upper", "ether:ip4 -> one:in", "one:out -> two:in", "two:out -> drop:in"]
-"#;
-
-fn node(engine: &str) -> (Node, InterfaceIndex) {
-    let stack = Stack::parse("drop", &GRAPH.replace("ENGINE", engine)).expect("the stack is sound");
-    let mut node = Node::new(&stack, 1).expect("the node is built");
-    let interface = Interface {
-        index: InterfaceIndex::NONE,
-        name: "in".to_owned(),
-        mac: MAC,
-        mtu: 1500,
-        up: true,
-        link: LinkType::Ethernet,
-        group: 0,
-        gso_max_bytes: 0,
-        checksum_offload: false,
-        backend: "memory:in".to_owned(),
-    };
-    let index = node.add_interface(Instant::ZERO, &interface).expect("the interface is added");
-    (node, index)
-}
 
 /// Millions of frames a second.
 fn run(engine: &str) -> f64 {
-    let (mut node, interface) = node(engine);
+    let (mut node, interface) = node(Node::new(&stack(engine), 1).expect("the node is built"));
     let (mut sending, mut receiving) = memory::pair(&OpenOptions { interface, ..OpenOptions::default() });
-    let mut bytes = [0u8; 60];
-    bytes[..6].copy_from_slice(&MAC);
-    bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    let bytes = bytes();
     let (mut queue, mut frames, mut done) = (VecDeque::new(), Vec::new(), Vec::new());
     let mut spent = Duration::ZERO;
     for batch in 0..BATCHES {
@@ -67,9 +32,7 @@ fn run(engine: &str) -> f64 {
         node.receive(now, frames.drain(..));
         spent += start.elapsed();
     }
-    let dropped = node.control(Instant::ZERO, &weft_core::Message { serial: 1, op: weft_core::Op::Show(weft_core::Show::Drops) });
-    let rows = dropped.result.expect("drops can be shown");
-    assert_eq!(rows[0]["frames"].as_u64(), Some((BATCHES * BATCH_FRAMES) as u64), "every frame ended in the drop block: {rows}");
+    assert_eq!(dropped(&mut node), (BATCHES * BATCH_FRAMES) as u64, "every frame ended in the drop block");
     (BATCHES * BATCH_FRAMES) as f64 / spent.as_secs_f64() / 1e6
 }
 

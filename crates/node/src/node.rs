@@ -228,6 +228,9 @@ impl Node {
             if let Some(interface) = &route.interface {
                 arguments["interface"] = interface.as_str().into();
             }
+            if let Some(mtu) = route.mtu {
+                arguments["mtu"] = mtu.into();
+            }
             // "default" is of its gateway's family.
             let of_v6 = is_v6(&route.destination) || (route.destination == "default" && route.gateway.as_deref().is_some_and(is_v6));
             let block = if of_v6 { "ip6" } else { "ip4" };

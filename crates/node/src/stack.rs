@@ -32,6 +32,7 @@
 //! destination = "default"      # or a prefix; the gateway says which family
 //! gateway = "10.77.0.1"        # or interface = "weft0"; a link-local gateway needs both
 //! metric = 0                   # IPv6: 0 is 1024, as Linux has it
+//! mtu = 1400                   # largest packet that is sent by it; default: the interface's
 //!
 //! [block.tcp]                  # parameters of a block of the default graph
 //! congestion = "reno"
@@ -254,6 +255,8 @@ pub struct RouteSection {
     /// Lower wins.
     #[serde(default)]
     pub metric: u32,
+    /// Largest IP packet that is sent by it, bytes; none: the interface's.
+    pub mtu: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

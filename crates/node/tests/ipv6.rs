@@ -144,3 +144,32 @@ fn one_flow_has_one_label() {
     labels.dedup();
     assert!(labels.len() == 1 && labels[0] != 0, "{labels:x?}");
 }
+
+#[test]
+fn packets_fit_the_mtu_of_their_route() {
+    let routes = "[[route]]\ndestination = \"10.0.0.2/32\"\ninterface = \"eth0\"\nmtu = 1300\n\
+                  [[route]]\ndestination = \"fd77::2/128\"\ninterface = \"eth0\"\nmtu = 1400\n";
+    for (family, to, mtu) in [(AF_INET, address(2, 80), 1300), (AF_INET6, address6(SERVER, 80, 0), 1400)] {
+        let (sender, seen) = std::sync::mpsc::channel();
+        let mut pair = Pair::new(65_535, routes).with_wire(Duration::ZERO, move |side, frame| {
+            if side == 0 {
+                sender.send((frame.len(), frame.meta().gso)).unwrap();
+            }
+            Fate::Pass
+        });
+        let ends = pair.connect_to(family, &to);
+        pair.transfer(ends, &Bytes::from(vec![7; 100_000]), 100_000, |_| {});
+        let (large, small): (Vec<_>, Vec<_>) = seen.try_iter().partition(|(_, gso)| gso.is_some());
+        // What large frames are cut into: IP and TCP headers, and 12 bytes for timestamps, make it whole.
+        let headers = if family == AF_INET { 52 } else { 72 };
+        assert!(!large.is_empty() && large.iter().all(|(_, gso)| gso.map(|gso| usize::from(gso.segment_bytes)) == Some(mtu - headers)));
+        assert!(small.iter().all(|(length, _)| *length <= 14 + mtu), "{small:?}");
+        // A datagram socket is told the same.
+        let socket = pair.call(0, |sockets, cx| sockets.socket(family, SOCK_DGRAM, 0, cx)).unwrap();
+        pair.call(0, |sockets, cx| {
+            sockets.connect(socket, &to, cx).unwrap();
+            let (level, name) = if family == AF_INET { (0, 14) } else { (41, 24) };
+            assert_eq!(sockets.get_option(socket, level, name, 4, cx).unwrap(), (mtu as i32).to_ne_bytes(), "IP_MTU, IPV6_MTU");
+        });
+    }
+}

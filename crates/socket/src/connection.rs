@@ -141,7 +141,14 @@ impl Sockets {
     /// `tcp_v4_connect`: chooses address and port and starts. Leaves the socket as it was on error.
     pub(crate) fn start_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
         let asks = self.get(s)?.stream().is_some_and(|stream| stream.fast_open_connect);
-        self.start_connect_with(s, to, asks.then(bytes::Bytes::new), cx).map(|_| ())
+        let (local, to, mtu) = self.prepare_connect(s, to, cx)?;
+        if asks && self.can_defer(s, local, to, mtu, cx) {
+            if let Some(stream) = self.get_mut(s)?.stream_mut() {
+                stream.deferred = true;
+            }
+            return Ok(());
+        }
+        self.begin_flow(s, local, to, mtu, asks.then(bytes::Bytes::new), cx).map(|_| ())
     }
 
     /// The same with data for the SYN (Fast Open), of which it returns how much was taken.
@@ -152,6 +159,12 @@ impl Sockets {
         first: Option<bytes::Bytes>,
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
+        let (local, to, mtu) = self.prepare_connect(s, to, cx)?;
+        self.begin_flow(s, local, to, mtu, first, cx)
+    }
+
+    /// Both addresses of the connection, which the socket has from now on, and the path's MTU.
+    fn prepare_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(SocketAddr, SocketAddr, u32), Errno> {
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;
@@ -179,7 +192,6 @@ impl Sockets {
                 self.tcp_ports.update(id, |held| (held.address, held.remote) = (address, Some(to)));
             }
         }
-        let flow = self.new_flow();
         let socket = self.get_mut(s)?;
         socket.local = crate::address::scoped(address, socket.number, socket.options.interface);
         socket.remote = Some(to);
@@ -189,14 +201,30 @@ impl Sockets {
         let Some(stream) = socket.stream_mut() else { return Err(Errno::EINVAL) };
         stream.state = TcpState::SynSent;
         stream.done = false;
-        stream.flow = Some(flow);
         (stream.credit, stream.capacity) = (0, 0);
         socket.match_family(to.ip());
+        self.count(crate::block::CONNECTS);
+        Ok((local, to, route.mtu))
+    }
+
+    /// `tcp_connect`: the SYN leaves, with what it can carry of `first`.
+    pub(crate) fn begin_flow(
+        &mut self,
+        s: SocketId,
+        local: SocketAddr,
+        to: SocketAddr,
+        mtu: u32,
+        first: Option<bytes::Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Errno> {
+        let flow = self.new_flow();
+        let socket = self.get_mut(s)?;
+        if let Some(stream) = socket.stream_mut() {
+            (stream.flow, stream.deferred) = (Some(flow), false);
+        }
         let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
         self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
-        let taken = self.open_flow(flow, local, to, options, first, route.mtu, cx);
-        self.count(crate::block::CONNECTS);
-        Ok(taken)
+        Ok(self.open_flow(flow, local, to, options, first, mtu, cx))
     }
 
     /// A number for a new flow. Numbers that are not used up are no loss.
@@ -319,7 +347,8 @@ impl Sockets {
         match (stream.phase, stream.state) {
             (Phase::Connected, _) => Err(Errno::EISCONN),
             (Phase::Disconnecting, _) => Err(Errno::EINVAL),
-            (Phase::Connecting, TcpState::SynSent) => Err(Errno::EALREADY),
+            // "if (inet_test_bit(DEFER_CONNECT, sk)) err = is_sendmsg ? -EINPROGRESS : -EISCONN; else err = -EALREADY;"
+            (Phase::Connecting, TcpState::SynSent) => Err(if stream.deferred { Errno::EISCONN } else { Errno::EALREADY }),
             (Phase::Connecting, TcpState::Close) => {
                 // "sock_error: err = sock_error(sk) ? : -ECONNABORTED; sock->state = SS_UNCONNECTED; if (sk->sk_prot->disconnect(sk, flags)) …"
                 let error = self.get_mut(s)?.take_error().unwrap_or(Errno::ECONNABORTED);
@@ -336,7 +365,8 @@ impl Sockets {
                 self.start_connect(s, to, cx)?;
                 self.set_phase(s, Phase::Connecting);
                 self.touch(s);
-                Err(Errno::EINPROGRESS)
+                // "if (!err && inet_test_bit(DEFER_CONNECT, sk)) goto out;"
+                if self.get(s)?.stream().is_some_and(|stream| stream.deferred) { Ok(()) } else { Err(Errno::EINPROGRESS) }
             }
             (Phase::Unconnected, _) => Err(Errno::EISCONN),
         }

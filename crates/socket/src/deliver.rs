@@ -325,6 +325,13 @@ impl Sockets {
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
         let vector = self.vector;
         let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
+        // udp_queue_rcv_one_skb: "if (sk_filter_trim_cap(sk, skb, sizeof(struct udphdr))) goto drop;", which counts in sk_drops.
+        if !crate::filter::passes(socket.options.filter.as_ref(), &mut frame, 8, 8) {
+            if let Some(datagram) = socket.datagram_mut() {
+                datagram.dropped = datagram.dropped.saturating_add(1);
+            }
+            return cx.drop(frame, Reason::Filtered);
+        }
         let room = socket.options.receive_buffer as usize;
         let coalesces = socket.options.udp_gro;
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };

@@ -127,6 +127,8 @@ pub(crate) const fn of_icmp(kind: IcmpErrorKind) -> (Errno, bool) {
         IcmpErrorKind::Prohibited => (Errno::EHOSTUNREACH, true),
         IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout => (Errno::EHOSTUNREACH, false),
         IcmpErrorKind::ParameterProblem { .. } => (Errno::EPROTO, true),
+        // Never told to sockets.
+        IcmpErrorKind::Redirect { .. } => (Errno::EHOSTUNREACH, false),
     }
 }
 
@@ -143,6 +145,7 @@ pub(crate) const fn icmp_type_and_code(kind: IcmpErrorKind) -> (u8, u8) {
         IcmpErrorKind::TtlExceeded => (11, 0),
         IcmpErrorKind::ReassemblyTimeout => (11, 1),
         IcmpErrorKind::ParameterProblem { .. } => (12, 0),
+        IcmpErrorKind::Redirect { .. } => (5, 1),
     }
 }
 
@@ -154,7 +157,7 @@ pub(crate) const fn of_icmp6(kind: IcmpErrorKind) -> (Errno, bool) {
         IcmpErrorKind::PortUnreachable => (Errno::ECONNREFUSED, true),
         IcmpErrorKind::Prohibited => (Errno::EACCES, true),
         IcmpErrorKind::TooBig { .. } => (Errno::EMSGSIZE, false),
-        IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout => (Errno::EHOSTUNREACH, false),
+        IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout | IcmpErrorKind::Redirect { .. } => (Errno::EHOSTUNREACH, false),
         IcmpErrorKind::ProtocolUnreachable | IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::ParameterProblem { .. } => {
             (Errno::EPROTO, true)
         }
@@ -173,6 +176,7 @@ pub(crate) const fn icmp6_type_and_code(kind: IcmpErrorKind) -> (u8, u8) {
         IcmpErrorKind::ReassemblyTimeout => (3, 1),
         IcmpErrorKind::ParameterProblem { .. } | IcmpErrorKind::SourceRouteFailed => (4, 0),
         IcmpErrorKind::ProtocolUnreachable => (4, 1),
+        IcmpErrorKind::Redirect { .. } => (137, 0),
     }
 }
 

@@ -430,6 +430,8 @@ impl Sockets {
             None => unconnected,
             Some(stream) => match stream.state {
                 TcpState::Listen => SocketState::Listening,
+                // What is written to it is sent, with the SYN.
+                TcpState::SynSent if stream.deferred => SocketState::Connected,
                 TcpState::SynSent => SocketState::Connecting,
                 TcpState::Established | TcpState::FinWait => SocketState::Connected,
                 TcpState::CloseWait | TcpState::Closing => SocketState::PeerClosed,
@@ -442,6 +444,7 @@ impl Sockets {
     /// Bytes that `send` would take now.
     pub fn send_room(&self, s: SocketId) -> usize {
         match self.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
+            Some((_, Some(stream), _)) if stream.deferred => crate::options::TCP_SEND_BUFFER as usize,
             Some((_, Some(stream), _)) => stream.credit,
             Some((socket, _, Some(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
             _ => 0,

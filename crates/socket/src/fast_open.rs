@@ -1,7 +1,8 @@
 //! Fast Open on sockets (RFC 7413; net/ipv4/tcp.c `tcp_sendmsg_fastopen`): a send that connects, and the options.
 //!
 //! MSG_FASTOPEN sends with the SYN what a cookie allows and says how much that was; without a cookie the SYN asks for one, and the caller is told
-//! `EINPROGRESS`, as on Linux. TCP_FASTOPEN_CONNECT asks for a cookie, or brings it, with a plain connect: data never waits for the first write.
+//! `EINPROGRESS`, as on Linux. With TCP_FASTOPEN_CONNECT connect(2) does the same: where the SYN can carry data, it waits for the first write, else it
+//! leaves at once and asks for a cookie.
 
 use crate::abi::{SOL_TCP, TCP_CC_INFO, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE};
 use crate::errno::Errno;
@@ -39,6 +40,9 @@ impl Sockets {
             return Err(Errno::EOPNOTSUPP);
         }
         let stream = self.get(s)?.stream().ok_or(Errno::EPIPE)?;
+        if stream.deferred {
+            return self.send_deferred(s, data, cx).map(Some);
+        }
         if (stream.phase, stream.state) != (Phase::Unconnected, TcpState::Close) {
             let family = crate::address::family(address).unwrap_or(crate::address::AF_INET);
             return self.connect_stream(s, family, address, cx).map(|()| None);
@@ -48,6 +52,29 @@ impl Sockets {
         self.set_phase(s, Phase::Connecting);
         self.touch(s);
         if taken == 0 { Err(Errno::EINPROGRESS) } else { Ok(Some(taken)) }
+    }
+
+    /// `tcp_fastopen_defer_connect`: "if (tcp_fastopen_cookie_check(sk, &mss, &cookie)) { inet_set_bit(DEFER_CONNECT, sk); return true; }"
+    pub(crate) fn can_defer(&self, s: SocketId, local: SocketAddr, to: SocketAddr, mtu: u32, cx: &Context<'_>) -> bool {
+        let no_cookie = self.get(s).is_ok_and(|socket| socket.stream().is_some_and(|stream| stream.transport.fast_open_no_cookie));
+        self.fast_open_room(local.ip(), to.ip(), no_cookie, mtu, cx).is_some_and(|room| room > 0)
+    }
+
+    /// The first write to a connection that waited for it: EINPROGRESS when the SYN can carry nothing after all.
+    pub(crate) fn send_deferred(&mut self, s: SocketId, data: &Bytes, cx: &mut Context<'_>) -> Result<usize, Errno> {
+        let socket = self.get(s)?;
+        let (local, to, interface) = (socket.local, socket.remote.ok_or(Errno::EPIPE)?, socket.options.interface);
+        // "if (err) { tcp_set_state(sk, TCP_CLOSE); inet->inet_dport = 0; sk->sk_route_caps = 0; }"
+        let route = match self.route_through(to.ip(), Some(local.ip()), interface, cx) {
+            Ok(route) => route,
+            Err(error) => {
+                self.enter_close(s);
+                return Err(error);
+            }
+        };
+        let taken = self.begin_flow(s, local, to, route.mtu, Some(data.clone()), cx)?;
+        self.touch(s);
+        if taken == 0 { Err(Errno::EINPROGRESS) } else { Ok(taken) }
     }
 
     /// Opens a flow, with data where `first` is given. Returns how much of it goes along.

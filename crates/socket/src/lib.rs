@@ -23,6 +23,7 @@ pub mod errno;
 mod error_queue;
 mod face;
 mod fast_open;
+mod filter;
 mod inet6;
 pub mod info;
 mod multicast;

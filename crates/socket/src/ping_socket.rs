@@ -198,7 +198,7 @@ impl Sockets {
         }
         // No ipv4_pktinfo_prepare: ipi_spec_dst stays empty.
         let own = if family == Family::V4 { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { to };
-        self.enqueue_message(s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx.now);
+        self.enqueue_message(s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
     }
 
     /// `ping_lookup`: by identifier, bound address and interface; the peer of a connected socket is not looked at. The newest wins.

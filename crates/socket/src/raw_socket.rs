@@ -309,7 +309,7 @@ impl Sockets {
                 }
                 cx.count_drop(Reason::BadChecksum);
             } else if !icmp || !self.filtered(s, head.first().copied()) {
-                self.enqueue_raw(s, frame.clone(), own, &head, cx.now);
+                self.enqueue_raw(s, frame.clone(), own, &head, cx);
             }
         }
     }
@@ -363,17 +363,22 @@ impl Sockets {
         cx.route(&way, Family::of(from)).map_or(to, |route| route.source)
     }
 
-    fn enqueue_raw(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, head: &[u8], now: Instant) {
+    fn enqueue_raw(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, head: &[u8], cx: &mut Context<'_>) {
         let at = frame.meta().network_at;
         if frame.meta().dst.is_ipv4() && at != 0 {
             frame.rewind(at);
         }
         let port = head.first_chunk::<4>().map(|port| u16::from_be_bytes([port[2], port[3]]));
-        self.enqueue_message(s, frame, own, port, now);
+        self.enqueue_message(s, frame, own, port, cx);
     }
 
-    /// Puts a message into the receive queue of a raw or ICMP socket that has room.
-    pub(crate) fn enqueue_message(&mut self, s: SocketId, frame: Frame, own: IpAddr, to_port: Option<u16>, now: Instant) {
+    /// Puts a message into the receive queue of a raw or ICMP socket that has room. sock_queue_rcv_skb_reason: "err = sk_filter(sk, skb);"
+    pub(crate) fn enqueue_message(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, to_port: Option<u16>, cx: &mut Context<'_>) {
+        let filter = self.store.get(s).and_then(|socket| socket.options.filter.clone());
+        if !crate::filter::passes(filter.as_ref(), &mut frame, 0, 1) {
+            return cx.drop(frame, Reason::Filtered);
+        }
+        let now = cx.now;
         let meta = frame.meta();
         let bytes = frame.len();
         let waiting = Waiting {

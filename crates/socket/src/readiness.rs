@@ -24,6 +24,10 @@ fn of_stream(socket: &Socket, stream: &Stream) -> Poll {
     if socket.shutdown.receive {
         mask |= Poll::READABLE | Poll::RDHUP;
     }
+    // tcp_poll: "Active TCP fastopen socket with defer_connect Return EPOLLOUT so application can call write()".
+    if stream.deferred {
+        mask |= Poll::WRITABLE;
+    }
     if stream.state != TcpState::SynSent {
         if stream.unread() >= wanted(socket, stream) {
             mask |= Poll::READABLE;

@@ -129,6 +129,8 @@ pub(crate) struct Stream {
     pub soft_error: Option<Errno>,
     /// TCP_FASTOPEN_CONNECT.
     pub fast_open_connect: bool,
+    /// The SYN waits for the first write (`defer_connect`); there is no flow yet.
+    pub deferred: bool,
 }
 
 impl Stream {
@@ -150,6 +152,7 @@ impl Stream {
             transport: Box::default(),
             soft_error: None,
             fast_open_connect: false,
+            deferred: false,
         }
     }
     /// Bytes between what arrived and what was taken.

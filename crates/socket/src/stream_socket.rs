@@ -166,6 +166,9 @@ impl Sockets {
         {
             return Ok(taken);
         }
+        if self.get(s)?.stream().is_some_and(|stream| stream.deferred) {
+            return self.send_deferred(s, &data, cx);
+        }
         let socket = self.get_mut(s)?;
         let Some(stream) = socket.stream() else { return Err(Errno::EPIPE) };
         let open = matches!(stream.state, TcpState::Established | TcpState::CloseWait);

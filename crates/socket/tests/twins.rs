@@ -112,6 +112,11 @@ fn options() {
 }
 
 #[test]
+fn filters() {
+    twins("filters");
+}
+
+#[test]
 fn reuse() {
     twins("reuse");
 }
@@ -148,7 +153,7 @@ macro_rules! families {
     };
 }
 families!(
-    states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30, reuse 6 10, segments 3 5, tuning 3 5,
+    states 10 10, connection 15 15, ending 10 10, ports 8 20, transfer 10 10, datagram 20 30, options 5 30, reuse 6 10, segments 3 5, tuning 3 5, filters 5 5,
 );
 
 #[test]

@@ -600,3 +600,24 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
         counter TCPTimeouts 0",
     );
 }
+
+#[test]
+fn in_a_reduction_with_nothing_out_a_segment_may_go() {
+    // The byte that was marked was acknowledged while segments were short: what it lets out is less than a segment now. No further
+    // acknowledgment will come, so waiting for one would be for ever.
+    run(
+        &[],
+        "listen backlog 4
+        mtu 600
+        -> SYN|ECE|CWR seq 0 win 65535 mss 1460 sackok
+        <- SYN|ACK|ECE seq 0 ack 1
+        -> ACK seq 1 ack 1
+        write 1
+        <- PSH|ACK seq 1 len 1
+        -> ACK|ECE seq 1 ack 2
+        info ca_state 2
+        mtu 1500
+        write 1460
+        <- PSH|ACK|CWR seq 2 len 1460",
+    );
+}

@@ -63,6 +63,15 @@ pub fn ethernet(bytes: &[u8]) {
         let again = emitted(len, |b| header.emit(b));
         assert_eq!(again, bytes[..len]);
         same(ethernet::Header::parse(&again), (header, len));
+        // What people read can be read back.
+        same(header.dst.to_string().parse(), header.dst);
+        assert_eq!(header.dst.is_broadcast(), header.dst.to_string() == "ff:ff:ff:ff:ff:ff");
+        assert_eq!(format!("{:?}", header.ether_type), format!("EtherType({})", header.ether_type));
+    }
+    // Nor does text that is no address do harm.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(20)]);
+    if let Ok(mac) = text.parse::<ethernet::Mac>() {
+        assert_eq!(mac.to_string(), text.to_ascii_lowercase());
     }
 }
 
@@ -85,6 +94,9 @@ pub fn ipv4(bytes: &[u8]) {
     let again = emitted(len, |b| header.emit(b));
     assert!(ipv4::verify_checksum(&again));
     same(ipv4::Header::parse(&again), (header.clone(), len));
+    assert_eq!(usize::from(header.total_len), len + header.payload_len());
+    assert_eq!(header.tos, header.dscp() << 2 | header.ecn() as u8);
+    assert_eq!(header.protocol.name().map_or(header.protocol.0.to_string(), str::to_owned), header.protocol.to_string());
     // An option takes two bytes at least.
     assert!(header.options.iter().count() <= ipv4::OPTIONS_LEN_MAX / 2);
     if header.fragment_offset == 0
@@ -109,6 +121,8 @@ pub fn ipv6(bytes: &[u8]) {
     let again = emitted(len, |b| header.emit(b));
     assert_eq!(again, bytes[..len]);
     same(ipv6::Header::parse(&again), (header, len));
+    assert_eq!(header.header_len(), len);
+    assert_eq!(header.traffic_class, header.dscp() << 2 | header.ecn() as u8);
 
     let mut extensions = ipv6::Extensions::new(header.next_header, &bytes[len..]);
     loop {
@@ -254,6 +268,11 @@ pub fn tcp(bytes: &[u8]) {
     let again = emitted(again_len, |b| segment.emit(b));
     assert_eq!(tcp::Options::validate(&again[tcp::HEADER_LEN..]), Ok(()));
     same(tcp::Segment::parse(&again), (segment.clone(), again_len));
+    // Of two numbers one is the later, wherever they wrap; none when they are half of the space apart.
+    let (seq, ack) = (segment.seq, segment.ack);
+    if seq.since(ack) != 1 << 31 {
+        assert_eq!((seq.max(ack), seq.min(ack)), if seq.gt(ack) { (seq, ack) } else { (ack, seq) });
+    }
     for (kind, data) in segment.options.others() {
         if kind == tcp::kind::MPTCP {
             mptcp(data);

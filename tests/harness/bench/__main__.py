@@ -15,25 +15,26 @@ from .. import paths
 from ..environment import run_main
 from . import drops, machine, report, requests, throughput
 
-# name of the result, cargo arguments
+# name of the result, cargo arguments, whether it is meant for one core
 RUST = (
-    ("memory", ("-p", "weft-host", "--example", "bench-memory", "--", "--json")),
-    ("drop", ("-p", "weft-host", "--example", "bench-drop", "--", "--json")),
-    ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json")),
+    ("memory", ("-p", "weft-host", "--example", "bench-memory", "--", "--json"), True),
+    ("drop", ("-p", "weft-host", "--example", "bench-drop", "--", "--json"), True),
+    ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json"), True),
+    ("threaded", ("-p", "weft-host", "--example", "bench-threaded", "--", "--json"), False),
 )
 
 
-def rust(arguments: tuple[str, ...], speed: float) -> list[report.Row]:
+def rust(arguments: tuple[str, ...], speed: float, one_core: bool = True) -> list[report.Row]:
     """The rows that a benchmark in Rust prints. Raises when it fails: a benchmark that is not there is no result.
 
-    It is built first, and then runs on one core alone: what it measures is meant for one core."""
+    It is built first, and then runs, on one core alone if what it measures is meant for one core."""
     build = arguments[: arguments.index("--")]
     subprocess.run(["cargo", "build", "--quiet", "--release", *build], cwd=paths.ROOT, stdin=subprocess.DEVNULL, check=True, timeout=1800)
-    core = max(os.sched_getaffinity(0))
+    cores = {max(os.sched_getaffinity(0))} if one_core else os.sched_getaffinity(0)
     run = subprocess.run(
         ["cargo", "run", "--quiet", "--release", *arguments], cwd=paths.ROOT, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, text=True, timeout=1800, env={**os.environ, "WEFT_MACHINE_SPEED": f"{speed:.4f}"},
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
     if run.returncode != 0:
         raise RuntimeError(f"cargo run {' '.join(arguments)} ended with status {run.returncode}")
@@ -57,7 +58,8 @@ def main() -> int:
     sources = [("tap", lambda: throughput.measure(native))]
     if not native:
         sources += [("requests", requests.measure), ("drops", drops.measure)]
-        sources += [(name, lambda arguments=arguments: rust(arguments, measured.speed)) for name, arguments in RUST]
+        sources += [(name, lambda arguments=arguments, one_core=one_core: rust(arguments, measured.speed, one_core))
+                    for name, arguments, one_core in RUST]
     for name, source in sources:
         try:
             found = [machine.scale(row, measured.speed) for row in source()]

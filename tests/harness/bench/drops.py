@@ -112,7 +112,7 @@ def by_weft(env: Environment, backend: str, number: int, engine: str) -> Callabl
         host.ip("link", "set", weft.TAP, "up")
 
     def dropped() -> int:
-        return sum(row["frames"] for row in daemon.show("drops") if row["block"] == "drop")
+        return sum(row["frames"] for row in daemon.show("drops") if (row["block"], row["reason"]) == ("drop", "discarded"))
 
     return lambda: _count(env, words, interface, dropped, daemon.process.pid)
 
@@ -135,7 +135,7 @@ def measure() -> list[report.Row]:
     with Environment("drops") as env:
         sources = [("nftables, ingress of a veth", by_nftables(env))]
         sources += [(f"weft, {backend}, {engine}", by_weft(env, backend, number, engine)) for number, (backend, engine) in enumerate(
-            (("packet", "inline"), ("packet", "queued"), ("tap", "inline"), ("tap", "queued")))]
+            (("packet", "inline"), ("packet", "queued"), ("packet", "threaded"), ("tap", "inline"), ("tap", "queued"), ("tap", "threaded")))]
         runs: dict[str, list[Run]] = {name: [] for name, _ in sources}
         for _ in range(RUNS):
             for name, source in sources:
@@ -151,8 +151,9 @@ def measure() -> list[report.Row]:
         rate = median(name, "rate")
         rows.append(report.Row(f"64-byte frames dropped, {name}", rate / 1e6, "M/s", versus / 1e6, rate / versus))
         if name != reference:
-            rows.append(report.Row(f"  weft's thread, of a processor, {name}", median(name, "dropper"), "cores"))
-            rows.append(report.Row(f"  weft's thread, a frame, {name}", median(name, "nanoseconds"), "ns"))
+            whose = "threads" if "threaded" in name else "thread"
+            rows.append(report.Row(f"  weft's {whose}, of a processor, {name}", median(name, "dropper"), "cores"))
+            rows.append(report.Row(f"  weft's {whose}, a frame, {name}", median(name, "nanoseconds"), "ns"))
         rows.append(report.Row(f"  the generator, of a processor, {name}", median(name, "generator"), "cores"))
         rows.append(report.Row(f"  softirqs, of all processors, {name}", median(name, "softirq"), "cores"))
     return rows

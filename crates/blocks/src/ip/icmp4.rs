@@ -144,6 +144,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutForbidden", text: "errors not sent because RFC 1122 forbids them" },
         Counter { name: "OutTimestampReps", text: "timestamp replies sent" },
         Counter { name: "LocalErrors", text: "packets of this node that could not be sent, handed to their transport" },
+        Counter { name: "OutRedirects", text: "redirects sent" },
     ],
     asks: &[Table::Addresses(Family::V4)],
     ..Kind::EMPTY
@@ -172,7 +173,8 @@ mod count {
     pub const OUT_FORBIDDEN: usize = 18;
     pub const OUT_TIMESTAMP_REPS: usize = 19;
     pub const LOCAL_ERRORS: usize = 20;
-    pub const ALL: usize = 21;
+    pub const OUT_REDIRECTS: usize = 21;
+    pub const ALL: usize = 22;
 }
 
 /// How to make one.
@@ -358,7 +360,9 @@ impl Icmp4 {
             return Verdict::Drop(reason);
         }
         // Linux icmpv4_mask_allow: "Don't limit PMTU discovery"; icmpv4_xrlim_allow: no limit on loopback.
-        let exempt = matches!(error.kind, IcmpErrorKind::TooBig { .. }) || frame.meta().interface == InterfaceIndex::LOOPBACK;
+        // Redirects have limits of their own (icmp_ratemask 0x1818 leaves them out).
+        let redirect = matches!(error.kind, IcmpErrorKind::Redirect { .. });
+        let exempt = redirect || matches!(error.kind, IcmpErrorKind::TooBig { .. }) || frame.meta().interface == InterfaceIndex::LOOPBACK;
         if !exempt && let Err(limited) = self.limit.take(header.src.into(), cx.now) {
             let counter = if limited == Limited::Global { count::OUT_LIMIT_GLOBAL } else { count::OUT_LIMIT_HOST };
             self.counters[counter] += 1;
@@ -368,11 +372,13 @@ impl Icmp4 {
         self.counters[match message {
             Message::TimeExceeded { .. } => count::OUT_TIME_EXCDS,
             Message::ParameterProblem { .. } => count::OUT_PARM_PROBS,
+            Message::Redirect { .. } => count::OUT_REDIRECTS,
             _ => count::OUT_DEST_UNREACHS,
         }] += 1;
         let error = make_error(frame, &header, &message, cx);
         cx.emit(OUT_LOWER, error);
-        Verdict::Drop(reason)
+        // What a redirect is about is a copy: the packet itself went on.
+        if redirect { Verdict::Consumed } else { Verdict::Drop(reason) }
     }
 
     fn is_bound(&self, port: OutPort) -> bool {
@@ -459,6 +465,9 @@ fn message_for(kind: IcmpErrorKind) -> Message {
         IcmpErrorKind::TtlExceeded => Message::TimeExceeded { code: 0 },
         IcmpErrorKind::ReassemblyTimeout => Message::TimeExceeded { code: 1 },
         IcmpErrorKind::ParameterProblem { pointer } => Message::ParameterProblem { code: 0, pointer: pointer.min(255) as u8 },
+        // RFC 1812 §5.2.7.2: "Routers MUST NOT generate the Redirect for Network or Redirect for Network and Type of Service messages".
+        IcmpErrorKind::Redirect { gateway: IpAddr::V4(gateway) } => Message::Redirect { code: 1, gateway },
+        IcmpErrorKind::Redirect { gateway: IpAddr::V6(_) } => code(unreachable::HOST),
     }
 }
 
@@ -499,6 +508,7 @@ const fn reason_of(kind: IcmpErrorKind) -> Reason {
         IcmpErrorKind::Prohibited => Reason::Filtered,
         IcmpErrorKind::TtlExceeded => Reason::TtlExceeded,
         IcmpErrorKind::ReassemblyTimeout => Reason::ReassemblyTimeout,
+        IcmpErrorKind::Redirect { .. } => Reason::NotForUs,
     }
 }
 

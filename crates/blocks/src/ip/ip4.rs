@@ -14,7 +14,7 @@
 //! is kept beside the routes, bounded and for a while.
 //!
 //! It refuses: packets for others unless it forwards (not-for-us), source routes, sources that no host may have (martian-source), groups that
-//! nobody here is in, redirects of its own (a router sends none), and routing by policy: one table, the longest prefix, then the lowest metric.
+//! nobody here is in, and routing by policy: one table, the longest prefix, then the lowest metric.
 //!
 //! Standards: RFC 791, RFC 815, RFC 1122 §3.2.1 and §3.3, RFC 1191, RFC 1812 §5, RFC 3021 (31-bit prefixes), RFC 3168 §5.3, RFC 6864
 //! (identification).
@@ -37,6 +37,7 @@ mod routes;
 
 use crate::facts::FactsCache;
 use crate::ip::reassembly::Reassembly;
+use crate::ip::redirects::Redirects;
 use addresses::Addresses;
 use identification::Identification;
 pub use kind::KIND;
@@ -123,6 +124,8 @@ pub struct Ip4 {
     path_mtu_expires: Duration,
     redirect_expires: Duration,
     accept_redirects: bool,
+    send_redirects: bool,
+    redirects: Redirects,
     forward: bool,
     /// Interfaces whose packets are sent on; none: all.
     forward_from: Vec<Box<str>>,
@@ -167,6 +170,8 @@ impl Ip4 {
             path_mtu_expires: config.duration("path_mtu_expires"),
             redirect_expires: config.duration("redirect_expires"),
             accept_redirects: config.bool("accept_redirects"),
+            send_redirects: config.bool("send_redirects"),
+            redirects: Redirects::new(KeyedHasher::new(&mut config.rng)),
             forward: config.bool("forward"),
             forward_from: names(&config.value("forward_from")),
             forward_cache: RouteCache::new(&mut config.rng),
@@ -250,6 +255,7 @@ impl Block for Ip4 {
                 let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
                 self.resolve(*destination, source, interface).map_or(Answer::None, Answer::Route)
             }
+            Query::Forwards(interface) => Answer::Forwards(self.forwards(*interface)),
             Query::AddressKind(IpAddr::V4(address)) => Answer::AddressKind(self.addresses.kind(*address)),
             Query::Address(interface, IpAddr::V4(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
@@ -268,6 +274,7 @@ impl Block for Ip4 {
             "forward" => self.forward.into(),
             "forward_from" => self.forward_from.iter().map(|name| Value::from(&**name)).collect(),
             "accept_redirects" => self.accept_redirects.into(),
+            "send_redirects" => self.send_redirects.into(),
             "fragment_memory_bytes" => limits.memory_bytes_max.into(),
             "fragment_timeout" => nanos(limits.timeout),
             "fragment_distance_max" => limits.distance_max.unwrap_or(0).into(),
@@ -292,6 +299,7 @@ impl Block for Ip4 {
             "default_ttl" => self.default_ttl = number as u8,
             "forward" => self.forward = value.as_bool().unwrap_or(false),
             "forward_from" => self.forward_from = names(&value),
+            "send_redirects" => self.send_redirects = value.as_bool().unwrap_or(true),
             "accept_redirects" => self.accept_redirects = value.as_bool().unwrap_or(true),
             "fragment_memory_bytes" => self.reassembly.set_limits(Ip4::reassembly_limits(number, timeout, distance)),
             "fragment_timeout" => self.reassembly.set_limits(Ip4::reassembly_limits(memory, Duration::from_nanos(number), distance)),

@@ -18,7 +18,7 @@
 //!
 //! It refuses: jumbograms (their option counts as unknown), routing headers that have segments left (type 0 among them, RFC 5095),
 //! addresses on interfaces with an MTU below 1280, routing by policy (one table, the longest prefix, then the lowest metric), multicast routing,
-//! redirects of its own, and to fragment what it forwards (RFC 8200 §4.5).
+//! to fragment what it forwards (RFC 8200 §4.5).
 //!
 //! Standards: RFC 8200, RFC 5722 and 6946 (fragments), RFC 4291, RFC 6724 §5 (source addresses), RFC 4007 (scopes), RFC 5095, RFC 6437 (flow labels), RFC 8201 (path MTU),
 //! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `exceptions` (what
@@ -39,6 +39,7 @@ mod routes;
 mod select;
 
 use crate::facts::FactsCache;
+use crate::ip::limit::Limit;
 use crate::ip::reassembly::Reassembly;
 use addresses::Addresses;
 use exceptions::Exceptions;
@@ -226,6 +227,9 @@ mod count {
     pub const ALL: usize = 28;
 }
 
+/// Linux ip6_forward, ndisc_send_redirect: "inet_peer_xrlim_allow(peer, 1*HZ)".
+const REDIRECT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How to make one.
 pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Ip6::new(config))) };
 
@@ -235,6 +239,8 @@ pub struct Ip6 {
     name: String,
     default_hop_limit: u8,
     forwards: bool,
+    /// Redirects, by who is told and by where to.
+    redirects: [Limit; 2],
     addresses: Addresses,
     routes: Routes,
     exceptions: Exceptions,
@@ -283,6 +289,7 @@ impl Ip6 {
             name: config.name.clone(),
             default_hop_limit: config.u64("default_hop_limit") as u8,
             forwards: config.bool("forward"),
+            redirects: [(), ()].map(|()| Limit::new(0, 0, REDIRECT_INTERVAL, KeyedHasher::new(&mut config.rng))),
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
             routes: Routes::default(),
             exceptions: Exceptions::new(KeyedHasher::new(&mut config.rng)),
@@ -385,6 +392,7 @@ impl Block for Ip6 {
                 let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
                 self.resolve(*destination, source, interface, now).map_or(Answer::None, Answer::Route)
             }
+            Query::Forwards(_) => Answer::Forwards(self.forwards),
             Query::AddressKind(IpAddr::V6(address)) => Answer::AddressKind(self.addresses.kind(*address)),
             Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),

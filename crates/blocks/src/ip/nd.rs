@@ -104,7 +104,11 @@ pub static KIND: Kind = Kind {
         flag("accept_default_router", "true", "routers that advertise become default routers (Linux accept_ra_defrtr)"),
         flag("autoconfigure", "true", "advertised prefixes become addresses (Linux autoconf)"),
         flag("accept_redirects", "true", "redirects are listened to (Linux accept_redirects)"),
-        flag("router", "false", "advertisements for this node's addresses say that it is a router (Linux: forwarding)"),
+        flag(
+            "router",
+            "false",
+            "this node counts as a router also where ip6 does not forward: its advertisements say so, and others' are not taken",
+        ),
         number("addresses_max", 0, 256, "16", "addresses made of prefixes, an interface (Linux max_addresses)"),
         number(
             "route_information_bits_max",
@@ -144,6 +148,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "Conflicts", text: "advertisements of another station for one of our addresses" },
         Counter { name: "LoopedBack", text: "own solicitations of a detection that came back" },
         Counter { name: "Refused", text: "routers, routes, prefixes and addresses of advertisements that found no room" },
+        Counter { name: "OutRedirects", text: "redirects sent" },
     ],
     owns: &[Table::Neighbours(Family::V6)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
@@ -167,7 +172,8 @@ mod count {
     pub const CONFLICTS: usize = BLOCK + 11;
     pub const LOOPED_BACK: usize = BLOCK + 12;
     pub const REFUSED: usize = BLOCK + 13;
-    pub const ALL: usize = BLOCK + 14;
+    pub const OUT_REDIRECTS: usize = BLOCK + 14;
+    pub const ALL: usize = BLOCK + 15;
 }
 
 /// How to make one.
@@ -399,8 +405,16 @@ impl Block for Nd {
     }
 
     fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
-        if let Change::Confirm { interface, neighbour } = change {
-            self.resolver.confirm(interface, neighbour, cx);
+        match change {
+            Change::Confirm { interface, neighbour } => self.resolver.confirm(interface, neighbour, cx),
+            Change::SendRedirect {
+                interface,
+                source: IpAddr::V6(source),
+                target: IpAddr::V6(target),
+                destination: IpAddr::V6(destination),
+                packet,
+            } => self.send_redirect(interface, source, weft_wire::icmpv6::nd::Message::Redirect { target, destination }, &packet, cx),
+            _ => {}
         }
     }
 

@@ -118,6 +118,7 @@ dad = false                   # IPv6: detect duplicates before it is used
 destination = "default"       # or a prefix; the gateway says which family
 gateway = "10.77.0.1"         # or interface = "weft0"; a link-local gateway needs both
 metric = 0                    # IPv6: 0 is 1024, as Linux has it
+mtu = 1400                    # largest packet that is sent by it; default: the interface's
 
 [block.tcp]                   # parameters of a block of the default graph: `weft help block tcp`
 congestion = "reno"

@@ -64,7 +64,7 @@ impl From<Engine> for EngineKind {
 /// Which stack to bring up.
 #[derive(clap::Args, Debug)]
 pub struct StackArgs {
-    /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24, default route to the host side]
+    /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]
     #[arg(long, value_name = "FILE")]
     pub stack: Option<PathBuf>,
     /// Set a parameter over the stack file's: block.parameter=value

@@ -1,6 +1,7 @@
 //! bind(2), getsockname(2), getpeername(2).
 
 use super::{Call, Outcome};
+use crate::memory::Memory as _;
 use crate::netlink;
 use crate::standin::Body;
 use crate::supervisor::{Supervisor, Turn};

@@ -2,6 +2,7 @@
 
 use super::{Call, Outcome, wait};
 use crate::face::{SocketId, SocketState};
+use crate::memory::Memory as _;
 use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};

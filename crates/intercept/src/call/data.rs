@@ -8,6 +8,7 @@ use super::{Call, Outcome, wait};
 use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
+use crate::memory::Memory as _;
 use crate::netlink;
 use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};

@@ -2,6 +2,8 @@
 //! whatever socket they come through; none reaches the host's interfaces. Setting needs CAP_NET_ADMIN on Linux and is EPERM here.
 
 use super::{Call, Outcome};
+use crate::face::Stack;
+use crate::memory::Memory;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
@@ -31,17 +33,25 @@ const SETTING: [u32; 15] =
 
 /// Answers a request about interfaces.
 pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32) -> Result<Outcome, Errno> {
+    answer_in(call, turn.stack, request, call.argument(2)).map(|()| Outcome::Done(0)).inspect_err(|errno| {
+        if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
+            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+        }
+    })
+}
+
+/// Answers a request about interfaces in a program's memory. EPERM for what would change something, EOPNOTSUPP for what is not known.
+pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64) -> Result<(), Errno> {
     if SETTING.contains(&request) {
-        s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }
-    let interfaces = tables::interfaces(turn.stack);
-    let addresses = tables::addresses(turn.stack, Family::V4);
+    let interfaces = tables::interfaces(stack);
+    let addresses = tables::addresses(stack, Family::V4);
     if request == SIOCGIFCONF {
-        return configuration(call, &interfaces, &addresses);
+        return configuration(memory, pointer, &interfaces, &addresses);
     }
     let mut ifreq = [0; IFREQ_BYTES];
-    call.read(call.argument(2), &mut ifreq)?;
+    memory.read(pointer, &mut ifreq)?;
     let (name, union) = ifreq.split_at_mut(NAME_BYTES);
     let wanted = |interface: &&InterfaceRow| {
         if request == SIOCGIFNAME {
@@ -78,19 +88,15 @@ pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, reque
             };
             write_v4(union, value);
         }
-        _ => {
-            s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EOPNOTSUPP));
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
+        _ => return Err(Errno(libc::EOPNOTSUPP)),
     }
-    call.write(call.argument(2), &ifreq)?;
-    Ok(Outcome::Done(0))
+    memory.write(pointer, &ifreq)
 }
 
 /// `struct ifconf { int ifc_len; struct ifreq *ifc_req; }`: the addresses of all interfaces.
-fn configuration(call: &Call, interfaces: &[InterfaceRow], addresses: &[Address]) -> Result<Outcome, Errno> {
+fn configuration(memory: &impl Memory, at: u64, interfaces: &[InterfaceRow], addresses: &[Address]) -> Result<(), Errno> {
     let mut ifconf = [0; 16];
-    call.read(call.argument(2), &mut ifconf)?;
+    memory.read(at, &mut ifconf)?;
     let word = |at: usize| ifconf.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
     let (room, pointer) = (usize::try_from(word(0) as i32).map_err(|_| Errno(libc::EINVAL))?, word(8));
     let mut rows = Vec::new();
@@ -108,10 +114,9 @@ fn configuration(call: &Call, interfaces: &[InterfaceRow], addresses: &[Address]
     // "If ifc_req is NULL, SIOCGIFCONF returns the necessary buffer size in bytes".
     if pointer != 0 {
         rows.truncate(room / IFREQ_BYTES * IFREQ_BYTES);
-        call.write(pointer, &rows)?;
+        memory.write(pointer, &rows)?;
     }
-    call.write(call.argument(2), &(rows.len() as u32).to_ne_bytes())?;
-    Ok(Outcome::Done(0))
+    memory.write(at, &(rows.len() as u32).to_ne_bytes())
 }
 
 fn v4(address: &Address) -> Option<(Ipv4Addr, Ipv4Addr)> {

@@ -1,8 +1,8 @@
 //! What sendmsg(2) and recvmsg(2) pass by pointer, read with bounds and written back.
 
-use super::Call;
 use crate::arch::{self, MessageHeader};
-use crate::sys::{self, Errno};
+use crate::memory::Memory;
+use crate::sys::Errno;
 use bytes::BytesMut;
 
 /// UIO_MAXIOV.
@@ -15,7 +15,7 @@ const CMSGHDR_BYTES: usize = 16;
 
 /// Where a program wants received data, or has data to send.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// The iovecs: (address, bytes).
     pub vectors: Vec<(u64, u64)>,
     /// Their sum.
@@ -38,7 +38,7 @@ impl Message {
     ///
     /// # Errors
     /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (lengths that do not fit).
-    pub fn read(call: &Call, at: u64) -> Result<Message, Errno> {
+    pub fn read(call: &impl Memory, at: u64) -> Result<Message, Errno> {
         let mut bytes = [0; arch::MSGHDR_BYTES];
         call.read(at, &mut bytes)?;
         let header = MessageHeader::parse(&bytes);
@@ -56,7 +56,7 @@ impl Message {
     }
 
     /// The address to send to, if there is one.
-    pub fn name(&self, call: &Call) -> Result<Option<Vec<u8>>, Errno> {
+    pub fn name(&self, call: &impl Memory) -> Result<Option<Vec<u8>>, Errno> {
         if self.header.name == 0 || self.header.name_bytes == 0 {
             return Ok(None);
         }
@@ -66,7 +66,7 @@ impl Message {
     }
 
     /// The control messages to send.
-    pub fn control(&self, call: &Call) -> Result<Vec<u8>, Errno> {
+    pub fn control(&self, call: &impl Memory) -> Result<Vec<u8>, Errno> {
         if self.header.control == 0 {
             return Ok(Vec::new());
         }
@@ -79,13 +79,13 @@ impl Message {
     }
 
     /// The data to send, at most `limit` bytes.
-    pub fn gather(&self, call: &Call, limit: usize) -> Result<BytesMut, Errno> {
-        sys::read_vectors(call.tid, &self.vectors, limit)
+    pub fn gather(&self, call: &impl Memory, limit: usize) -> Result<BytesMut, Errno> {
+        call.gather(&self.vectors, limit)
     }
 
     /// Writes back what was received; returns the call's value.
-    pub fn deliver(&self, call: &Call, taken: &Taken, flags: i32) -> Result<i64, Errno> {
-        let copied = sys::write_vectors(call.tid, &self.vectors, &taken.data)?;
+    pub fn deliver(&self, call: &impl Memory, taken: &Taken, flags: i32) -> Result<i64, Errno> {
+        let copied = call.scatter(&self.vectors, &taken.data)?;
         if copied < taken.data.len() && copied as u64 != self.total {
             return Err(Errno(libc::EFAULT));
         }
@@ -114,7 +114,7 @@ impl Message {
 
 /// What was taken for a program.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// The bytes, at most as many as there is room for.
     pub data: BytesMut,
     /// The whole length.

@@ -2,6 +2,7 @@
 
 use super::connection::refresh;
 use super::{Call, Outcome, interface};
+use crate::memory::Memory as _;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -9,6 +10,8 @@ use std::os::fd::AsFd;
 
 /// Longest option value.
 const OPTION_BYTES_MAX: i32 = 4096;
+/// BPF_MAXINSNS.
+const FILTER_INSTRUCTIONS_MAX: usize = 4096;
 /// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
@@ -74,6 +77,9 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         _ => Err(Errno(libc::EBADF)),
     };
     let value = value.inspect_err(|errno| count(s, "getsockopt", level, name, *errno))?;
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
+        return tell_filter(call, &value);
+    }
     call.write(call.argument(3), value.get(..room).unwrap_or(&value))?;
     call.write(call.argument(4), &(value.len().min(room) as u32).to_ne_bytes())?;
     Ok(Outcome::DoneWithEffect(0))
@@ -96,6 +102,33 @@ fn count(s: &mut Supervisor, call: &str, level: i32, name: i32, errno: Errno) {
     }
 }
 
+/// The instructions that a `struct sock_fprog` points to. copy_bpf_fprog_from_user: "if (len != sizeof(*dst)) return -EINVAL;"
+fn filter_program(call: &Call, value: &[u8]) -> Result<Vec<u8>, Errno> {
+    let &[l0, l1, _, _, _, _, _, _, ref at @ ..] = value else { return Err(Errno(libc::EINVAL)) };
+    let at = u64::from_ne_bytes(at.try_into().map_err(|_| Errno(libc::EINVAL))?);
+    let count = usize::from(u16::from_ne_bytes([l0, l1]));
+    if at == 0 || !(1..=FILTER_INSTRUCTIONS_MAX).contains(&count) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mut program = vec![0; count * 8];
+    call.read(at, &mut program)?;
+    Ok(program)
+}
+
+/// sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
+fn tell_filter(call: &Call, program: &[u8]) -> Result<Outcome, Errno> {
+    let (room, count) = (call.read_int(call.argument(4))?, program.len() / 8);
+    // "User space only enquires number of filter blocks".
+    if room != 0 && count != 0 {
+        if usize::try_from(room).is_ok_and(|room| room < count) || room < 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        call.write(call.argument(3), program)?;
+    }
+    call.write(call.argument(4), &(count as u32).to_ne_bytes())?;
+    Ok(Outcome::DoneWithEffect(0))
+}
+
 /// `setsockopt(fd, level, name, value, length)`
 pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
@@ -104,6 +137,9 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     let length = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
     let mut value = vec![0; length];
     call.read(call.argument(3), &mut value)?;
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
+        value = filter_program(call, &value)?;
+    }
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else {
         if level == libc::SOL_SOCKET {

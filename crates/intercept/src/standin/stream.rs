@@ -124,7 +124,8 @@ fn send(socket: SocketId, mut bytes: Bytes, stack: &mut dyn Stack) -> Option<Byt
             bytes.advance(sent.min(bytes.len()));
             (!bytes.is_empty()).then_some(bytes)
         }
-        Err(Errno(libc::EAGAIN)) => Some(bytes),
+        // The latter: the first write of a deferred Fast Open began to connect and could take nothing along.
+        Err(Errno(libc::EAGAIN | libc::EINPROGRESS)) => Some(bytes),
         Err(_) => None,
     }
 }

@@ -59,6 +59,10 @@ impl Supervisor {
                 }
             }
         }
+        // The first write of a deferred Fast Open has begun to connect: ends are looked at when that is over.
+        if filling == 0 && turn.stack.state(socket) == Some(SocketState::Connecting) {
+            return;
+        }
         if matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
             // connect(AF_UNSPEC) has dissolved the connection: ECONNRESET, as in TCP.
             self.reset(key, turn);

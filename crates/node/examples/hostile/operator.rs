@@ -36,6 +36,7 @@ fn look(world: &mut World, side: usize) {
         world.control(side, Op::Show(show)).expect("a node shows what it is");
     }
     world.control(side, Op::Get { target: Selector::parse("*"), name: None }).ok();
+    world.control(side, Op::Get { target: Selector::parse("nd"), name: Some("routers".to_owned()) }).expect("the routers that are known");
 }
 
 /// Every parameter of a block is set to what it is; some to what is refused.
@@ -90,6 +91,7 @@ fn routes(world: &mut World, side: usize, rng: &mut Rng) {
             _ => json!({"destination": destination, "kind": kind}),
         };
         world.exec(side, block, "route_add", arguments.clone()).ok();
+        world.talk(side, block == "ip6", host as u8);
         if rng.chance(0.7) {
             world.exec(side, block, "route_delete", json!({"destination": destination})).ok();
         }

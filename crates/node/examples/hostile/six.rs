@@ -51,7 +51,9 @@ fn nd_options(of: &mut Stranger, router: bool) -> Vec<u8> {
                 out.extend_from_slice(&preferred.to_be_bytes());
                 out.extend_from_slice(&[0; 4]);
                 let mut prefix = [0; 16];
-                prefix[..4].copy_from_slice(&[[0x20, 1, 0xd, of.byte()], [0xfd, 0x79, 0, of.byte()], [0xfe, 0x80, 0, 0]][of.below(3)]);
+                // Some again and again, so that they are renewed and withdrawn.
+                let last = if of.rng.chance(0.5) { of.byte() % 4 } else { of.byte() };
+                prefix[..4].copy_from_slice(&[[0x20, 1, 0xd, last], [0xfd, 0x79, 0, last], [0xfe, 0x80, 0, 0]][of.below(3)]);
                 out.extend_from_slice(&prefix);
             }
             5 => {

@@ -40,6 +40,14 @@ impl Tape {
         frames.push_back((side, frame));
     }
 
+    /// One of the last few of a class.
+    fn last(&self, rng: &mut Rng, wanted: Class) -> Option<(usize, Vec<u8>)> {
+        let classes = self.0.borrow();
+        let (_, frames) = classes.iter().find(|(class, _)| *class == wanted)?;
+        let back = rng.below(8) as usize;
+        frames.iter().nth_back(back.min(frames.len() - 1)).cloned()
+    }
+
     /// One of a class; of any when there is none.
     fn draw(&self, rng: &mut Rng, wanted: Option<Class>) -> Option<(usize, Vec<u8>)> {
         let classes = self.0.borrow();
@@ -86,7 +94,7 @@ impl Stranger {
         if let Some(next) = self.more.pop_front() {
             return next;
         }
-        let (to, mut frame) = match self.rng.below(32) {
+        let (to, mut frame) = match self.rng.below(34) {
             0..=6 => self.spoiled(None),
             7..=10 => {
                 let class = if self.rng.chance(0.5) { (4, 6) } else { (6, 6) };
@@ -112,7 +120,8 @@ impl Stranger {
             28 => six::icmp6(self),
             29 => six::chain(self),
             30 => six::pieces(self),
-            _ => six::passing(self),
+            31 => six::passing(self),
+            _ => self.answer(),
         };
         frame.truncate(LINK + 1600);
         (to, frame)
@@ -309,6 +318,45 @@ impl Stranger {
         (to, self.over(to, 6, &body))
     }
 
+    /// An answer to a segment of a live flow, of the other end's or to the other end: what knows ports and numbers may say anything. Mostly to the
+    /// last ones, which are still waited for.
+    fn answer(&mut self) -> (usize, Vec<u8>) {
+        let class = if self.rng.chance(0.5) { (4, 6) } else { (6, 6) };
+        let Some((from, frame)) = self.tape.last(&mut self.rng, class) else { return self.noise() };
+        let Some((6, range, false)) = transport(&frame[LINK..]) else { return self.noise() };
+        if range.len() < 20 {
+            return self.noise();
+        }
+        let old = &frame[LINK + range.start..LINK + range.end];
+        let field = |at: usize| u32::from_be_bytes([old[at], old[at + 1], old[at + 2], old[at + 3]]);
+        let header = (usize::from(old[12] >> 4) * 4).min(old.len());
+        let numbers = (old.len() - header) as u32 + u32::from(old[13] & 1) + u32::from(old[13] >> 1 & 1);
+        let (seq, ack) = (field(4), field(8));
+        let ports = (u16::from_be_bytes([old[0], old[1]]), u16::from_be_bytes([old[2], old[3]]));
+        let back = self.rng.chance(0.7);
+        let random = self.byte();
+        let flags = self.pick(&[0x02, 0x02, 0x12, 0x04, 0x14, 0x11, 0x10, 0x00, random]);
+        let off = self.pick(&[0, 0, 0, 1, u32::MAX, 100_000]);
+        let (ports, seq, ack) = match back {
+            true => ((ports.1, ports.0), ack.wrapping_add(off), seq.wrapping_add(numbers).wrapping_add(self.pick(&[0, 0, 0, 1, 70_000]))),
+            // The same connection begins anew.
+            false => (ports, seq.wrapping_add(numbers).wrapping_add(off), ack),
+        };
+        let mut options = self.tcp_options(ack);
+        if self.rng.chance(0.5) && header >= 32 && old[20..24] == [1, 1, 8, 10] {
+            // Stamps that fit; turned round, each is the other's echo.
+            let (value, echo) = if back { (field(28), field(24)) } else { (field(24).wrapping_add(5000), field(28)) };
+            options = [&[1, 1, 8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat();
+        }
+        let (window, payload) = (self.short(), if self.rng.chance(0.3) { self.bytes(300) } else { Vec::new() });
+        let body = Segment { ports, seq, ack, flags, window, options: &options, payload: &payload }.bytes();
+        let to = if back { from } else { 1 - from };
+        match frame[LINK] >> 4 {
+            4 => (to, ip4(to, node4(1 - to), node4(to), 64, 6, &body)),
+            _ => (to, ip6(to, node6(1 - to), node6(to), 64, 6, &body)),
+        }
+    }
+
     /// From the other node over either family.
     pub fn over(&mut self, to: usize, protocol: u8, body: &[u8]) -> Vec<u8> {
         match self.rng.chance(0.5) {
@@ -433,6 +481,11 @@ impl Stranger {
         let mut frame = ip4(to, node4(1 - to), destination, if self.rng.chance(0.9) { 1 } else { self.byte() }, 2, &body);
         if self.rng.chance(0.7) {
             frame = insert_options(&frame, &[0x94, 4, 0, 0]);
+        }
+        // Asked about again before the answer is due.
+        if kind == 0x11 && self.rng.chance(0.5) && self.more.len() < 4 {
+            let again = self.igmp();
+            self.more.push_back(again);
         }
         (to, frame)
     }

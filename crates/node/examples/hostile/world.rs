@@ -41,6 +41,8 @@ gateway = "10.0.0.2"
 [[route]]
 destination = "default"
 gateway = "fd77::2"
+[block.arp]
+announcements = 2
 [block.nd]
 route_information_bits_max = 64
 [block.tcp]
@@ -243,6 +245,26 @@ impl World {
         let got = self.call(side, |sockets, cx| sockets.receive(socket, 1 << 16, 0, cx)).ok()?;
         Some((got.data.concat(), got.from))
     }
+    /// A datagram, and a packet with its header, for one of the networks that the operator adds routes to.
+    pub fn talk(&mut self, side: usize, six: bool, network: u8) {
+        let mut to = address(if six { AF_INET6 } else { AF_INET }, 1, 7000);
+        match six {
+            true => to[8..24].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, network, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            false => to[4..8].copy_from_slice(&[198, 51, network, 1]),
+        }
+        let family = if six { AF_INET6 } else { AF_INET };
+        let (plain, whole) = (self.socket(side, family, DGRAM, 0), self.socket(side, family, RAW, 255));
+        let mut packet = match six {
+            true => [&[0x60, 0, 0, 0, 5, 0x50, 253, 64][..], &address(AF_INET6, side as u8 + 1, 0)[8..24], &to[8..24]].concat(),
+            false => [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 253, 0, 0, 0, 0, 0, 0][..], &to[4..8]].concat(),
+        };
+        packet.resize(packet.len() + 0x550, 1);
+        self.send(side, plain, &Bytes::from_static(b"is there anybody?"), Some(&to));
+        self.send(side, plain, &Bytes::from(vec![1; 1400]), Some(&to));
+        self.send(side, whole, &Bytes::from(packet), Some(&to));
+        self.close(side, plain);
+        self.close(side, whole);
+    }
     pub fn close(&mut self, side: usize, socket: SocketId) {
         self.call(side, |sockets, cx| sockets.close(socket, cx));
     }
@@ -312,7 +334,7 @@ impl Programs {
             if fast_open {
                 world.option(1, listener, 6, 23, &16_i32.to_ne_bytes());
             }
-            world.call(1, |sockets, cx| sockets.listen(listener, 16, cx)).expect("listening");
+            world.call(1, |sockets, cx| sockets.listen(listener, if fast_open { 16 } else { 3 }, cx)).expect("listening");
             listeners.push(listener);
             streams.push(Stream { family, port, fast_open, client: None, made: Instant::ZERO });
         }
@@ -432,12 +454,26 @@ impl Programs {
         loopback[8..24].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         let mut nowhere = address(AF_INET6, 1, 7000);
         nowhere[8..14].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 3 + (self.rounds / 16 % 3) as u8]);
-        for to in [group, loopback, nowhere, address(AF_INET6, side as u8 + 1, 7000)] {
-            world.send(side, talker, &data, Some(&to));
+        for to in [&group, &loopback, &nowhere, &address(AF_INET6, side as u8 + 1, 7000)] {
+            world.send(side, talker, &data, Some(to));
         }
         world.option(side, talker, 41, 23, &2_i32.to_ne_bytes());
         world.send(side, talker, &Bytes::from(vec![1; 9000]), Some(&address(AF_INET6, 2, 7000)));
         world.close(side, talker);
+        // IPV6_HDRINCL: packets as they are, one too long, one cut short.
+        let whole = world.socket(side, AF_INET6, RAW, 255);
+        world.option(side, whole, 41, 36, &1_i32.to_ne_bytes());
+        let peer = address(AF_INET6, 2 - side as u8, 0);
+        for (to, length) in [(&group, 8), (&loopback, 8), (&nowhere, 8), (&peer, 8), (&nowhere, 1600)] {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 0, 253, 64];
+            packet.extend_from_slice(&address(AF_INET6, side as u8 + 1, 0)[8..24]);
+            packet.extend_from_slice(&to[8..24]);
+            packet.resize(40 + length, 7);
+            packet[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+            world.send(side, whole, &Bytes::copy_from_slice(&packet[..30]), Some(to));
+            world.send(side, whole, &Bytes::from(packet), Some(to));
+        }
+        world.close(side, whole);
     }
 
     fn stream(&mut self, world: &mut World, at: usize) {
@@ -468,7 +504,11 @@ impl Programs {
     }
 
     fn serve(&mut self, world: &mut World) {
-        for listener in self.listeners.clone() {
+        // Now and then a server is busy with other things, and who knocks has to wait.
+        let busy = self.rounds / 128 % 4 == 3;
+        for listener in self.listeners.clone().into_iter().filter(|_| !busy) {
+            // TCP_INFO.
+            let _ = world.call(1, |sockets, cx| sockets.get_option(listener, 6, 11, 232, cx));
             while let Ok(server) = world.call(1, |sockets, cx| sockets.accept(listener, cx)) {
                 self.servers.push_back(server);
             }

@@ -23,7 +23,7 @@ use crate::multicast::Membership;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
-use weft_core::{Context, StreamCall, StreamOption};
+use weft_core::{Context, StreamCall, StreamOption, bpf};
 
 /// SO_SNDBUF of a new stream socket (net.ipv4.tcp_wmem[1]).
 pub(crate) const TCP_SEND_BUFFER: u32 = 16384;
@@ -68,6 +68,8 @@ kept! {
     interface_name: String = String::new(),
     /// SO_TIMESTAMP (false) or SO_TIMESTAMPNS (true: nanoseconds). By which number they were set is in `timestamping_new`.
     timestamps: Option<bool> = None,
+    /// SO_ATTACH_FILTER.
+    filter: Option<bpf::Shared> = None,
     filter_locked: bool = false,
     mark: u32 = 0,
     receive_overflow: bool = false,

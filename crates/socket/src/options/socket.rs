@@ -173,11 +173,19 @@ pub(super) const ROWS: &[OptionRow] = &[
     timeout_row!(SO_SNDTIMEO_NEW, send_timeout),
     row(SOL_SOCKET, SO_BINDTODEVICE, "SO_BINDTODEVICE", Any, Set::Bytes(bind_to_device), Get::Bytes(bound_device)),
     // Classic and extended BPF are not run here. To accept a filter and not apply it would be silence, so it is refused.
-    row(SOL_SOCKET, SO_ATTACH_FILTER, "SO_ATTACH_FILTER", Any, Set::Never(Errno::ENOPROTOOPT), Get::Bytes(|_, _| Ok(Vec::new()))),
+    // In and out as an array of `struct sock_filter`: adapters follow the pointer of `struct sock_fprog`, and count blocks for getsockopt(2).
+    row(
+        SOL_SOCKET,
+        SO_ATTACH_FILTER,
+        "SO_ATTACH_FILTER",
+        Any,
+        Set::Bytes(crate::filter::attach),
+        Get::Bytes(|a, _| Ok(a.options()?.filter.as_ref().map_or_else(Vec::new, |filter| filter.to_bytes()))),
+    ),
     row(SOL_SOCKET, SO_ATTACH_BPF, "SO_ATTACH_BPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_CBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, "SO_ATTACH_REUSEPORT_EBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
-    row(SOL_SOCKET, SO_DETACH_FILTER, "SO_DETACH_FILTER", Any, Set::Int(|_, _| Err(Errno::ENOENT)), WRITE_ONLY),
+    row(SOL_SOCKET, SO_DETACH_FILTER, "SO_DETACH_FILTER", Any, Set::Int(|a, _| crate::filter::detach(a)), WRITE_ONLY),
     row(
         SOL_SOCKET,
         SO_PEERNAME,
@@ -258,7 +266,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_LOCK_FILTER,
         "SO_LOCK_FILTER",
         Any,
-        // "if (sock_flag(sk, SOCK_FILTER_LOCKED) && !valbool) ret = -EPERM;" There is no filter to lock, and none can come.
+        // "if (sock_flag(sk, SOCK_FILTER_LOCKED) && !valbool) ret = -EPERM;"
         Set::Int(|a, v| match a.options()?.filter_locked {
             true if v == 0 => Err(Errno::EPERM),
             _ => Ok(a.options()?.filter_locked = v != 0),

@@ -17,6 +17,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("multicast", include_str!("bodies/multicast.txt")),
 ];
 const TEXTS_MORE: &[(&str, &str)] = &[
+    ("filters", include_str!("bodies/filters.txt")),
     ("reuse", include_str!("bodies/reuse.txt")),
     ("segments", include_str!("bodies/segments.txt")),
     ("tuning", include_str!("bodies/tuning.txt")),

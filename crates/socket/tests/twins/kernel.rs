@@ -164,6 +164,19 @@ impl Host for Kernel {
         Ok(value)
     }
     fn set(&mut self, s: usize, level: i32, name: i32, value: &[u8]) -> Done<()> {
+        let mut program: Vec<libc::sock_filter> = Vec::new();
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) && value.len().is_multiple_of(8) {
+            let half = |bytes: &[u8]| u16::from_ne_bytes([bytes[0], bytes[1]]);
+            let word = |bytes: &[u8]| u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            let instruction = |one: &[u8]| libc::sock_filter { code: half(one), jt: one[2], jf: one[3], k: word(one) };
+            program.extend(value.chunks_exact(8).map(instruction));
+            let whole = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+            // SAFETY: the kernel reads the structure and as many instructions as it says, which live across the call.
+            return done(unsafe {
+                libc::setsockopt(self.fd(s), level, name, (&raw const whole).cast(), size_of::<libc::sock_fprog>() as u32)
+            })
+            .map(drop);
+        }
         // SAFETY: the kernel reads exactly `len` bytes of the slice.
         done(unsafe { libc::setsockopt(self.fd(s), level, name, value.as_ptr().cast(), value.len() as u32) }).map(drop)
     }

@@ -145,11 +145,22 @@ fn value(word: &str) -> Vec<u8> {
         Some(("timeval", parts)) => numbers(parts).iter().flat_map(|part| part.to_ne_bytes()).collect(),
         Some(("group", parts)) => group_request(parts),
         Some(("filter", parts)) => group_filter(parts),
+        Some(("bpf", steps)) => steps.split(';').flat_map(instruction).collect(),
         Some(("u64", part)) => part.parse::<u64>().expect("a number").to_ne_bytes().to_vec(),
         Some(("text", text)) => text.as_bytes().to_vec(),
         _ if word == "empty" => Vec::new(),
         _ => word.parse::<i32>().expect("a number").to_ne_bytes().to_vec(),
     }
+}
+
+/// `code,jt,jf,k`: a `struct sock_filter`. A host whose setsockopt wants a `struct sock_fprog` makes it of these.
+fn instruction(text: &str) -> Vec<u8> {
+    let numbers: Vec<u32> = text.split(',').map(|part| part.parse().expect("a number")).collect();
+    let [code, jt, jf, k] = numbers[..] else { panic!("four numbers an instruction") };
+    let mut out = (code as u16).to_ne_bytes().to_vec();
+    out.extend([jt as u8, jf as u8]);
+    out.extend(k.to_ne_bytes());
+    out
 }
 
 /// A `struct sockaddr_storage` with this address.

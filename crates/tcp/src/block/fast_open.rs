@@ -241,6 +241,7 @@ mod tests {
             now += Duration::from_secs(pause);
             assert!(cache.find(&peer, now).is_some());
         }
+        assert_eq!(cache.find(&peer, now).unwrap().mss, 1460, "a loss says nothing of the segment size");
         cache.learn(&peer, learned(2), now);
         assert_eq!(cache.find(&peer, now).unwrap().option.cookie[..], [2; 8]);
     }

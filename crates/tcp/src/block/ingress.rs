@@ -44,6 +44,16 @@ fn comes_from_too_far(options: &StreamOptions, frame: &Frame) -> bool {
     meta.ttl < if meta.dst.is_ipv4() { options.min_ttl } else { options.min_hop_count }
 }
 
+/// Linux tcp_filter: "return sk_filter_trim_cap(sk, skb, th->doff * 4)", of every segment for a listener, what it accepts, and a connection.
+fn is_filtered(options: &StreamOptions, frame: &mut Frame) -> bool {
+    let Some(filter) = &options.filter else { return false };
+    let payload_at = frame.position();
+    frame.rewind(frame.meta().transport_at);
+    let wanted = filter.run(frame);
+    frame.rewind(payload_at);
+    wanted == 0
+}
+
 impl TcpBlock {
     pub(super) fn segment_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         let counters = &mut self.out.counters;
@@ -64,6 +74,7 @@ impl TcpBlock {
                 return cx.drop(frame, reason);
             }
         };
+        frame.meta_mut().transport_at = frame.position();
         // Cannot fail: the header was there.
         let _ = frame.pull(header_bytes);
         frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
@@ -77,13 +88,17 @@ impl TcpBlock {
         self.dispatch(Tuple { local, remote }, &segment, frame, cx);
     }
 
-    pub(super) fn dispatch(&mut self, tuple: Tuple, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
+    pub(super) fn dispatch(&mut self, tuple: Tuple, segment: &Segment, mut frame: Frame, cx: &mut Context<'_>) {
         match self.tuples.get(&tuple).copied() {
             Some(Owner::Connection(key)) => {
                 self.with_connection(key, cx, |connection, env| match comes_from_too_far(connection.options(), &frame) {
+                    false if is_filtered(connection.options(), &mut frame) => env.refuse(Reason::Filtered),
                     false => connection.on_segment(env, segment, frame),
                     true => env.out.counters.add(Counter::TCPMinTTLDrop, 1),
                 });
+            }
+            Some(Owner::Request(key)) if self.options_of_request(key).is_some_and(|options| is_filtered(options, &mut frame)) => {
+                cx.drop(frame, Reason::Filtered);
             }
             Some(Owner::Request(key)) => self.on_request_segment(key, segment, frame, cx),
             Some(Owner::TimeWait(key)) => self.on_time_wait_segment(key, segment, frame, cx),
@@ -91,6 +106,9 @@ impl TcpBlock {
                 Some(listener) if self.listeners.get(listener).is_some_and(|found| comes_from_too_far(&found.options, &frame)) => {
                     self.out.counters.add(Counter::TCPMinTTLDrop, 1);
                     cx.drop(frame, Reason::TtlExceeded);
+                }
+                Some(listener) if self.listeners.get(listener).is_some_and(|found| is_filtered(&found.options, &mut frame)) => {
+                    cx.drop(frame, Reason::Filtered);
                 }
                 Some(listener) => self.on_listener_segment(listener, &tuple, segment, frame, None, cx),
                 None => {

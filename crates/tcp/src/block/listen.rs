@@ -444,6 +444,12 @@ impl TcpBlock {
         self.flush(cx);
     }
 
+    /// The options of the listener that a half-open connection belongs to.
+    pub(super) fn options_of_request(&self, key: u64) -> Option<&StreamOptions> {
+        let request = self.requests.get(key)?;
+        self.listeners.get(request.listener).map(|listener| &listener.options)
+    }
+
     /// The final ACK: the half-open connection becomes one.
     fn promote(&mut self, key: u64, segment: &Segment, frame: Frame, cx: &mut Context<'_>) {
         let Some(request) = self.requests.get_mut(key) else { return };

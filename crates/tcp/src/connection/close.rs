@@ -199,7 +199,10 @@ impl Connection {
 
 /// Linux's icmp_err_convert: which errors end a connection that is being opened.
 fn is_hard(kind: IcmpErrorKind, _state: State) -> bool {
-    !matches!(kind, IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout | IcmpErrorKind::TooBig { .. })
+    !matches!(
+        kind,
+        IcmpErrorKind::TtlExceeded | IcmpErrorKind::ReassemblyTimeout | IcmpErrorKind::TooBig { .. } | IcmpErrorKind::Redirect { .. }
+    )
 }
 
 fn stream_error(kind: IcmpErrorKind) -> Option<StreamError> {
@@ -210,6 +213,6 @@ fn stream_error(kind: IcmpErrorKind) -> Option<StreamError> {
         IcmpErrorKind::PortUnreachable => StreamError::Refused,
         IcmpErrorKind::SourceRouteFailed | IcmpErrorKind::Prohibited => StreamError::HostUnreachable,
         IcmpErrorKind::ParameterProblem { .. } => StreamError::Invalid,
-        IcmpErrorKind::TooBig { .. } | IcmpErrorKind::ReassemblyTimeout => return None,
+        IcmpErrorKind::TooBig { .. } | IcmpErrorKind::ReassemblyTimeout | IcmpErrorKind::Redirect { .. } => return None,
     })
 }

@@ -147,10 +147,12 @@ impl Connection {
 
     /// Bytes that congestion control lets out now.
     pub(super) fn send_room(&self) -> u32 {
+        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS"), in a reduction too: with nothing out no acknowledgment comes that would
+        // allow more (Linux tcp_cwnd_reduction counts in segments, so that what was delivered last allows one).
         if self.prr.is_active() {
-            return self.recovery.prr_allowed;
+            let least = if self.outstanding.is_empty() { self.mss } else { 0 };
+            return self.recovery.prr_allowed.max(least);
         }
-        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS").
         self.window.cwnd_bytes.max(self.mss).saturating_sub(self.outstanding.in_flight())
     }
 

@@ -61,7 +61,8 @@ pub(super) fn message_for(error: IcmpErrorKind, frame: &mut Frame, chain: &Chain
         IcmpErrorKind::NetUnreachable => unreachable(unreachable::NO_ROUTE),
         IcmpErrorKind::Prohibited => unreachable(unreachable::PROHIBITED),
         IcmpErrorKind::HostUnreachable if strays(chain) => unreachable(unreachable::BEYOND_SCOPE),
-        IcmpErrorKind::HostUnreachable => unreachable(unreachable::ADDRESS),
+        // A redirect is no error of IPv6's: nd sends them.
+        IcmpErrorKind::HostUnreachable | IcmpErrorKind::Redirect { .. } => unreachable(unreachable::ADDRESS),
         IcmpErrorKind::PortUnreachable => unreachable(unreachable::PORT),
         IcmpErrorKind::TooBig { mtu } => Message::PacketTooBig { mtu },
         IcmpErrorKind::TtlExceeded => Message::TimeExceeded { code: 0 },
@@ -136,6 +137,7 @@ pub(super) const fn reason_of(kind: IcmpErrorKind) -> Reason {
         IcmpErrorKind::Prohibited => Reason::Filtered,
         IcmpErrorKind::TtlExceeded => Reason::TtlExceeded,
         IcmpErrorKind::ReassemblyTimeout => Reason::ReassemblyTimeout,
+        IcmpErrorKind::Redirect { .. } => Reason::NotForUs,
     }
 }
 

@@ -58,6 +58,9 @@ impl Ip4 {
             return self.complain(frame, IcmpErrorKind::TooBig { mtu: answer.mtu }, unknown, Reason::TooBig);
         }
         self.rewrite(frame, header, options, &answer, cx.now);
+        if answer.interface == frame.meta().interface {
+            self.tell_redirect(frame, header, &answer, cx);
+        }
         let meta = frame.meta_mut();
         meta.ether_type = EtherType::IPV4;
         meta.interface = answer.interface;
@@ -67,6 +70,26 @@ impl Ip4 {
         }
         self.counters[count::OUT_OCTETS] += frame.len() as u64;
         Verdict::Forward(OUT_LOWER)
+    }
+
+    /// RFC 1812 §5.2.7.2: a redirect only where "The packet is being forwarded out the same physical interface that it was received from" and "The
+    /// IP source address in the packet is on the same Logical IP (sub)network as the next-hop IP address". Linux's shared_media, which is on, asks in
+    /// place of the latter whether the source is on the link. (Source routes are not forwarded at all.)
+    fn tell_redirect(&mut self, frame: &Frame, header: &Header, answer: &RouteAnswer, cx: &mut Context<'_>) {
+        let from = frame.meta().interface;
+        if !self.send_redirects || !self.is_bound(OUT_ERROR) || frame.meta().dst_mac.is_multicast() {
+            return;
+        }
+        let on_link = self.lookup(header.src, Some(from)).is_some_and(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        if !on_link || !self.redirects.take(header.src.into(), cx.now) {
+            return;
+        }
+        self.counters[count::OUT_REDIRECTS] += 1;
+        let mut copy = frame.clone();
+        let meta = copy.meta_mut();
+        meta.error = Some(IcmpError { kind: IcmpErrorKind::Redirect { gateway: answer.next_hop }, from: Ipv4Addr::UNSPECIFIED.into() });
+        (meta.completion, meta.gso) = (None, None);
+        cx.emit(OUT_ERROR, copy);
     }
 
     /// One hop less, and what options ask for. The transport's bytes and the state of its checksum stay as they are.

@@ -97,6 +97,13 @@ const PARAMETERS: &[Parameter] = &[
         doc: "believe the gateway that names a better one; never while forward is on (Linux accept_redirects)",
     },
     Parameter {
+        name: "send_redirects",
+        value: ParameterType::Bool,
+        default: "true",
+        live: true,
+        doc: "tell hosts of a better first hop on their own link, where this node sends on (Linux send_redirects)",
+    },
+    Parameter {
         name: "fragment_memory_bytes",
         value: ParameterType::Unsigned { min: 0, max: 1 << 30 },
         default: "4194304",
@@ -181,6 +188,7 @@ const COUNTERS: &[Counter] = &[
     Counter { name: "PathsRefused", text: "path MTUs and redirects that were not believed" },
     Counter { name: "PathsEvicted", text: "path MTUs and redirects forgotten early because the table was full" },
     Counter { name: "ChangesRefused", text: "addresses and routes that other blocks asked for and that could not be changed" },
+    Counter { name: "OutRedirects", text: "packets sent on whose source was told of a better first hop" },
 ];
 
 /// Positions in [`KIND`]'s counters.
@@ -218,5 +226,6 @@ pub(super) mod count {
     pub const PATHS_REFUSED: usize = 30;
     pub const PATHS_EVICTED: usize = 31;
     pub const CHANGES_REFUSED: usize = 32;
-    pub const ALL: usize = 33;
+    pub const OUT_REDIRECTS: usize = 33;
+    pub const ALL: usize = 34;
 }

@@ -10,7 +10,28 @@ use weft_wire::ipv6::Header;
 /// Where the hop limit stands in the header.
 const HOP_LIMIT_AT: usize = 7;
 
+/// No redirect quotes more: it fits the least MTU.
+const REDIRECTED_BYTES_MAX: usize = weft_wire::ipv6::MTU_MIN;
+
 impl Ip6 {
+    /// RFC 4861 §8.2: "A router SHOULD send a redirect message … whenever it forwards a packet that is not explicitly addressed to itself (i.e., a
+    /// packet that is not source routed through the router) in which: the Source Address field of the packet identifies a neighbor, and the router
+    /// determines … that a better first-hop node resides on the same link as the sending node". nd knows the rest and sends it.
+    fn redirect(&mut self, frame: &Frame, header: &Header, next_hop: IpAddr, cx: &mut Context<'_>) {
+        let IpAddr::V6(target) = next_hop else { return };
+        let interface = frame.meta().interface;
+        // Linux ndisc_send_redirect: "target address is not link-local unicast", "destination is not a neighbour".
+        let source = self.lookup(header.src, Some(interface)).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        let sound = (target == header.dst || is_link_local(target)) && (is_link_local(header.src) || source.is_some());
+        // "Limit redirects both by destination (here) and by source (inside ndisc_send_redirect)": here by both.
+        let [by_source, by_destination] = &mut self.redirects;
+        if sound && by_destination.take(header.dst.into(), cx.now).is_ok() && by_source.take(header.src.into(), cx.now).is_ok() {
+            let packet = frame.slices(0, frame.len().min(REDIRECTED_BYTES_MAX)).concat();
+            let (source, destination) = (header.src.into(), header.dst.into());
+            cx.tell(Table::Neighbours(Family::V6), Change::SendRedirect { interface, source, target: next_hop, destination, packet });
+        }
+    }
+
     /// The frame begins with its IPv6 header, which was checked.
     pub(super) fn forward(&mut self, frame: &mut Frame, header: &Header, cx: &mut Context<'_>) -> Verdict {
         // A packet that the whole link got is forwarded by none of its nodes. RFC 4291 §2.5.2: "An IPv6 packet with a source address of
@@ -44,6 +65,9 @@ impl Ip6 {
         if is_link_local(header.src) && frame.meta().interface != answer.interface {
             self.counters[count::IN_ADDR_ERRORS] += 1;
             return self.complain(frame, IcmpErrorKind::HostUnreachable, unspecified, Reason::NotForUs);
+        }
+        if frame.meta().interface == answer.interface {
+            self.redirect(frame, header, answer.next_hop, cx);
         }
         let packet = packet_bytes(frame);
         if packet > answer.mtu as usize {

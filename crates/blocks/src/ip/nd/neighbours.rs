@@ -9,6 +9,7 @@ use weft_core::table::{AddressState, Family};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
 use weft_wire::icmpv6::nd::{self, NeighborFlags};
+use weft_wire::ipv6;
 
 impl Nd {
     /// Asks for a neighbour's address: the whole solicited-node group, or it alone when it is probed.
@@ -59,6 +60,37 @@ impl Nd {
         }
     }
 
+    /// Does this node send on what comes in there? RFC 4861 §6.2.2 calls an interface on which it does "advertising"; Linux asks `forwarding`.
+    pub(super) fn is_router(&self, interface: InterfaceIndex, cx: &Context<'_>) -> bool {
+        self.settings.router || matches!(cx.ask(Table::Routes(Family::V6), &Query::Forwards(interface)), Answer::Forwards(true))
+    }
+
+    /// RFC 4861 §8.2: tells the source of a packet of a better first hop. ip6 has decided that, and how often.
+    pub(super) fn send_redirect(
+        &mut self,
+        interface: InterfaceIndex,
+        source: Ipv6Addr,
+        message: nd::Message,
+        redirected: &[u8],
+        cx: &mut Context<'_>,
+    ) {
+        let nd::Message::Redirect { target, .. } = message else { return };
+        // §4.5: "Source Address MUST be the link-local address assigned to the interface from which this message is sent": without one there is none.
+        let Some(own) = self.own.link_local(interface) else { return };
+        let known = self.resolver.cache.find(interface, target.into()).and_then(|slot| self.resolver.cache.get_mut(slot));
+        let mac = known.filter(|neighbour| neighbour.has_mac()).map(|neighbour| neighbour.mac);
+        let address = mac.map(nd::Opt::TargetAddress);
+        // "as much of the forwarded packet as can fit without the redirect packet exceeding the minimum MTU required to support IPv6", in units of
+        // 8 bytes.
+        let used = ipv6::HEADER_LEN + message.header_len() + 8 + if address.is_some() { 8 } else { 0 };
+        let room = ipv6::MTU_MIN - used;
+        let quoted = &redirected[..redirected.len().min(room) & !7];
+        let options: Vec<nd::Opt<'_>> = address.into_iter().chain([nd::Opt::Redirected(quoted)]).collect();
+        let frame = packet(interface, own, source, message, &options);
+        self.resolver.counters[count::OUT_REDIRECTS] += 1;
+        self.transmit(frame, cx);
+    }
+
     /// RFC 4861 §7.2.4: answers `from`; if that is unspecified, all nodes.
     fn advertise(&mut self, interface: InterfaceIndex, target: Ipv6Addr, from: Ipv6Addr, to_group: bool, cx: &mut Context<'_>) {
         let Some(mac) = self.facts.get(interface, cx).map(|facts| facts.mac) else { return };
@@ -71,7 +103,7 @@ impl Nd {
         // "If … the Target Link-Layer Address option is not included, the Override flag SHOULD be set to zero. Otherwise, the Override flag SHOULD
         // be set to one."
         flags.set(NeighborFlags::OVERRIDE, to_group);
-        flags.set(NeighborFlags::ROUTER, self.settings.router);
+        flags.set(NeighborFlags::ROUTER, self.is_router(interface, cx));
         let message = nd::Message::NeighborAdvertisement { flags, target };
         // "If the solicitation's IP Destination Address is not a multicast address, the Target Link-Layer Address option MAY be omitted", as Linux
         // does: who asked had it to ask.

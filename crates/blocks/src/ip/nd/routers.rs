@@ -218,7 +218,8 @@ impl Nd {
     pub(super) fn link_local_usable(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
         let known = self.routers.routes.iter().any(|route| route.interface == interface);
         let asked = self.routers.soliciting.iter().any(|soliciting| soliciting.interface == interface);
-        if known || asked || !self.settings.accept_ra || self.settings.router_solicitations == 0 {
+        // RFC 4862 §5: autoconfiguration is for hosts. Linux ipv6_accept_ra: with forwarding only where accept_ra is 2.
+        if known || asked || !self.settings.accept_ra || self.is_router(interface, cx) || self.settings.router_solicitations == 0 {
             return;
         }
         // "a host SHOULD delay the transmission for a random amount of time between 0 and MAX_RTR_SOLICITATION_DELAY".
@@ -266,7 +267,7 @@ impl Nd {
             return false;
         };
         let Received { interface, from, .. } = *received;
-        if !self.settings.accept_ra || self.own.get(interface, from).is_some() {
+        if !self.settings.accept_ra || self.is_router(interface, cx) || self.own.get(interface, from).is_some() {
             return false;
         }
         // §6.3.7: an advertisement with a lifetime ends the search.

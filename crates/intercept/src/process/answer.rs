@@ -1,0 +1,174 @@
+//! Posted calls, by number: who answers each, and how the answer gets back.
+
+use super::guest::{Guest, Posted};
+use super::{Outside, Record, ThreadId, Tree, Wait, signal};
+use crate::sys::Errno;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_loader::abi;
+
+/// What a call comes to, other than an errno.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Returns this.
+    Done(i64),
+    /// A descriptor is on its way; its number is the result.
+    Descriptor {
+        /// O_CLOEXEC.
+        close_on_exec: bool,
+    },
+    /// The thread waits; the call is tried again when that ends.
+    Wait(Wait),
+    /// The answer is in the channel already.
+    Prepared,
+    /// There is nobody to answer.
+    Gone,
+}
+
+impl Tree {
+    /// Puts a result into a thread's channel.
+    pub(super) fn answer(&mut self, thread: ThreadId, result: i64) {
+        let channel = self.arena.channel(thread);
+        channel.answer.store(abi::RETURN, Relaxed);
+        channel.result.store(result, Relaxed);
+        channel.writes.store(0, Relaxed);
+    }
+
+    /// Tries a posted call: answers it in its channel, or parks the thread.
+    pub(super) fn attempt(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) {
+        let arena = Arc::clone(&self.arena);
+        let channel = arena.channel(thread);
+        let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
+        let guest = Guest::new(channel, outer);
+        let outcome = self.dispatch(thread, posted, &guest, outside);
+        match outcome {
+            Ok(Outcome::Done(result)) => {
+                self.answer(thread, result);
+                if !matches!(posted.number, abi::POLL) {
+                    guest.commit();
+                }
+                self.tell(thread, posted, result, &guest.output(), outside);
+            }
+            Ok(Outcome::Descriptor { close_on_exec }) => {
+                self.answer(thread, i64::from(close_on_exec));
+                // What is written beside it (the address of accept) goes through the program's memory itself.
+                guest.flush();
+                channel.answer.store(abi::DESCRIPTOR, Relaxed);
+                self.tell(thread, posted, 0, &guest.output(), outside);
+            }
+            Ok(Outcome::Wait(wait)) => self.park(thread, wait),
+            Ok(Outcome::Prepared | Outcome::Gone) => {}
+            Err(errno) => {
+                self.answer(thread, -i64::from(errno.0));
+                self.tell(thread, posted, -i64::from(errno.0), &[], outside);
+            }
+        }
+    }
+
+    /// Records a call of a program. The loader's own questions are none.
+    fn tell(&self, thread: ThreadId, posted: &Posted, result: i64, output: &[u8], outside: &mut dyn Outside) {
+        let (number, arguments, result) = match posted.number {
+            abi::TELL => {
+                let [number, a, b, c, result, _] = posted.arguments;
+                (number as u32, [a, b, c], result as i64)
+            }
+            abi::POLL => (libc::SYS_poll as u32, [posted.arguments[0], 0, 0], result),
+            number if number >= abi::HELLO => return,
+            number => (number as u32, [posted.arguments[0], posted.arguments[1], posted.arguments[2]], result),
+        };
+        let one = self.threads.get(&thread);
+        let process = one.and_then(|one| self.processes.get(&one.process)).map_or(0, |process| process.pid);
+        let thread = one.map_or(0, |one| one.tid);
+        outside.record(&Record { at: self.clock, process, thread, number, arguments, result, output });
+    }
+
+    fn dispatch(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        if posted.number >= abi::HELLO {
+            return self.question(thread, posted, outside);
+        }
+        match posted.number as i64 {
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(thread, posted, guest),
+            libc::SYS_futex => self.futex(thread, posted, guest),
+            libc::SYS_clone => self.clone_call(thread, posted),
+            libc::SYS_exit => {
+                self.thread_exits(thread, posted);
+                Ok(Outcome::Gone)
+            }
+            libc::SYS_exit_group => {
+                self.process_exits(thread, posted);
+                Ok(Outcome::Gone)
+            }
+            libc::SYS_wait4 | libc::SYS_waitid => self.wait_child(thread, posted, guest),
+            libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo => {
+                self.kill_call(thread, posted, guest)
+            }
+            libc::SYS_pause => Ok(Outcome::Wait(Wait { interrupted: abi::RESTART_NO_HANDLER, ..Wait::default() })),
+            libc::SYS_rt_sigtimedwait => self.wait_for_signal(thread, posted, guest),
+            libc::SYS_alarm | libc::SYS_setitimer | libc::SYS_getitimer => self.interval_timer(thread, posted, guest),
+            libc::SYS_timer_create
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_timer_delete => self.posix_timer(thread, posted, guest),
+            libc::SYS_timerfd_settime | libc::SYS_timerfd_gettime => self.timer_file(posted, guest, outside),
+            libc::SYS_epoll_create | libc::SYS_epoll_create1 | libc::SYS_timerfd_create | libc::SYS_signalfd | libc::SYS_signalfd4 => {
+                self.make_object(thread, posted, guest)
+            }
+            libc::SYS_epoll_ctl => self.epoll_ctl(posted, guest),
+            libc::SYS_epoll_wait => self.epoll_wait(thread, posted, guest, outside),
+            libc::SYS_setsid | libc::SYS_setpgid => self.regroup(thread, posted),
+            libc::SYS_socket => self.make_socket(thread, posted, outside),
+            libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(posted, guest, outside.stack()),
+            _ => self.socket_call(thread, posted, guest, outside),
+        }
+    }
+
+    /// What the program's side asks for itself.
+    fn question(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        match posted.number {
+            abi::HELLO => self.executed(thread, posted),
+            abi::CLONED => self.cloned(thread, posted),
+            abi::SIGNALS => {
+                if posted.arguments[0] != 0 {
+                    self.now_ignored(thread, posted.arguments[0] as i32);
+                }
+                // What there is goes along with the answer.
+                Ok(Outcome::Done(0))
+            }
+            abi::BLOCKED => {
+                if self.threads.get(&thread).is_some_and(|one| one.held) {
+                    return Ok(Outcome::Done(0));
+                }
+                Ok(Outcome::Wait(Wait { native: true, ..Wait::default() }))
+            }
+            abi::CLOSED => {
+                self.closed(posted.inode(), outside);
+                Ok(Outcome::Done(0))
+            }
+            abi::WHOSE => Ok(Outcome::Done(self.whose(posted.arguments[0]))),
+            abi::FATAL => {
+                let channel = self.arena.channel(thread);
+                channel.answer.store(abi::DIE, Relaxed);
+                channel.result.store(posted.arguments[0] as i64 & 0x7f, Relaxed);
+                Ok(Outcome::Prepared)
+            }
+            abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
+            abi::POLL => self.poll(thread, posted, outside),
+            abi::UNSUPPORTED => {
+                let errno = Errno(posted.arguments[2] as i32);
+                let (number, detail) = (posted.arguments[0], posted.arguments[1]);
+                let table = if number >> 32 != 0 { "i386 call" } else { "call" };
+                let request = format!("{table} {} ({detail:#x})", number as u32);
+                tracing::warn!(node = %self.config.name, "a program asked for {request}, which is not supported: {errno:?}");
+                self.calls.unsupported(request, errno);
+                Ok(Outcome::Done(0))
+            }
+            abi::EXEC => self.exec(thread),
+            abi::BROKEN_PIPE => {
+                self.signal_thread(thread, libc::SIGPIPE, signal::info_from_kernel(libc::SIGPIPE));
+                Ok(Outcome::Done(0))
+            }
+            _ => Err(Errno(libc::ENOSYS)),
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Processes and threads coming and going: clone, execve, exit, wait.
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::{Exit, Process, ProcessId, State, Status, Thread, ThreadId, Tree, Wait, signal};
+use crate::memory::Memory as _;
+use crate::sys::{self, Errno};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weft_loader::abi;
+
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SIGNAL: u64 = 0xff;
+const CLD_EXITED: i32 = 1;
+const CLD_KILLED: i32 = 2;
+const SA_NOCLDWAIT: u64 = 2;
+/// A process that is told to end does so within this wall time, or the machine is in trouble.
+const DEATH_LIMIT: Duration = Duration::from_secs(60);
+
+impl Tree {
+    /// A slot, a channel, and what belongs to them.
+    pub(super) fn new_process(&mut self, parent: Option<ProcessId>) -> Option<(ProcessId, ThreadId)> {
+        let process = (0..abi::PROCESSES_MAX).find(|id| !self.processes.contains_key(id))?;
+        let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
+        self.arena.clear_process(process, key);
+        let (group, session, name) =
+            parent.and_then(|id| self.processes.get(&id)).map(|one| (one.group, one.session, one.name.clone())).unwrap_or_default();
+        let one = Process {
+            pid: 0,
+            parent,
+            group,
+            session,
+            outer: 0,
+            pidfd: None,
+            threads: Vec::new(),
+            queue: signal::Queue::default(),
+            status: None,
+            stopped: None,
+            continued: false,
+            exit_signal: libc::SIGCHLD,
+            vfork_of: None,
+            timers: super::time::ProcessTimers::default(),
+            cpu: 0,
+            name,
+        };
+        self.processes.insert(process, one);
+        let thread = self.new_thread(process);
+        if thread.is_none() {
+            self.processes.remove(&process);
+        }
+        Some((process, thread?))
+    }
+
+    fn new_thread(&mut self, process: ProcessId) -> Option<ThreadId> {
+        let thread = (0..abi::CHANNELS_MAX).find(|id| !self.threads.contains_key(id))?;
+        self.arena.clear_channel(thread, process);
+        let one = Thread {
+            process,
+            tid: 0,
+            state: State::Starting,
+            queue: signal::Queue::default(),
+            deadline: None,
+            expired: false,
+            held: false,
+            moved: 0,
+            cpu: 0,
+        };
+        self.threads.insert(thread, one);
+        self.processes.get_mut(&process)?.threads.push(thread);
+        Some(thread)
+    }
+
+    /// The number of a process outside is known now.
+    pub(super) fn meet(&mut self, process: ProcessId, outer: u32) {
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.outer = outer;
+            one.pidfd = sys::pidfd_open_process(outer).ok();
+        }
+    }
+
+    /// The numbers of a process and thread inside are known now: (pid, tid) in the arguments.
+    pub(super) fn introduce(&mut self, process: ProcessId, thread: ThreadId, posted: &Posted) {
+        let (pid, tid) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
+        self.arena.process(process).pid.store(pid, Relaxed);
+        self.arena.channel(thread).tid.store(tid, Relaxed);
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.pid = pid;
+        }
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.tid = tid;
+        }
+    }
+
+    pub(super) fn process_of(&self, thread: ThreadId) -> Result<ProcessId, Errno> {
+        self.threads.get(&thread).map(|one| one.process).ok_or(Errno(libc::ESRCH))
+    }
+
+    /// A thread is about to make another: grants it a channel and, for a process, a slot.
+    pub(super) fn clone_call(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
+        let flags = posted.arguments[0];
+        let process = self.process_of(thread)?;
+        let granted = if flags & CLONE_THREAD != 0 {
+            self.new_thread(process)
+        } else {
+            let made = self.new_process(Some(process));
+            if let Some((child, _)) = made
+                && let Some(one) = self.processes.get_mut(&child)
+            {
+                one.exit_signal = (flags & CLONE_SIGNAL) as i32;
+            }
+            made.map(|(_, thread)| thread)
+        };
+        granted.map(|thread| Outcome::Done(thread as i64)).ok_or(Errno(libc::EAGAIN))
+    }
+
+    /// What became of it: (result, channel, flags).
+    pub(super) fn cloned(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
+        let (result, child, flags) = (posted.arguments[0] as i64, posted.arguments[1] as ThreadId, posted.arguments[2]);
+        let Some(process) = self.threads.get(&child).filter(|one| matches!(one.state, State::Starting)).map(|one| one.process) else {
+            return Err(Errno(libc::EINVAL));
+        };
+        let is_thread = flags & CLONE_THREAD != 0;
+        let outer = if result < 0 || is_thread { Ok(0) } else { self.init.announced(DEATH_LIMIT) };
+        let there = result >= 0 && outer.is_ok() && {
+            if let (Ok(outer), false) = (outer, is_thread) {
+                self.meet(process, outer);
+            }
+            self.wait_for_post(child)
+        };
+        if !there {
+            self.threads.remove(&child);
+            if let Some(one) = self.processes.get_mut(&process) {
+                one.threads.retain(|other| *other != child);
+            }
+            if !is_thread {
+                self.processes.remove(&process);
+            }
+            return Ok(Outcome::Done(0));
+        }
+        let posted = Posted::read(self.arena.channel(child));
+        self.introduce(process, child, &posted);
+        self.answer(child, 0);
+        self.make_runnable(child);
+        if flags & CLONE_VFORK != 0 && !is_thread {
+            if let Some(one) = self.processes.get_mut(&process) {
+                one.vfork_of = Some(thread);
+            }
+            return Ok(Outcome::Wait(Wait { vfork: Some(process), uninterruptible: true, ..Wait::default() }));
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// A thread is about to execute another image: the other threads of its process end, and its channel goes on.
+    pub(super) fn exec(&mut self, thread: ThreadId) -> Result<Outcome, Errno> {
+        let process = self.process_of(thread)?;
+        let Some(one) = self.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
+        let others: Vec<ThreadId> = one.threads.iter().copied().filter(|other| *other != thread).collect();
+        one.threads = vec![thread];
+        for other in others {
+            self.forget_thread(other);
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// The new image is there.
+    pub(super) fn executed(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
+        let process = self.process_of(thread)?;
+        self.introduce(process, thread, posted);
+        self.drop_posix_timers(process);
+        let mut path = [0; abi::PATH_BYTES];
+        self.arena.process(process).executable.get(0, &mut path);
+        let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let name = String::from_utf8_lossy(path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()).into_owned();
+        let waiter = self.processes.get_mut(&process).and_then(|one| {
+            one.name = name;
+            one.vfork_of.take()
+        });
+        if let Some(waiter) = waiter {
+            self.answer(waiter, 0);
+            self.make_runnable(waiter);
+        }
+        // Descriptors with O_CLOEXEC are gone.
+        self.look_for_closed();
+        Ok(Outcome::Done(0))
+    }
+
+    fn forget_thread(&mut self, thread: ThreadId) {
+        self.leave_wait(thread);
+        self.threads.remove(&thread);
+        self.queue.retain(|other| *other != thread);
+        self.signal_waits.retain(|other| *other != thread);
+    }
+
+    /// exit(2): (status, word that was cleared).
+    pub(super) fn thread_exits(&mut self, thread: ThreadId, posted: &Posted) {
+        let Ok(process) = self.process_of(thread) else { return };
+        if posted.arguments[1] != 0
+            && self.arena.header().futex_waiters.load(Relaxed) > 0
+            && let Ok(key) = self.futex_key(thread, posted.arguments[1], false)
+        {
+            self.futex_wake(key, 1, u32::MAX);
+        }
+        let last = self.processes.get(&process).is_some_and(|one| one.threads.len() == 1);
+        self.answer(thread, 0);
+        self.arena.release(thread);
+        if last {
+            self.wait_for_death(process);
+            self.ended(process, Status::Exited(posted.int(0) & 0xff));
+            return;
+        }
+        let mut waited = Duration::ZERO;
+        while !self.arena.wait_gone(thread, Duration::from_millis(100)) && waited < DEATH_LIMIT {
+            waited += Duration::from_millis(100);
+        }
+        self.forget_thread(thread);
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.threads.retain(|other| *other != thread);
+        }
+    }
+
+    /// exit_group(2)
+    pub(super) fn process_exits(&mut self, thread: ThreadId, posted: &Posted) {
+        let Ok(process) = self.process_of(thread) else { return };
+        self.answer(thread, 0);
+        self.arena.release(thread);
+        self.wait_for_death(process);
+        self.ended(process, Status::Exited(posted.int(0) & 0xff));
+    }
+
+    /// Waits until the kernel has taken a process apart: its descriptors are closed then.
+    pub(super) fn wait_for_death(&mut self, process: ProcessId) {
+        let Some(pidfd) = self.processes.get(&process).and_then(|one| one.pidfd.as_ref()) else { return };
+        let mut set = libc::pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(pidfd), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd of ours.
+        let found = unsafe { libc::poll(&raw mut set, 1, DEATH_LIMIT.as_millis() as i32) };
+        if found <= 0 {
+            tracing::warn!("a process that was told to end does not: the kernel is stuck in one of its descriptors");
+            let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
+        }
+    }
+
+    /// A thread's process is gone without a word: killed from outside.
+    pub(super) fn vanished(&mut self, thread: ThreadId) {
+        let Ok(process) = self.process_of(thread) else { return };
+        tracing::warn!(node = %self.config.name, "a process was killed from outside: this run is not reproducible");
+        self.ended(process, Status::Killed(libc::SIGKILL));
+    }
+
+    /// A process has ended.
+    pub(super) fn ended(&mut self, process: ProcessId, status: Status) {
+        let Some(one) = self.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return };
+        one.status = Some(status);
+        one.pidfd = None;
+        let (threads, waiter, pid) = (std::mem::take(&mut one.threads), one.vfork_of.take(), one.pid);
+        for thread in threads {
+            self.forget_thread(thread);
+        }
+        self.drop_timers(process);
+        self.exits.push(Exit { pid, at: self.clock, status });
+        self.arena.header().activity.fetch_add(1, Relaxed);
+        self.look_for_closed();
+        // Orphans are process 1's, which reaps without being told.
+        let orphans: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.parent == Some(process)).map(|(id, _)| *id).collect();
+        for orphan in orphans {
+            if self.processes.get(&orphan).is_some_and(|one| one.status.is_some()) {
+                self.processes.remove(&orphan);
+            } else if let Some(one) = self.processes.get_mut(&orphan) {
+                one.parent = None;
+            }
+        }
+        if let Some(waiter) = waiter {
+            self.answer(waiter, 0);
+            self.make_runnable(waiter);
+        }
+        let (code, value) = match status {
+            Status::Exited(value) => (CLD_EXITED, value),
+            Status::Killed(value) => (CLD_KILLED, value),
+        };
+        if !self.tell_parent(process, code, value) {
+            self.processes.remove(&process);
+        }
+    }
+
+    /// SIGCHLD and wait(2). False: nobody wants to know.
+    pub(super) fn tell_parent(&mut self, process: ProcessId, code: i32, value: i32) -> bool {
+        let Some(one) = self.processes.get(&process) else { return false };
+        let (Some(parent), pid, number) = (one.parent, one.pid, one.exit_signal) else { return false };
+        let action = &self.arena.process(parent).actions[libc::SIGCHLD as usize];
+        let (handler, flags) = (action.handler.load(Relaxed), action.flags.load(Relaxed));
+        let unwanted = number == libc::SIGCHLD && (handler == 1 || flags & SA_NOCLDWAIT != 0);
+        if number != 0 {
+            self.signal_process(parent, number, signal::info_of_child(number, code, pid, value));
+        }
+        self.child_changes.push(parent);
+        !unwanted || !matches!(code, CLD_EXITED | CLD_KILLED)
+    }
+
+    /// Parents that wait for children look again.
+    pub(super) fn finish_child_waits(&mut self, outside: &mut dyn super::Outside) {
+        for parent in std::mem::take(&mut self.child_changes) {
+            let threads = self.processes.get(&parent).map(|one| one.threads.clone()).unwrap_or_default();
+            for thread in threads {
+                if matches!(self.threads.get(&thread), Some(Thread { state: State::Waiting(wait), .. }) if wait.children) {
+                    self.attempt_again(thread, outside);
+                }
+            }
+        }
+    }
+
+    /// wait4(2), waitid(2)
+    pub(super) fn wait_child(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let own = self.process_of(thread)?;
+        // 1 tells the program's side to reap what argument 0 names; the program's own registers must not.
+        self.arena.channel(thread).arguments[5].store(0, Relaxed);
+        let group = self.processes.get(&own).map_or(0, |one| one.group);
+        let by_id = posted.number as i64 == libc::SYS_waitid;
+        let options = if by_id { posted.int(3) } else { posted.int(2) | libc::WEXITED };
+        let wanted = |one: &Process| {
+            let (kind, id) = match (by_id, posted.int(0), posted.int(1)) {
+                (true, kind, id) => (kind as u32, id),
+                (false, -1, _) => (libc::P_ALL, 0),
+                (false, 0, _) => (libc::P_PGID, group as i32),
+                (false, pid, _) if pid < 0 => (libc::P_PGID, -pid),
+                (false, pid, _) => (libc::P_PID, pid),
+            };
+            match kind {
+                libc::P_PID => one.pid == id as u32,
+                libc::P_PGID => one.group == if id == 0 { group } else { id as u32 },
+                _ => kind == libc::P_ALL,
+            }
+        };
+        if by_id && posted.int(0) == libc::P_PIDFD as i32 {
+            self.calls.unsupported("waitid(P_PIDFD)".to_owned(), Errno(libc::EINVAL));
+            return Err(Errno(libc::EINVAL));
+        }
+        let children = || self.processes.iter().filter(|(_, one)| one.parent == Some(own) && wanted(one));
+        if children().next().is_none() {
+            return Err(Errno(libc::ECHILD));
+        }
+        let found = children().find_map(|(id, one)| {
+            let (code, value, word) = match (one.status, one.stopped) {
+                (Some(status @ Status::Exited(value)), _) if options & libc::WEXITED != 0 => (CLD_EXITED, value, status.word()),
+                (Some(status @ Status::Killed(value)), _) if options & libc::WEXITED != 0 => (CLD_KILLED, value, status.word()),
+                (None, Some((signal, false))) if options & libc::WUNTRACED != 0 => (5, signal, signal << 8 | 0x7f),
+                (None, None) if one.continued && options & libc::WCONTINUED != 0 => (6, libc::SIGCONT, 0xffff),
+                _ => return None,
+            };
+            Some((*id, one.pid, one.cpu, code, value, word))
+        });
+        let Some((id, pid, cpu, code, value, word)) = found else {
+            if options & libc::WNOHANG != 0 {
+                if by_id && posted.arguments[2] != 0 {
+                    guest.write(posted.arguments[2], &[0; 128])?;
+                }
+                return Ok(Outcome::Done(0));
+            }
+            return Ok(Outcome::Wait(Wait { children: true, ..Wait::default() }));
+        };
+        let usage = {
+            let words = [cpu / 1_000_000_000, cpu % 1_000_000_000 / 1000];
+            words.into_iter().chain([0; 16]).flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
+        };
+        let (status_at, usage_at) = if by_id { (0, posted.arguments[4]) } else { (posted.arguments[1], posted.arguments[3]) };
+        if status_at != 0 {
+            guest.write(status_at, &word.to_ne_bytes())?;
+        }
+        if usage_at != 0 {
+            guest.write(usage_at, &usage)?;
+        }
+        if by_id && posted.arguments[2] != 0 {
+            guest.write(posted.arguments[2], &signal::info_of_child(libc::SIGCHLD, code, pid, value))?;
+        }
+        self.reap(thread, id, pid, code, options);
+        Ok(Outcome::Done(if by_id { 0 } else { i64::from(pid) }))
+    }
+
+    fn reap(&mut self, thread: ThreadId, id: ProcessId, pid: u32, code: i32, options: i32) {
+        if options & libc::WNOWAIT != 0 {
+            return;
+        }
+        match code {
+            CLD_EXITED | CLD_KILLED => {
+                self.processes.remove(&id);
+                let channel = self.arena.channel(thread);
+                channel.arguments[0].store(u64::from(pid), Relaxed);
+                channel.arguments[5].store(1, Relaxed);
+            }
+            5 => {
+                if let Some(one) = self.processes.get_mut(&id)
+                    && let Some(stopped) = &mut one.stopped
+                {
+                    stopped.1 = true;
+                }
+            }
+            _ => {
+                if let Some(one) = self.processes.get_mut(&id) {
+                    one.continued = false;
+                }
+            }
+        }
+    }
+
+    /// setsid(2), setpgid(2), after the kernel has done them.
+    pub(super) fn regroup(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
+        let own = self.process_of(thread)?;
+        let (pid, group) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
+        let target = if posted.number as i64 == libc::SYS_setsid || pid == 0 { Some(own) } else { self.process_by_pid(pid) };
+        if let Some(one) = target.and_then(|id| self.processes.get_mut(&id)) {
+            if posted.number as i64 == libc::SYS_setsid {
+                one.session = one.pid;
+                one.group = one.pid;
+            } else {
+                one.group = if group == 0 { one.pid } else { group };
+            }
+        }
+        Ok(Outcome::Done(0))
+    }
+}

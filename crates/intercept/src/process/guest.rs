@@ -1,0 +1,131 @@
+//! A posted call, and the memory of the program that made it.
+
+use crate::memory::Memory;
+use crate::sys::{self, Errno};
+use bytes::BytesMut;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::Relaxed;
+use weft_loader::abi::{self, Channel};
+
+/// A call, read once: the other side may change its channel at any time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posted {
+    pub number: u64,
+    pub arguments: [u64; 6],
+    /// What descriptor argument 0 is; see `abi::Channel::descriptor`.
+    pub descriptor: u64,
+}
+
+impl Posted {
+    pub fn read(channel: &Channel) -> Posted {
+        let mut arguments = [0; 6];
+        for (into, from) in arguments.iter_mut().zip(&channel.arguments) {
+            *into = from.load(Relaxed);
+        }
+        Posted { number: channel.number.load(Relaxed), arguments, descriptor: channel.descriptor.load(Relaxed) }
+    }
+    pub fn int(&self, index: usize) -> i32 {
+        self.arguments[index % 6] as i32
+    }
+    pub fn inode(&self) -> u64 {
+        self.descriptor & abi::INODE
+    }
+    pub fn nonblocking(&self) -> bool {
+        self.descriptor & abi::NONBLOCKING != 0
+    }
+}
+
+/// The memory of a program whose thread sleeps in a channel.
+pub(super) struct Guest<'a> {
+    channel: &'a Channel,
+    /// Its number outside.
+    outer: u32,
+    /// What is to be copied into the program with the answer: address, length, bytes.
+    writes: RefCell<Vec<u8>>,
+    count: Cell<u32>,
+}
+
+impl<'a> Guest<'a> {
+    pub fn new(channel: &'a Channel, outer: u32) -> Guest<'a> {
+        Guest { channel, outer, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
+    }
+
+    /// Puts what was written into the channel, to be copied by the program's side.
+    pub fn commit(&self) {
+        let writes = self.writes.borrow();
+        self.channel.data.put(0, &writes);
+        self.channel.writes.store(self.count.get(), Relaxed);
+    }
+    /// Writes what was written straight into the program.
+    pub fn flush(&self) {
+        let writes = self.writes.take();
+        let word = |at: usize| writes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        let mut at = 0;
+        for _ in 0..self.count.take() {
+            let (address, bytes) = (word(at), word(at + 8) as usize);
+            if let Some(from) = writes.get(at + 16..at + 16 + bytes) {
+                let _ = sys::write_memory(self.outer, address, from);
+            }
+            at += 16 + bytes.next_multiple_of(8);
+        }
+    }
+    /// What was written, without addresses and lengths.
+    pub fn output(&self) -> Vec<u8> {
+        self.writes.borrow().clone()
+    }
+}
+
+impl Memory for Guest<'_> {
+    fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
+        for copy in &self.channel.copies {
+            let (address, bytes) = (copy.address.load(Relaxed), u64::from(copy.bytes.load(Relaxed)));
+            if address != 0 && pointer >= address && pointer.saturating_add(into.len() as u64) <= address.saturating_add(bytes) {
+                let at = copy.at.load(Relaxed) as usize + (pointer - address) as usize;
+                if self.channel.data.get(at, into) == into.len() {
+                    return Ok(());
+                }
+            }
+        }
+        sys::read_memory(self.outer, pointer, into)
+    }
+
+    fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
+        let mut writes = self.writes.borrow_mut();
+        let padded = from.len().next_multiple_of(8);
+        if writes.len() + 16 + padded > abi::DATA_BYTES {
+            return sys::write_memory(self.outer, pointer, from);
+        }
+        if !from.is_empty() {
+            writes.extend(pointer.to_ne_bytes());
+            writes.extend((from.len() as u64).to_ne_bytes());
+            writes.extend(from);
+            let end = writes.len() + padded - from.len();
+            writes.resize(end, 0);
+            self.count.set(self.count.get() + 1);
+        }
+        Ok(())
+    }
+
+    fn gather(&self, vectors: &[(u64, u64)], limit: usize) -> Result<BytesMut, Errno> {
+        if let [(address, bytes)] = vectors {
+            let mut into = BytesMut::zeroed(usize::try_from(*bytes).unwrap_or(usize::MAX).min(limit));
+            if self.read(*address, &mut into).is_ok() {
+                return Ok(into);
+            }
+        }
+        sys::read_vectors(self.outer, vectors, limit)
+    }
+
+    fn scatter(&self, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        for (address, bytes) in vectors {
+            let count = usize::try_from(*bytes).unwrap_or(usize::MAX).min(from.len() - done);
+            self.write(*address, &from[done..done + count])?;
+            done += count;
+            if done == from.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,262 @@
+//! Process 1 of a node, and starting programs below it.
+
+use super::arena::{Arena, memory_file};
+use super::{Config, Spawn, StartError};
+use crate::sys::{self, Errno};
+use std::ffi::CString;
+use std::io::{IoSlice, Write as _};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weft_loader::abi;
+
+/// How long init may take to be ready: it does a handful of calls.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// Process 1 of a node.
+#[derive(Debug)]
+pub(super) struct Init {
+    pid: libc::pid_t,
+    /// The other end of [`abi::DESCRIPTOR_CONTROL`].
+    pub control: OwnedFd,
+    /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
+    commands: OwnedFd,
+}
+
+/// The loader, sealed, for all nodes.
+fn loader() -> Result<&'static OwnedFd, Errno> {
+    static LOADER: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
+    let made = LOADER.get_or_init(|| {
+        let memory = memory_file(c"weft-loader", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
+        let mut file = std::fs::File::from(memory.try_clone().map_err(|_| sys::last())?);
+        file.write_all(weft_loader::IMAGE).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+        // SAFETY: takes no pointers.
+        unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        Ok(memory)
+    });
+    made.as_ref().map_err(|errno| *errno)
+}
+
+/// What the new process does before it executes the loader. It shares our memory and has a stack of its own.
+struct Plan {
+    descriptors: [(i32, i32); 4],
+    cpu: Option<usize>,
+    failed: i32,
+}
+
+/// Bytes of the stack on which [`begin`] runs.
+const STACK_BYTES: usize = 64 * 1024;
+
+extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `Init::start` passes its plan, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
+    unsafe {
+        let plan = &mut *plan.cast::<Plan>();
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: limit.rlim_max };
+        let wide = libc::rlimit { rlim_cur: limit.rlim_max.min(4096), rlim_max: limit.rlim_max };
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
+        // Out of the way first: the numbers may be each other's.
+        for (from, _) in &mut plan.descriptors {
+            *from = libc::fcntl(*from, libc::F_DUPFD, 1100);
+            if *from < 0 {
+                plan.failed = *libc::__errno_location();
+                return 1;
+            }
+        }
+        for (from, to) in plan.descriptors {
+            libc::dup2(from, to);
+        }
+        libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
+        libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        libc::setsid();
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        if let Some(cpu) = plan.cpu {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+        let arguments = [c"weft-init".as_ptr(), std::ptr::null()];
+        let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+        libc::syscall(
+            libc::SYS_execveat,
+            abi::DESCRIPTOR_LOADER,
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+        plan.failed = *libc::__errno_location();
+        1
+    }
+}
+
+impl Init {
+    pub fn start(arena: &Arena, config: &Config) -> Result<Init, StartError> {
+        let step = |step| move |errno| StartError::Step { step, errno };
+        let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
+        let (commands, commanded) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
+        sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).map_err(step("ask for credentials"))?;
+        let image = loader().map_err(step("make the loader's memory file"))?;
+        // SAFETY: takes no pointers.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let header = arena.header();
+        header.exec_channel.store(u32::MAX, Relaxed);
+        header.outer_user.store(user, Relaxed);
+        header.outer_group.store(group, Relaxed);
+        let mut flags = abi::MOUNT_PROC | abi::SET_NAME | if config.tell_calls { abi::TELL_CALLS } else { 0 };
+        let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
+        if user != 0 {
+            flags |= abi::MAP_USERS;
+            namespaces |= libc::CLONE_NEWUSER;
+        }
+        header.flags.store(flags, Relaxed);
+        header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
+        let mut plan = Plan {
+            descriptors: [
+                (image.as_raw_fd(), abi::DESCRIPTOR_LOADER),
+                (arena.memory().as_raw_fd(), abi::DESCRIPTOR_ARENA),
+                (theirs.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
+                (commanded.as_raw_fd(), abi::DESCRIPTOR_COMMANDS),
+            ],
+            cpu: config.cpu,
+            failed: 0,
+        };
+        let mut stack = vec![0_u64; STACK_BYTES / 8];
+        // SAFETY: the stack is ours and large enough; `begin` makes system calls only, and the parent waits until it is done with the stack.
+        let pid = unsafe {
+            libc::clone(
+                begin,
+                stack.as_mut_ptr().add(stack.len() - 2).cast(),
+                libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | namespaces,
+                (&raw mut plan).cast(),
+            )
+        };
+        if pid < 0 {
+            return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
+        }
+        let init = Init { pid, control, commands };
+        drop((theirs, commanded));
+        if plan.failed != 0 {
+            return Err(step("execute the loader")(Errno(plan.failed)));
+        }
+        match init.announced(READY_LIMIT) {
+            Ok(_) => Ok(init),
+            Err(errno) => Err(step("start process 1 of a node")(errno)),
+        }
+    }
+
+    /// Waits for a byte from a process of the node and says what number it has outside.
+    pub fn announced(&self, limit: Duration) -> Result<u32, Errno> {
+        let mut set = libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd of ours.
+        if unsafe { libc::poll(&raw mut set, 1, limit.as_millis() as i32) } <= 0 {
+            return Err(Errno(libc::ETIMEDOUT));
+        }
+        let mut byte = [0_u8];
+        let mut vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+        let mut control = [0_u64; 8];
+        // SAFETY: an all-zero msghdr is valid; it is then pointed at buffers of ours.
+        let (received, credentials) = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = &raw mut vector;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = size_of_val(&control);
+            let received = libc::recvmsg(self.control.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
+            let first = libc::CMSG_FIRSTHDR(&raw const message);
+            let credentials = (!first.is_null() && (*first).cmsg_type == libc::SCM_CREDENTIALS)
+                .then(|| libc::CMSG_DATA(first).cast::<libc::ucred>().read_unaligned());
+            (received, credentials)
+        };
+        match credentials {
+            Some(credentials) if received > 0 => Ok(credentials.pid as u32),
+            _ => Err(Errno(libc::ESRCH)),
+        }
+    }
+
+    /// Tells init to start what lies in the spawn area.
+    pub fn spawn(&self, arena: &Arena, spec: &Spawn, channel: usize) -> Result<(), StartError> {
+        let program = find_program(spec)?;
+        let mut strings = Vec::new();
+        let mut add = |text: &[u8]| {
+            strings.extend_from_slice(text);
+            strings.push(0);
+        };
+        let directory = spec.directory.as_os_str().as_encoded_bytes();
+        add(if directory.is_empty() { b"/" } else { directory });
+        add(program.as_bytes());
+        spec.arguments.iter().for_each(|text| add(text.as_bytes()));
+        spec.environment.iter().for_each(|text| add(text.as_bytes()));
+        let counts = [spec.arguments.len(), spec.environment.len(), strings.len(), channel];
+        let mut bytes: Vec<u8> = counts.into_iter().flat_map(|count| (count as u32).to_ne_bytes()).collect();
+        bytes.extend(strings);
+        if !arena.put_spawn(&bytes) {
+            return Err(StartError::TooLong);
+        }
+        let descriptors = [&spec.descriptors[0], &spec.descriptors[1], &spec.descriptors[2]].map(AsFd::as_fd);
+        send(self.commands.as_fd(), abi::COMMAND_SPAWN, &descriptors)
+            .map_err(|errno| StartError::Step { step: "tell process 1 to start a program", errno })
+    }
+
+    /// Kills the whole node.
+    pub fn kill(&self) {
+        // SAFETY: our child; with process 1 the kernel kills its namespace.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = sys::wait(self.pid, 0);
+    }
+}
+
+/// Sends a byte and descriptors.
+pub(super) fn send(socket: BorrowedFd<'_>, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let bytes = [byte];
+    let vector = IoSlice::new(&bytes);
+    let mut control = [0_u64; 8];
+    let payload = size_of_val(descriptors).min(32);
+    // SAFETY: an all-zero msghdr is valid; the control buffer has room for a header and eight descriptors, and is aligned.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = (&raw const vector).cast_mut().cast();
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(payload as u32) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(payload as u32) as usize;
+        for (index, fd) in descriptors.iter().take(8).enumerate() {
+            libc::CMSG_DATA(header).cast::<i32>().add(index).write_unaligned(fd.as_raw_fd());
+        }
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+    };
+    if sent < 0 { Err(sys::last()) } else { Ok(()) }
+}
+
+/// execvp(3)'s search, with the program's own PATH.
+fn find_program(spec: &Spawn) -> Result<CString, StartError> {
+    let name = spec.arguments.first().ok_or(StartError::Empty)?;
+    if name.as_bytes().contains(&b'/') {
+        return Ok(name.clone());
+    }
+    let path = spec.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
+    for folder in path.unwrap_or(b"/usr/local/bin:/usr/bin:/bin").split(|byte| *byte == b':') {
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let Ok(candidate) = CString::new([folder, b"/", name.as_bytes()].concat()) else { continue };
+        // SAFETY: a C string.
+        if unsafe { libc::access(candidate.as_ptr(), libc::X_OK) } == 0 {
+            return Ok(candidate);
+        }
+    }
+    Err(StartError::Execute { program: name.to_string_lossy().into_owned(), errno: Errno(libc::ENOENT) })
+}

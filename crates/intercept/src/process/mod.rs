@@ -1,0 +1,437 @@
+//! The controller of a node's processes in virtual time.
+//!
+//! A [`Tree`] owns process 1 of a node (its own pid, mount, host name and network namespaces) and every process below it. They run inside
+//! the loader (`weft-loader`): calls that need the node, another process or the clock arrive here through the arena, one at a time. One
+//! thread of a node runs at a time, in the order in which they became runnable; everything else is asleep on its channel, so that memory,
+//! pipes and files see one order only, and the same seed gives the same run.
+//!
+//! The world calls [`Tree::run`] with a grant and is asked through [`Outside`]. Nothing here reads a clock; wall time only bounds how long a
+//! program may run without a call before it is interrupted (the run says then that it is not reproducible).
+//!
+//! What is not there is an errno, a warning and a row of [`Tree::calls`].
+
+mod answer;
+mod arena;
+mod child;
+mod futex;
+mod guest;
+mod launch;
+mod object;
+mod poll;
+mod run;
+mod signal;
+mod socket;
+mod time;
+
+use crate::calls::Calls;
+use crate::face::{SocketId, Stack};
+use crate::sys::Errno;
+use arena::Arena;
+use launch::Init;
+use object::Object;
+use signal::Queue;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weft_core::{Instant, Rng};
+use weft_loader::abi;
+
+/// Settings of a node's programs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Host name.
+    pub name: String,
+    /// Seed of everything random in the node's programs.
+    pub seed: u64,
+    /// CLOCK_REALTIME at the node's boot, in nanoseconds since 1970.
+    pub epoch_ns: u64,
+    /// Virtual time that a call costs.
+    pub per_call: Duration,
+    /// Virtual time after which another runnable thread has its turn.
+    pub slice: Duration,
+    /// Processor to which programs are pinned; the caller should run there too. None: wherever the kernel likes.
+    pub cpu: Option<usize>,
+    /// Wall-clock time after which a thread that makes no call is interrupted.
+    pub patience: Duration,
+    /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
+    pub tell_calls: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: "node".to_owned(),
+            seed: 0,
+            // 2030-01-01T00:00:00Z
+            epoch_ns: 1_893_456_000_000_000_000,
+            per_call: Duration::from_micros(1),
+            slice: Duration::from_millis(1),
+            cpu: None,
+            patience: Duration::from_secs(10),
+            tell_calls: false,
+        }
+    }
+}
+
+/// A program to start.
+#[derive(Debug)]
+pub struct Spawn {
+    /// Name (looked up in the variable PATH below when it has no slash), then its arguments.
+    pub arguments: Vec<CString>,
+    /// `NAME=value`.
+    pub environment: Vec<CString>,
+    /// Working directory.
+    pub directory: PathBuf,
+    /// Standard input, output and error. Files: what ends in a pipe or terminal outside the node is not in virtual time.
+    pub descriptors: [OwnedFd; 3],
+}
+
+/// Why a node's programs could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A step failed.
+    #[error("cannot {step}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Step {
+        /// What was tried.
+        step: &'static str,
+        /// Why it failed.
+        errno: Errno,
+    },
+    /// The program itself could not be executed.
+    #[error("cannot execute {program}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Execute {
+        /// Its name.
+        program: String,
+        /// ENOENT, EACCES, …
+        errno: Errno,
+    },
+    /// No program was named.
+    #[error("there is no program to start: name one")]
+    Empty,
+    /// Arguments and environment are larger than [`abi::SPAWN_BYTES`].
+    #[error("arguments and environment are longer than {} bytes together: pass them in a file", abi::SPAWN_BYTES)]
+    TooLong,
+    /// The node has as many processes or threads as it can have.
+    #[error("the node has {} processes or {} threads, which is the most there can be", abi::PROCESSES_MAX, abi::CHANNELS_MAX)]
+    Full,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// exit(2) with this status.
+    Exited(i32),
+    /// Killed by this signal.
+    Killed(i32),
+}
+
+impl Status {
+    /// As wait(2) tells it.
+    pub fn word(self) -> i32 {
+        match self {
+            Status::Exited(status) => (status & 0xff) << 8,
+            Status::Killed(signal) => signal & 0x7f,
+        }
+    }
+}
+
+/// A process that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// Its number in the node.
+    pub pid: u32,
+    /// When.
+    pub at: Instant,
+    /// How.
+    pub status: Status,
+}
+
+/// When a tree wants its next turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Next {
+    /// At this time at the latest; [`Instant::FAR_FUTURE`]: when sockets change.
+    pub at: Instant,
+    /// No process is left.
+    pub ended: bool,
+}
+
+/// A call of a program, for traces and hashes.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// When it returned.
+    pub at: Instant,
+    /// Process in the node.
+    pub process: u32,
+    /// Thread in the node.
+    pub thread: u32,
+    /// Number of the call.
+    pub number: u32,
+    /// First three arguments.
+    pub arguments: [u64; 3],
+    /// What it returned, as the kernel does (errno negative).
+    pub result: i64,
+    /// Bytes that it gave to the program.
+    pub output: &'a [u8],
+}
+
+/// The world, as a tree sees it.
+pub trait Outside {
+    /// Nothing from outside can reach the node before this time.
+    fn grant(&self) -> Instant;
+    /// The node's present is this from now on: its own timers until then have happened. At most the grant.
+    fn advance(&mut self, to: Instant);
+    /// The node's sockets and tables.
+    fn stack(&mut self) -> &mut dyn Stack;
+    /// Sockets that have changed since the last call.
+    fn take_changed(&mut self) -> Vec<SocketId>;
+    /// A call has been answered.
+    fn record(&mut self, record: &Record<'_>);
+}
+
+/// A channel's number.
+type ThreadId = usize;
+/// A process slot's number.
+type ProcessId = usize;
+
+/// What a thread does.
+#[derive(Debug)]
+enum State {
+    /// Its first post has not been seen.
+    Starting,
+    /// In the queue, or having its turn.
+    Runnable,
+    /// Until something happens.
+    Waiting(Wait),
+    /// Its process is stopped; what it did before.
+    Stopped(Box<State>),
+}
+
+/// What a thread waits for.
+#[derive(Debug, Default)]
+struct Wait {
+    /// Order among those that wait.
+    since: u64,
+    /// Sockets whose change is a reason to look again.
+    sockets: Vec<SocketId>,
+    /// Epolls, timers and signalfds, by inode.
+    objects: Vec<u64>,
+    /// Descriptors of the kernel's are among what it waits for.
+    native: bool,
+    /// A child's change.
+    children: bool,
+    /// Pending signals, for rt_sigtimedwait and signalfd.
+    signals: u64,
+    /// A futex.
+    futex: Option<futex::Key>,
+    /// The child of vfork.
+    vfork: Option<ProcessId>,
+    /// When it ends anyway.
+    deadline: Option<Instant>,
+    /// The timer for that.
+    timer: Option<time::Key>,
+    /// Signals do not interrupt it.
+    uninterruptible: bool,
+    /// What a signal makes of it: [`abi::RESTART`], [`abi::RESTART_NO_HANDLER`] or -EINTR.
+    interrupted: i64,
+}
+
+#[derive(Debug)]
+struct Thread {
+    process: ProcessId,
+    tid: u32,
+    state: State,
+    queue: Queue,
+    /// Deadline of the call that it is in, kept while the call is tried again.
+    deadline: Option<Instant>,
+    /// The deadline has passed.
+    expired: bool,
+    /// It has waited in this call already.
+    held: bool,
+    /// Bytes that this call has moved already.
+    moved: u64,
+    /// CPU time in nanoseconds.
+    cpu: u64,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    parent: Option<ProcessId>,
+    group: u32,
+    session: u32,
+    /// Its number outside, to read its memory.
+    outer: u32,
+    pidfd: Option<OwnedFd>,
+    threads: Vec<ThreadId>,
+    queue: Queue,
+    status: Option<Status>,
+    /// Stopped by this signal, and whether the parent has been told; then continued.
+    stopped: Option<(i32, bool)>,
+    continued: bool,
+    /// Signal to the parent at the end.
+    exit_signal: i32,
+    /// The thread that waits until this process executes or ends.
+    vfork_of: Option<ThreadId>,
+    timers: time::ProcessTimers,
+    cpu: u64,
+    name: String,
+}
+
+/// A node's processes.
+#[derive(Debug)]
+pub struct Tree {
+    arena: Arc<Arena>,
+    init: Init,
+    config: Config,
+    clock: Instant,
+    threads: BTreeMap<ThreadId, Thread>,
+    processes: BTreeMap<ProcessId, Process>,
+    queue: VecDeque<ThreadId>,
+    timers: time::Timers,
+    objects: BTreeMap<u64, Object>,
+    by_socket: BTreeMap<SocketId, u64>,
+    futexes: BTreeMap<futex::Key, VecDeque<futex::Waiter>>,
+    changed: BTreeSet<SocketId>,
+    /// Threads that wait for a signal which has come.
+    signal_waits: Vec<ThreadId>,
+    /// Processes with a child that has changed.
+    child_changes: Vec<ProcessId>,
+    /// Timers and signalfds that have changed.
+    changed_objects: BTreeSet<u64>,
+    /// Some descriptor may have been closed for good.
+    closing: bool,
+    waits: u64,
+    activity: u64,
+    calls: Calls,
+    rng: Rng,
+    exits: Vec<Exit>,
+    round_trips: u64,
+    /// Programs that had to be interrupted: the run is not reproducible.
+    preempted: Vec<String>,
+}
+
+impl Tree {
+    /// Starts process 1 of a node.
+    ///
+    /// # Errors
+    /// [`StartError::Step`]: mostly that user namespaces are forbidden.
+    pub fn new(config: Config) -> Result<Tree, StartError> {
+        let arena = Arc::new(Arena::new()?);
+        let header = arena.header();
+        header.epoch.store(config.epoch_ns, Relaxed);
+        // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
+        header.boot.store(1_000_000_000, Relaxed);
+        header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
+        let init = Init::start(&arena, &config)?;
+        let failed = arena.header().init_failed.load(Relaxed);
+        if failed & (abi::INIT_MAPS | abi::INIT_VSYSCALL) != 0 {
+            let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
+            return Err(StartError::Step { step: "prepare process 1 of a node", errno });
+        }
+        if failed != 0 {
+            tracing::warn!(node = %config.name, "a node's programs see the host's /proc or name: the kernel refused a mount or sethostname");
+        }
+        let rng = Rng::for_name(config.seed, &format!("programs/{}", config.name));
+        Ok(Tree {
+            arena,
+            init,
+            config,
+            clock: Instant::ZERO,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            queue: VecDeque::new(),
+            timers: time::Timers::default(),
+            objects: BTreeMap::new(),
+            by_socket: BTreeMap::new(),
+            futexes: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            signal_waits: Vec::new(),
+            child_changes: Vec::new(),
+            changed_objects: BTreeSet::new(),
+            closing: false,
+            waits: 0,
+            activity: 0,
+            calls: Calls::default(),
+            rng,
+            exits: Vec::new(),
+            round_trips: 0,
+            preempted: Vec::new(),
+        })
+    }
+
+    /// Processes that have ended since the last call, in order.
+    pub fn take_exits(&mut self) -> Vec<Exit> {
+        std::mem::take(&mut self.exits)
+    }
+    /// All calls of all programs so far, folded into a number: (time, thread, call, result), and the bytes written to files and pipes.
+    pub fn trace(&self) -> u64 {
+        self.arena.header().trace.load(Relaxed)
+    }
+    /// How many calls programs have made.
+    pub fn call_count(&self) -> u64 {
+        self.arena.header().calls.load(Relaxed)
+    }
+    /// How many of them came to the controller.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips
+    }
+    /// Counters, among them what is not supported.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+    /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
+    pub fn preempted(&self) -> &[String] {
+        &self.preempted
+    }
+    /// Is any process left?
+    pub fn is_empty(&self) -> bool {
+        self.processes.values().all(|process| process.status.is_some())
+    }
+    /// Sends a signal to a process from outside; false: there is none.
+    pub fn signal(&mut self, pid: u32, signal: i32) -> bool {
+        let Some(process) = self.process_by_pid(pid) else { return false };
+        self.signal_process(process, signal, signal::info_from_kernel(signal));
+        true
+    }
+    /// Who waits for what, for people.
+    pub fn waiting(&self) -> Vec<(u32, String)> {
+        let line = |thread: &Thread| {
+            let process = self.processes.get(&thread.process)?;
+            Some((process.pid, format!("{} (thread {}): {}", process.name, thread.tid, describe(&thread.state))))
+        };
+        self.threads.values().filter_map(line).collect()
+    }
+
+    fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {
+        self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
+    }
+    fn grow_waits(&mut self) -> u64 {
+        self.waits += 1;
+        self.waits
+    }
+}
+
+fn describe(state: &State) -> String {
+    match state {
+        State::Starting | State::Runnable => "runnable".to_owned(),
+        State::Stopped(_) => "stopped".to_owned(),
+        State::Waiting(wait) => {
+            let mut what = Vec::new();
+            let reasons = [
+                (!wait.sockets.is_empty() || !wait.objects.is_empty(), "sockets"),
+                (wait.native, "a pipe, terminal or lock"),
+                (wait.children, "a child"),
+                (wait.futex.is_some(), "another thread (futex)"),
+                (wait.vfork.is_some(), "its vfork child"),
+                (wait.signals != 0, "a signal"),
+                (wait.deadline.is_some(), "time"),
+            ];
+            what.extend(reasons.into_iter().filter(|(is, _)| *is).map(|(_, text)| text));
+            if what.is_empty() { "waits for a signal".to_owned() } else { format!("waits for {}", what.join(" or ")) }
+        }
+    }
+}

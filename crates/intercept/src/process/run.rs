@@ -1,0 +1,386 @@
+//! The scheduler: one thread at a time, first come, first served.
+
+use super::guest::Posted;
+use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, Tree, Wait};
+use crate::face::SocketId;
+use crate::sys::Errno;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weft_core::Instant;
+use weft_loader::abi;
+
+/// How long the controller sleeps before it looks whether the program that it waits for is still alive.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+/// How a thread's turn ended.
+enum Turn {
+    /// It waits, has ended, or has been put at the end of the queue.
+    Over,
+    /// Its call was answered: it goes on.
+    GoesOn,
+}
+
+impl Tree {
+    /// Starts a program; returns its number. It runs with the next [`Tree::run`].
+    ///
+    /// # Errors
+    /// See [`StartError`]; no process is left behind.
+    pub fn spawn(&mut self, at: Instant, spec: &Spawn) -> Result<u32, StartError> {
+        self.clock = self.clock.max(at);
+        self.arena.header().now.store(self.clock.as_nanos(), Relaxed);
+        let (process, thread) = self.new_process(None).ok_or(StartError::Full)?;
+        let result = self.init.spawn(&self.arena, spec, thread).and_then(|()| self.follow_spawn(process, thread, spec));
+        if result.is_err() {
+            self.threads.remove(&thread);
+            self.processes.remove(&process);
+        }
+        result
+    }
+
+    fn follow_spawn(&mut self, process: usize, thread: usize, spec: &Spawn) -> Result<u32, StartError> {
+        let gone = |errno| StartError::Step { step: "start a program", errno };
+        let outer = self.init.announced(Duration::from_secs(30)).map_err(gone)?;
+        self.meet(process, outer);
+        let name = spec.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        loop {
+            if !self.wait_for_post(thread) {
+                return Err(gone(Errno(libc::ESRCH)));
+            }
+            let posted = Posted::read(self.arena.channel(thread));
+            match posted.number {
+                abi::HELLO => {
+                    self.introduce(process, thread, &posted);
+                    if let Some(process) = self.processes.get_mut(&process) {
+                        process.group = process.pid;
+                        process.session = process.pid;
+                        process.name = name.rsplit('/').next().unwrap_or_default().to_owned();
+                    }
+                    self.answer(thread, 0);
+                    self.make_runnable(thread);
+                    return Ok(posted.arguments[0] as u32);
+                }
+                abi::EXEC_FAILED if posted.arguments[1] == 1 => {
+                    self.answer(thread, 0);
+                    self.arena.release(thread);
+                    self.wait_for_death(process);
+                    return Err(StartError::Execute { program: name, errno: Errno(posted.arguments[0] as i32) });
+                }
+                _ => {
+                    self.answer(thread, 0);
+                    self.arena.release(thread);
+                }
+            }
+        }
+    }
+
+    /// Sockets of this node have changed.
+    pub fn sockets_changed(&mut self, changed: &[SocketId]) {
+        self.changed.extend(changed);
+    }
+
+    /// Runs whoever is runnable from `now` on, until the grant at most.
+    pub fn run(&mut self, now: Instant, outside: &mut dyn Outside) -> Next {
+        self.clock = self.clock.max(now);
+        loop {
+            let grant = outside.grant();
+            if self.clock >= grant {
+                break;
+            }
+            outside.advance(self.clock);
+            self.changed.extend(outside.take_changed());
+            self.wake_for_sockets(outside);
+            self.fire_timers(outside);
+            self.settle(outside);
+            self.probe_native();
+            let Some(thread) = self.queue.pop_front() else {
+                match self.timers.next() {
+                    Some(at) if at < grant => {
+                        self.clock = self.clock.max(at);
+                        continue;
+                    }
+                    _ => break,
+                }
+            };
+            self.turn(thread, outside);
+        }
+        self.report(outside);
+        let at = match (self.queue.is_empty(), self.timers.next()) {
+            (false, _) => self.clock,
+            (true, Some(at)) => at.max(self.clock),
+            (true, None) => Instant::FAR_FUTURE,
+        };
+        Next { at, ended: self.is_empty() }
+    }
+
+    /// What calls have left to be done for others: signals that a call takes, children that somebody waits for.
+    fn settle(&mut self, outside: &mut dyn Outside) {
+        self.drop_closed(outside);
+        while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || !self.changed_objects.is_empty() {
+            self.finish_signal_waits(outside);
+            self.finish_child_waits(outside);
+            self.finish_object_changes(outside);
+        }
+    }
+
+    /// What was answered inside programs goes into the world's hash as one number.
+    fn report(&self, outside: &mut dyn Outside) {
+        let (process, thread) = (0, 0);
+        let result = self.trace() as i64;
+        outside.record(&Record { at: self.clock, process, thread, number: u32::MAX, arguments: [0; 3], result, output: &[] });
+    }
+
+    /// One thread runs until it waits, ends, or has had its share.
+    fn turn(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
+        let share_ends = self.clock + self.config.slice;
+        loop {
+            if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+                return;
+            }
+            self.attach_signal(thread);
+            if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+                // A signal has stopped it.
+                return;
+            }
+            let limit = [outside.grant(), share_ends, self.timers.next().unwrap_or(Instant::FAR_FUTURE)].into_iter().min();
+            let header = self.arena.header();
+            header.now.store(self.clock.as_nanos(), Relaxed);
+            header.grant.store(limit.unwrap_or(self.clock).as_nanos(), Relaxed);
+            let channel = self.arena.channel(thread);
+            channel.resumed.store(self.clock.as_nanos(), Relaxed);
+            let dying = channel.answer.load(Relaxed) == abi::DIE;
+            let began = self.clock;
+            self.arena.release(thread);
+            self.round_trips += 1;
+            if dying {
+                self.died_of_signal(thread);
+                return;
+            }
+            if !self.wait_for_post(thread) {
+                self.vanished(thread);
+                return;
+            }
+            self.take_time(thread, began);
+            outside.advance(self.clock.min(outside.grant()));
+            self.changed.extend(outside.take_changed());
+            let over = matches!(self.handle(thread, outside), Turn::Over);
+            self.changed.extend(outside.take_changed());
+            self.wake_for_sockets(outside);
+            self.settle(outside);
+            if over {
+                return;
+            }
+            if self.clock >= share_ends || self.clock >= outside.grant() {
+                self.queue.push_back(thread);
+                return;
+            }
+        }
+    }
+
+    /// The program's clock is the node's. It may not go back, nor leap.
+    fn take_time(&mut self, thread: ThreadId, began: Instant) {
+        let said = Instant::from_nanos(self.arena.header().now.load(Relaxed));
+        let limit = Instant::from_nanos(self.arena.header().grant.load(Relaxed)) + self.config.per_call;
+        self.clock = said.clamp(self.clock, limit.max(self.clock));
+        let used = self.clock.since(began).as_nanos() as u64;
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.cpu += used;
+            self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
+            if let Some(process) = self.processes.get_mut(&one.process) {
+                process.cpu += used;
+                self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
+            }
+        }
+    }
+
+    /// Waits for a thread's next post. False: its process is gone.
+    pub(super) fn wait_for_post(&mut self, thread: ThreadId) -> bool {
+        let mut waited = Duration::ZERO;
+        loop {
+            if self.arena.wait_posted(thread, LOOK_AFTER) {
+                return true;
+            }
+            if self.is_dead(thread) {
+                return self.arena.has_posted(thread);
+            }
+            // A futex wait may end early; this only makes patience a little shorter than it says.
+            waited += LOOK_AFTER;
+            if waited >= self.config.patience {
+                waited = Duration::ZERO;
+                self.preempt(thread);
+            }
+        }
+    }
+
+    fn is_dead(&self, thread: ThreadId) -> bool {
+        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        let pidfd = process.and_then(|process| process.pidfd.as_ref());
+        pidfd.is_some_and(|pidfd| crate::sys::poll_now(pidfd.as_fd(), libc::POLLIN) & libc::POLLIN != 0)
+    }
+
+    /// Interrupts a thread that runs without a call.
+    fn preempt(&mut self, thread: ThreadId) {
+        let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
+        let name = format!("{} (process {})", process.name, process.pid);
+        if let Some(pidfd) = &process.pidfd {
+            // Every other thread sleeps in a handler that blocks it.
+            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
+        }
+        if !self.preempted.contains(&name) {
+            tracing::warn!(node = %self.config.name, "{name} ran {:?} without a call and was interrupted: this run is not reproducible", self.config.patience);
+            self.preempted.push(name);
+        }
+    }
+
+    fn handle(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> Turn {
+        let posted = Posted::read(self.arena.channel(thread));
+        if let Some(thread) = self.threads.get_mut(&thread) {
+            // A poll set that is posted again belongs to the same call.
+            let again = matches!(posted.number, abi::POLL) && posted.arguments[3] == 0
+                || posted.number == libc::SYS_epoll_wait as u64 && posted.arguments[4] == 0;
+            if !again {
+                thread.deadline = None;
+                thread.expired = false;
+                thread.held = false;
+                thread.moved = 0;
+            }
+        }
+        match posted.number {
+            abi::YIELD | abi::PREEMPTED => {
+                self.answer(thread, 0);
+                self.queue.push_back(thread);
+                return Turn::Over;
+            }
+            _ => self.attempt(thread, &posted, outside),
+        }
+        match self.threads.get(&thread).map(|thread| &thread.state) {
+            Some(State::Runnable) => Turn::GoesOn,
+            _ => Turn::Over,
+        }
+    }
+
+    /// The call of a waiting thread is tried again; it becomes runnable when it is answered.
+    pub(super) fn attempt_again(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
+        if !matches!(self.threads.get(&thread), Some(Thread { state: State::Waiting(_), .. })) {
+            return;
+        }
+        let posted = Posted::read(self.arena.channel(thread));
+        self.leave_wait(thread);
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.held = true;
+            one.state = State::Runnable;
+        }
+        self.attempt(thread, &posted, outside);
+        if matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+            self.queue.push_back(thread);
+        }
+    }
+
+    /// Takes a thread out of its wait with an answer that is in its channel.
+    pub(super) fn make_runnable(&mut self, thread: ThreadId) {
+        self.leave_wait(thread);
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        match &mut one.state {
+            State::Runnable => {}
+            State::Stopped(inner) => **inner = State::Runnable,
+            state => {
+                *state = State::Runnable;
+                self.queue.push_back(thread);
+            }
+        }
+    }
+
+    /// Lets a thread wait. `wait.deadline` counts from the first time this call waited.
+    pub(super) fn park(&mut self, thread: ThreadId, mut wait: Wait) {
+        wait.since = self.grow_waits();
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        wait.deadline = match one.deadline {
+            Some(deadline) => Some(deadline),
+            None => wait.deadline,
+        };
+        one.deadline = wait.deadline;
+        if let Some(deadline) = wait.deadline {
+            wait.timer = Some(self.timers.add(deadline, super::time::Due::Thread { thread, since: wait.since }));
+        }
+        if wait.interrupted == 0 {
+            wait.interrupted = abi::RESTART;
+        }
+        one.state = State::Waiting(wait);
+        self.interrupt_if_signalled(thread);
+    }
+
+    /// Takes back what a wait has left elsewhere.
+    pub(super) fn leave_wait(&mut self, thread: ThreadId) {
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let state = match &mut one.state {
+            State::Stopped(inner) => inner.as_mut(),
+            state => state,
+        };
+        let State::Waiting(wait) = state else { return };
+        let (timer, futex) = (wait.timer.take(), wait.futex.take());
+        if let Some(timer) = timer {
+            self.timers.remove(timer);
+        }
+        if let Some(key) = futex {
+            self.leave_futex(thread, key);
+        }
+    }
+
+    /// Threads whose sockets have changed look again, in the order in which they began to wait.
+    fn wake_for_sockets(&mut self, outside: &mut dyn Outside) {
+        while !self.changed.is_empty() {
+            let changed = std::mem::take(&mut self.changed);
+            let mut objects = std::collections::BTreeSet::new();
+            for socket in &changed {
+                self.note_edges(*socket, &mut objects);
+                if !self.by_socket.contains_key(socket) {
+                    outside.stack().not_a_programs(*socket);
+                }
+            }
+            let looks = |wait: &Wait| wait.sockets.iter().any(|s| changed.contains(s)) || wait.objects.iter().any(|o| objects.contains(o));
+            self.again_where(&looks, outside);
+            self.changed.extend(outside.take_changed());
+        }
+    }
+
+    /// Tries the calls of all waiting threads that `looks` chooses, in the order in which they began to wait.
+    pub(super) fn again_where(&mut self, looks: &dyn Fn(&Wait) -> bool, outside: &mut dyn Outside) {
+        let mut chosen: Vec<(u64, ThreadId)> = Vec::new();
+        for (id, thread) in &self.threads {
+            if let State::Waiting(wait) = &thread.state
+                && looks(wait)
+            {
+                chosen.push((wait.since, *id));
+            }
+        }
+        chosen.sort_unstable();
+        for (_, thread) in chosen {
+            self.attempt_again(thread, outside);
+        }
+    }
+
+    /// Threads that wait at descriptors of the kernel's look again when anything may have changed.
+    fn probe_native(&mut self) {
+        let activity = self.arena.header().activity.load(Relaxed);
+        if activity == self.activity {
+            return;
+        }
+        self.activity = activity;
+        let waits = |thread: &Thread| match &thread.state {
+            State::Waiting(wait) if wait.native => Some(wait.since),
+            _ => None,
+        };
+        let mut chosen: Vec<_> = self.threads.iter().filter_map(|(id, thread)| Some((waits(thread)?, *id))).collect();
+        chosen.sort_unstable();
+        for (_, thread) in chosen {
+            self.arena.channel(thread).answer.store(abi::AGAIN, Relaxed);
+            self.arena.channel(thread).result.store(0, Relaxed);
+            if self.arena.channel(thread).number.load(Relaxed) == libc::SYS_epoll_wait as u64 {
+                // It has to be told which descriptors to look at; the call itself does that.
+                self.arena.channel(thread).answer.store(abi::RETURN, Relaxed);
+                self.prepare_probe(thread);
+            }
+            self.make_runnable(thread);
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Signals between processes, virtual from end to end: queued here, delivered by the program's side when its thread goes on.
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::{ProcessId, State, Status, ThreadId, Tree, Wait};
+use crate::memory::Memory as _;
+use crate::sys::Errno;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_loader::abi;
+
+/// A wait that a signal interrupts is tried once more, to say what is left (nanosleep).
+pub(super) const TRY_AGAIN: i64 = -516;
+
+/// Most real-time signals that wait for one target (RLIMIT_SIGPENDING is far more; a program that needs it is broken).
+const QUEUE_MAX: usize = 4096;
+/// From here on signals queue.
+const SIGRTMIN: i32 = 32;
+const SI_USER: i32 = 0;
+const SI_TKILL: i32 = -6;
+const SI_TIMER: i32 = -2;
+const SI_KERNEL: i32 = 0x80;
+
+/// siginfo_t.
+pub(super) type Info = [u8; 128];
+
+fn info(signal: i32, code: i32, words: &[(usize, i32)]) -> Info {
+    let mut info = [0; 128];
+    for (at, value) in [(0, signal), (8, code)].iter().chain(words) {
+        if let Some(into) = info.get_mut(*at..*at + 4) {
+            into.copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+    info
+}
+
+/// Sent by the kernel: SI_KERNEL.
+pub(super) fn info_from_kernel(signal: i32) -> Info {
+    info(signal, SI_KERNEL, &[])
+}
+/// Of a timer: id, overrun, value.
+pub(super) fn info_of_timer(signal: i32, id: i32, value: u64) -> Info {
+    info(signal, SI_TIMER, &[(16, id), (24, value as u32 as i32), (28, (value >> 32) as i32)])
+}
+/// SIGCHLD: CLD_EXITED and so on.
+pub(super) fn info_of_child(signal: i32, code: i32, pid: u32, status: i32) -> Info {
+    info(signal, code, &[(16, pid as i32), (24, status)])
+}
+
+/// Signals that wait for a thread or process.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<(i32, Info)>,
+}
+
+impl Queue {
+    pub fn bits(&self) -> u64 {
+        self.waiting.iter().fold(0, |bits, (signal, _)| bits | bit(*signal))
+    }
+    pub fn has(&self, signal: i32) -> bool {
+        self.bits() & bit(signal) != 0
+    }
+    fn push(&mut self, signal: i32, info: Info) -> bool {
+        if signal < SIGRTMIN && self.has(signal) {
+            return true;
+        }
+        if self.waiting.len() >= QUEUE_MAX {
+            return false;
+        }
+        self.waiting.push_back((signal, info));
+        true
+    }
+    /// The lowest of these.
+    fn take(&mut self, wanted: u64) -> Option<(i32, Info)> {
+        let lowest = self.waiting.iter().map(|(signal, _)| *signal).filter(|signal| bit(*signal) & wanted != 0).min()?;
+        let at = self.waiting.iter().position(|(signal, _)| *signal == lowest)?;
+        self.waiting.remove(at)
+    }
+    fn forget(&mut self, unwanted: u64) {
+        self.waiting.retain(|(signal, _)| bit(*signal) & unwanted == 0);
+    }
+}
+
+pub(super) fn bit(signal: i32) -> u64 {
+    if (1..=64).contains(&signal) { 1 << (signal - 1) } else { 0 }
+}
+
+const STOPPING: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+const HARMLESS: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+
+/// What a signal does to a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Effect {
+    Nothing,
+    Stops,
+    Kills,
+    Handled,
+}
+
+impl Tree {
+    fn effect(&self, process: ProcessId, signal: i32) -> Effect {
+        let handler = self.arena.process(process).actions.get(signal as usize).map_or(0, |action| action.handler.load(Relaxed));
+        match handler {
+            _ if signal == libc::SIGKILL => Effect::Kills,
+            _ if signal == libc::SIGSTOP => Effect::Stops,
+            1 => Effect::Nothing,
+            0 if HARMLESS.contains(&signal) => Effect::Nothing,
+            0 if STOPPING.contains(&signal) => Effect::Stops,
+            0 => Effect::Kills,
+            _ => Effect::Handled,
+        }
+    }
+
+    fn mask(&self, thread: ThreadId) -> u64 {
+        self.arena.channel(thread).mask.load(Relaxed)
+    }
+
+    /// Sends a signal to a process: to the first of its threads that does not block it.
+    pub(super) fn signal_process(&mut self, process: ProcessId, signal: i32, info: Info) {
+        if !self.prepare_signal(process, signal) {
+            return;
+        }
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        if !one.queue.push(signal, info) {
+            self.calls.unsupported("signal (queue full)".to_owned(), Errno(libc::EAGAIN));
+            return;
+        }
+        let threads = one.threads.clone();
+        self.show_pending(process);
+        let open = threads.iter().find(|thread| self.mask(**thread) & bit(signal) == 0).copied();
+        let waits_for_it = threads.iter().find(|thread| self.waits_for_signal(**thread) & bit(signal) != 0).copied();
+        if let Some(thread) = waits_for_it.or(open) {
+            self.interrupt_if_signalled(thread);
+        }
+    }
+
+    /// Sends a signal to a thread.
+    pub(super) fn signal_thread(&mut self, thread: ThreadId, signal: i32, info: Info) {
+        let Some(process) = self.threads.get(&thread).map(|one| one.process) else { return };
+        if !self.prepare_signal(process, signal) {
+            return;
+        }
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.queue.push(signal, info);
+        }
+        self.show_pending(process);
+        self.interrupt_if_signalled(thread);
+    }
+
+    /// What a signal does at once, whoever blocks it. False: nothing is left to deliver.
+    fn prepare_signal(&mut self, process: ProcessId, signal: i32) -> bool {
+        let Some(one) = self.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return false };
+        let threads = one.threads.clone();
+        if signal == libc::SIGKILL {
+            self.kill(process);
+            return false;
+        }
+        if signal == libc::SIGCONT {
+            // prepare_signal: "Remove all stop signals from all queues, wake all threads."
+            let stops = STOPPING.iter().fold(0, |bits, signal| bits | bit(*signal));
+            self.forget_signals(process, stops);
+            self.go_on(process);
+        } else if STOPPING.contains(&signal) {
+            self.forget_signals(process, bit(libc::SIGCONT));
+        }
+        let blocked = threads.iter().all(|thread| self.mask(*thread) & bit(signal) != 0);
+        let wanted = threads.iter().any(|thread| self.waits_for_signal(*thread) & bit(signal) != 0);
+        // sig_ignored: "Blocked signals are never ignored".
+        blocked || wanted || self.effect(process, signal) != Effect::Nothing
+    }
+
+    fn forget_signals(&mut self, process: ProcessId, unwanted: u64) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        one.queue.forget(unwanted);
+        for thread in one.threads.clone() {
+            if let Some(thread) = self.threads.get_mut(&thread) {
+                thread.queue.forget(unwanted);
+            }
+        }
+        self.show_pending(process);
+    }
+
+    /// Tells each thread what waits for it.
+    pub(super) fn show_pending(&mut self, process: ProcessId) {
+        let Some(one) = self.processes.get(&process) else { return };
+        let shared = one.queue.bits();
+        for thread in &one.threads {
+            let own = self.threads.get(thread).map_or(0, |thread| thread.queue.bits());
+            self.arena.channel(*thread).pending.store(shared | own, Relaxed);
+        }
+    }
+
+    fn waits_for_signal(&self, thread: ThreadId) -> u64 {
+        match self.threads.get(&thread).map(|one| &one.state) {
+            Some(State::Waiting(wait)) => wait.signals,
+            _ => 0,
+        }
+    }
+
+    /// Ends the wait of a thread for which there is a signal.
+    pub(super) fn interrupt_if_signalled(&mut self, thread: ThreadId) {
+        let pending = self.arena.channel(thread).pending.load(Relaxed);
+        let open = pending & !self.mask(thread);
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let process = one.process;
+        let State::Waiting(wait) = &one.state else { return };
+        if wait.signals & pending != 0 {
+            // rt_sigtimedwait or signalfd: the call takes it.
+            self.signal_waits.push(thread);
+            return;
+        }
+        let interrupted = wait.interrupted;
+        let does_something = (1..=64).any(|signal| open & bit(signal) != 0 && self.effect(process, signal) != Effect::Nothing);
+        let Some(one) = self.threads.get(&thread) else { return };
+        let State::Waiting(wait) = &one.state else { return };
+        if !does_something || wait.uninterruptible {
+            return;
+        }
+        if interrupted == TRY_AGAIN {
+            self.signal_waits.push(thread);
+            return;
+        }
+        self.answer(thread, interrupted);
+        self.make_runnable(thread);
+    }
+
+    /// Threads whose calls take a signal, or say what is left of their time.
+    pub(super) fn finish_signal_waits(&mut self, outside: &mut dyn super::Outside) {
+        for thread in std::mem::take(&mut self.signal_waits) {
+            self.attempt_again(thread, outside);
+        }
+    }
+
+    /// Puts the next signal of a thread that is about to go on into its channel.
+    pub(super) fn attach_signal(&mut self, thread: ThreadId) {
+        let arena = std::sync::Arc::clone(&self.arena);
+        let channel = arena.channel(thread);
+        if channel.signal.load(Relaxed) != 0 {
+            return;
+        }
+        loop {
+            let open = !self.mask(thread);
+            let Some(one) = self.threads.get_mut(&thread) else { return };
+            let process = one.process;
+            let taken = match one.queue.take(open) {
+                Some(taken) => Some(taken),
+                None => self.processes.get_mut(&process).and_then(|one| one.queue.take(open)),
+            };
+            let Some((signal, info)) = taken else { return };
+            self.show_pending(process);
+            match self.effect(process, signal) {
+                Effect::Nothing => {}
+                Effect::Stops => {
+                    self.stop(process, signal);
+                    return;
+                }
+                Effect::Kills => {
+                    channel.answer.store(abi::DIE, Relaxed);
+                    channel.result.store(i64::from(signal), Relaxed);
+                    return;
+                }
+                Effect::Handled => {
+                    channel.info.put(0, &info);
+                    channel.signal.store(signal as u32, Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A fault, or a signal that the program's side delivers by death: the process is about to end itself.
+    pub(super) fn died_of_signal(&mut self, thread: ThreadId) {
+        let signal = self.arena.channel(thread).result.load(Relaxed) as i32;
+        if let Some(process) = self.threads.get(&thread).map(|one| one.process) {
+            self.wait_for_death(process);
+            self.ended(process, Status::Killed(signal));
+        }
+    }
+
+    /// SIGKILL.
+    pub(super) fn kill(&mut self, process: ProcessId) {
+        if let Some(pidfd) = self.processes.get(&process).and_then(|one| one.pidfd.as_ref()) {
+            let _ = crate::sys::pidfd_signal(std::os::fd::AsFd::as_fd(pidfd), libc::SIGKILL);
+            self.wait_for_death(process);
+        }
+        self.ended(process, Status::Killed(libc::SIGKILL));
+    }
+
+    fn stop(&mut self, process: ProcessId, signal: i32) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        one.stopped = Some((signal, false));
+        one.continued = false;
+        for thread in one.threads.clone() {
+            if let Some(one) = self.threads.get_mut(&thread)
+                && !matches!(one.state, State::Stopped(_))
+            {
+                let state = std::mem::replace(&mut one.state, State::Runnable);
+                one.state = State::Stopped(Box::new(state));
+            }
+            self.queue.retain(|other| *other != thread);
+        }
+        const CLD_STOPPED: i32 = 5;
+        self.tell_parent(process, CLD_STOPPED, signal);
+    }
+
+    fn go_on(&mut self, process: ProcessId) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        if one.stopped.take().is_none() {
+            return;
+        }
+        one.continued = true;
+        for thread in one.threads.clone() {
+            let Some(one) = self.threads.get_mut(&thread) else { continue };
+            if let State::Stopped(inner) = &mut one.state {
+                one.state = std::mem::replace(inner, State::Runnable);
+                if matches!(one.state, State::Runnable) {
+                    self.queue.push_back(thread);
+                }
+            }
+        }
+        const CLD_CONTINUED: i32 = 6;
+        self.tell_parent(process, CLD_CONTINUED, libc::SIGCONT);
+    }
+
+    /// kill(2), tkill(2), tgkill(2), rt_sigqueueinfo(2), rt_tgsigqueueinfo(2)
+    pub(super) fn kill_call(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let sender = self.process_of(thread)?;
+        let own = self.processes.get(&sender).map_or(0, |one| one.pid);
+        let number = posted.number as i64;
+        let to_thread = matches!(number, libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo);
+        let at = if matches!(number, libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo) { 2 } else { 1 };
+        let signal = posted.int(at);
+        if !(0..=64).contains(&signal) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut what = info(signal, if to_thread { SI_TKILL } else { SI_USER }, &[(16, own as i32)]);
+        if matches!(number, libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo) {
+            guest.read(posted.arguments[at + 1], &mut what)?;
+            what[..4].copy_from_slice(&signal.to_ne_bytes());
+        }
+        if to_thread {
+            let tid = posted.arguments[at - 1] as u32;
+            let target = self.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
+            if signal != 0 {
+                self.signal_thread(target, signal, what);
+            }
+            return Ok(Outcome::Done(0));
+        }
+        let pid = posted.int(0);
+        let group = self.processes.get(&sender).map_or(0, |one| one.group);
+        let chosen: Vec<ProcessId> = self
+            .processes
+            .iter()
+            .filter(|(id, one)| match pid {
+                0 => one.group == group,
+                -1 => **id != sender,
+                pid if pid < 0 => one.group == pid.unsigned_abs(),
+                pid => one.pid == pid as u32,
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        if chosen.is_empty() && pid != 1 {
+            return Err(Errno(libc::ESRCH));
+        }
+        // Whoever sends to itself comes last: the answer must find it alive.
+        for process in chosen.iter().filter(|id| **id != sender).chain(chosen.iter().filter(|id| **id == sender)) {
+            if signal != 0 {
+                self.signal_process(*process, signal, what);
+            }
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// rt_sigtimedwait(2)
+    pub(super) fn wait_for_signal(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let mut bytes = [0; 8];
+        guest.read(posted.arguments[0], &mut bytes)?;
+        let wanted = u64::from_ne_bytes(bytes);
+        if let Some((signal, info)) = self.take_signal(thread, wanted) {
+            if posted.arguments[1] != 0 {
+                guest.write(posted.arguments[1], &info)?;
+            }
+            return Ok(Outcome::Done(i64::from(signal)));
+        }
+        let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
+        if expired {
+            return Err(Errno(libc::EAGAIN));
+        }
+        let deadline = match posted.arguments[2] {
+            0 => None,
+            at => Some(self.clock + guest.read_timespec(at)?),
+        };
+        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+            return Err(Errno(libc::EAGAIN));
+        }
+        let interrupted = -i64::from(libc::EINTR);
+        Ok(Outcome::Wait(Wait { signals: wanted, deadline, interrupted, ..Wait::default() }))
+    }
+
+    /// Takes a signal that waits for a thread, of its own or its process's.
+    pub(super) fn take_signal(&mut self, thread: ThreadId, wanted: u64) -> Option<(i32, Info)> {
+        let process = self.threads.get(&thread)?.process;
+        let taken = match self.threads.get_mut(&thread)?.queue.take(wanted) {
+            Some(taken) => Some(taken),
+            None => self.processes.get_mut(&process)?.queue.take(wanted),
+        };
+        self.show_pending(process);
+        taken
+    }
+
+    /// Signals that wait for a thread.
+    pub(super) fn pending_of(&self, thread: ThreadId) -> u64 {
+        let own = self.threads.get(&thread).map_or(0, |one| one.queue.bits());
+        let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
+        own | process.map_or(0, |process| process.queue.bits())
+    }
+
+    /// A program set a signal to be ignored: those that wait are gone.
+    pub(super) fn now_ignored(&mut self, thread: ThreadId, signal: i32) {
+        if let Ok(process) = self.process_of(thread)
+            && self.effect(process, signal) == Effect::Nothing
+        {
+            self.forget_signals(process, bit(signal));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_signals_merge_and_real_time_ones_queue() {
+        let mut queue = Queue::default();
+        for _ in 0..3 {
+            assert!(queue.push(libc::SIGUSR1, info_from_kernel(libc::SIGUSR1)));
+            assert!(queue.push(34, info_from_kernel(34)));
+        }
+        assert_eq!(queue.take(u64::MAX).unwrap().0, libc::SIGUSR1);
+        assert_eq!((0..4).map(|_| queue.take(u64::MAX).map(|taken| taken.0)).collect::<Vec<_>>(), [Some(34), Some(34), Some(34), None]);
+        for _ in 0..QUEUE_MAX {
+            assert!(queue.push(40, info_from_kernel(40)));
+        }
+        assert!(!queue.push(40, info_from_kernel(40)), "bounded");
+    }
+
+    #[test]
+    fn a_siginfo_has_its_fields_where_linux_has_them() {
+        let info = info_of_child(libc::SIGCHLD, 1, 77, 3);
+        // SAFETY: 128 bytes are a siginfo_t, for which every value is valid.
+        let info: libc::siginfo_t = unsafe { std::mem::transmute(info) };
+        // SAFETY: the fields of SIGCHLD.
+        assert_eq!(unsafe { (info.si_signo, info.si_code, info.si_pid(), info.si_status()) }, (libc::SIGCHLD, 1, 77, 3));
+    }
+
+    #[test]
+    fn every_wait_status_reads_back() {
+        assert!(libc::WIFEXITED(Status::Exited(7).word()) && libc::WEXITSTATUS(Status::Exited(7).word()) == 7);
+        assert!(libc::WIFSIGNALED(Status::Killed(9).word()) && libc::WTERMSIG(Status::Killed(9).word()) == 9);
+    }
+}

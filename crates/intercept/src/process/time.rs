@@ -1,0 +1,388 @@
+//! Sleeping and timers: nanosleep, setitimer, alarm, POSIX timers, timerfd. All in virtual time; the kernel times nothing.
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::object::{Body, TimerFile};
+use super::{Outside, ProcessId, State, Thread, ThreadId, Tree, Wait, signal};
+use crate::memory::Memory as _;
+use crate::sys::Errno;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weft_core::Instant;
+use weft_loader::abi;
+
+const CLOCK_MONOTONIC_IDS: [i32; 5] = [1, 4, 6, 7, 9];
+const CLOCK_REALTIME_IDS: [i32; 4] = [0, 5, 8, 11];
+const TIMER_ABSTIME: i32 = 1;
+/// Most POSIX timers of a process.
+const TIMERS_MAX: usize = 1024;
+const TFD_TIMER_ABSTIME: i32 = 1;
+
+/// Names an entry of [`Timers`].
+pub(super) type Key = (Instant, u64);
+
+/// What happens at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    /// A wait ends.
+    Thread { thread: ThreadId, since: u64 },
+    /// ITIMER_REAL.
+    Interval(ProcessId),
+    /// A POSIX timer.
+    Posix(ProcessId, i32),
+    /// A timerfd.
+    File(u64),
+}
+
+/// Everything that is due, in order of time, then of setting.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: BTreeMap<Key, Due>,
+    sequence: u64,
+}
+
+impl Timers {
+    pub fn add(&mut self, at: Instant, due: Due) -> Key {
+        self.sequence += 1;
+        self.due.insert((at, self.sequence), due);
+        (at, self.sequence)
+    }
+    pub fn remove(&mut self, key: Key) {
+        self.due.remove(&key);
+    }
+    pub fn next(&self) -> Option<Instant> {
+        self.due.keys().next().map(|(at, _)| *at)
+    }
+    fn pop(&mut self, now: Instant) -> Option<Due> {
+        let (&key, _) = self.due.first_key_value().filter(|((at, _), _)| *at <= now)?;
+        self.due.remove(&key)
+    }
+}
+
+/// A timer that repeats.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Timer {
+    pub key: Option<Key>,
+    pub interval: Duration,
+}
+
+impl Timer {
+    fn left(&self, now: Instant) -> Duration {
+        self.key.map_or(Duration::ZERO, |(at, _)| at.since(now).max(Duration::from_nanos(1)))
+    }
+}
+
+#[derive(Debug)]
+struct Posix {
+    clock: i32,
+    notify: i32,
+    signal: i32,
+    value: u64,
+    tid: u32,
+    timer: Timer,
+    overrun: u32,
+}
+
+/// Timers of a process.
+#[derive(Debug, Default)]
+pub(super) struct ProcessTimers {
+    interval: Timer,
+    posix: BTreeMap<i32, Posix>,
+    next: i32,
+}
+
+impl Tree {
+    /// What a clock shows now, and None for those that do not tick here.
+    fn clock_base(&self, clock: i32) -> Option<u64> {
+        let header = self.arena.header();
+        let load = |word: &std::sync::atomic::AtomicU64| word.load(std::sync::atomic::Ordering::Relaxed);
+        if CLOCK_REALTIME_IDS.contains(&clock) {
+            Some(load(&header.epoch))
+        } else if CLOCK_MONOTONIC_IDS.contains(&clock) {
+            Some(load(&header.boot))
+        } else {
+            None
+        }
+    }
+
+    /// When a time of a clock is, on the node's time line.
+    pub(super) fn at_clock(&self, clock: i32, value: Duration, absolute: bool) -> Result<Instant, Errno> {
+        let base = self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
+        if absolute {
+            let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+            Ok(Instant::from_nanos(nanos.saturating_sub(base)))
+        } else {
+            Ok(self.clock + value)
+        }
+    }
+
+    /// nanosleep(2), clock_nanosleep(2)
+    pub(super) fn sleep(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let relative = posted.number == libc::SYS_nanosleep as u64;
+        let (clock, flags, at, rest) = if relative {
+            (libc::CLOCK_MONOTONIC, 0, posted.arguments[0], posted.arguments[1])
+        } else {
+            (posted.int(0), posted.int(1), posted.arguments[2], posted.arguments[3])
+        };
+        let absolute = flags & TIMER_ABSTIME != 0;
+        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        if let (true, Some(deadline)) = (one.held, one.deadline) {
+            if one.expired || self.clock >= deadline {
+                return Ok(Outcome::Done(0));
+            }
+            // A signal.
+            if !absolute && rest != 0 {
+                guest.write_timespec(rest, deadline.since(self.clock))?;
+            }
+            return Err(Errno(libc::EINTR));
+        }
+        let wanted = guest.read_timespec(at)?;
+        let deadline = self.at_clock(clock, wanted, absolute)?;
+        if deadline <= self.clock {
+            return Ok(Outcome::Done(0));
+        }
+        let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { signal::TRY_AGAIN };
+        Ok(Outcome::Wait(Wait { deadline: Some(deadline), interrupted, ..Wait::default() }))
+    }
+
+    /// Everything that is due by now happens, in order.
+    pub(super) fn fire_timers(&mut self, outside: &mut dyn Outside) {
+        while let Some(due) = self.timers.pop(self.clock) {
+            match due {
+                Due::Thread { thread, since } => {
+                    let is_it = |one: &&mut Thread| matches!(&one.state, State::Waiting(wait) if wait.since == since);
+                    if let Some(one) = self.threads.get_mut(&thread).filter(is_it) {
+                        one.expired = true;
+                        self.attempt_again(thread, outside);
+                    }
+                }
+                Due::Interval(process) => {
+                    let Some(one) = self.processes.get_mut(&process) else { continue };
+                    let interval = one.timers.interval.interval;
+                    one.timers.interval.key = None;
+                    if !interval.is_zero() {
+                        let key = self.timers.add(self.clock + interval, due);
+                        one.timers.interval.key = Some(key);
+                    }
+                    self.signal_process(process, libc::SIGALRM, signal::info_from_kernel(libc::SIGALRM));
+                }
+                Due::Posix(process, id) => self.fire_posix(process, id),
+                Due::File(inode) => {
+                    if let Some(Body::Timer(file)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+                        file.expirations += 1;
+                        file.timer.key = None;
+                        if !file.timer.interval.is_zero() {
+                            file.timer.key = Some(self.timers.add(self.clock + file.timer.interval, due));
+                        }
+                    }
+                    self.object_changed(inode, outside);
+                }
+            }
+        }
+    }
+
+    fn fire_posix(&mut self, process: ProcessId, id: i32) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(posix) = one.timers.posix.get_mut(&id) else { return };
+        posix.timer.key = None;
+        if !posix.timer.interval.is_zero() {
+            posix.timer.key = Some(self.timers.add(self.clock + posix.timer.interval, Due::Posix(process, id)));
+        }
+        let (notify, number, value, tid) = (posix.notify, posix.signal, posix.value, posix.tid);
+        if notify == libc::SIGEV_NONE {
+            return;
+        }
+        let info = signal::info_of_timer(number, id, value);
+        let already = one.queue.has(number);
+        if already {
+            if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+                posix.overrun += 1;
+            }
+            return;
+        }
+        const SIGEV_THREAD_ID: i32 = 4;
+        let target = self.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
+        match target {
+            Some(thread) if notify == SIGEV_THREAD_ID => self.signal_thread(thread, number, info),
+            _ => self.signal_process(process, number, info),
+        }
+    }
+
+    /// alarm(2), setitimer(2), getitimer(2)
+    pub(super) fn interval_timer(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let process = self.process_of(thread)?;
+        let old = self.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
+        let number = posted.number as i64;
+        if number == libc::SYS_alarm {
+            let seconds = posted.arguments[0] as u32;
+            self.set_interval(process, Duration::from_secs(u64::from(seconds)), Duration::ZERO);
+            // "rounded up to the next second if there is a fraction of at least half", alarm_setitimer.
+            let left = old.left(self.clock);
+            let rounded = left.as_secs() + u64::from(left.subsec_micros() >= 500_000 || left.as_secs() == 0 && !left.is_zero());
+            return Ok(Outcome::Done(rounded as i64));
+        }
+        if posted.int(0) != libc::ITIMER_REAL {
+            // CPU time costs nothing here but calls: a profiler's timer would never fire.
+            self.calls.unsupported(format!("setitimer({})", posted.int(0)), Errno(libc::EINVAL));
+            return Err(Errno(libc::EINVAL));
+        }
+        let write = |pointer: u64| {
+            let words = [old.interval, old.left(self.clock)].map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
+            guest.write(pointer, &words.concat().into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>())
+        };
+        if number == libc::SYS_getitimer {
+            return write(posted.arguments[1]).map(|()| Outcome::Done(0));
+        }
+        let mut bytes = [0; 32];
+        if posted.arguments[1] != 0 {
+            guest.read(posted.arguments[1], &mut bytes)?;
+        }
+        let value = |at: usize| {
+            let word = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_ne_bytes);
+            let micros = u32::try_from(word(at + 8)).ok().filter(|micros| *micros < 1_000_000);
+            match (u64::try_from(word(at)), micros) {
+                (Ok(seconds), Some(micros)) => Ok(Duration::new(seconds, micros * 1000)),
+                _ => Err(Errno(libc::EINVAL)),
+            }
+        };
+        let (interval, first) = (value(0)?, value(16)?);
+        if posted.arguments[2] != 0 {
+            write(posted.arguments[2])?;
+        }
+        self.set_interval(process, first, interval);
+        Ok(Outcome::Done(0))
+    }
+
+    fn set_interval(&mut self, process: ProcessId, first: Duration, interval: Duration) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        if let Some(key) = one.timers.interval.key.take() {
+            self.timers.remove(key);
+        }
+        one.timers.interval.interval = interval;
+        if !first.is_zero() {
+            one.timers.interval.key = Some(self.timers.add(self.clock + first, Due::Interval(process)));
+        }
+    }
+
+    /// timer_create(2) and its relatives
+    pub(super) fn posix_timer(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let process = self.process_of(thread)?;
+        if posted.number as i64 == libc::SYS_timer_create {
+            return self.create_posix(process, posted, guest);
+        }
+        let id = posted.int(0);
+        let now = self.clock;
+        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        let posix = one.timers.posix.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
+        let old = posix.timer;
+        match posted.number as i64 {
+            libc::SYS_timer_getoverrun => return Ok(Outcome::Done(i64::from(std::mem::take(&mut posix.overrun)))),
+            libc::SYS_timer_gettime => write_timer(guest, posted.arguments[1], &old, now)?,
+            libc::SYS_timer_delete => {
+                one.timers.posix.remove(&id);
+                if let Some(key) = old.key {
+                    self.timers.remove(key);
+                }
+            }
+            _ => {
+                let clock = posix.clock;
+                let (interval, first) = read_timer(guest, posted.arguments[2])?;
+                if posted.arguments[3] != 0 {
+                    write_timer(guest, posted.arguments[3], &old, now)?;
+                }
+                let at = self.at_clock(clock, first, posted.int(1) & TIMER_ABSTIME != 0)?;
+                if let Some(key) = old.key {
+                    self.timers.remove(key);
+                }
+                let key = (!first.is_zero()).then(|| self.timers.add(at, Due::Posix(process, id)));
+                if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+                    posix.timer = Timer { key, interval };
+                    posix.overrun = 0;
+                }
+            }
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    fn create_posix(&mut self, process: ProcessId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let clock = posted.int(0);
+        if self.clock_base(clock).is_none() {
+            self.calls.unsupported(format!("timer_create(clock {clock})"), Errno(libc::EINVAL));
+            return Err(Errno(libc::EINVAL));
+        }
+        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        if one.timers.posix.len() >= TIMERS_MAX {
+            return Err(Errno(libc::EAGAIN));
+        }
+        let id = one.timers.next;
+        // struct sigevent { sigval; int signo; int notify; int tid; }
+        let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
+        if posted.arguments[1] != 0 {
+            let mut event = [0; 64];
+            guest.read(posted.arguments[1], &mut event)?;
+            let int = |at: usize| event.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+            value = u64::from(int(0) as u32) | (int(4) as u64) << 32;
+            (number, notify, tid) = (int(8), int(12), int(16) as u32);
+            if notify != libc::SIGEV_NONE && !(1..=64).contains(&number) {
+                return Err(Errno(libc::EINVAL));
+            }
+        }
+        guest.write(posted.arguments[2], &id.to_ne_bytes())?;
+        one.timers.next += 1;
+        one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), overrun: 0 });
+        Ok(Outcome::Done(0))
+    }
+
+    /// timerfd_settime(2), timerfd_gettime(2)
+    pub(super) fn timer_file(&mut self, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let inode = posted.inode();
+        let now = self.clock;
+        let Some(Body::Timer(file)) = self.objects.get(&inode).map(|object| &object.body) else { return Err(Errno(libc::EINVAL)) };
+        let (old, clock) = (file.timer, file.clock);
+        if posted.number as i64 == libc::SYS_timerfd_gettime {
+            write_timer(guest, posted.arguments[1], &old, now)?;
+            return Ok(Outcome::Done(0));
+        }
+        let (interval, first) = read_timer(guest, posted.arguments[2])?;
+        if posted.arguments[3] != 0 {
+            write_timer(guest, posted.arguments[3], &old, now)?;
+        }
+        let at = self.at_clock(clock, first, posted.int(1) & TFD_TIMER_ABSTIME != 0)?;
+        if let Some(key) = old.key {
+            self.timers.remove(key);
+        }
+        let key = (!first.is_zero()).then(|| self.timers.add(at, Due::File(inode)));
+        if let Some(Body::Timer(file)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+            *file = TimerFile { clock, timer: Timer { key, interval }, expirations: 0 };
+        }
+        self.object_changed(inode, outside);
+        Ok(Outcome::Done(0))
+    }
+
+    /// execve(2): "POSIX timers are not preserved (timer_create(2))"; alarms are.
+    pub(super) fn drop_posix_timers(&mut self, process: ProcessId) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let gone = std::mem::take(&mut one.timers.posix);
+        for key in gone.values().filter_map(|posix| posix.timer.key) {
+            self.timers.remove(key);
+        }
+    }
+
+    /// A process ends: nothing of it is due any more.
+    pub(super) fn drop_timers(&mut self, process: ProcessId) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let timers = std::mem::take(&mut one.timers);
+        for key in timers.posix.values().map(|posix| posix.timer.key).chain([timers.interval.key]).flatten() {
+            self.timers.remove(key);
+        }
+    }
+}
+
+fn read_timer(guest: &Guest<'_>, at: u64) -> Result<(Duration, Duration), Errno> {
+    Ok((guest.read_timespec(at)?, guest.read_timespec(at.wrapping_add(16))?))
+}
+
+fn write_timer(guest: &Guest<'_>, at: u64, timer: &Timer, now: Instant) -> Result<(), Errno> {
+    guest.write_timespec(at, timer.interval)?;
+    guest.write_timespec(at.wrapping_add(16), timer.left(now))
+}

@@ -1,0 +1,6 @@
+//! Unmodified programs in virtual time, on the loader and its controller, over real nodes.
+
+mod children;
+mod programs;
+mod sockets;
+mod world;

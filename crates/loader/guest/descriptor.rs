@@ -1,0 +1,164 @@
+//! What a descriptor is: the kernel's or the controller's, and whether it can block. Remembered per number until it is closed.
+
+use crate::abi::{self, kind};
+use crate::channel::post;
+use crate::sys;
+use crate::thread::{FILES, Thread};
+use crate::x86_64::numbers as nr;
+
+const S_IFMT: u32 = 0o170_000;
+const S_IFSOCK: u32 = 0o140_000;
+const S_IFREG: u32 = 0o100_000;
+const S_IFDIR: u32 = 0o040_000;
+const S_IFBLK: u32 = 0o060_000;
+const S_IFCHR: u32 = 0o020_000;
+const O_NONBLOCK: isize = 0o4000;
+/// `st_rdev` of /dev/null, /dev/zero, /dev/full; /dev/random, /dev/urandom.
+const QUICK_DEVICES: [u64; 3] = [0x103, 0x105, 0x107];
+const RANDOM_DEVICES: [u64; 2] = [0x108, 0x109];
+
+/// `struct stat`.
+#[repr(C)]
+#[derive(Default)]
+struct Stat {
+    device: u64,
+    inode: u64,
+    links: u64,
+    mode: u32,
+    rest: [u32; 3],
+    node: u64,
+    more: [u64; 12],
+}
+
+/// Kind in bits 56 to 62, inode number below. 0 when there is no such descriptor.
+pub fn word(t: &mut Thread, fd: usize) -> u64 {
+    let fd = fd as u32 as usize;
+    // SAFETY: the table belongs to this thread's process; one thread runs at a time.
+    let known = unsafe { (*t.files).get(fd).copied().unwrap_or(0) };
+    if known != 0 {
+        return known;
+    }
+    if is_ours(fd as i32) {
+        return 0;
+    }
+    let mut stat = Stat::default();
+    if sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) != 0 {
+        return 0;
+    }
+    let inode = stat.inode & abi::INODE;
+    let what = match stat.mode & S_IFMT {
+        S_IFREG | S_IFDIR | S_IFBLK => kind::FILE,
+        S_IFSOCK if post(t, abi::WHOSE, &[inode]) == 1 => kind::VIRTUAL,
+        S_IFCHR if QUICK_DEVICES.contains(&stat.node) => kind::FILE,
+        S_IFCHR if RANDOM_DEVICES.contains(&stat.node) => kind::RANDOM,
+        _ => kind::NATIVE,
+    };
+    let word = what << 56 | inode;
+    remember(t, fd, word);
+    word
+}
+
+pub fn kind_of(word: u64) -> u64 {
+    word >> 56 & 0x7f
+}
+
+pub fn remember(t: &mut Thread, fd: usize, word: u64) {
+    if fd < FILES {
+        // SAFETY: as above.
+        unsafe { (*t.files)[fd] = word };
+    }
+}
+pub fn forget(t: &mut Thread, fd: usize) {
+    remember(t, fd, 0);
+}
+/// Forgets a range, ends included.
+pub fn forget_range(t: &mut Thread, first: usize, last: usize) {
+    for fd in first..=last.min(FILES - 1) {
+        forget(t, fd);
+    }
+}
+
+/// Descriptors of the loader, which do not exist for the program.
+pub fn is_ours(fd: i32) -> bool {
+    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd)
+}
+
+/// Is O_NONBLOCK set?
+pub fn is_nonblocking(fd: usize) -> bool {
+    flags(fd) & O_NONBLOCK != 0
+}
+/// F_GETFL; 0 when there is no such descriptor.
+pub fn flags(fd: usize) -> isize {
+    sys::call(nr::FCNTL, &[fd, 3]).max(0)
+}
+pub fn set_flags(fd: usize, flags: isize) {
+    sys::call(nr::FCNTL, &[fd, 4, flags as usize]);
+}
+pub const NONBLOCK: isize = O_NONBLOCK;
+
+/// close(2)
+pub fn close(t: &mut Thread, fd: usize) -> isize {
+    let fd = fd as u32 as usize;
+    if is_ours(fd as i32) {
+        return sys::EBADF;
+    }
+    let was = word(t, fd);
+    forget(t, fd);
+    let result = sys::call(nr::CLOSE, &[fd]);
+    closed(t, was);
+    result
+}
+
+/// A descriptor is gone: perhaps the last of its object.
+pub fn closed(t: &mut Thread, was: u64) {
+    match kind_of(was) {
+        kind::VIRTUAL => {
+            t.channel.descriptor.store(was, core::sync::atomic::Ordering::Relaxed);
+            post(t, abi::CLOSED, &[]);
+        }
+        kind::NATIVE => crate::native::touched(),
+        _ => {}
+    }
+}
+
+/// dup2(2) and dup3(2): what was there before is closed.
+pub fn duplicate_onto(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let (old, new) = (a[0] as u32 as usize, a[1] as u32 as usize);
+    if is_ours(old as i32) || is_ours(new as i32) {
+        return sys::EBADF;
+    }
+    let (from, was) = (word(t, old), if old == new { 0 } else { word(t, new) });
+    let result = sys::call(number, &[a[0], a[1], a[2]]);
+    if result >= 0 && old != new {
+        remember(t, new, from);
+        closed(t, was);
+    }
+    result
+}
+
+/// close_range(2), around our own.
+pub fn close_range(t: &mut Thread, a: &[usize; 6]) -> isize {
+    const UNSHARE: usize = 2;
+    const CLOEXEC: usize = 4;
+    let (first, last, flags) = (a[0] as u32 as usize, a[1] as u32 as usize, a[2]);
+    if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
+        return sys::EINVAL;
+    }
+    let (low, high) = (abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_CONTROL as usize);
+    if flags & CLOEXEC == 0 {
+        forget_range(t, first, last);
+    }
+    let mut result = 0;
+    if first < low {
+        result = sys::call(nr::CLOSE_RANGE, &[first, last.min(low - 1), flags]);
+    }
+    if result == 0 && last > high {
+        result = sys::call(nr::CLOSE_RANGE, &[first.max(high + 1), last, flags]);
+    }
+    if flags & CLOEXEC == 0 {
+        t.channel.descriptor.store(kind::VIRTUAL << 56, core::sync::atomic::Ordering::Relaxed);
+        post(t, abi::CLOSED, &[]);
+        crate::native::touched();
+    }
+    result
+}

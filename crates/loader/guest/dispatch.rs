@@ -1,0 +1,686 @@
+//! The handler of system calls: who answers which.
+
+use crate::abi::{self, kind};
+use crate::channel::{Copies, exchange, header, post};
+use crate::descriptor;
+use crate::local;
+use crate::memory;
+use crate::native;
+use crate::poll;
+use crate::signal;
+use crate::sys;
+use crate::thread::{self, Thread};
+use crate::x86_64::context::*;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const SYS_SECCOMP: i32 = 1;
+const SYS_USER_DISPATCH: i32 = 2;
+const AF_UNIX: usize = 1;
+const AT_FDCWD: usize = -100_isize as usize;
+
+type Answer = Result<isize, isize>;
+
+/// Handler of SIGSYS: a call of the program (Syscall User Dispatch), one through the vsyscall page (seccomp), or the controller's impatience.
+pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
+    // SAFETY: the kernel has built both on the thread's block.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let t = thread::current();
+    let r = &context.registers;
+    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
+    if info.code != SYS_USER_DISPATCH && info.code != SYS_SECCOMP {
+        // Sent by the controller: this thread has run without a call for too long.
+        post(t, abi::PREEMPTED, &[]);
+        signal::finish(t, context, None);
+        return;
+    }
+    let number = info.number as usize;
+    if info.arch != ARCH {
+        post(t, abi::UNSUPPORTED, &[number as u64 | 1 << 32, 0, -sys::ENOSYS as u64]);
+        context.registers[RAX] = sys::ENOSYS as u64;
+        return;
+    }
+    let after = context.registers[RIP];
+    local::tick(t);
+    if number == nr::RT_SIGRETURN {
+        signal::sigreturn(t, context);
+        signal::finish(t, context, None);
+        return;
+    }
+    let result = answer(t, context, number, &a);
+    let result = match result {
+        Ok(value) | Err(value) => value as i64,
+    };
+    if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
+        local::fold(t, number, result);
+        if header().flags.load(Relaxed) & abi::TELL_CALLS != 0 {
+            post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64]);
+        }
+    }
+    if info.code == SYS_SECCOMP {
+        context.registers[RAX] = result as u64;
+        return;
+    }
+    signal::finish(t, context, Some((number, after, result)));
+}
+
+/// Hands a call to the controller. `word`: what descriptor argument 0 is.
+pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
+    let channel = t.channel;
+    let nonblocking = word != 0 && descriptor::is_nonblocking(a[0]);
+    channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
+    let mut copies = Copies::new(channel);
+    match number {
+        nr::CONNECT | nr::BIND => copies.add(a[1], a[2].min(128)),
+        nr::WRITE => copies.add(a[1], a[2]),
+        nr::SENDTO => {
+            copies.add(a[4], if a[4] == 0 { 0 } else { a[5].min(128) });
+            copies.add(a[1], a[2]);
+        }
+        nr::RECVFROM if a[4] != 0 => copies.add(a[5], 4),
+        nr::GETSOCKNAME | nr::GETPEERNAME | nr::ACCEPT | nr::ACCEPT4 => copies.add(a[2], 4),
+        nr::SENDMSG | nr::RECVMSG => copies.add(a[1], 56),
+        nr::SETSOCKOPT => copies.add(a[3], (a[4] as u32 as usize).min(256)),
+        nr::GETSOCKOPT => copies.add(a[4], 4),
+        nr::EPOLL_CTL => copies.add(a[3], 12),
+        nr::NANOSLEEP => copies.add(a[0], 16),
+        nr::CLOCK_NANOSLEEP => copies.add(a[2], 16),
+        nr::FUTEX => copies.add(a[3], 16),
+        nr::SETITIMER => copies.add(a[1], 32),
+        nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => copies.add(a[2], 32),
+        _ => {}
+    }
+    let arguments = a.map(|word| word as u64);
+    let result = exchange(t, number as u64, &arguments);
+    if channel.answer.load(Relaxed) == abi::DESCRIPTOR { receive_descriptor(t, result == 1) } else { result as isize }
+}
+
+/// Takes a new descriptor from the control socket.
+fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
+    const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+    const EMFILE: isize = -24;
+    let mut byte = [0_u8];
+    let vector = [byte.as_mut_ptr() as usize, 1];
+    let mut control = [0_u32; 6];
+    let mut message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, 24, 0];
+    let flags = if close_on_exec { MSG_CMSG_CLOEXEC } else { 0 };
+    let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_mut_ptr() as usize, flags]);
+    if bytes <= 0 || control[0] < 20 || control[2] != 1 {
+        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
+        post(t, abi::CLOSED, &[]);
+        return EMFILE;
+    }
+    let fd = control[4] as usize;
+    let word = t.channel.descriptor.load(Relaxed) & !abi::NONBLOCKING;
+    descriptor::remember(t, fd, word);
+    fd as isize
+}
+
+fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
+    post(t, abi::UNSUPPORTED, &[number as u64, detail as u64, -errno as u64]);
+    Err(errno)
+}
+
+fn kernel(number: usize, a: &[usize; 6]) -> Answer {
+    Ok(sys::call(number, a))
+}
+
+fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) -> Answer {
+    use nr::*;
+    match number {
+        READ | WRITE | READV | WRITEV => data(t, number, a),
+        CLOCK_GETTIME => local::clock_gettime(t, a),
+        CLOCK_GETRES => local::clock_getres(t, a),
+        GETTIMEOFDAY => local::gettimeofday(t, a),
+        TIME => local::time(t, a),
+        TIMES => local::times(t, a),
+        GETRUSAGE => local::getrusage(t, a),
+        SYSINFO => local::sysinfo(t, a),
+        UNAME => local::uname(a),
+        GETCPU => local::getcpu(a),
+        SCHED_GETAFFINITY => local::affinity(a),
+        // One processor, one class: all that could be set is the only thing there is.
+        SCHED_SETAFFINITY => Ok(0),
+        GETRANDOM => local::getrandom(t, a[0], a[1]),
+        RT_SIGACTION => signal::action(t, a),
+        RT_SIGPROCMASK => signal::mask(t, a),
+        SIGALTSTACK => signal::alternate(t, context, a),
+        RT_SIGPENDING => sys::write_u64(a[0], t.channel.pending.load(Relaxed) & t.channel.mask.load(Relaxed)).map(|()| 0),
+        RT_SIGSUSPEND => {
+            signal::swap_mask(t, a[0])?;
+            Ok(forward(t, PAUSE, a, 0))
+        }
+        BRK => Ok(memory::set(a[0])),
+        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT => map(number, a),
+        RSEQ => Err(sys::ENOSYS),
+        SET_ROBUST_LIST => {
+            t.robust = a[0];
+            Ok(0)
+        }
+        SET_TID_ADDRESS => {
+            t.clear_tid = a[0];
+            Ok(sys::call(GETTID, &[]))
+        }
+        FORK => Ok(thread::fork(t, context)),
+        VFORK => Ok(thread::vfork(t, context)),
+        CLONE => {
+            let arguments = thread::clone_arguments(context, a);
+            Ok(thread::clone(t, context, arguments))
+        }
+        CLONE3 => Ok(thread::clone3(t, context, a[0], a[1])),
+        EXECVE => Ok(crate::exec::execve(t, path_of(t, a[0]), a[1], a[2])),
+        EXECVEAT => Ok(crate::exec::execveat(t, a)),
+        EXIT => thread::exit(t, a[0]),
+        EXIT_GROUP => thread::exit_group(t, a[0]),
+        FUTEX => futex(t, a),
+        SCHED_YIELD => {
+            post(t, abi::YIELD, &[1]);
+            Ok(0)
+        }
+        WAIT4 | WAITID => wait(t, number, a),
+        NANOSLEEP | CLOCK_NANOSLEEP | PAUSE | RT_SIGTIMEDWAIT | KILL | TKILL | TGKILL | RT_SIGQUEUEINFO | RT_TGSIGQUEUEINFO | ALARM
+        | SETITIMER | GETITIMER | TIMER_CREATE | TIMER_SETTIME | TIMER_GETTIME | TIMER_GETOVERRUN | TIMER_DELETE | EPOLL_CREATE
+        | EPOLL_CREATE1 | TIMERFD_CREATE => Ok(forward(t, number, a, 0)),
+        SIGNALFD | SIGNALFD4 => {
+            let word = if a[0] as i32 == -1 { 0 } else { descriptor::word(t, a[0]) };
+            Ok(forward(t, number, a, word))
+        }
+        EPOLL_CTL => {
+            // Argument 5 goes along as what the watched descriptor is.
+            let watched = descriptor::word(t, a[2]);
+            let word = descriptor::word(t, a[0]);
+            if watched == 0 || word == 0 {
+                return Err(sys::EBADF);
+            }
+            let mut more = *a;
+            more[4] = watched as usize;
+            Ok(forward(t, number, &more, word))
+        }
+        EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2 => poll::epoll(t, number, a),
+        POLL => poll::poll(t, a),
+        PPOLL => poll::ppoll(t, a),
+        SELECT => poll::select(t, a),
+        PSELECT6 => poll::pselect(t, a),
+        SOCKET if a[0] != AF_UNIX => Ok(forward(t, number, a, 0)),
+        CONNECT | ACCEPT | ACCEPT4 | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG | SHUTDOWN | BIND | LISTEN
+        | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT | TIMERFD_SETTIME | TIMERFD_GETTIME => socket(t, number, a),
+        IOCTL | FCNTL | FLOCK | SENDFILE | SPLICE | TEE | VMSPLICE | COPY_FILE_RANGE => control(t, number, a),
+        CLOSE => Ok(descriptor::close(t, a[0])),
+        DUP2 | DUP3 => Ok(descriptor::duplicate_onto(t, number, a)),
+        DUP => duplicate(t, number, a),
+        CLOSE_RANGE => Ok(descriptor::close_range(t, a)),
+        SETSID | SETPGID => {
+            let result = sys::call(number, a);
+            if result >= 0 {
+                post(t, number as u64, &[a[0] as u64, a[1] as u64]);
+            }
+            Ok(result)
+        }
+        _ => more(t, number, a),
+    }
+}
+
+/// Calls that the kernel answers, perhaps with a change, and those that are refused.
+fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    use nr::*;
+    match number {
+        OPEN => open(t, number, a, 0),
+        OPENAT => open(t, number, a, 1),
+        READLINK => readlink(t, number, a, 0),
+        READLINKAT => readlink(t, number, a, 1),
+        PRCTL => prctl(t, a),
+        ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
+        // Without news for others: memory, names, numbers, files.
+        STAT
+        | FSTAT
+        | LSTAT
+        | LSEEK
+        | PREAD64
+        | PWRITE64
+        | PREADV
+        | PWRITEV
+        | PREADV2
+        | PWRITEV2
+        | ACCESS
+        | MSYNC
+        | MINCORE
+        | SHMGET
+        | SHMAT
+        | SHMCTL
+        | SHMDT
+        | GETPID
+        | GETTID
+        | FSYNC
+        | FDATASYNC
+        | TRUNCATE
+        | FTRUNCATE
+        | GETDENTS
+        | GETDENTS64
+        | GETCWD
+        | CHDIR
+        | FCHDIR
+        | RENAME
+        | RENAMEAT
+        | RENAMEAT2
+        | MKDIR
+        | MKDIRAT
+        | RMDIR
+        | CREAT
+        | LINK
+        | LINKAT
+        | UNLINK
+        | UNLINKAT
+        | SYMLINK
+        | SYMLINKAT
+        | CHMOD
+        | FCHMOD
+        | FCHMODAT
+        | FCHMODAT2
+        | CHOWN
+        | FCHOWN
+        | LCHOWN
+        | FCHOWNAT
+        | UMASK
+        | GETRLIMIT
+        | SETRLIMIT
+        | PRLIMIT64
+        | GETUID
+        | GETGID
+        | GETEUID
+        | GETEGID
+        | SETUID
+        | SETGID
+        | SETREUID
+        | SETREGID
+        | GETGROUPS
+        | SETGROUPS
+        | SETRESUID
+        | GETRESUID
+        | SETRESGID
+        | GETRESGID
+        | GETPGID
+        | GETPGRP
+        | GETSID
+        | GETPPID
+        | SETFSUID
+        | SETFSGID
+        | CAPGET
+        | CAPSET
+        | UTIME
+        | UTIMES
+        | FUTIMESAT
+        | UTIMENSAT
+        | MKNOD
+        | MKNODAT
+        | STATFS
+        | FSTATFS
+        | GETPRIORITY
+        | SETPRIORITY
+        | SCHED_GETPARAM
+        | SCHED_GETSCHEDULER
+        | SCHED_GET_PRIORITY_MAX
+        | SCHED_GET_PRIORITY_MIN
+        | SCHED_GETATTR
+        | MLOCK
+        | MLOCK2
+        | MUNLOCK
+        | MLOCKALL
+        | MUNLOCKALL
+        | ARCH_PRCTL
+        | CHROOT
+        | SYNC
+        | SYNCFS
+        | SYNC_FILE_RANGE
+        | READAHEAD
+        | SETXATTR
+        | LSETXATTR
+        | FSETXATTR
+        | GETXATTR
+        | LGETXATTR
+        | FGETXATTR
+        | LISTXATTR
+        | LLISTXATTR
+        | FLISTXATTR
+        | REMOVEXATTR
+        | LREMOVEXATTR
+        | FREMOVEXATTR
+        | FADVISE64
+        | FALLOCATE
+        | NEWFSTATAT
+        | STATX
+        | FACCESSAT
+        | FACCESSAT2
+        | MBIND
+        | SET_MEMPOLICY
+        | GET_MEMPOLICY
+        | IOPRIO_GET
+        | IOPRIO_SET
+        | GET_ROBUST_LIST
+        | MEMFD_CREATE
+        | MEMBARRIER
+        | KCMP
+        | PIDFD_OPEN
+        | PROCESS_VM_READV
+        | PROCESS_VM_WRITEV
+        | INOTIFY_INIT
+        | INOTIFY_INIT1
+        | INOTIFY_ADD_WATCH
+        | INOTIFY_RM_WATCH
+        | EVENTFD
+        | EVENTFD2
+        | PIPE
+        | PIPE2
+        | SOCKETPAIR
+        | SOCKET
+        | PKEY_ALLOC
+        | PKEY_FREE
+        | PERSONALITY
+        | NAME_TO_HANDLE_AT => kernel(number, a),
+        // It would change how the host runs this process, and with it when others run.
+        SCHED_SETPARAM | SCHED_SETSCHEDULER | SCHED_SETATTR => Ok(0),
+        SCHED_RR_GET_INTERVAL => Err(sys::ENOSYS),
+        IO_URING_SETUP | IO_URING_ENTER | IO_URING_REGISTER | OPENAT2 | FUTEX_WAITV => unsupported(t, number, 0, sys::ENOSYS),
+        PTRACE | BPF | MOUNT | UMOUNT2 | SETNS | UNSHARE | SETHOSTNAME | CLOCK_SETTIME | CLOCK_ADJTIME | PIDFD_GETFD | USERFAULTFD => {
+            unsupported(t, number, a[0], sys::EPERM)
+        }
+        SECCOMP => unsupported(t, number, a[0], sys::EINVAL),
+        _ => unsupported(t, number, a[0], sys::ENOSYS),
+    }
+}
+
+/// read, write, readv, writev
+fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    let writes = matches!(number, nr::WRITE | nr::WRITEV);
+    let word = descriptor::word(t, a[0]);
+    match descriptor::kind_of(word) {
+        kind::VIRTUAL => Ok(forward(t, number, a, word)),
+        kind::RANDOM if number == nr::READ => local::getrandom(t, a[1], a[2]),
+        what => {
+            let result = if what == kind::NATIVE {
+                native::blocking(t, number, a, writes)
+            } else if what == kind::NONE {
+                sys::EBADF
+            } else {
+                sys::call(number, a)
+            };
+            if number == nr::WRITE && result > 0 {
+                local::fold_bytes(a[1], result as usize);
+            }
+            Ok(result)
+        }
+    }
+}
+
+/// Calls on sockets: the controller's, or the kernel's AF_UNIX.
+fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    let word = descriptor::word(t, a[0]);
+    match descriptor::kind_of(word) {
+        kind::NONE => Err(sys::EBADF),
+        kind::VIRTUAL => Ok(forward(t, number, a, word)),
+        kind::NATIVE => Ok(match number {
+            nr::SENDTO => native::message(t, number, a, 3, true),
+            nr::RECVFROM => native::message(t, number, a, 3, false),
+            nr::SENDMSG => native::message(t, number, a, 2, true),
+            nr::RECVMSG => native::message(t, number, a, 2, false),
+            nr::SENDMMSG => native::message(t, number, a, 3, true),
+            nr::RECVMMSG => native::message(t, number, a, 3, false),
+            nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => native::connection(t, number, a),
+            _ => {
+                let result = sys::call(number, a);
+                native::touched();
+                result
+            }
+        }),
+        _ => kernel(number, a),
+    }
+}
+
+fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    if descriptor::is_ours(a[0] as i32) {
+        return Err(sys::EBADF);
+    }
+    let word = descriptor::word(t, a[0]);
+    let result = sys::call(number, a);
+    if result >= 0 {
+        descriptor::remember(t, result as usize, word);
+    }
+    Ok(result)
+}
+
+/// ioctl, fcntl, locks, and moving data inside the kernel
+fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    const F_DUPFD: usize = 0;
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    const F_SETLK: usize = 6;
+    const F_SETLKW: usize = 7;
+    const F_OFD_SETLK: usize = 37;
+    const F_OFD_SETLKW: usize = 38;
+    const LOCK_NB: usize = 4;
+    let (fd, what) = (a[0], a[1] as u32 as usize);
+    if descriptor::is_ours(fd as i32) {
+        return Err(sys::EBADF);
+    }
+    match number {
+        nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
+        nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
+            let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
+            Ok(native::lock(t, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
+        }
+        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
+        nr::IOCTL => {
+            // FIONBIO, FIOASYNC, FIOCLEX, FIONCLEX are the descriptor's own.
+            let of_descriptor = matches!(what, 0x5421 | 0x5452 | 0x5451 | 0x5450);
+            let word = descriptor::word(t, fd);
+            let interfaces = (0x8900..0x8a00).contains(&what) && descriptor::kind_of(word) == kind::NATIVE;
+            if word == 0 {
+                Err(sys::EBADF)
+            } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
+                Ok(forward(t, number, a, word))
+            } else {
+                kernel(number, a)
+            }
+        }
+        nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
+            let other = if number == nr::SENDFILE { a[1] } else { a[2] };
+            let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
+            if ours && number != nr::VMSPLICE {
+                return unsupported(t, number, 0, sys::EINVAL);
+            }
+            Ok(native::blocking(t, number, a, true))
+        }
+        _ => {
+            let result = sys::call(number, a);
+            native::touched();
+            Ok(result)
+        }
+    }
+}
+
+/// Where a path argument is, or the real name of the program for /proc/self/exe.
+fn path_of(t: &Thread, at: usize) -> usize {
+    let mut start = [0_u8; 15];
+    let same = sys::copy_in(at, &mut start).is_ok() && start == *b"/proc/self/exe\0";
+    if same { t.process.executable.pointer() as usize } else { at }
+}
+
+fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
+    const O_NONBLOCK: usize = 0o4000;
+    const O_PATH: usize = 0o10_000_000;
+    let mut arguments = *a;
+    arguments[at] = path_of(t, a[at]);
+    // Opening a named pipe waits for the other side; here it does not (docs/compatibility.md).
+    let directory = if at == 1 { a[0] } else { AT_FDCWD };
+    let mut stat = [0_u32; 36];
+    let fifo = a[at + 1] & (O_NONBLOCK | O_PATH) == 0
+        && sys::call(nr::NEWFSTATAT, &[directory, arguments[at], stat.as_mut_ptr() as usize, 0]) == 0
+        && stat[6] & 0o170_000 == 0o010_000;
+    if !fifo {
+        return kernel(number, &arguments);
+    }
+    native::touched();
+    arguments[at + 1] |= O_NONBLOCK;
+    const ENXIO: isize = -6;
+    loop {
+        let fd = sys::call(number, &arguments);
+        if fd >= 0 {
+            descriptor::set_flags(fd as usize, descriptor::flags(fd as usize) & !descriptor::NONBLOCK);
+        }
+        if fd != ENXIO {
+            return Ok(fd);
+        }
+        if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+            return Ok(abi::RESTART as isize);
+        }
+    }
+}
+
+fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
+    let path = path_of(t, a[at]);
+    if path == a[at] {
+        return kernel(number, a);
+    }
+    let mut name = [0_u8; abi::PATH_BYTES];
+    t.process.executable.get(0, &mut name);
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0).min(a[at + 2]);
+    sys::copy_out(a[at + 1], &name[..length])?;
+    Ok(length as isize)
+}
+
+/// Memory calls, kept off what is ours.
+fn map(number: usize, a: &[usize; 6]) -> Answer {
+    const MAP_FIXED: usize = 0x10;
+    const MREMAP_FIXED: usize = 2;
+    let touches = match number {
+        nr::MMAP => a[3] & MAP_FIXED != 0 && memory::is_ours(a[0], a[1]),
+        nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
+        _ => memory::is_ours(a[0], a[1]),
+    };
+    if touches { Err(sys::EINVAL) } else { kernel(number, a) }
+}
+
+fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    const WNOHANG_WALL: usize = 0x4000_0001;
+    let result = forward(t, number, a, 0);
+    // The kernel's zombie goes with the program's.
+    let reaped = t.channel.arguments[0].load(Relaxed) as usize;
+    if result >= 0 && t.channel.arguments[5].load(Relaxed) == 1 && reaped != 0 {
+        sys::call(nr::WAIT4, &[reaped, 0, WNOHANG_WALL, 0]);
+    }
+    Ok(result)
+}
+
+fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    match a[0] {
+        // PR_SET_DUMPABLE: the controller must be able to read our memory.
+        4 => Ok(0),
+        // PR_GET_TSC: it can be read.
+        25 => sys::write_u32(a[1], 1).map(|()| 0),
+        // Names, KEEPCAPS, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
+        2 | 3 | 5..=9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
+        // Among them PR_SET_PDEATHSIG, SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
+        what => unsupported(t, nr::PRCTL, what, sys::EINVAL),
+    }
+}
+
+const FUTEX_WAIT: usize = 0;
+const FUTEX_WAKE: usize = 1;
+const FUTEX_REQUEUE: usize = 3;
+const FUTEX_CMP_REQUEUE: usize = 4;
+const FUTEX_WAKE_OP: usize = 5;
+const FUTEX_LOCK_PI: usize = 6;
+const FUTEX_UNLOCK_PI: usize = 7;
+const FUTEX_TRYLOCK_PI: usize = 8;
+const FUTEX_WAIT_BITSET: usize = 9;
+const FUTEX_WAKE_BITSET: usize = 10;
+const FUTEX_LOCK_PI2: usize = 13;
+
+/// futex(2). Who waits is the controller's affair; the words are compared and changed here, where nobody else runs meanwhile.
+fn futex(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    const EDEADLK: isize = -35;
+    let operation = a[1] & 0x7f;
+    let nobody = header().futex_waiters.load(Relaxed) == 0;
+    match operation {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET => {
+            if sys::read_u32(a[0])? != a[2] as u32 {
+                return Err(sys::EAGAIN);
+            }
+            Ok(forward(t, nr::FUTEX, a, 0))
+        }
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE if nobody => Ok(0),
+        FUTEX_CMP_REQUEUE if sys::read_u32(a[0])? != a[5] as u32 => Err(sys::EAGAIN),
+        FUTEX_CMP_REQUEUE if nobody => Ok(0),
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
+            // The fourth argument is a number, not a time.
+            let arguments = a.map(|word| word as u64);
+            Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
+        }
+        FUTEX_WAKE_OP => wake_op(t, a),
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => loop {
+            let word = sys::read_u32(a[0])?;
+            let tid = sys::call(nr::GETTID, &[]) as u32;
+            if word & 0x3fff_ffff == 0 {
+                sys::write_u32(a[0], tid | word & 0x4000_0000)?;
+                return Ok(0);
+            }
+            if word & 0x3fff_ffff == tid {
+                return Err(EDEADLK);
+            }
+            if operation == FUTEX_TRYLOCK_PI {
+                return Err(sys::EAGAIN);
+            }
+            sys::write_u32(a[0], word | 0x8000_0000)?;
+            let result = forward(t, nr::FUTEX, a, 0);
+            if result < 0 {
+                return Ok(result);
+            }
+        },
+        FUTEX_UNLOCK_PI => {
+            let word = sys::read_u32(a[0])?;
+            if word & 0x3fff_ffff != sys::call(nr::GETTID, &[]) as u32 {
+                return Err(sys::EPERM);
+            }
+            sys::write_u32(a[0], 0)?;
+            // Those that stay set the bit again when they look.
+            post(t, nr::FUTEX as u64, &[a[0] as u64, (FUTEX_WAKE | a[1] & 128) as u64, i32::MAX as u64]);
+            Ok(0)
+        }
+        _ => unsupported(t, nr::FUTEX, operation, sys::ENOSYS),
+    }
+}
+
+/// FUTEX_WAKE_OP: changes the second word, wakes at the first, and at the second if its old value compares.
+fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    let code = a[5] as u32;
+    let (operation, compare) = (code >> 28 & 7, code >> 24 & 15);
+    let mut operand = code << 8 >> 20;
+    let against = (code << 20) as i32 >> 20;
+    if code >> 31 != 0 {
+        operand = 1 << (operand & 31);
+    }
+    let old = sys::read_u32(a[4])?;
+    let new = match operation {
+        0 => operand,
+        1 => old.wrapping_add(operand),
+        2 => old | operand,
+        3 => old & !operand,
+        4 => old ^ operand,
+        _ => return Err(sys::ENOSYS),
+    };
+    sys::write_u32(a[4], new)?;
+    let old = old as i32;
+    let second = match compare {
+        0 => old == against,
+        1 => old != against,
+        2 => old < against,
+        3 => old <= against,
+        4 => old > against,
+        5 => old >= against,
+        _ => return Err(sys::ENOSYS),
+    };
+    let wake = (FUTEX_WAKE | a[1] & 128) as u64;
+    let mut woken = post(t, nr::FUTEX as u64, &[a[0] as u64, wake, a[2] as u64]);
+    if second {
+        woken += post(t, nr::FUTEX as u64, &[a[4] as u64, wake, a[3] as u64]);
+    }
+    Ok(woken as isize)
+}

@@ -1,0 +1,94 @@
+//! Faults: of our own copies of the program's memory, of instructions that would tell real time or chance, and of the program.
+
+use crate::abi;
+use crate::channel::{header, post};
+use crate::signal;
+use crate::sys;
+use crate::thread;
+use crate::x86_64::context::*;
+use crate::x86_64::{entry, numbers as nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+const SI_KERNEL: i32 = 0x80;
+
+/// Handler of SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
+pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut Context) {
+    // SAFETY: the kernel has built both on the thread's block.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let at = context.registers[RIP];
+    if let Some(after) = entry::after_copy(at) {
+        context.registers[RIP] = after;
+        return;
+    }
+    let (start, bytes) = entry::text();
+    if (at as usize) >= start && (at as usize) < start + bytes {
+        sys::say("a fault in the loader (a bug in weft), address", info.address as usize);
+        sys::die("  at offset", at as usize - start);
+    }
+    if number == 11 && info.code == SI_KERNEL && emulate(context) {
+        return;
+    }
+    let t = thread::current();
+    let signal = number as usize & 63;
+    let handled = t.process.actions[signal].handler.load(Relaxed) > 1;
+    if handled && t.channel.mask.load(Relaxed) & 1 << (signal - 1) == 0 {
+        signal::deliver(t, signal, info, context);
+    } else {
+        // force_sig: a blocked or ignored fault kills.
+        post(t, abi::FATAL, &[signal as u64]);
+        signal::die_of(signal);
+    }
+}
+
+/// RDTSC, RDTSCP, CPUID where they fault.
+fn emulate(context: &mut Context) -> bool {
+    let mut code = [0; 3];
+    if sys::copy_in(context.registers[RIP] as usize, &mut code[..2]).is_err() {
+        return false;
+    }
+    let _ = sys::copy_in(context.registers[RIP] as usize, &mut code);
+    match code {
+        [0x0f, 0x31, _] => {
+            time_stamp(context);
+            context.registers[RIP] += 2;
+        }
+        [0x0f, 0x01, 0xf9] => {
+            time_stamp(context);
+            context.registers[RCX] = 0;
+            context.registers[RIP] += 3;
+        }
+        [0x0f, 0xa2, _] => {
+            let (leaf, sub) = (context.registers[RAX] as u32, context.registers[RCX] as u32);
+            sys::call(nr::ARCH_PRCTL, &[0x1012, 1]);
+            let [a, mut b, mut c, d] = entry::cpuid(leaf, sub);
+            sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
+            // RDRAND and RDSEED are chance.
+            if leaf == 1 {
+                c &= !(1 << 30);
+            }
+            if leaf == 7 && sub == 0 {
+                b &= !(1 << 18);
+            }
+            context.registers[RAX] = u64::from(a);
+            context.registers[RBX] = u64::from(b);
+            context.registers[RCX] = u64::from(c);
+            context.registers[RDX] = u64::from(d);
+            context.registers[RIP] += 2;
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// A time stamp counter of 1 GHz that began with the node. Each look costs what a call costs.
+fn time_stamp(context: &mut Context) {
+    let header = header();
+    let now = header.now.load(Relaxed) + header.per_call.load(Relaxed);
+    header.now.store(now, Relaxed);
+    if now >= header.grant.load(Relaxed) {
+        post(thread::current(), abi::YIELD, &[]);
+    }
+    let now = header.now.load(Relaxed);
+    context.registers[RAX] = now & 0xffff_ffff;
+    context.registers[RDX] = now >> 32;
+}

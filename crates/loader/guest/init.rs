@@ -1,0 +1,188 @@
+//! Process 1 of a node: prepares the namespaces once, then starts programs on command. It ends with its command socket, and with it every
+//! process of the node.
+
+use crate::abi;
+use crate::channel::{channel, header};
+use crate::stack::Kernel;
+use crate::sys;
+use crate::thread;
+use crate::x86_64::{entry, numbers as nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+const SIGCHLD: usize = 17;
+
+pub unsafe fn run(kernel: &Kernel) -> ! {
+    // The child reads no randomised address: ADDR_NO_RANDOMIZE holds from the next exec on.
+    const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
+    let persona = sys::call(nr::PERSONALITY, &[0xffff_ffff]) as usize;
+    if persona & ADDR_NO_RANDOMIZE == 0 {
+        sys::call(nr::PERSONALITY, &[persona | ADDR_NO_RANDOMIZE]);
+    }
+    let _ = kernel;
+    sys::call(nr::PRCTL, &[15, c"init".as_ptr() as usize]);
+    prepare();
+    ignore_children(1);
+    // PR_SET_DUMPABLE, or the controller could not read our memory after a change of identity.
+    sys::call(nr::PRCTL, &[4, 1]);
+    let ready = [1_u8];
+    sys::call(nr::WRITE, &[abi::DESCRIPTOR_CONTROL as usize, ready.as_ptr() as usize, 1]);
+    loop {
+        let mut descriptors = [-1_i32; 3];
+        match receive(&mut descriptors) {
+            Some(abi::COMMAND_SPAWN) => spawn(descriptors),
+            Some(_) => {}
+            None => {
+                sys::call(nr::EXIT_GROUP, &[0]);
+            }
+        }
+        for fd in descriptors {
+            if fd >= 0 {
+                sys::call(nr::CLOSE, &[fd as usize]);
+            }
+        }
+    }
+}
+
+fn failed(step: u32, errno: isize) {
+    header().init_failed.fetch_or(step, Relaxed);
+    header().init_errno.store(-errno as u32, Relaxed);
+}
+
+/// Namespaces, host name, /proc, the filter on the vsyscall page.
+fn prepare() {
+    let flags = header().flags.load(Relaxed);
+    if flags & abi::MAP_USERS != 0 {
+        let mut errno = write_file(c"/proc/self/setgroups", b"deny");
+        for (path, outer) in [(c"/proc/self/uid_map", &header().outer_user), (c"/proc/self/gid_map", &header().outer_group)] {
+            let mut line = [0_u8; 40];
+            line[..2].copy_from_slice(b"0 ");
+            let length = 2 + sys::decimal(u64::from(outer.load(Relaxed)), &mut line[2..30]);
+            line[length..length + 3].copy_from_slice(b" 1\n");
+            errno = errno.min(write_file(path, &line[..length + 3]));
+        }
+        if errno < 0 {
+            failed(abi::INIT_MAPS, errno);
+        }
+    }
+    if flags & abi::SET_NAME != 0 {
+        let name = header().name.pointer();
+        let mut length = 0;
+        // SAFETY: inside the area.
+        while length < abi::NAME_BYTES && unsafe { name.add(length).read() } != 0 {
+            length += 1;
+        }
+        let errno = sys::call(nr::SETHOSTNAME, &[name as usize, length]);
+        if errno < 0 {
+            failed(abi::INIT_NAME, errno);
+        }
+    }
+    if flags & abi::MOUNT_PROC != 0 {
+        // MS_REC|MS_PRIVATE: nothing we mount is seen outside.
+        let mut errno = sys::call(nr::MOUNT, &[0, c"/".as_ptr() as usize, 0, 0x4_4000, 0]);
+        if errno == 0 {
+            let proc = c"proc".as_ptr() as usize;
+            // MS_NOSUID|MS_NODEV|MS_NOEXEC
+            errno = sys::call(nr::MOUNT, &[proc, c"/proc".as_ptr() as usize, proc, 14, 0]);
+        }
+        if errno < 0 {
+            failed(abi::INIT_PROC, errno);
+        }
+    }
+    // PR_SET_NO_NEW_PRIVS: without privilege a filter needs it; set-user-id programs get no rights here either way.
+    sys::call(nr::PRCTL, &[38, 1, 0, 0, 0]);
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        filter: usize,
+    }
+    let program = Program { length: entry::VSYSCALL_FILTER.len() as u16, filter: entry::VSYSCALL_FILTER.as_ptr() as usize };
+    let errno = sys::call(nr::SECCOMP, &[1, 0, &raw const program as usize]);
+    if errno < 0 {
+        failed(abi::INIT_VSYSCALL, errno);
+    }
+}
+
+fn write_file(path: &core::ffi::CStr, bytes: &[u8]) -> isize {
+    let fd = sys::call(nr::OPEN, &[path.as_ptr() as usize, 1, 0]);
+    if fd < 0 {
+        return fd;
+    }
+    let result = sys::call(nr::WRITE, &[fd as usize, bytes.as_ptr() as usize, bytes.len()]);
+    sys::call(nr::CLOSE, &[fd as usize]);
+    result.min(0)
+}
+
+/// SIGCHLD ignored: the kernel reaps orphans by itself.
+fn ignore_children(handler: u64) {
+    let action = [handler, 0, 0, 0];
+    sys::call(nr::RT_SIGACTION, &[SIGCHLD, action.as_ptr() as usize, 0, 8]);
+}
+
+/// One command and the descriptors that come with it; None: the controller is gone.
+fn receive(descriptors: &mut [i32; 3]) -> Option<u8> {
+    let mut byte = [0_u8];
+    let vector = [byte.as_mut_ptr() as usize, 1];
+    // cmsghdr of 16 bytes, three descriptors, padding.
+    let mut control = [0_u32; 8];
+    let message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, 32, 0];
+    let bytes = loop {
+        let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_COMMANDS as usize, message.as_ptr() as usize, 0]);
+        if bytes != sys::EINTR {
+            break bytes;
+        }
+    };
+    if bytes <= 0 {
+        return None;
+    }
+    if message[5] >= 28 && control[0] >= 28 {
+        for (into, from) in descriptors.iter_mut().zip(&control[4..7]) {
+            *into = *from as i32;
+        }
+    }
+    Some(byte[0])
+}
+
+/// Starts what lies in the spawn area.
+fn spawn(descriptors: [i32; 3]) {
+    let pid = sys::call(nr::CLONE, &[SIGCHLD, 0, 0, 0, 0]);
+    if pid != 0 {
+        return;
+    }
+    ignore_children(0);
+    sys::call(nr::SETSID, &[]);
+    for (number, fd) in descriptors.into_iter().enumerate() {
+        sys::call(nr::DUP2, &[fd as usize, number]);
+    }
+    // Everything else that is open is ours, or a copy of these.
+    sys::call(nr::CLOSE_RANGE, &[3, abi::DESCRIPTOR_LOADER as usize - 1, 0]);
+    let area = abi::ARENA_ADDRESS + abi::spawn_at();
+    let word = |index: usize| sys::read_u32(area + 4 * index).unwrap_or(0) as usize;
+    let (arguments, variables, index) = (word(0), word(1), word(3));
+    let text = |at: usize| {
+        // SAFETY: the controller has put texts with zeros there.
+        unsafe { core::ffi::CStr::from_ptr(at as *const core::ffi::c_char) }.to_bytes_with_nul().len()
+    };
+    let mut at = area + 16;
+    let directory = at;
+    at += text(at);
+    let program = at;
+    at += text(at);
+    let Some(list) = sys::map((arguments + variables + 2) * 8) else { sys::die("no memory to start a program", 0) };
+    let mut slot = list;
+    for count in [arguments, variables] {
+        for _ in 0..count {
+            let _ = sys::write_u64(slot, at as u64);
+            slot += 8;
+            at += text(at);
+        }
+        slot += 8;
+    }
+    channel(index).tid.store(sys::call(nr::GETTID, &[]) as u32, Relaxed);
+    crate::channel::announce();
+    // SAFETY: the only thread of a new process.
+    let t = unsafe { thread::first(index) };
+    let moved = sys::call(nr::CHDIR, &[directory]);
+    let errno = if moved < 0 { moved } else { crate::exec::execve(t, program, list, list + (arguments + 1) * 8) };
+    crate::channel::post(t, abi::EXEC_FAILED, &[-errno as u64, 1]);
+    sys::call(nr::EXIT_GROUP, &[127]);
+}

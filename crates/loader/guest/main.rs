@@ -1,0 +1,78 @@
+//! The loader. See the crate's documentation, docs/architecture.md, and `../src/abi.rs` for what it shares with the controller.
+//!
+//! Two lives: as *init* it is process 1 of a node and starts programs on command; executed in a program's place it maps the program and
+//! goes on as the handler of its system calls. It has no allocator, no threads of its own, and never unwinds.
+//!
+//! On unsafe code: this whole program works below the level at which the compiler could check anything. The addresses it uses are of four
+//! kinds: of the program, which only [`sys::copy_in`] and [`sys::copy_out`] touch (they survive a fault); of the arena, atomic; of the
+//! calling thread's own block, which nobody else uses; and of the process's statics, used by one thread at a time, since one thread of a
+//! node runs at a time.
+#![no_std]
+#![no_main]
+
+#[path = "../src/abi.rs"]
+#[allow(dead_code)]
+mod abi;
+mod channel;
+mod descriptor;
+mod dispatch;
+mod elf;
+mod exec;
+mod fault;
+mod init;
+mod local;
+mod memory;
+mod native;
+mod poll;
+mod signal;
+mod stack;
+mod sys;
+mod thread;
+mod x86_64;
+
+use core::sync::atomic::Ordering::Relaxed;
+use x86_64::{entry, numbers as nr};
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    sys::die("an internal error (a bug in weft)", 0)
+}
+
+/// Comes from `_start` with the kernel's stack.
+pub unsafe extern "C" fn start(stack: *const usize) -> ! {
+    // SAFETY: first thing of all; the kernel's stack is as execve(2) leaves it.
+    unsafe {
+        entry::relocate();
+        let from_kernel = stack::Kernel::parse(stack);
+        if !channel::map_arena() {
+            sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
+        }
+        if channel::header().exec_channel.load(Relaxed) == u32::MAX {
+            init::run(&from_kernel);
+        }
+        program(&from_kernel)
+    }
+}
+
+/// Loads the program and begins it under interception.
+unsafe fn program(from_kernel: &stack::Kernel) -> ! {
+    // SAFETY: the only thread of a process that has just been executed.
+    unsafe {
+        let index = channel::header().exec_channel.load(Relaxed) as usize;
+        let t = thread::first(index);
+        thread::set_up(t);
+        signal::after_exec(t);
+        local::name_thread(t);
+        let image = elf::load_program(t);
+        memory::set_break(image.program.end);
+        let vdso = elf::map_vdso();
+        let begin = stack::build(t, from_kernel, &image, vdso);
+        signal::install_handlers();
+        t.restart = false;
+        channel::post(t, abi::HELLO, &[sys::call(nr::GETPID, &[]) as u64, sys::call(nr::GETTID, &[]) as u64]);
+        // A signal that came meanwhile is delivered with the first call.
+        sys::unblock_all();
+        thread::arm();
+        entry::enter(begin, image.entry)
+    }
+}

@@ -1,0 +1,134 @@
+//! Reading and writing descriptors of the kernel's that may block. They never block here: each attempt is made with O_NONBLOCK, and a
+//! thread that has to wait tells the controller, which lets it try again when something may have changed.
+
+use crate::abi;
+use crate::channel::{header, post};
+use crate::descriptor;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const POLLIN: u64 = 1;
+const POLLOUT: u64 = 4;
+
+/// Something that others may wait for has been done with a descriptor of the kernel's.
+pub fn touched() {
+    header().activity.fetch_add(1, Relaxed);
+}
+
+/// A call that blocks in the kernel, as attempts that do not. `writes`: it writes.
+pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> isize {
+    let fd = a[0];
+    let flags = descriptor::flags(fd);
+    if flags & descriptor::NONBLOCK != 0 {
+        let result = sys::call(number, a);
+        touched();
+        return after(t, result, writes);
+    }
+    let mut done = 0_isize;
+    let mut arguments = *a;
+    loop {
+        descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
+        let result = sys::call(number, &arguments);
+        descriptor::set_flags(fd, flags);
+        if result != sys::EAGAIN {
+            touched();
+        }
+        match result {
+            sys::EAGAIN => {}
+            // A blocking write writes everything.
+            count if count > 0 && number == nr::WRITE && (count as usize) < arguments[2] => {
+                done += count;
+                arguments[1] += count as usize;
+                arguments[2] -= count as usize;
+                continue;
+            }
+            count if count > 0 && number == nr::WRITEV => return rest_of_vectors(t, a, count),
+            failed if failed < 0 && done > 0 => {
+                after(t, failed, writes);
+                return done;
+            }
+            other => return after(t, other + if other > 0 { done } else { 0 }, writes),
+        }
+        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
+            // A signal.
+            return if done > 0 { done } else { abi::RESTART as isize };
+        }
+    }
+}
+
+fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
+    if result == sys::EPIPE && writes {
+        post(t, abi::BROKEN_PIPE, &[]);
+    }
+    result
+}
+
+/// A gathered write that came to a stop in the middle goes on buffer by buffer.
+fn rest_of_vectors(t: &mut Thread, a: &[usize; 6], count: isize) -> isize {
+    let mut skip = count as usize;
+    let mut done = count;
+    for index in 0..a[2] {
+        let (Ok(base), Ok(bytes)) = (sys::read_u64(a[1] + 16 * index), sys::read_u64(a[1] + 16 * index + 8)) else { return done };
+        let bytes = bytes as usize;
+        if skip >= bytes {
+            skip -= bytes;
+            continue;
+        }
+        let wrote = blocking(t, nr::WRITE, &[a[0], base as usize + skip, bytes - skip, 0, 0, 0], true);
+        skip = 0;
+        if wrote < 0 {
+            return done;
+        }
+        done += wrote;
+    }
+    done
+}
+
+const MSG_DONTWAIT: usize = 0x40;
+const MSG_NOSIGNAL: usize = 0x4000;
+
+/// sendto, recvfrom, sendmsg, recvmsg of AF_UNIX sockets. `flags`: which argument.
+pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writes: bool) -> isize {
+    let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::is_nonblocking(a[0]);
+    let mut arguments = *a;
+    arguments[flags] |= MSG_DONTWAIT;
+    loop {
+        let result = sys::call(number, &arguments);
+        if result != sys::EAGAIN {
+            touched();
+            return if a[flags] & MSG_NOSIGNAL == 0 { after(t, result, writes) } else { result };
+        }
+        if nonblocking {
+            return result;
+        }
+        if post(t, abi::BLOCKED, &[a[0] as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
+            return abi::RESTART as isize;
+        }
+    }
+}
+
+/// connect, accept and accept4 of AF_UNIX sockets.
+pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let result = blocking(t, number, a, number == nr::CONNECT);
+    if result >= 0 && number != nr::CONNECT {
+        // The accepted one inherits nothing of the listener's flags on Linux; O_NONBLOCK was set on the listener only.
+        descriptor::forget(t, result as usize);
+    }
+    result
+}
+
+/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed.
+pub fn lock(t: &mut Thread, attempt: impl Fn() -> isize) -> isize {
+    loop {
+        let result = attempt();
+        if result != sys::EAGAIN && result != sys::EACCES {
+            touched();
+            return result;
+        }
+        if post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]) < 0 {
+            return abi::RESTART as isize;
+        }
+    }
+}

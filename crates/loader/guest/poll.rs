@@ -1,0 +1,260 @@
+//! poll, select and epoll over both kinds of descriptors: the kernel's are looked at here, the controller's by the controller, which also
+//! keeps the time.
+
+use crate::abi::{self, Entry, kind};
+use crate::channel::exchange;
+use crate::descriptor;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const POLLIN: u32 = 1;
+const POLLPRI: u32 = 2;
+const POLLOUT: u32 = 4;
+const POLLERR: u32 = 8;
+const POLLHUP: u32 = 0x10;
+const POLLNVAL: u32 = 0x20;
+
+fn entry(t: &Thread, index: usize) -> Entry {
+    // SAFETY: the buffer is aligned and holds ENTRIES_MAX of them; any bytes are an Entry.
+    unsafe { t.channel.data.pointer().cast::<Entry>().add(index % abi::ENTRIES_MAX).read() }
+}
+fn set_entry(t: &Thread, index: usize, entry: Entry) {
+    // SAFETY: as above.
+    unsafe { t.channel.data.pointer().cast::<Entry>().add(index % abi::ENTRIES_MAX).write(entry) };
+}
+
+/// Looks at the kernel's descriptors among the first `count` entries.
+fn look(t: &mut Thread, count: usize) {
+    let mut index = 0;
+    while index < count {
+        // struct pollfd { int fd; short events; short revents; }
+        let mut set = [(0_i32, 0_u16, 0_u16); 64];
+        let mut places = [0_usize; 64];
+        let mut used = 0;
+        while index < count && used < 64 {
+            let mut one = entry(t, index);
+            let native = one.fd >= 0 && descriptor::kind_of(one.descriptor) != kind::VIRTUAL;
+            if native {
+                set[used] = (one.fd, one.events as u16, 0);
+                places[used] = index;
+                used += 1;
+            } else {
+                one.found = 0;
+                set_entry(t, index, one);
+            }
+            index += 1;
+        }
+        if used > 0 {
+            sys::call(nr::POLL, &[set.as_ptr() as usize, used, 0]);
+        }
+        for (found, place) in set[..used].iter().zip(places) {
+            let mut one = entry(t, place);
+            // Another file may have got the number of one that an epoll once watched.
+            one.found = if descriptor::word(t, one.fd as usize) == one.descriptor { u32::from(found.2) } else { POLLNVAL };
+            set_entry(t, place, one);
+        }
+    }
+}
+
+/// `None`: for ever. Nanoseconds.
+type Limit = Option<u64>;
+
+/// Posts the entries until the controller has an answer: how many are ready, in `found` of the entries.
+fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
+    let mut first = 1;
+    loop {
+        look(t, count);
+        t.channel.data_bytes.store((count * size_of::<Entry>()) as u32, Relaxed);
+        let result = exchange_entries(t, abi::POLL, &[count as u64, u64::from(limit.is_some()), limit.unwrap_or(0), first]);
+        if t.channel.answer.load(Relaxed) != abi::AGAIN {
+            return result;
+        }
+        first = 0;
+    }
+}
+
+fn exchange_entries(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
+    for copy in &t.channel.copies {
+        copy.address.store(0, Relaxed);
+    }
+    exchange(t, number, arguments)
+}
+
+fn timespec(at: usize) -> Result<Limit, isize> {
+    if at == 0 {
+        return Ok(None);
+    }
+    let (seconds, nanoseconds) = (sys::read_u64(at)?, sys::read_u64(at + 8)?);
+    if seconds > i64::MAX as u64 || nanoseconds >= 1_000_000_000 {
+        return Err(sys::EINVAL);
+    }
+    Ok(Some(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)))
+}
+
+fn milliseconds(value: usize) -> Limit {
+    let value = value as i32;
+    (value >= 0).then_some(value as u64 * 1_000_000)
+}
+
+/// poll(2)
+pub fn poll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    poll_set(t, a[0], a[1], milliseconds(a[2]))
+}
+/// ppoll(2)
+pub fn ppoll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    let limit = timespec(a[2])?;
+    crate::signal::swap_mask(t, a[3])?;
+    poll_set(t, a[0], a[1], limit)
+}
+
+fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isize, isize> {
+    if count > abi::ENTRIES_MAX {
+        crate::channel::post(t, abi::UNSUPPORTED, &[nr::POLL as u64, count as u64, -sys::EINVAL as u64]);
+        return Err(sys::EINVAL);
+    }
+    let mut index = 0;
+    while index < count {
+        let pair = sys::read_u64(at + 8 * index)?;
+        let fd = pair as i32;
+        let what = if fd < 0 { 0 } else { descriptor::word(t, fd as usize) };
+        set_entry(t, index, Entry { fd, events: (pair >> 32) as u16 as u32, found: 0, reserved: 0, descriptor: what });
+        index += 1;
+    }
+    let result = wait(t, count, limit);
+    if result < 0 {
+        return Err(result as isize);
+    }
+    for index in 0..count {
+        let one = entry(t, index);
+        let found = if one.fd < 0 { 0 } else { one.found as u16 };
+        sys::copy_out(at + 8 * index + 6, &found.to_ne_bytes())?;
+    }
+    Ok(result as isize)
+}
+
+/// select(2): POLLIN_SET, POLLOUT_SET, POLLEX_SET of fs/select.c.
+const SETS: [(u32, u32); 3] = [
+    (POLLIN | 0x40 | 0x80, POLLHUP | POLLERR | POLLIN | 0x40 | 0x80),
+    (POLLOUT | 0x100 | 0x200, POLLOUT | 0x100 | 0x200 | POLLERR),
+    (POLLPRI, POLLPRI),
+];
+
+pub fn select(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    let limit = match a[4] {
+        0 => None,
+        at => {
+            let (seconds, micros) = (sys::read_u64(at)? as i64, sys::read_u64(at + 8)? as i64);
+            if seconds < 0 || micros < 0 {
+                return Err(sys::EINVAL);
+            }
+            Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000))
+        }
+    };
+    let began = crate::channel::header().now.load(Relaxed);
+    let result = select_sets(t, a, limit)?;
+    if let Some(limit) = limit {
+        // Linux leaves what is left of the time.
+        let left = limit.saturating_sub(crate::channel::header().now.load(Relaxed) - began);
+        sys::write_u64(a[4], left / 1_000_000_000)?;
+        sys::write_u64(a[4] + 8, left % 1_000_000_000 / 1000)?;
+    }
+    Ok(result)
+}
+
+/// pselect6(2)
+pub fn pselect(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    let limit = timespec(a[4])?;
+    if a[5] != 0 {
+        let mask = sys::read_u64(a[5])? as usize;
+        crate::signal::swap_mask(t, mask)?;
+    }
+    select_sets(t, a, limit)
+}
+
+fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize, isize> {
+    let highest = a[0] as i32;
+    if highest < 0 {
+        return Err(sys::EINVAL);
+    }
+    let highest = (highest as usize).min(abi::ENTRIES_MAX);
+    let mut count = 0;
+    for word in 0..highest.div_ceil(64) {
+        let mut sets = [0_u64; 3];
+        for (set, at) in sets.iter_mut().zip(&a[1..4]) {
+            if *at != 0 {
+                *set = sys::read_u64(at + 8 * word)?;
+            }
+        }
+        let mut any = sets[0] | sets[1] | sets[2];
+        while any != 0 {
+            let bit = any.trailing_zeros() as usize;
+            any &= any - 1;
+            let fd = word * 64 + bit;
+            if fd >= highest {
+                break;
+            }
+            let what = descriptor::word(t, fd);
+            if what == 0 {
+                return Err(sys::EBADF);
+            }
+            let events = (0..3).filter(|set| sets[*set] & 1 << bit != 0).fold(0, |events, set| events | SETS[set].0);
+            set_entry(t, count, Entry { fd: fd as i32, events, found: 0, reserved: 0, descriptor: what });
+            count += 1;
+        }
+    }
+    let result = wait(t, count, limit);
+    if result < 0 {
+        return Err(result as isize);
+    }
+    let mut total = 0;
+    for word in 0..highest.div_ceil(64) {
+        for (set, at) in a[1..4].iter().enumerate() {
+            if *at == 0 {
+                continue;
+            }
+            let wanted = sys::read_u64(at + 8 * word)?;
+            let mut bits = 0;
+            for index in 0..count {
+                let one = entry(t, index);
+                let bit = one.fd as usize % 64;
+                if one.fd as usize / 64 == word && wanted & 1 << bit != 0 && one.found & SETS[set].1 != 0 {
+                    bits |= 1 << bit;
+                    total += 1;
+                }
+            }
+            sys::write_u64(at + 8 * word, bits)?;
+        }
+    }
+    Ok(total)
+}
+
+/// epoll_wait(2), epoll_pwait(2), epoll_pwait2(2): the interest list is the controller's; what of it is the kernel's it asks us to look at.
+pub fn epoll(t: &mut Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let limit = if number == nr::EPOLL_PWAIT2 { timespec(a[3])? } else { milliseconds(a[3]) };
+    if number != nr::EPOLL_WAIT {
+        crate::signal::swap_mask(t, a[4])?;
+    }
+    let what = descriptor::word(t, a[0]);
+    if what == 0 {
+        return Err(sys::EBADF);
+    }
+    if descriptor::kind_of(what) != kind::VIRTUAL || a[2] as i32 <= 0 {
+        return Err(sys::EINVAL);
+    }
+    t.channel.descriptor.store(what, Relaxed);
+    let mut looked = 0;
+    let mut first = 1;
+    loop {
+        let arguments =
+            [a[0] as u64, a[1] as u64, a[2] as u32 as u64 | u64::from(limit.is_some()) << 32, limit.unwrap_or(0), first, looked as u64];
+        let result = exchange_entries(t, nr::EPOLL_WAIT as u64, &arguments);
+        if t.channel.answer.load(Relaxed) != abi::PROBE {
+            return Ok(result as isize);
+        }
+        looked = (result as usize).min(abi::ENTRIES_MAX);
+        look(t, looked);
+        first = 0;
+    }
+}

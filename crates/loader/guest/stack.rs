@@ -1,0 +1,101 @@
+//! The stack that the kernel gave to the loader, and the one that the program gets.
+
+use crate::elf::Loaded;
+use crate::local;
+use crate::sys;
+use crate::thread::Thread;
+
+/// What execve(2) left on the stack.
+pub struct Kernel {
+    stack: usize,
+    pub arguments: *const usize,
+    pub argument_count: usize,
+    pub environment: *const usize,
+    environment_count: usize,
+    auxiliary: *const [usize; 2],
+}
+
+const AT_PHDR: usize = 3;
+const AT_PHENT: usize = 4;
+const AT_PHNUM: usize = 5;
+const AT_BASE: usize = 7;
+const AT_ENTRY: usize = 9;
+const AT_SECURE: usize = 23;
+const AT_RANDOM: usize = 25;
+const AT_RSEQ_FEATURE_SIZE: usize = 27;
+const AT_RSEQ_ALIGN: usize = 28;
+const AT_EXECFN: usize = 31;
+const AT_SYSINFO_EHDR: usize = 33;
+
+impl Kernel {
+    pub unsafe fn parse(stack: *const usize) -> Kernel {
+        // SAFETY: the layout of the psABI.
+        unsafe {
+            let argument_count = *stack;
+            let arguments = stack.add(1);
+            let environment = arguments.add(argument_count + 1);
+            let mut environment_count = 0;
+            while *environment.add(environment_count) != 0 {
+                environment_count += 1;
+            }
+            let auxiliary = environment.add(environment_count + 1).cast();
+            Kernel { stack: stack as usize, arguments, argument_count, environment, environment_count, auxiliary }
+        }
+    }
+}
+
+/// Builds the program's stack below the kernel's; returns where it begins. Arguments and environment are where the kernel put them.
+pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize) -> usize {
+    let mut random = [0_u8; 16];
+    local::random_bytes(t, &mut random);
+    // SAFETY: the stack grows down to its limit by itself; the kernel's pointers are good.
+    unsafe {
+        let mut count = 0;
+        while (*kernel.auxiliary.add(count))[0] != 0 {
+            count += 1;
+        }
+        let file_name = ((kernel.stack & !4095) - 65_536 - 4096) as *mut u8;
+        let length = local::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
+        file_name.add(length).write(0);
+        let random_at = file_name.sub(16);
+        random_at.copy_from(random.as_ptr(), 16);
+        let words = 1 + kernel.argument_count + 1 + kernel.environment_count + 1 + 2 * (count + 2);
+        let begin = (random_at as usize - words * 8) & !15;
+        let mut at = begin as *mut usize;
+        let mut put = |word: usize| {
+            at.write(word);
+            at = at.add(1);
+        };
+        put(kernel.argument_count);
+        for index in 0..=kernel.argument_count {
+            put(*kernel.arguments.add(index));
+        }
+        for index in 0..=kernel.environment_count {
+            put(*kernel.environment.add(index));
+        }
+        for index in 0..count {
+            let [what, value] = *kernel.auxiliary.add(index);
+            let value = match what {
+                AT_RSEQ_FEATURE_SIZE | AT_RSEQ_ALIGN => continue,
+                AT_SYSINFO_EHDR => vdso,
+                AT_PHDR => image.program.headers,
+                AT_PHENT => 56,
+                AT_PHNUM => image.program.header_count,
+                AT_BASE => image.interpreter,
+                AT_ENTRY => image.program.entry,
+                AT_SECURE => 0,
+                AT_RANDOM => random_at as usize,
+                AT_EXECFN => file_name as usize,
+                _ => value,
+            };
+            put(what);
+            put(value);
+        }
+        put(0);
+        put(0);
+        if begin > kernel.stack {
+            sys::die("the stack is too small", 0);
+        }
+        begin
+    }
+}

@@ -1,0 +1,396 @@
+//! Threads and processes: a thread's own block, clone and its relatives, exit.
+
+use crate::abi::{self, Channel, Process};
+use crate::channel::{self, post};
+use crate::signal;
+use crate::sys;
+use crate::x86_64::context::{Context, Info, R8, RAX, RSP, Stack};
+use crate::x86_64::{entry, numbers as nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A thread's block: this struct at its lower end, the stack of its handler at the upper.
+pub const BLOCK: usize = 128 * 1024;
+/// Most threads of a process.
+pub const BLOCKS: usize = 1024;
+/// Where the blocks of a process are.
+pub const BLOCKS_ADDRESS: usize = 0x6e00_0000_0000;
+
+/// Descriptors whose kind is remembered.
+pub const FILES: usize = 1024;
+
+/// What belongs to one thread.
+pub struct Thread {
+    /// The program's alternate signal stack.
+    pub alternate: Stack,
+    pub channel: &'static Channel,
+    pub process: &'static Process,
+    /// What its descriptors are, by number; 0: not known. Shared by the threads of a process, not by vfork's child.
+    pub files: *mut [u64; FILES],
+    /// Written with 0 when the thread ends, and its futex woken.
+    pub clear_tid: usize,
+    /// set_robust_list(2)
+    pub robust: usize,
+    /// Where a new thread goes on: a context.
+    pub begins_at: usize,
+    /// Where it writes its number (CLONE_CHILD_SETTID).
+    pub set_tid: usize,
+    /// Mask that holds again after a call that had one of its own.
+    pub saved_mask: Option<u64>,
+    /// The call is to be made again.
+    pub restart: bool,
+    pub index: usize,
+    /// Of the process of its maker.
+    pub is_thread: bool,
+    own_files: [u64; FILES],
+}
+
+/// Which blocks are in use.
+static mut USED: [u64; BLOCKS / 64] = [0; BLOCKS / 64];
+
+pub const CLONE_VM: usize = 0x100;
+const CLONE_FILES: usize = 0x400;
+const CLONE_PIDFD: usize = 0x1000;
+const CLONE_VFORK: usize = 0x4000;
+const CLONE_THREAD: usize = 0x1_0000;
+const CLONE_PARENT_SETTID: usize = 0x10_0000;
+const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
+const CLONE_CHILD_SETTID: usize = 0x100_0000;
+/// Namespaces, and what else makes no sense in a node: CLONE_PARENT, CLONE_PTRACE, CLONE_NEW*, CLONE_IO.
+const CLONE_REFUSED: usize = 0x2000 | 0x8000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
+
+impl Thread {
+    /// Which channel is its.
+    pub fn channel_index(&self) -> usize {
+        (core::ptr::from_ref(self.channel) as usize - abi::ARENA_ADDRESS - abi::channel_at(0)) / size_of::<Channel>()
+    }
+}
+
+/// The calling thread. Only in a handler, on the thread's own block.
+pub fn current() -> &'static mut Thread {
+    // SAFETY: handlers run on the alternate stack, which is the thread's block; its lower end is the struct. Handlers do not nest but for
+    // faults, whose handler does not take this reference while it changes the struct.
+    unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
+}
+
+unsafe fn allocate() -> Option<usize> {
+    // SAFETY: one thread of a node runs at a time.
+    let used = unsafe { &mut *(&raw mut USED) };
+    for index in 0..BLOCKS {
+        if used[index / 64] & 1 << (index % 64) == 0 {
+            used[index / 64] |= 1 << (index % 64);
+            return Some(index);
+        }
+    }
+    None
+}
+unsafe fn release(index: usize) {
+    // SAFETY: as above. The stack goes on being used until the thread is gone; no other thread of the node runs until then.
+    unsafe { (*(&raw mut USED))[index / 64] &= !(1 << (index % 64)) };
+}
+
+unsafe fn put(index: usize, channel: &'static Channel) -> &'static mut Thread {
+    let at = (BLOCKS_ADDRESS + index * BLOCK) as *mut Thread;
+    // SAFETY: the block is mapped and was free.
+    unsafe {
+        at.write(Thread {
+            alternate: Stack { start: 0, flags: 2, padding: 0, bytes: 0 },
+            channel,
+            process: channel::process(channel.process.load(Relaxed) as usize),
+            files: core::ptr::null_mut(),
+            clear_tid: 0,
+            robust: 0,
+            begins_at: 0,
+            set_tid: 0,
+            saved_mask: None,
+            restart: false,
+            index,
+            is_thread: false,
+            own_files: [0; FILES],
+        });
+        (*at).files = &raw mut (*at).own_files;
+        &mut *at
+    }
+}
+
+/// The thread of a new image.
+pub unsafe fn first(index: usize) -> &'static mut Thread {
+    // MAP_PRIVATE|MAP_ANONYMOUS|MAP_NORESERVE|MAP_FIXED_NOREPLACE
+    let at = sys::call(nr::MMAP, &[BLOCKS_ADDRESS, BLOCK * BLOCKS, 3, 0x10_4022, usize::MAX, 0]);
+    if at != BLOCKS_ADDRESS as isize {
+        sys::die("cannot map the stacks of the handlers", -at as usize);
+    }
+    let channel = channel::channel(index);
+    channel.alive.store(1, Relaxed);
+    // SAFETY: the first thread of an image.
+    unsafe {
+        let block = allocate().unwrap_or(0);
+        put(block, channel)
+    }
+}
+
+/// Kernel settings of the calling thread: its handler stack and the word that the kernel clears when it is gone.
+pub unsafe fn set_up(t: &mut Thread) {
+    alternate_stack(t);
+    sys::call(nr::SET_TID_ADDRESS, &[t.channel.alive.as_ptr() as usize]);
+}
+
+fn alternate_stack(t: &Thread) {
+    let stack = Stack { start: BLOCKS_ADDRESS as u64 + (t.index * BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
+    sys::call(nr::SIGALTSTACK, &[&raw const stack as usize, 0]);
+}
+
+/// From now on every call of this thread from outside the loader's text comes to our handler, and so does RDTSC.
+pub fn arm() {
+    let (start, bytes) = entry::text();
+    // PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON; no selector byte.
+    let armed = sys::call(nr::PRCTL, &[59, 1, start, bytes, 0]);
+    if armed != 0 {
+        sys::die("this kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)", -armed as usize);
+    }
+    // PR_SET_TSC, PR_TSC_SIGSEGV
+    sys::call(nr::PRCTL, &[26, 2]);
+    // ARCH_SET_CPUID; most processors under a hypervisor refuse.
+    sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
+}
+
+/// clone(2) and what comes to it: fork, vfork.
+pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
+    let [flags, stack, parent_tid, child_tid, tls] = a;
+    let (shares_memory, thread) = (flags & CLONE_VM != 0, flags & CLONE_THREAD != 0);
+    if flags & CLONE_REFUSED != 0 || (!shares_memory && flags & CLONE_FILES != 0) {
+        post(t, abi::UNSUPPORTED, &[nr::CLONE as u64, flags as u64, -sys::EINVAL as u64]);
+        return sys::EINVAL;
+    }
+    let granted = post(t, nr::CLONE as u64, &[flags as u64]);
+    if granted < 0 {
+        return granted as isize;
+    }
+    let child = channel::channel(granted as usize & 0xffff);
+    child.mask.store(t.channel.mask.load(Relaxed), Relaxed);
+    if !thread {
+        copy_process(t.process, channel::process(child.process.load(Relaxed) as usize));
+    }
+    let kept = flags & !(CLONE_VFORK | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+    let pid = if shares_memory {
+        // SAFETY: the new thread's block is free; its channel was granted.
+        unsafe { share(t, context, child, [flags, kept, stack, parent_tid, child_tid, tls]) }
+    } else {
+        let pid = sys::call(nr::CLONE, &[kept | flags & CLONE_CHILD_SETTID, 0, parent_tid, child_tid, tls]);
+        if pid == 0 {
+            // SAFETY: the only thread of the new process, on its copy of the block.
+            unsafe { forked(t, context, child, stack, if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 }) };
+            return 0;
+        }
+        pid
+    };
+    post(t, abi::CLONED, &[pid as u64, granted as u64, flags as u64]);
+    pid
+}
+
+fn copy_process(from: &Process, to: &Process) {
+    for (old, new) in from.actions.iter().zip(&to.actions) {
+        new.handler.store(old.handler.load(Relaxed), Relaxed);
+        new.flags.store(old.flags.load(Relaxed), Relaxed);
+        new.restorer.store(old.restorer.load(Relaxed), Relaxed);
+        new.mask.store(old.mask.load(Relaxed), Relaxed);
+    }
+    // SAFETY: both areas are in the arena; the new slot is nobody's yet.
+    unsafe { core::ptr::copy_nonoverlapping(from.executable.pointer(), to.executable.pointer(), abi::PATH_BYTES) };
+}
+
+unsafe fn forked(t: &mut Thread, context: &mut Context, child: &'static Channel, stack: usize, clear_tid: usize) {
+    // SAFETY: nothing else runs in this process.
+    unsafe {
+        USED = [0; BLOCKS / 64];
+        (*(&raw mut USED))[t.index / 64] |= 1 << (t.index % 64);
+        t.own_files = *t.files;
+        t.files = &raw mut t.own_files;
+    }
+    t.is_thread = false;
+    t.channel = child;
+    t.process = channel::process(child.process.load(Relaxed) as usize);
+    t.clear_tid = clear_tid;
+    t.robust = 0;
+    child.alive.store(1, Relaxed);
+    sys::call(nr::SET_TID_ADDRESS, &[child.alive.as_ptr() as usize]);
+    if stack != 0 {
+        context.registers[RSP] = stack as u64;
+    }
+    arm();
+    started(t);
+}
+
+/// A thread, or a process that shares our memory.
+unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [usize; 6]) -> isize {
+    let [flags, kept, stack, parent_tid, child_tid, tls] = a;
+    // SAFETY: see `allocate`; everything is prepared before the child exists.
+    unsafe {
+        let Some(index) = allocate() else { return sys::EAGAIN };
+        let new = put(index, child);
+        new.is_thread = flags & CLONE_THREAD != 0;
+        if flags & CLONE_FILES != 0 {
+            new.files = t.files;
+        }
+        if flags & CLONE_THREAD == 0 && flags & CLONE_VFORK != 0 {
+            // do_fork: sigaltstack is inherited by vfork's child only ("sas_ss_reset" when CLONE_VM without CLONE_VFORK).
+            new.alternate = t.alternate;
+        }
+        if flags & CLONE_CHILD_CLEARTID != 0 {
+            new.clear_tid = child_tid;
+        }
+        if flags & CLONE_CHILD_SETTID != 0 {
+            new.set_tid = child_tid;
+        }
+        let mut copy = *context;
+        copy.registers[RAX] = 0;
+        if stack != 0 {
+            copy.registers[RSP] = stack as u64;
+        }
+        let top = BLOCKS_ADDRESS + (index + 1) * BLOCK;
+        copy.stack = Stack { start: (top - BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
+        let Ok(frame) = signal::make_frame(top as u64 - 256, &copy, None) else { return sys::EFAULT };
+        new.begins_at = frame as usize + 8;
+        child.alive.store(1, Relaxed);
+        let pid =
+            entry::weft_clone(kept | CLONE_CHILD_CLEARTID, (frame as usize - 4096) & !63, parent_tid, child.alive.as_ptr() as usize, tls);
+        if pid < 0 {
+            release(index);
+        }
+        pid
+    }
+}
+
+/// First steps of a thread that shares its maker's memory, on its own block.
+pub unsafe extern "C" fn child_starts() -> ! {
+    let t = current();
+    alternate_stack(t);
+    arm();
+    if t.set_tid != 0 {
+        let _ = sys::write_u32(t.set_tid, sys::call(nr::GETTID, &[]) as u32);
+    }
+    started(t);
+    // SAFETY: the maker has put the frame there.
+    unsafe {
+        signal::finish(t, &mut *(t.begins_at as *mut Context), None);
+        entry::resume(t.begins_at)
+    }
+}
+
+fn started(t: &mut Thread) {
+    t.saved_mask = None;
+    t.restart = false;
+    if !t.is_thread {
+        crate::channel::announce();
+    }
+    post(t, abi::CHILD, &[sys::call(nr::GETPID, &[]) as u64, sys::call(nr::GETTID, &[]) as u64]);
+}
+
+/// clone3(2): as clone, with the arguments in memory.
+pub fn clone3(t: &mut Thread, context: &mut Context, at: usize, bytes: usize) -> isize {
+    let mut words = [0_u8; 88];
+    if bytes < 64 || bytes > 88 {
+        return sys::ENOSYS;
+    }
+    if let Err(errno) = sys::copy_in(at, &mut words[..bytes]) {
+        return errno;
+    }
+    let word = |index: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&words[index * 8..index * 8 + 8]);
+        usize::from_ne_bytes(word)
+    };
+    let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_bytes, tls] = [0, 1, 2, 3, 4, 5, 6, 7].map(word);
+    // set_tid, cgroup, CLONE_CLEAR_SIGHAND and CLONE_INTO_CGROUP: libc goes on with clone.
+    if word(9) != 0 || word(10) != 0 || flags >> 32 != 0 || flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
+        return sys::ENOSYS;
+    }
+    let parent_tid = if flags & CLONE_PIDFD != 0 { pidfd } else { parent_tid };
+    let stack = if stack == 0 { 0 } else { stack + stack_bytes };
+    clone(t, context, [flags | signal, stack, parent_tid, child_tid, tls])
+}
+
+/// exit(2): this thread only.
+pub fn exit(t: &mut Thread, status: usize) -> ! {
+    robust_list(t);
+    let cleared = if t.clear_tid != 0 && sys::write_u32(t.clear_tid, 0).is_ok() { t.clear_tid } else { 0 };
+    post(t, nr::EXIT as u64, &[status as u64, cleared as u64]);
+    if t.index != 0 {
+        // SAFETY: no other thread of this process runs before this one is gone.
+        unsafe { release(t.index) };
+    }
+    sys::call(nr::EXIT, &[status]);
+    loop {}
+}
+
+/// exit_group(2)
+pub fn exit_group(t: &mut Thread, status: usize) -> ! {
+    robust_list(t);
+    post(t, nr::EXIT_GROUP as u64, &[status as u64]);
+    leave_block(t);
+    sys::call(nr::EXIT_GROUP, &[status]);
+    loop {}
+}
+
+/// vfork's child gives its block back to the memory that it shares.
+pub fn leave_block(t: &Thread) {
+    if t.index != 0 {
+        // SAFETY: the parent does not run before the child is gone, or has another image.
+        unsafe { release(t.index) };
+    }
+}
+pub fn take_block_again(t: &Thread) {
+    // SAFETY: nobody has run since `leave_block`.
+    unsafe { (*(&raw mut USED))[t.index / 64] |= 1 << (t.index % 64) };
+}
+
+/// Locks that a thread holds when it ends get FUTEX_OWNER_DIED (kernel/futex/core.c, exit_robust_list).
+fn robust_list(t: &mut Thread) {
+    const LOCKS_MAX: usize = 2048;
+    const OWNER_DIED: u32 = 0x4000_0000;
+    const WAITERS: u32 = 0x8000_0000;
+    let head = core::mem::take(&mut t.robust);
+    if head == 0 {
+        return;
+    }
+    let tid = sys::call(nr::GETTID, &[]) as u32;
+    let (Ok(mut entry), Ok(offset), Ok(pending)) = (sys::read_u64(head), sys::read_u64(head + 8), sys::read_u64(head + 16)) else { return };
+    let mut died = |entry: u64| {
+        let at = (entry & !1).wrapping_add(offset) as usize;
+        let Ok(word) = sys::read_u32(at) else { return };
+        if word & 0x3fff_ffff == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && word & WAITERS != 0 {
+            // FUTEX_WAKE
+            post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
+        }
+    };
+    for _ in 0..LOCKS_MAX {
+        if entry & !1 == head as u64 {
+            break;
+        }
+        let next = sys::read_u64(entry as usize & !1);
+        if entry != pending {
+            died(entry);
+        }
+        match next {
+            Ok(next) => entry = next,
+            Err(_) => break,
+        }
+    }
+    if pending != 0 {
+        died(pending);
+    }
+}
+
+/// fork(2) and vfork(2) as clone(2).
+pub fn fork(t: &mut Thread, context: &mut Context) -> isize {
+    clone(t, context, [17, 0, 0, 0, 0])
+}
+pub fn vfork(t: &mut Thread, context: &mut Context) -> isize {
+    clone(t, context, [17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0])
+}
+
+/// Registers of a call: clone's fifth argument is in R8.
+pub fn clone_arguments(context: &Context, a: &[usize; 6]) -> [usize; 5] {
+    [a[0], a[1], a[2], a[3], context.registers[R8] as usize]
+}
+
+const _: () = assert!(size_of::<Info>() == 128);

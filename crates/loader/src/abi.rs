@@ -1,0 +1,344 @@
+//! What the loader inside a program and the controller outside it share: one memory file per node, the *arena*.
+//!
+//! This file is compiled into both. The arena begins with a [`Header`] (the clock, which the vDSO reads too), then come a slot per
+//! process ([`Process`]) and a *channel* per thread ([`Channel`]). Everything is atomic or copied byte by byte, because the other side is
+//! another process: nothing here may be trusted by the controller.
+//!
+//! One thread of a node runs at a time. It posts a call in its channel, sets `word` to [`POSTED`], wakes `Header::controller` and sleeps
+//! on `word` until it is [`ANSWERED`].
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+/// Where every process maps the arena.
+pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
+/// `Header::magic`; changes with the layout.
+pub const MAGIC: u64 = 0x7765_6674_6c64_7231;
+
+/// Most processes of a node at a time.
+pub const PROCESSES_MAX: usize = 1024;
+/// Most threads of a node at a time.
+pub const CHANNELS_MAX: usize = 2048;
+/// Bytes of a channel's buffer.
+pub const DATA_BYTES: usize = 64 * 1024;
+/// Bytes of arguments and environment with which a program can be started from outside.
+pub const SPAWN_BYTES: usize = 256 * 1024;
+/// PATH_MAX.
+pub const PATH_BYTES: usize = 4096;
+/// Bytes of a host name (HOST_NAME_MAX and its end).
+pub const NAME_BYTES: usize = 65;
+
+const PAGE: usize = 4096;
+const HEADER_BYTES: usize = PAGE;
+const SPAWN_AT: usize = HEADER_BYTES;
+const PROCESSES_AT: usize = SPAWN_AT + SPAWN_BYTES;
+const PROCESS_BYTES: usize = 4 * PAGE;
+const CHANNELS_AT: usize = PROCESSES_AT + PROCESSES_MAX * PROCESS_BYTES;
+const CHANNEL_BYTES: usize = DATA_BYTES + PAGE;
+/// Bytes of the whole arena. Pages that were never used cost nothing.
+pub const ARENA_BYTES: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
+
+/// The image of the loader, for exec. The three numbers lie just under the usual limit of 1024 descriptors, and programs cannot close them.
+pub const DESCRIPTOR_LOADER: i32 = 1021;
+/// The arena.
+pub const DESCRIPTOR_ARENA: i32 = 1022;
+/// A SOCK_SEQPACKET socket to the controller, over which descriptors are handed to programs.
+pub const DESCRIPTOR_CONTROL: i32 = 1023;
+
+/// A SOCK_SEQPACKET socket over which only init is commanded; programs do not have it.
+pub const DESCRIPTOR_COMMANDS: i32 = 1020;
+
+/// `Channel::word`: the program runs, or nobody uses the channel.
+pub const RUNNING: u32 = 0;
+/// `Channel::word`: a call waits for the controller.
+pub const POSTED: u32 = 1;
+/// `Channel::word`: the answer is there.
+pub const ANSWERED: u32 = 2;
+
+/// Bytes that one side writes and the other reads while it sleeps.
+#[repr(transparent)]
+pub struct Area<const N: usize>(UnsafeCell<[u8; N]>);
+
+// SAFETY: the protocol gives the bytes to one side at a time; a program that breaks it can only garble bytes, which have no invalid values.
+unsafe impl<const N: usize> Sync for Area<N> {}
+
+impl<const N: usize> Area<N> {
+    /// Copies into the area as much as fits behind `at`; returns how much that was.
+    pub fn put(&self, at: usize, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(N.saturating_sub(at));
+        if count > 0 {
+            // SAFETY: `at + count <= N`; see the type for who else writes.
+            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer().add(at), count) };
+        }
+        count
+    }
+    /// Copies out of the area; returns how much there was behind `at`.
+    pub fn get(&self, at: usize, into: &mut [u8]) -> usize {
+        let count = into.len().min(N.saturating_sub(at));
+        if count > 0 {
+            // SAFETY: as in `put`.
+            unsafe { core::ptr::copy_nonoverlapping(self.pointer().add(at), into.as_mut_ptr(), count) };
+        }
+        count
+    }
+    /// Where the bytes are.
+    pub fn pointer(&self) -> *mut u8 {
+        self.0.get().cast()
+    }
+}
+
+/// The first page. The vDSO knows the offsets of the first six words.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// The node's present, in nanoseconds since its boot.
+    pub now: AtomicU64,
+    /// The running thread must not go beyond this time by itself.
+    pub grant: AtomicU64,
+    /// What a call costs, in nanoseconds.
+    pub per_call: AtomicU64,
+    /// CLOCK_REALTIME at boot, in nanoseconds since 1970.
+    pub epoch: AtomicU64,
+    /// CLOCK_MONOTONIC at boot, in nanoseconds.
+    pub boot: AtomicU64,
+    /// The controller sleeps on it.
+    pub controller: AtomicU32,
+    /// Whose channel the image that is being executed continues.
+    pub exec_channel: AtomicU32,
+    /// How many threads wait at futexes: with none, waking needs no controller.
+    pub futex_waiters: AtomicU32,
+    /// [`TELL_CALLS`] and others.
+    pub flags: AtomicU32,
+    /// Grows whenever a descriptor of the kernel's may have become readable, writable or closed.
+    pub activity: AtomicU64,
+    /// All calls so far, folded: (time, process, thread, number, result), and the bytes written.
+    pub trace: AtomicU64,
+    /// Calls so far.
+    pub calls: AtomicU64,
+    /// Who the programs are outside, for the maps of a user namespace; see [`MAP_USERS`].
+    pub outer_user: AtomicU32,
+    /// The same for the group.
+    pub outer_group: AtomicU32,
+    /// What the init process could not do: errno of the step with that bit, see `INIT_*`.
+    pub init_failed: AtomicU32,
+    /// errno of the last failure.
+    pub init_errno: AtomicU32,
+    /// Host name, with a zero at the end.
+    pub name: Area<NAME_BYTES>,
+}
+
+/// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
+pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: init writes the maps of its new user namespace.
+pub const MAP_USERS: u32 = 2;
+/// `Header::flags`: init mounts a new /proc.
+pub const MOUNT_PROC: u32 = 4;
+/// `Header::flags`: init sets the host name.
+pub const SET_NAME: u32 = 8;
+
+/// `Header::init_failed`: the maps.
+pub const INIT_MAPS: u32 = 1;
+/// `Header::init_failed`: /proc.
+pub const INIT_PROC: u32 = 2;
+/// `Header::init_failed`: the host name.
+pub const INIT_NAME: u32 = 4;
+/// `Header::init_failed`: the filter on the vsyscall page.
+pub const INIT_VSYSCALL: u32 = 8;
+
+/// A signal's disposition, as `struct kernel_sigaction` has it.
+#[repr(C)]
+pub struct Action {
+    /// SIG_DFL, SIG_IGN or an address.
+    pub handler: AtomicU64,
+    /// SA_*.
+    pub flags: AtomicU64,
+    /// sa_restorer.
+    pub restorer: AtomicU64,
+    /// Blocked while the handler runs.
+    pub mask: AtomicU64,
+}
+
+/// One process.
+#[repr(C)]
+pub struct Process {
+    /// Its number in the node's namespace.
+    pub pid: AtomicU32,
+    /// Keeps `cpu` aligned.
+    pub reserved: AtomicU32,
+    /// CPU time of the process up to the present thread's `resumed`, in nanoseconds.
+    pub cpu: AtomicU64,
+    /// Key of the stream of randomness.
+    pub random_key: [AtomicU64; 4],
+    /// Bytes of it that were used.
+    pub random_used: AtomicU64,
+    /// By number; 0 is unused.
+    pub actions: [Action; 65],
+    /// /proc/self/exe, with a zero at the end.
+    pub executable: Area<PATH_BYTES>,
+    /// What to load: a path, with a zero at the end.
+    pub target: Area<PATH_BYTES>,
+}
+
+/// One thread.
+#[repr(C)]
+pub struct Channel {
+    /// [`RUNNING`], [`POSTED`], [`ANSWERED`].
+    pub word: AtomicU32,
+    /// Not 0 while the kernel knows the thread; cleared and woken by the kernel (CLONE_CHILD_CLEARTID).
+    pub alive: AtomicU32,
+    /// Slot of its process.
+    pub process: AtomicU32,
+    /// Its number.
+    pub tid: AtomicU32,
+    /// Call that is posted, or one of the numbers from [`HELLO`] on.
+    pub number: AtomicU64,
+    /// Its arguments.
+    pub arguments: [AtomicU64; 6],
+    /// What descriptor argument 0 is, see [`Kind`]; and O_NONBLOCK in bit 63.
+    pub descriptor: AtomicU64,
+    /// Pieces of the program's memory that were copied into `data` with the call.
+    pub copies: [Copy; 4],
+    /// [`RETURN`] and so on.
+    pub answer: AtomicU32,
+    /// Signal to deliver, 0: none.
+    pub signal: AtomicU32,
+    /// Result of the call.
+    pub result: AtomicI64,
+    /// Pieces to copy into the program's memory: how many lie in `data`, each as address, length and bytes, to multiples of 8.
+    pub writes: AtomicU32,
+    /// Bytes of `data` that count.
+    pub data_bytes: AtomicU32,
+    /// Blocked signals.
+    pub mask: AtomicU64,
+    /// Signals that wait for this thread or its process. Kept by the controller.
+    pub pending: AtomicU64,
+    /// CPU time of the thread up to `resumed`.
+    pub cpu: AtomicU64,
+    /// When it was last given the processor.
+    pub resumed: AtomicU64,
+    /// siginfo_t of `signal`.
+    pub info: Area<128>,
+    /// Fills the first page.
+    pub reserved: Area<{ PAGE - 328 }>,
+    /// Bytes that go with the call or the answer.
+    pub data: Area<DATA_BYTES>,
+}
+
+/// A piece of a program's memory, copied.
+#[repr(C)]
+pub struct Copy {
+    /// Where it was; 0: unused.
+    pub address: AtomicU64,
+    /// Bytes.
+    pub bytes: AtomicU32,
+    /// Where in `Channel::data`.
+    pub at: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+const _: () = assert!(size_of::<Process>() <= PROCESS_BYTES);
+const _: () = assert!(size_of::<Channel>() == CHANNEL_BYTES);
+
+/// Where a process's slot is in the arena.
+pub const fn process_at(index: usize) -> usize {
+    PROCESSES_AT + index * PROCESS_BYTES
+}
+/// Where a channel is in the arena.
+pub const fn channel_at(index: usize) -> usize {
+    CHANNELS_AT + index * CHANNEL_BYTES
+}
+/// Where the arguments of [`COMMAND_SPAWN`] are.
+pub const fn spawn_at() -> usize {
+    SPAWN_AT
+}
+
+/// What a descriptor is, as far as the loader cares. In bits 56 to 62 of a descriptor word; below is the inode number.
+pub mod kind {
+    /// There is none.
+    pub const NONE: u64 = 0;
+    /// Never blocks: a file, a directory, /dev/null.
+    pub const FILE: u64 = 1;
+    /// Of the kernel, may block: a pipe, an AF_UNIX socket, a terminal, an eventfd.
+    pub const NATIVE: u64 = 2;
+    /// Of the controller's: a socket, an epoll, a timer, a signalfd.
+    pub const VIRTUAL: u64 = 3;
+    /// /dev/urandom and /dev/random.
+    pub const RANDOM: u64 = 4;
+}
+/// O_NONBLOCK of a descriptor word.
+pub const NONBLOCKING: u64 = 1 << 63;
+/// The inode number of a descriptor word.
+pub const INODE: u64 = (1 << 56) - 1;
+
+/// An entry of a poll set, as it goes through `Channel::data`.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The program's descriptor; negative ones are passed over.
+    pub fd: i32,
+    /// Wanted.
+    pub events: u32,
+    /// Found. For native ones by the loader.
+    pub found: u32,
+    /// To 8 bytes.
+    pub reserved: u32,
+    /// Descriptor word without O_NONBLOCK.
+    pub descriptor: u64,
+}
+/// Most entries of one poll set.
+pub const ENTRIES_MAX: usize = DATA_BYTES / size_of::<Entry>();
+
+/// A program was started from outside, or an image was executed: (pid, tid).
+pub const HELLO: u64 = 0x1000;
+/// A child of fork or clone is there: (pid, tid).
+pub const CHILD: u64 = 0x1001;
+/// What clone came to: (result, channel, process, flags).
+pub const CLONED: u64 = 0x1002;
+/// A signal may be deliverable now.
+pub const SIGNALS: u64 = 0x1003;
+/// Would block on descriptors of the kernel's: (descriptor, events, call).
+pub const BLOCKED: u64 = 0x1004;
+/// Time is up: let others run.
+pub const YIELD: u64 = 0x1005;
+/// A descriptor of the controller's was closed: word in `descriptor`.
+pub const CLOSED: u64 = 0x1006;
+/// What is this socket? (inode) → 1: the controller's.
+pub const WHOSE: u64 = 0x1007;
+/// The program faulted and has no handler: (signal).
+pub const FATAL: u64 = 0x1008;
+/// A call that was answered in the process: (number, first three arguments, result).
+pub const TELL: u64 = 0x1009;
+/// A poll set: (entries, timeout kind, timeout, first). Timeout kinds: 0 none, 1 nanoseconds.
+pub const POLL: u64 = 0x100a;
+/// A call that the loader does not know or refuses: (number, errno).
+pub const UNSUPPORTED: u64 = 0x100b;
+/// Is about to execute another image.
+pub const EXEC: u64 = 0x100c;
+/// The thread ran so long that the controller lost patience.
+pub const PREEMPTED: u64 = 0x100d;
+/// A write into a pipe or socket of the kernel's whose reader is gone: SIGPIPE for this thread.
+pub const BROKEN_PIPE: u64 = 0x100e;
+/// Executing failed after [`EXEC`]: (errno).
+pub const EXEC_FAILED: u64 = 0x100f;
+
+/// The call returns `result`.
+pub const RETURN: u32 = 0;
+/// Try again what would have blocked, or look at the descriptors again and post once more.
+pub const AGAIN: u32 = 1;
+/// Receive a descriptor from the control socket; `result` is its O_CLOEXEC; its number is the result.
+pub const DESCRIPTOR: u32 = 2;
+/// The process ends now by the signal in `result`.
+pub const DIE: u32 = 3;
+/// Look at the descriptors in `data` and post the entries.
+pub const PROBE: u32 = 4;
+
+/// Results between the kernel's own: restart the call where SA_RESTART is set or no handler runs (ERESTARTSYS).
+pub const RESTART: i64 = -512;
+/// EINTR where a handler runs, else restart (ERESTARTNOHAND).
+pub const RESTART_NO_HANDLER: i64 = -514;
+
+/// Command to init, a byte on its socket: start what lies in the spawn area, with the three descriptors that come along.
+/// The spawn area: u32 argument count, u32 variable count, u32 bytes of the strings, u32 channel; then the strings, each with a zero
+/// at its end: directory, program, arguments, variables.
+pub const COMMAND_SPAWN: u8 = 1;
