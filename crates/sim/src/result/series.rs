@@ -81,7 +81,8 @@ pub(super) fn connections(world: &World) -> String {
     out
 }
 
-type Lines = Vec<(String, Vec<(f64, f64)>)>;
+type Points = Vec<(f64, f64)>;
+type Lines = Vec<(String, Points)>;
 
 /// The pictures of the series: file name, SVG.
 pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
@@ -95,7 +96,7 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
         keep_largest(&mut lines);
         lines
     };
-    let mut connections: BTreeMap<String, (Vec<(f64, f64)>, Vec<(f64, f64)>)> = BTreeMap::new();
+    let mut connections: BTreeMap<String, (Points, Points)> = BTreeMap::new();
     for sample in &world.flow_samples {
         let number = |field: &str| sample.row.get(field).and_then(serde_json::Value::as_u64);
         let (Some(cwnd), Some(srtt), Some(local)) =
@@ -124,7 +125,7 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
 }
 
 fn keep_largest(lines: &mut Lines) {
-    let top = |line: &(String, Vec<(f64, f64)>)| line.1.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    let top = |line: &(String, Points)| line.1.iter().map(|(_, y)| *y).fold(0.0, f64::max);
     if lines.len() > SERIES_MAX {
         lines.sort_by(|a, b| top(b).total_cmp(&top(a)).then_with(|| a.0.cmp(&b.0)));
         lines.truncate(SERIES_MAX);
