@@ -50,6 +50,16 @@ fn two_nodes_and_a_wire_are_enough() {
 }
 
 #[test]
+fn a_pattern_stands_for_every_host_and_no_switch() {
+    let text = "[templates.n]\nkind = \"star\"\ncount = 3\nwire = { delay = \"1ms\" }\n[programs.p]\nnode = \"n*\"\nbuiltin = \"ping\"\nto = \"n1\"\ncount = 1\n";
+    let (world, scenario, failures) = run(text, &[]);
+    assert_eq!(failures, [""; 0]);
+    let names: Vec<&str> = scenario.plan.programs.iter().map(|program| program.name.as_str()).collect();
+    assert_eq!(names, ["p@n1", "p@n2", "p@n3"]);
+    assert_eq!(figure(&world, 0, "rtt_min_ns"), 0, "to itself");
+}
+
+#[test]
 fn the_command_line_says_otherwise_than_the_file() {
     let scenario = parse(PING, &["wires.ab.loss=0.25", "wires.ab.delay=3ms", "seed=7", "programs.ping.count=1"]).unwrap();
     assert_eq!(scenario.plan.wires[0].directions[1].loss, Loss::Bernoulli(0.25));

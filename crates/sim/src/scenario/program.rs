@@ -19,8 +19,10 @@ const UDP_BYTES_MAX: u32 = 65_507;
 pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[NodeDraft]) -> Result<(), StackError> {
     for (name, section) in in_order(&raw.programs) {
         let program = section.get_ref();
-        let found: Vec<usize> =
-            nodes.iter().enumerate().filter(|(_, node)| matches(program.node.get_ref(), &node.name)).map(|(index, _)| index).collect();
+        let pattern = program.node.get_ref();
+        // A pattern stands for hosts; who names a switch is told that nothing runs there.
+        let fits = |node: &NodeDraft| matches(pattern, &node.name) && (!pattern.contains('*') || !super::address::is_switch(node));
+        let found: Vec<usize> = nodes.iter().enumerate().filter(|(_, node)| fits(node)).map(|(index, _)| index).collect();
         if found.is_empty() {
             source.find(&program.node, "node", nodes.iter().map(|node| node.name.as_str()))?;
         }
