@@ -160,6 +160,10 @@ impl Sockets {
             (None, Some(remote)) => (remote, protocol),
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
+        // rawv6_sendmsg looks a mapped address up among IPv6's routes, and finds none.
+        if family == Family::V6 && to.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
         let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()

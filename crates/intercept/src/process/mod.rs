@@ -339,7 +339,7 @@ impl Tree {
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
         let init = Init::start(&arena, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
-        if failed & (abi::INIT_MAPS | abi::INIT_VSYSCALL) != 0 {
+        if failed & abi::INIT_VSYSCALL != 0 {
             let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
             return Err(StartError::Step { step: "prepare process 1 of a node", errno });
         }
