@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 use support::{gigabit, output, pair, process, run};
 use weft_sim::plan::{DirectionPlan, Expect, Plan};
-use weft_sim::{Reason, Status};
+use weft_sim::{Reason, Status, World};
 
 /// python's web server on b, which fetches nothing itself, and curl on a.
 fn fetch(direction: DirectionPlan) -> Plan {
@@ -42,4 +42,48 @@ fn curl_fetches_from_python_and_every_run_is_the_same() {
     }
     let (other, _) = run(fetch(gigabit(Duration::from_nanos(5_000_001))), 1);
     assert_ne!(other.hash(), world.hash());
+}
+
+fn scenario(text: &str) -> weft_sim::Scenario {
+    weft_sim::Scenario::parse("s.toml", text, &[], &|_| Err("no files here".to_owned())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn text(world: &World, name: &str) -> (String, String, Option<Status>) {
+    let number = world.plan().programs.iter().position(|program| program.name == name).expect("a program");
+    let state = world.program(number).expect("its state");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&state.output), text(&state.error), state.ended.map(|(_, status)| status))
+}
+
+#[test]
+fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
+    let text_of = |body: &str| format!("[nodes.a]\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n{body}");
+    let mut world = World::new(
+        scenario(&text_of(
+            "[programs.cat]\nnode = \"a\"\ncommand = [\"cat\"]\nstdin = \"one\\ntwo\"\n\
+             [programs.shell]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"pwd; echo $WHO $HOME; echo oops >&2; exit 3\"]\ndirectory = \"/usr\"\n\
+             environment = { WHO = \"weft\" }\nexpect = 3\nstart = \"1s\"\n\
+             [programs.missing]\nnode = \"b\"\ncommand = [\"no-such-program\"]\nexpect = 127\n\
+             [programs.sleeper]\nnode = \"b\"\ncommand = [\"sleep\", \"1000\"]\nexpect = \"any\"\n\
+             [programs.later]\nnode = \"b\"\ncommand = [\"date\", \"+%s.%N\"]\nwaits = true\n\
+             [[events]]\nat = \"2s\"\nstop = \"sleeper\"\n[[events]]\nat = \"3s\"\nstart = \"later\"\n",
+        ))
+        .plan,
+        1,
+    )
+    .expect("a world");
+    let end = world.run(&mut |_| true);
+    assert!(end.failures.is_empty(), "{:?}", end.failures);
+    assert_eq!(text(&world, "cat"), ("one\ntwo".to_owned(), String::new(), Some(Status::Exited(0))));
+    assert_eq!(text(&world, "shell"), ("/usr\nweft /root\n".to_owned(), "oops\n".to_owned(), Some(Status::Exited(3))));
+    let (_, error, status) = text(&world, "missing");
+    assert_eq!(
+        (error.as_str(), status),
+        ("weft: cannot execute no-such-program: No such file or directory (os error 2)\n", Some(Status::Exited(127)))
+    );
+    assert_eq!(text(&world, "sleeper").2, Some(Status::Killed(15)));
+    let (later, _, _) = text(&world, "later");
+    let since = later.trim().strip_prefix("1893456003.").and_then(|nanos| nanos.parse::<u32>().ok()).unwrap_or_else(|| panic!("{later}"));
+    assert!(since < 10_000_000, "{later}");
+    assert!(world.not_reproducible().is_empty());
 }

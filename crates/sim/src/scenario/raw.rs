@@ -141,6 +141,8 @@ pub(crate) struct Program {
     pub command: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     pub environment: IndexMap<String, String>,
+    pub stdin: Option<Text>,
+    pub directory: Option<Text>,
     pub start: Option<Text>,
     pub waits: Option<bool>,
     pub expect: Option<Spanned<ProgramExpect>>,
