@@ -340,6 +340,8 @@ pub(crate) struct Slot {
     /// Its programs.
     pub programs: Vec<ProgramId>,
     ready: bool,
+    /// It has had a turn: what happens around it concerns it from then on.
+    begun: bool,
 }
 
 /// What a machine is.
@@ -371,7 +373,7 @@ impl Cell {
             let state = self.core.programs.entry(*program).or_default();
             *state = ProgramState { started: Some(at), ..ProgramState::default() };
         }
-        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false });
+        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false });
         self.actors.sort_by_key(|slot| slot.programs.first().copied());
     }
 
@@ -401,16 +403,19 @@ impl Cell {
                     self.core.receive(*index, |item| frames.push(incoming(item.frame, interface, received)));
                 }
                 let now = self.core.now;
+                // Most ends of serialisation concern nobody but the wire.
+                let mut touched = !frames.is_empty() || !self.core.done.is_empty();
                 if !frames.is_empty() {
                     node.receive(now, frames.drain(..));
                 }
                 self.frames = frames;
                 carry_on(&mut self.core, node);
                 if node.next_timer().is_some_and(|timer| timer <= now) {
+                    touched = true;
                     node.run(now);
                     carry_on(&mut self.core, node);
                 }
-                if !self.actors.is_empty() {
+                if self.actors.iter().any(|slot| touched || slot.ready || slot.next.at <= now) {
                     self.turn(end);
                 }
             }
@@ -438,7 +443,7 @@ impl Cell {
         loop {
             changed.extend(node.sockets(core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
             if !changed.is_empty() {
-                for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
+                for slot in actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
                     slot.actor.sockets_changed(changed);
                     slot.ready = true;
                 }
@@ -451,7 +456,7 @@ impl Cell {
             let next_of_others = others.map(|other| if other.ready { core.now } else { other.next.at }).min();
             let grant = end.min(core.next_arrival()).min(next_of_others.unwrap_or(end));
             let alone = before.is_empty() && after.is_empty();
-            slot.ready = false;
+            (slot.ready, slot.begun) = (false, true);
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
             let mut cx = Turn { core, node, changed, grant, alone };
             slot.next = slot.actor.run(&mut cx, grant);
@@ -487,10 +492,14 @@ impl Cell {
         }
     }
 
-    /// Carries on what the node gave out after a control message.
+    /// Carries on what the node gave out after a change from outside. Actors look whether it concerns them at the same instant.
     pub fn carry_on(&mut self) {
         if let Machine::Host(node) = &mut self.machine {
             carry_on(&mut self.core, node);
+        }
+        let now = self.core.now;
+        for slot in self.actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
+            slot.next.at = slot.next.at.min(now);
         }
     }
 }
