@@ -126,6 +126,8 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: RDTSC faults and is answered with virtual time.
+pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
 pub const MOUNT_PROC: u32 = 4;
 /// `Header::flags`: init sets the host name.

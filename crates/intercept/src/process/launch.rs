@@ -118,7 +118,9 @@ impl Init {
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
-        let flags = abi::MOUNT_PROC | abi::SET_NAME | if config.tell_calls { abi::TELL_CALLS } else { 0 };
+        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC)];
+        let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
+        let flags = abi::MOUNT_PROC | abi::SET_NAME | optional;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
         let mut maps = Vec::new();
         if user != 0 {

@@ -60,6 +60,9 @@ pub struct Config {
     pub cpu: Option<usize>,
     /// Wall-clock time after which a thread that makes no call is interrupted.
     pub patience: Duration,
+    /// RDTSC shows virtual time. Without, programs that use it see real time and are not reproducible; but switching between a program that
+    /// may not use it and a controller that may costs a change of CR4 each way, several µs under a hypervisor.
+    pub trap_tsc: bool,
     /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
     pub tell_calls: bool,
 }
@@ -75,6 +78,7 @@ impl Default for Config {
             slice: Duration::from_millis(1),
             cpu: None,
             patience: Duration::from_secs(10),
+            trap_tsc: true,
             tell_calls: false,
         }
     }

@@ -37,7 +37,7 @@ fn folder(name: &str) -> PathBuf {
 fn time_signals_and_faults_are_as_a_program_expects() {
     let folder = folder("calls");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/virtual_time/calls.c");
-    for (name, options) in [("dynamic", &["-O1", "-pthread"][..]), ("static", &["-O1", "-pthread", "-static"])] {
+    for (name, options) in [("dynamic", &["-O1", "-w", "-pthread"][..]), ("static", &["-O1", "-w", "-pthread", "-static"])] {
         let program = folder.join(name);
         let built = Command::new("cc").args(options).arg("-o").arg(&program).arg(source).status().unwrap();
         assert!(built.success());
