@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::{Instant, Op};
+use weft_intercept::process::Files;
 use weft_node::Stack;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
@@ -66,12 +67,20 @@ pub struct NodePlan {
     pub large_frames: bool,
     /// Interfaces whose frames are captured; all or those named.
     pub capture: Capture,
+    /// What its unmodified programs see as files, beside what every node has.
+    pub files: Files,
 }
 
 impl NodePlan {
     /// A host with this stack file.
     pub fn host(stack: Stack) -> NodePlan {
-        NodePlan { name: stack.node().name.clone(), kind: NodeKind::Host(Box::new(stack)), large_frames: true, capture: Capture::None }
+        NodePlan {
+            name: stack.node().name.clone(),
+            kind: NodeKind::Host(Box::new(stack)),
+            large_frames: true,
+            capture: Capture::None,
+            files: Files::default(),
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use crate::cell::OUTPUT_BYTES_MAX;
 use crate::plan::{NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::fmt::Write as _;
 use std::io;
 use weft_core::{Context, Instant};
-use weft_intercept::process::{self, Config, Outside, Record, Sheet, Spawn, StartError, Tree};
+use weft_intercept::process::{self, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -27,6 +28,26 @@ const ENVIRONMENT: [(&str, &str); 7] = [
     ("TZ", "UTC"),
     ("USER", "root"),
 ];
+
+/// Where programs look names up. There is a name server only where the scenario starts one.
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
+
+/// What every node has under /etc.
+fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> {
+    let mut hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
+    for (name, address) in &plan.hosts {
+        let _ = writeln!(hosts, "{address}\t{name}");
+    }
+    let identity = xxhash_rust::xxh3::xxh3_128_with_seed(node.name.as_bytes(), plan.seed);
+    let files = [
+        ("/etc/hosts", hosts),
+        ("/etc/hostname", format!("{}\n", node.name)),
+        ("/etc/machine-id", format!("{identity:032x}\n")),
+        ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
+        ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
+    ];
+    files.into_iter().map(|(path, text)| OwnFile { path: path.into(), contents: text.into_bytes().into(), executable: false })
+}
 
 /// A program of the node, before, while and after it runs.
 #[derive(Debug)]
@@ -60,7 +81,9 @@ impl ProcessTree {
     /// What is wrong, and what to do.
     pub fn launch(plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<ProcessTree, String> {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
-        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, ..Config::default() };
+        let files =
+            Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
+        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, ..Config::default() };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
             Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),

@@ -18,6 +18,7 @@ mod guest;
 mod launch;
 mod object;
 mod poll;
+mod root;
 mod run;
 mod sheet;
 mod signal;
@@ -41,6 +42,7 @@ use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
+pub use root::{Files, OwnFile};
 pub use sheet::{Sheet, input};
 
 /// Settings of a node's programs.
@@ -65,6 +67,8 @@ pub struct Config {
     pub trap_tsc: bool,
     /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
     pub tell_calls: bool,
+    /// What programs see as files; none: the host's, as they are.
+    pub files: Option<Files>,
 }
 
 impl Default for Config {
@@ -80,6 +84,7 @@ impl Default for Config {
             patience: Duration::from_secs(10),
             trap_tsc: true,
             tell_calls: false,
+            files: None,
         }
     }
 }

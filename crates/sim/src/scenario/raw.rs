@@ -55,6 +55,23 @@ pub(crate) struct Node {
     pub sysctls: IndexMap<Text, Spanned<toml::Value>>,
     #[serde(default)]
     pub parameters: IndexMap<Text, Spanned<toml::Value>>,
+    pub root: Option<Text>,
+    #[serde(default)]
+    pub files: IndexMap<Text, Spanned<OwnText>>,
+}
+
+/// What is in a file: a text, or what is in another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a text, or { from = \"FILE\" }")]
+pub(crate) enum OwnText {
+    Text(String),
+    From(From),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct From {
+    pub from: Text,
 }
 
 /// One text or several.
