@@ -480,6 +480,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 kernel(number, a)
             }
         }
+        nr::SENDFILE
+            if descriptor::kind_of(descriptor::word(t, a[0])) == kind::VIRTUAL
+                && descriptor::kind_of(descriptor::word(t, a[1])) == kind::FILE =>
+        {
+            send_file(t, a)
+        }
         nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
             let other = if number == nr::SENDFILE { a[1] } else { a[2] };
             let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
@@ -494,6 +500,39 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             Ok(result)
         }
     }
+}
+
+/// sendfile(2) from a file to a socket: read here, sent as write(2) sends.
+fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    const SEEK_SET: usize = 0;
+    const SEEK_CUR: usize = 1;
+    const PIECE_BYTES: usize = 16 * 1024;
+    let word = descriptor::word(t, a[0]);
+    let began = if a[2] != 0 { sys::read_u64(a[2])? as usize } else { sys::call(nr::LSEEK, &[a[1], 0, SEEK_CUR]) as usize };
+    let mut piece = [0_u8; PIECE_BYTES];
+    let mut done = 0;
+    let mut last = 0;
+    while done < a[3] {
+        let wanted = (a[3] - done).min(PIECE_BYTES);
+        let read = sys::call(nr::PREAD64, &[a[1], piece.as_mut_ptr() as usize, wanted, began + done]);
+        last = if read > 0 { forward(t, nr::WRITE, &[a[0], piece.as_ptr() as usize, read as usize, 0, 0, 0], word) } else { read };
+        if last <= 0 {
+            break;
+        }
+        done += last as usize;
+        if last < read {
+            break;
+        }
+    }
+    if done == 0 {
+        return Ok(last);
+    }
+    if a[2] != 0 {
+        sys::write_u64(a[2], (began + done) as u64)?;
+    } else {
+        sys::call(nr::LSEEK, &[a[1], began + done, SEEK_SET]);
+    }
+    Ok(done as isize)
 }
 
 /// Where a path argument is, or the real name of the program for /proc/self/exe.

@@ -147,8 +147,10 @@ pub fn arm() {
     if armed != 0 {
         sys::die("this kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)", -armed as usize);
     }
-    // PR_SET_TSC, PR_TSC_SIGSEGV
-    sys::call(nr::PRCTL, &[26, 2]);
+    if channel::header().flags.load(Relaxed) & abi::TRAP_TSC != 0 {
+        // PR_SET_TSC, PR_TSC_SIGSEGV
+        sys::call(nr::PRCTL, &[26, 2]);
+    }
     // ARCH_SET_CPUID; most processors under a hypervisor refuse.
     sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
 }

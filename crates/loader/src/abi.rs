@@ -116,10 +116,6 @@ pub struct Header {
     pub trace: AtomicU64,
     /// Calls so far.
     pub calls: AtomicU64,
-    /// Who the programs are outside, for the maps of a user namespace; see [`MAP_USERS`].
-    pub outer_user: AtomicU32,
-    /// The same for the group.
-    pub outer_group: AtomicU32,
     /// What the init process could not do: errno of the step with that bit, see `INIT_*`.
     pub init_failed: AtomicU32,
     /// errno of the last failure.
@@ -130,15 +126,13 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
-/// `Header::flags`: init writes the maps of its new user namespace.
-pub const MAP_USERS: u32 = 2;
+/// `Header::flags`: RDTSC faults and is answered with virtual time.
+pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
 pub const MOUNT_PROC: u32 = 4;
 /// `Header::flags`: init sets the host name.
 pub const SET_NAME: u32 = 8;
 
-/// `Header::init_failed`: the maps.
-pub const INIT_MAPS: u32 = 1;
 /// `Header::init_failed`: /proc.
 pub const INIT_PROC: u32 = 2;
 /// `Header::init_failed`: the host name.

@@ -3,7 +3,7 @@
 use super::arena::{Arena, memory_file};
 use super::{Config, Spawn, StartError};
 use crate::sys::{self, Errno};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -43,6 +43,9 @@ fn loader() -> Result<&'static OwnedFd, Errno> {
 struct Plan {
     descriptors: [(i32, i32); 4],
     cpu: Option<usize>,
+    /// Files under /proc/self and what is written there, for a user namespace. Before the loader is executed: execve takes all rights from
+    /// a user that has no number in the namespace.
+    maps: Vec<(&'static CStr, Vec<u8>)>,
     failed: i32,
 }
 
@@ -53,6 +56,14 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `Init::start` passes its plan, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
     unsafe {
         let plan = &mut *plan.cast::<Plan>();
+        for (path, text) in &plan.maps {
+            let fd = libc::open(path.as_ptr(), libc::O_WRONLY);
+            if libc::write(fd, text.as_ptr().cast(), text.len()) < 0 {
+                plan.failed = *libc::__errno_location();
+                return 1;
+            }
+            libc::close(fd);
+        }
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         let usual = libc::rlimit { rlim_cur: 1024, rlim_max: limit.rlim_max };
@@ -107,13 +118,16 @@ impl Init {
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
-        header.outer_user.store(user, Relaxed);
-        header.outer_group.store(group, Relaxed);
-        let mut flags = abi::MOUNT_PROC | abi::SET_NAME | if config.tell_calls { abi::TELL_CALLS } else { 0 };
+        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC)];
+        let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
+        let flags = abi::MOUNT_PROC | abi::SET_NAME | optional;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
+        let mut maps = Vec::new();
         if user != 0 {
-            flags |= abi::MAP_USERS;
             namespaces |= libc::CLONE_NEWUSER;
+            maps.push((c"/proc/self/setgroups", b"deny".to_vec()));
+            maps.push((c"/proc/self/uid_map", format!("0 {user} 1").into_bytes()));
+            maps.push((c"/proc/self/gid_map", format!("0 {group} 1").into_bytes()));
         }
         header.flags.store(flags, Relaxed);
         header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
@@ -125,6 +139,7 @@ impl Init {
                 (commanded.as_raw_fd(), abi::DESCRIPTOR_COMMANDS),
             ],
             cpu: config.cpu,
+            maps,
             failed: 0,
         };
         let mut stack = vec![0_u64; STACK_BYTES / 8];
