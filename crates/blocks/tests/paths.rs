@@ -195,6 +195,20 @@ fn redirects_that_linux_refuses_are_refused() {
     assert_eq!((hop(&node, PEER_IP), hop(&node, FAR), node.counter("icmp4", "InRedirects")), (PEER_IP, GATEWAY_IP, 5));
 }
 
+/// RFC 1122 §3.2.2.2: "if the source of the Redirect is not the current first-hop gateway for the specified destination" – the gateway of a route is on
+/// the interface of that route, though another one reaches the same network.
+#[test]
+fn a_redirect_through_another_interface_is_refused() {
+    let mut node = Node::with_peer();
+    node.exec("interfaces", "add", json!({"name": "eth1", "mac": "02:00:00:00:00:77"})).unwrap();
+    node.exec("ip4", "address_add", json!({"interface": "eth1", "address": "10.0.0.78/24"})).unwrap();
+    for (interface, wanted) in [(InterfaceIndex(3), (GATEWAY_IP, 0, 1)), (ETH0, (BETTER_IP, 1, 1))] {
+        let (destination, gateway, from) = (FAR.into(), BETTER_IP.into(), GATEWAY_IP.into());
+        tell(&mut node, Table::Routes(table::Family::V4), Change::Redirect { destination, gateway, interface, from });
+        assert_eq!((hop(&node, FAR), node.counter("ip4", "Redirects"), node.counter("ip4", "PathsRefused")), wanted);
+    }
+}
+
 #[test]
 fn another_route_makes_a_redirect_void() {
     let mut node = Node::with_peer();

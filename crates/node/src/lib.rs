@@ -16,5 +16,5 @@ pub use default_graph::{BLOCKS, EDGES};
 pub use node::{Node, block_table};
 pub use stack::{
     AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection, Stack,
-    StackError,
+    StackError, explain, locate,
 };

@@ -2,7 +2,8 @@
 //!
 //! The queue is emptied by a timer that is due at once, so a packet and its answer are not one ever deeper call: the engine counts a
 //! frame's depth from zero again. Completions are reported on entry, since nobody below could hold the packet back. Large frames stay
-//! whole and an unfinished checksum stays unfinished: it never left the node's memory, so the receiver may trust it.
+//! whole and an unfinished checksum stays unfinished: it never left the node's memory, so the receiver may trust it. One that a program wrote
+//! (raw sockets) is checked like any other, as by Linux.
 //!
 //! It refuses more than `queue_frames_max` packets at a time (queue-full).
 
@@ -78,9 +79,6 @@ impl Block for Loopback {
             meta.next_hop = None;
             meta.src_mac = Mac::ZERO;
             meta.dst_mac = Mac::ZERO;
-            if meta.checksum == Checksum::Unknown {
-                meta.checksum = Checksum::Valid;
-            }
             if self.queue.is_empty() {
                 cx.set_timer(0, cx.now);
             }

@@ -346,6 +346,8 @@ impl Access<'_, '_> {
 fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
     match (level, &socket.body) {
         (SOL_SOCKET, _) => Some([socket::ROWS, tuning::SOCKET_ROWS]),
+        // ipv6_setsockopt: "if (level == SOL_IP && sk->sk_type != SOCK_RAW) return ip_setsockopt(…); if (level != SOL_IPV6) return -ENOPROTOOPT;"
+        (SOL_IP, Body::Raw(_)) if socket.is_v6() => None,
         (SOL_IP, _) => Some([ip::ROWS, &[]]),
         (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
         (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),

@@ -16,6 +16,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         "ICMP_FILTER",
         Raw,
         Set::Bytes(|a, value| {
+            // do_rawv6_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the names that it knows.
+            if a.socket()?.domain == AF_INET6 {
+                int(value)?;
+            }
             of_protocol(a, false, IPPROTO_ICMP)?;
             set_filter(a, value, ICMP_FILTER_BYTES)
         }),
