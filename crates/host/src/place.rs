@@ -3,6 +3,7 @@
 //! Each user has a directory for them that is weft's own: made when it is missing, and removed by the last weft that leaves it. A directory that
 //! somebody names with `--control` is theirs: it has to exist, and nothing in it is removed but a control socket on which nobody answers.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
@@ -66,7 +67,7 @@ pub fn prepare(path: &Path) -> io::Result<()> {
     if !found.file_type().is_socket() {
         return Err(refuse(io::ErrorKind::AlreadyExists, "exists and is no socket: name another place with --control".to_owned()));
     }
-    match UnixStream::connect(path) {
+    match UnixStream::connect(path).and_then(|peer| if hangs_up(&peer) { UnixStream::connect(path) } else { Ok(peer) }) {
         Ok(_) => {
             let why = format!("a weft is running already at {}; `weft down` ends it, --control names another place", path.display());
             Err(refuse(io::ErrorKind::AddrInUse, why))
@@ -74,6 +75,14 @@ pub fn prepare(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         Err(error) => Err(refuse(error.kind(), format!("a socket is there already ({error}): name another place with --control"))),
     }
+}
+
+/// How long a weft that was killed may need to let go of its socket: the kernel takes its network devices down meanwhile.
+const LETTING_GO: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// Does whoever took this connection end? One that lives leaves it open.
+fn hangs_up(peer: &UnixStream) -> bool {
+    poll(&mut [PollFd::new(peer, PollFlags::RDHUP)], Some(&LETTING_GO)).is_ok_and(|ready| ready > 0)
 }
 
 /// Removes weft's own directory if `path` was in it and nothing else is.
@@ -165,8 +174,14 @@ mod tests {
         let _datagrams = UnixDatagram::bind(&path).unwrap();
         assert!(said(&path).contains("a socket is there already"), "of another kind");
         assert!(said(&folder.0.join("other")).contains("a weft is running already"));
-        drop(listener);
+        // One that is about to end, after the other has connected.
+        let dying = std::thread::spawn(move || {
+            let (_before, last) = (listener.accept().unwrap(), listener.accept().unwrap());
+            drop(listener);
+            drop(last);
+        });
         prepare(&folder.0.join("other")).unwrap();
+        dying.join().unwrap();
         assert!(!folder.0.join("other").exists());
         assert!(said(&folder.0.join("missing/control")).contains("missing: make it, or name another place"));
     }
