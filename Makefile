@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-chain bench-interop
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,13 @@ build: ## release build of the workspace
 	@tools/setup build
 	cargo build --release --workspace --bins
 
-demo: ## curl fetches 64 MB through weft's own TCP, and proof whose TCP it was
+demo: ## a web server and three curls in virtual time, one hash; then demo-live
+	@tools/setup demo
+	@cargo build --release --workspace --bins
+	@$(PYTHON) -m demo.world
+	@$(PYTHON) -m demo
+
+demo-live: ## curl fetches 64 MB through weft's own TCP in real time, and proof whose TCP it was
 	@tools/setup demo
 	@cargo build --release --workspace --bins
 	@$(PYTHON) -m demo
@@ -97,6 +103,11 @@ test-exact: ## virtual time: what can be computed by hand comes out to the nanos
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual exact
+
+test-determinism: ## virtual time: unmodified programs come to one hash, whoever runs them and however
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual determinism
 
 test-chain: ## virtual time: datagrams over chains of 2 to 64 nodes all arrive, beside the same chain of namespaces
 	@tools/setup test

@@ -523,9 +523,10 @@ fn path_of(t: &Thread, at: usize) -> usize {
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
+    const O_ACCMODE: usize = 3;
     let mut arguments = *a;
     arguments[at] = path_of(t, a[at]);
-    // Opening a named pipe waits for the other side; here it does not (docs/compatibility.md).
+    // Opening a named pipe waits for the other side.
     let directory = if at == 1 { a[0] } else { AT_FDCWD };
     let mut stat = [0_u32; 36];
     let fifo = a[at + 1] & (O_NONBLOCK | O_PATH) == 0
@@ -540,6 +541,12 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     loop {
         let fd = sys::call(number, &arguments);
         if fd >= 0 {
+            while a[at + 1] & O_ACCMODE == 0 && !has_writer(fd as usize) {
+                if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+                    sys::call(nr::CLOSE, &[fd as usize]);
+                    return Ok(abi::RESTART as isize);
+                }
+            }
             descriptor::set_flags(fd as usize, descriptor::flags(fd as usize) & !descriptor::NONBLOCK);
         }
         if fd != ENXIO {
@@ -549,6 +556,18 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
             return Ok(abi::RESTART as isize);
         }
     }
+}
+
+/// Has a named pipe that was opened with O_NONBLOCK for reading a writer, or had it one since?
+fn has_writer(fd: usize) -> bool {
+    // struct pollfd: events POLLIN. A pipe whose writer has gone again says POLLHUP, one that never had one says nothing.
+    let mut set = [fd as u32, 1];
+    if sys::call(nr::POLL, &[set.as_mut_ptr() as usize, 1, 0]) > 0 {
+        return true;
+    }
+    // Without a writer it is at its end; with one there is nothing to read yet.
+    let mut byte = [0_u8];
+    sys::call(nr::READ, &[fd, byte.as_mut_ptr() as usize, 1]) == sys::EAGAIN
 }
 
 fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {

@@ -96,7 +96,7 @@ cat /srv/www/x; stat -c '%n %U:%G %a %y' /srv/www/x /etc/hosts /tmp /root /; sta
 echo mine > /tmp/mine; echo more > /etc/new; echo log > /var/log/weft.log; ls -a /tmp /root /run /sys; cat /etc/new
 stat -c '%U %y' /tmp/mine; touch -d @2000000000 /tmp/mine; stat -c %Y /tmp/mine
 cd /proc && echo [0-9]*; cat /proc/1/comm /proc/uptime; head -c 8 /dev/zero | od -An -tx1; test -e /dev/stdout && echo stdout
-chown 33:33 /tmp/mine && echo chown; umask; own
+mkfifo /tmp/pipe; (echo through > /tmp/pipe) & cat /tmp/pipe; wait; chown 33:33 /tmp/mine && echo chown; umask; own
 python3 -c 'import os; os.setgroups([7]); os.setgid(33); os.setuid(33); print(os.getresuid(), os.getresgid(), os.getgroups(), flush=True)
 try: os.setuid(0)
 except OSError as error: print(error, flush=True)
@@ -147,6 +147,7 @@ init
 1.00 0.00
  00 00 00 00 00 00 00 00
 stdout
+through
 chown
 0022
 own
