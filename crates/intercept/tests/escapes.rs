@@ -1,0 +1,75 @@
+//! Ways past the filter: other call tables, requests about interfaces, descriptors that are exchanged under a call. The programs are C, compiled
+//! here, because they make calls that no library makes.
+
+mod support;
+
+use std::time::Duration;
+use support::{Host, compile};
+
+#[test]
+fn no_call_table_and_no_request_reaches_the_hosts_network() {
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let outside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let program = compile("calls", include_str!("escapes/calls.c"));
+    let port = receiver.local_addr().unwrap().port().to_string();
+    let mut host = Host::new();
+    let running = host.start_with(&[program.path(), &port], |command| {
+        command.descriptor(0, outside.try_clone().unwrap().into());
+    });
+    let ended = host.finish(running);
+    assert_eq!(ended.code, 0, "{}", ended.output);
+    let working = ["i386 getpid", "i386 FIONREAD", "native socketpair of files"];
+    let mut seen = 0;
+    for line in ended.output.lines() {
+        let (what, result) = line.rsplit_once(' ').unwrap();
+        let expected = match what {
+            "i386 getpid" => 1,
+            what if working.contains(&what) => 0,
+            "native SIOCSIFMTU on a device" | "native SIOCOUTQNSD on another" => -libc::ENOTTY,
+            "native socketpair" => -libc::EAFNOSUPPORT,
+            what if what.contains("SIOC") || what.contains("TUN") => -libc::EPERM,
+            _ => -libc::ENOSYS,
+        };
+        assert_eq!(result, expected.to_string(), "{what}");
+        seen += 1;
+    }
+    assert_eq!(seen, 53, "{}", ended.output);
+    assert!(receiver.recv(&mut [0; 100]).is_err(), "nothing has arrived on the host's network");
+    let rows = host.supervisor.calls().unsupported_rows();
+    for request in ["sendto (i386)", "ioctl 0x8922 (i386)", "ioctl 0x400454ca", "ioctl 0x400454ca (i386)", "socketpair(family 30)"] {
+        assert!(rows.iter().any(|row| row.request == request), "{request} is missing in {rows:?}");
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_exchanged_under_a_call_does_not_reach_the_hosts_interfaces() {
+    let program = compile("race", include_str!("escapes/race.c"));
+    assert_eq!(Host::new().run(&[program.path()]).output, "through 0, refused 5000, other 0\n");
+}
+
+/// Runs the program with the interval timer; what it printed last and how many calls it saw interrupted.
+fn under_a_timer(mode: &str) -> (String, u64) {
+    let program = compile(&format!("signals-{mode}"), include_str!("escapes/signals.c"));
+    let ended = Host::new().run(&[program.path(), mode]);
+    assert_eq!(ended.code, 0, "{}", ended.output);
+    let (interrupted, rest) = ended.output.lines().partition::<Vec<&str>, _>(|line| line.starts_with("interrupted"));
+    let count = interrupted[0].split([' ', ',']).nth(1).unwrap().parse().unwrap();
+    (rest.join("\n"), count)
+}
+
+#[test]
+fn calls_that_signals_restart_happen_once() {
+    assert_eq!(under_a_timer("restart"), ("twice 0, failed 0".to_owned(), 0));
+}
+
+#[test]
+fn short_calls_may_be_interrupted_and_happen_once_when_they_are_repeated() {
+    let program = compile("signals-kernel", include_str!("escapes/signals.c"));
+    let kernel = std::process::Command::new(program.path()).arg("interrupt").output().unwrap();
+    assert!(String::from_utf8_lossy(&kernel.stderr).starts_with("interrupted 0,"), "{kernel:?}");
+    let (said, interrupted) = under_a_timer("interrupt");
+    assert_eq!(said, "twice 0, failed 0");
+    // The difference that docs/compatibility.md names.
+    assert!(interrupted > 0);
+}
