@@ -48,19 +48,32 @@ fn a_descriptor_that_is_exchanged_under_a_call_does_not_reach_the_hosts_interfac
     assert_eq!(Host::new().run(&[program.path()]).output, "through 0, refused 5000, other 0\n");
 }
 
-/// Runs the program with the interval timer; what it printed last and how many calls it saw interrupted.
-fn under_a_timer(mode: &str) -> (String, u64) {
+/// Messages of 500 that may be there twice. Linux takes about one answer in ten thousand from the supervisor and throws it away
+/// (supervisor/replay.rs); when the answer to a call that was cancelled twice was forgotten, it was up to one in six.
+const TWICE_MAX: u64 = 3;
+
+/// Runs the program with the interval timer, 250 rounds and as many again; what failed, and how many calls it saw interrupted.
+fn under_a_timer(mode: &str) -> (Vec<String>, u64) {
     let program = compile(&format!("signals-{mode}"), include_str!("escapes/signals.c"));
-    let ended = Host::new().run(&[program.path(), mode]);
-    assert_eq!(ended.code, 0, "{}", ended.output);
-    let (interrupted, rest) = ended.output.lines().partition::<Vec<&str>, _>(|line| line.starts_with("interrupted"));
-    let count = interrupted[0].split([' ', ',']).nth(1).unwrap().parse().unwrap();
-    (rest.join("\n"), count)
+    let (mut failed, mut interrupted, mut twice) = (Vec::new(), 0, 0);
+    for _ in 0..2 {
+        let ended = Host::new().run(&[program.path(), mode]);
+        assert_eq!(ended.code, 0, "{}", ended.output);
+        let number = |name: &str| -> u64 {
+            let line = ended.output.lines().find_map(|line| line.strip_prefix(name)?.split([' ', ',']).nth(1)?.parse().ok());
+            line.unwrap_or_else(|| panic!("no {name} in {}", ended.output))
+        };
+        twice += number("twice");
+        interrupted += number("interrupted");
+        failed.extend(ended.output.lines().filter(|line| line.contains(": ")).map(str::to_owned));
+    }
+    assert!(twice <= TWICE_MAX, "{twice} messages arrived twice");
+    (failed, interrupted)
 }
 
 #[test]
 fn calls_that_signals_restart_happen_once() {
-    assert_eq!(under_a_timer("restart"), ("twice 0, failed 0".to_owned(), 0));
+    assert_eq!(under_a_timer("restart"), (Vec::new(), 0));
 }
 
 #[test]
@@ -68,8 +81,8 @@ fn short_calls_may_be_interrupted_and_happen_once_when_they_are_repeated() {
     let program = compile("signals-kernel", include_str!("escapes/signals.c"));
     let kernel = std::process::Command::new(program.path()).arg("interrupt").output().unwrap();
     assert!(String::from_utf8_lossy(&kernel.stderr).starts_with("interrupted 0,"), "{kernel:?}");
-    let (said, interrupted) = under_a_timer("interrupt");
-    assert_eq!(said, "twice 0, failed 0");
+    let (failed, interrupted) = under_a_timer("interrupt");
+    assert_eq!(failed, Vec::<String>::new());
     // The difference that docs/compatibility.md names.
     assert!(interrupted > 0);
 }

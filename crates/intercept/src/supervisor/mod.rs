@@ -308,13 +308,17 @@ impl Supervisor {
         };
         if sent.is_err() {
             counts.cancelled += 1;
-            let missed = match outcome {
-                Ok(Outcome::DoneWithEffect(value)) => Ok(value),
-                // An errno may have been the only word of an error, or of a connection that has begun. That there is nothing now is no news.
-                Err(errno) if errno.0 != libc::EAGAIN => Err(errno),
-                _ => return,
-            };
-            self.replays.keep(call.tid, replay::Replay::of(&call, missed));
+            self.replays.cancelled(call.tid);
+        }
+        let answer = match outcome {
+            Ok(Outcome::DoneWithEffect(value)) => Ok(value),
+            // An errno may have been the only word of an error, or of a connection that has begun. That there is nothing now is no news.
+            Err(errno) if errno.0 != libc::EAGAIN => Err(errno),
+            _ => return,
+        };
+        match sent {
+            Ok(()) => self.replays.sent(&call, answer),
+            Err(_) => self.replays.keep(call.tid, replay::Replay::of(&call, answer)),
         }
     }
 
@@ -334,6 +338,7 @@ impl Supervisor {
         };
         if sent.is_err() {
             counts.cancelled += 1;
+            self.replays.cancelled(call.tid);
             self.replays.keep(call.tid, replay);
         }
     }
