@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants bench-interop
+.PHONY: help build demo test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-chain bench-interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,16 @@ test-hostile: ## hostile frames into live nodes, and what of the code they reach
 test-mutants: ## a seeded sample of 60 mutants of tcp and ip4: at most a tenth survives the crates' own tests
 	@tools/setup mutants
 	@$(PYTHON) -m mutants
+
+test-exact: ## virtual time: what can be computed by hand comes out to the nanosecond, with one hash
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual exact
+
+test-chain: ## virtual time: datagrams over chains of 2 to 64 nodes all arrive, beside the same chain of namespaces
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual chain
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench

@@ -37,7 +37,8 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the ed
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
-complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 1: something was not as expected'
+complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder'
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
 complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side]' -r -F
@@ -100,6 +101,16 @@ complete -c weft -n "__fish_weft_using_subcommand bridge" -l reorder -d 'Probabi
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l blackhole -d 'Swallow longer IP packets without an ICMP error: a path-MTU black hole' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l seed -d 'Seed of the losses' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l threads -d 'Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l junit -d 'Write what was expected, and whether it was so, as JUnit\'s XML' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds: stop at the first seed that fails, and say how to repeat it'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it'
+complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand help" -l json -d 'Print JSON (blocks only)'
 complete -c weft -n "__fish_weft_using_subcommand help" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand generate" -l check -d 'Write nothing; fail if a page differs from what would be written'

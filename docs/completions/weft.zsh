@@ -155,12 +155,28 @@ _arguments "${_arguments_options[@]}" : \
 '*::interfaces -- The two interfaces, for example packet\:veth1 packet\:veth2:_default' \
 && ret=0
 ;;
+(sim)
+_arguments "${_arguments_options[@]}" : \
+'--out=[Write results into this folder]:DIR:_files' \
+'*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
+'--seed=[Another seed]:SEED:_default' \
+'(--seed --out)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
+'--threads=[Threads. They change nothing but how long it takes \[default\: 1; with --seeds, as many as there are cores\]]:N:_default' \
+'--junit=[Write what was expected, and whether it was so, as JUnit'\''s XML]:FILE:_files' \
+'--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
+'--json[Print the summary as JSON on standard output]' \
+'--check[Read the scenario and say what it comes to, without running it]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+&& ret=0
+;;
 (help)
 _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON (blocks only)]' \
 '-h[Print help]' \
 '--help[Print help]' \
-'*::topic -- A command, `stack`, `blocks`, or `block NAME`:_default' \
+'*::topic -- A command, `stack`, `scenario`, `blocks`, or `block NAME`:_default' \
 && ret=0
 ;;
 (generate)
@@ -197,7 +213,8 @@ _weft_commands() {
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
 'check:Check a stack file without bringing it up' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
-'help:Help on commands, stack files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help blocks\`, \`weft help block tcp\`' \
+'sim:Run a scenario in virtual time. Exit status 1\: something was not as expected' \
+'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
 'generate:Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder' \
 'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
     )
@@ -257,6 +274,11 @@ _weft__subcmd__set_commands() {
 _weft__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'weft show commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__sim_commands] )) ||
+_weft__subcmd__sim_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft sim commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__trace_commands] )) ||
 _weft__subcmd__trace_commands() {

@@ -81,6 +81,16 @@ impl CaptureFile {
         Ok(CaptureFile(Arc::new(Mutex::new(shared))))
     }
 
+    /// Adds an interface with Ethernet frames that is no backend (of a simulated world) and returns its number in the file.
+    pub fn add_ethernet(&self, name: &str) -> u32 {
+        self.describe(name, LinkType::Ethernet, None)
+    }
+
+    /// Writes a frame that passed an interface of this file at `now`, as it is.
+    pub fn frame(&self, interface: u32, now: Instant, outbound: bool, frame: &Frame) {
+        self.lock().packet(interface, now, if outbound { OUTBOUND } else { INBOUND }, frame);
+    }
+
     /// A writer that panicked leaves whole blocks behind at worst one, so the file stays usable.
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,17 +98,19 @@ impl CaptureFile {
 
     /// Adds an interface and returns its number in the file.
     fn add_interface(&self, name: &str, features: &Features) -> u32 {
+        self.describe(name, features.link, Some(features.mac))
+    }
+
+    fn describe(&self, name: &str, link: LinkType, mac: Option<weft_wire::ethernet::Mac>) -> u32 {
         let mut shared = self.lock();
         let index = shared.blocks.interfaces().len() as u32;
-        let linktype = match features.link {
+        let linktype = match link {
             LinkType::Ethernet => DataLink::ETHERNET,
             LinkType::Ip => DataLink::RAW,
         };
-        let options = vec![
-            InterfaceDescriptionOption::IfName(Cow::Owned(name.to_string())),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-            InterfaceDescriptionOption::IfMacAddr(Cow::Owned(features.mac.0.to_vec())),
-        ];
+        let mut options =
+            vec![InterfaceDescriptionOption::IfName(Cow::Owned(name.to_string())), InterfaceDescriptionOption::IfTsResol(NANOSECONDS)];
+        options.extend(mac.map(|mac| InterfaceDescriptionOption::IfMacAddr(Cow::Owned(mac.0.to_vec()))));
         // Into memory: cannot fail.
         let _ = shared.blocks.write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen: 0, options });
         index

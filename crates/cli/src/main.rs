@@ -29,6 +29,7 @@ enum Command {
     Trace(command::trace::Args),
     Check(command::check::Args),
     Bridge(command::bridge::Args),
+    Sim(command::sim::Args),
     Help(command::help::Args),
     Generate(command::generate::Args),
     /// Not for people: holds the namespaces under a stack that may not open a TAP.
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => command::trace::run(args),
         Command::Check(args) => command::check::run(args),
         Command::Bridge(args) => command::bridge::run(args),
+        Command::Sim(args) => command::sim::run(args),
         Command::Help(args) => command::help::run(args),
         Command::Generate(args) => command::generate::run(args),
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),

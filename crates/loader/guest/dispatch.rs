@@ -3,6 +3,7 @@
 use crate::abi::{self, kind};
 use crate::channel::{Copies, exchange, header, post};
 use crate::descriptor;
+use crate::identity;
 use crate::local;
 use crate::memory;
 use crate::native;
@@ -229,12 +230,13 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
         PRCTL => prctl(t, a),
+        STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
+        GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
+        | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),
+        CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
-        STAT
-        | FSTAT
-        | LSTAT
-        | LSEEK
+        LSEEK
         | PREAD64
         | PWRITE64
         | PREADV
@@ -276,36 +278,14 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FCHMOD
         | FCHMODAT
         | FCHMODAT2
-        | CHOWN
-        | FCHOWN
-        | LCHOWN
-        | FCHOWNAT
         | UMASK
         | GETRLIMIT
         | SETRLIMIT
         | PRLIMIT64
-        | GETUID
-        | GETGID
-        | GETEUID
-        | GETEGID
-        | SETUID
-        | SETGID
-        | SETREUID
-        | SETREGID
-        | GETGROUPS
-        | SETGROUPS
-        | SETRESUID
-        | GETRESUID
-        | SETRESGID
-        | GETRESGID
         | GETPGID
         | GETPGRP
         | GETSID
         | GETPPID
-        | SETFSUID
-        | SETFSGID
-        | CAPGET
-        | CAPSET
         | UTIME
         | UTIMES
         | FUTIMESAT
@@ -346,8 +326,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FREMOVEXATTR
         | FADVISE64
         | FALLOCATE
-        | NEWFSTATAT
-        | STATX
         | FACCESSAT
         | FACCESSAT2
         | MBIND
@@ -480,6 +458,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 kernel(number, a)
             }
         }
+        nr::SENDFILE
+            if descriptor::kind_of(descriptor::word(t, a[0])) == kind::VIRTUAL
+                && descriptor::kind_of(descriptor::word(t, a[1])) == kind::FILE =>
+        {
+            send_file(t, a)
+        }
         nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
             let other = if number == nr::SENDFILE { a[1] } else { a[2] };
             let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
@@ -494,6 +478,39 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             Ok(result)
         }
     }
+}
+
+/// sendfile(2) from a file to a socket: read here, sent as write(2) sends.
+fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    const SEEK_SET: usize = 0;
+    const SEEK_CUR: usize = 1;
+    const PIECE_BYTES: usize = 16 * 1024;
+    let word = descriptor::word(t, a[0]);
+    let began = if a[2] != 0 { sys::read_u64(a[2])? as usize } else { sys::call(nr::LSEEK, &[a[1], 0, SEEK_CUR]) as usize };
+    let mut piece = [0_u8; PIECE_BYTES];
+    let mut done = 0;
+    let mut last = 0;
+    while done < a[3] {
+        let wanted = (a[3] - done).min(PIECE_BYTES);
+        let read = sys::call(nr::PREAD64, &[a[1], piece.as_mut_ptr() as usize, wanted, began + done]);
+        last = if read > 0 { forward(t, nr::WRITE, &[a[0], piece.as_ptr() as usize, read as usize, 0, 0, 0], word) } else { read };
+        if last <= 0 {
+            break;
+        }
+        done += last as usize;
+        if last < read {
+            break;
+        }
+    }
+    if done == 0 {
+        return Ok(last);
+    }
+    if a[2] != 0 {
+        sys::write_u64(a[2], (began + done) as u64)?;
+    } else {
+        sys::call(nr::LSEEK, &[a[1], began + done, SEEK_SET]);
+    }
+    Ok(done as isize)
 }
 
 /// Where a path argument is, or the real name of the program for /proc/self/exe.
@@ -575,8 +592,10 @@ fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
         4 => Ok(0),
         // PR_GET_TSC: it can be read.
         25 => sys::write_u32(a[1], 1).map(|()| 0),
-        // Names, KEEPCAPS, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
-        2 | 3 | 5..=9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
+        7 => identity::keep_capabilities(t, None),
+        8 => identity::keep_capabilities(t, Some(a[1])),
+        // Names, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
+        2 | 3 | 5 | 6 | 9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
         // Among them PR_SET_PDEATHSIG, SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
         what => unsupported(t, nr::PRCTL, what, sys::EINVAL),
     }

@@ -51,19 +51,6 @@ fn failed(step: u32, errno: isize) {
 /// Namespaces, host name, /proc, the filter on the vsyscall page.
 fn prepare() {
     let flags = header().flags.load(Relaxed);
-    if flags & abi::MAP_USERS != 0 {
-        let mut errno = write_file(c"/proc/self/setgroups", b"deny");
-        for (path, outer) in [(c"/proc/self/uid_map", &header().outer_user), (c"/proc/self/gid_map", &header().outer_group)] {
-            let mut line = [0_u8; 40];
-            line[..2].copy_from_slice(b"0 ");
-            let length = 2 + sys::decimal(u64::from(outer.load(Relaxed)), &mut line[2..30]);
-            line[length..length + 3].copy_from_slice(b" 1\n");
-            errno = errno.min(write_file(path, &line[..length + 3]));
-        }
-        if errno < 0 {
-            failed(abi::INIT_MAPS, errno);
-        }
-    }
     if flags & abi::SET_NAME != 0 {
         let name = header().name.pointer();
         let mut length = 0;
@@ -100,16 +87,6 @@ fn prepare() {
     if errno < 0 {
         failed(abi::INIT_VSYSCALL, errno);
     }
-}
-
-fn write_file(path: &core::ffi::CStr, bytes: &[u8]) -> isize {
-    let fd = sys::call(nr::OPEN, &[path.as_ptr() as usize, 1, 0]);
-    if fd < 0 {
-        return fd;
-    }
-    let result = sys::call(nr::WRITE, &[fd as usize, bytes.as_ptr() as usize, bytes.len()]);
-    sys::call(nr::CLOSE, &[fd as usize]);
-    result.min(0)
 }
 
 /// SIGCHLD ignored: the kernel reaps orphans by itself.

@@ -147,8 +147,10 @@ pub fn arm() {
     if armed != 0 {
         sys::die("this kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)", -armed as usize);
     }
-    // PR_SET_TSC, PR_TSC_SIGSEGV
-    sys::call(nr::PRCTL, &[26, 2]);
+    if channel::header().flags.load(Relaxed) & abi::TRAP_TSC != 0 {
+        // PR_SET_TSC, PR_TSC_SIGSEGV
+        sys::call(nr::PRCTL, &[26, 2]);
+    }
     // ARCH_SET_CPUID; most processors under a hypervisor refuse.
     sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
 }
@@ -194,6 +196,7 @@ fn copy_process(from: &Process, to: &Process) {
         new.restorer.store(old.restorer.load(Relaxed), Relaxed);
         new.mask.store(old.mask.load(Relaxed), Relaxed);
     }
+    crate::identity::copy(from, to);
     // SAFETY: both areas are in the arena; the new slot is nobody's yet.
     unsafe { core::ptr::copy_nonoverlapping(from.executable.pointer(), to.executable.pointer(), abi::PATH_BYTES) };
 }

@@ -16,4 +16,5 @@ pub use default_graph::{BLOCKS, EDGES};
 pub use node::{Node, block_table};
 pub use stack::{
     AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, NodeSection, RouteSection, Stack, StackError,
+    explain, locate,
 };

@@ -314,7 +314,7 @@ impl Stack {
     pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            let (what, help) = explain(error.message());
+            let (what, help) = explain(error.message(), "stack");
             locate(file, text, span, &what, &help)
         })?;
         // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
@@ -343,6 +343,10 @@ impl Stack {
     /// `[node]`
     pub fn node(&self) -> &NodeSection {
         &self.raw.node
+    }
+    /// Gives the node another name: one file may serve several nodes.
+    pub fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.raw.node.name);
     }
     /// `[[interface]]`, in order.
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> {
@@ -542,19 +546,20 @@ fn place(sections: &[IndexMap<String, Spanned<toml::Value>>], index: usize, fiel
     sections.get(index)?.get(field).map(Spanned::span)
 }
 
-/// Says what the TOML reader found in words that help.
-fn explain(message: &str) -> (String, String) {
+/// Says what the TOML reader found in words that help; `topic` is what `weft help` knows about this kind of file.
+pub fn explain(message: &str, topic: &str) -> (String, String) {
     let message = message.trim().replace('\n', ", ");
     let help = match () {
-        () if message.starts_with("unknown field") => "check the spelling; `weft help stack` lists what a stack file may hold",
-        () if message.starts_with("missing field") => "add it; `weft help stack` shows an example",
-        () if message.starts_with("invalid type") => "give a value of the right type; `weft help stack` shows an example",
-        () => "see `weft help stack` for an example",
+        () if message.starts_with("unknown field") => format!("check the spelling; `weft help {topic}` lists what a {topic} file may hold"),
+        () if message.starts_with("missing field") => format!("add it; `weft help {topic}` shows an example"),
+        () if message.starts_with("invalid type") => format!("give a value of the right type; `weft help {topic}` shows an example"),
+        () => format!("see `weft help {topic}` for an example"),
     };
-    (message, help.to_owned())
+    (message, help)
 }
 
-fn locate(file: &str, text: &str, span: Range<usize>, what: &str, help: &str) -> StackError {
+/// An error at a place of a file: with line, and the line itself. For every kind of file that is TOML.
+pub fn locate(file: &str, text: &str, span: Range<usize>, what: &str, help: &str) -> StackError {
     use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
     let start = span.start.min(text.len());
     let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -319,14 +319,14 @@ impl Core {
     }
 
     /// A program has ended.
-    pub fn end_program(&mut self, program: ProgramId, status: Status) {
+    pub fn end_program(&mut self, program: ProgramId, at: Instant, status: Status) {
         let state = self.programs.entry(program).or_default();
         if state.ended.is_some() {
             return;
         }
-        state.ended = Some((self.now, status));
-        self.hash.end(self.now, program, status);
-        self.last_end = self.last_end.max(self.now);
+        state.ended = Some((at, status));
+        self.hash.end(at, program, status);
+        self.last_end = self.last_end.max(at);
         if self.awaited.remove(&program) {
             self.left = self.left.saturating_sub(1);
         }
@@ -340,6 +340,8 @@ pub(crate) struct Slot {
     /// Its programs.
     pub programs: Vec<ProgramId>,
     ready: bool,
+    /// It has had a turn: what happens around it concerns it from then on.
+    begun: bool,
 }
 
 /// What a machine is.
@@ -369,9 +371,10 @@ impl Cell {
     pub fn add_actor(&mut self, actor: Box<dyn Actor>, at: Instant, programs: Vec<ProgramId>) {
         for program in &programs {
             let state = self.core.programs.entry(*program).or_default();
-            *state = ProgramState { started: Some(at), ..ProgramState::default() };
+            let started = Some(at).filter(|_| !actor.starts_programs());
+            *state = ProgramState { started, ..ProgramState::default() };
         }
-        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false });
+        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false });
         self.actors.sort_by_key(|slot| slot.programs.first().copied());
     }
 
@@ -401,16 +404,19 @@ impl Cell {
                     self.core.receive(*index, |item| frames.push(incoming(item.frame, interface, received)));
                 }
                 let now = self.core.now;
+                // Most ends of serialisation concern nobody but the wire.
+                let mut touched = !frames.is_empty() || !self.core.done.is_empty();
                 if !frames.is_empty() {
                     node.receive(now, frames.drain(..));
                 }
                 self.frames = frames;
                 carry_on(&mut self.core, node);
                 if node.next_timer().is_some_and(|timer| timer <= now) {
+                    touched = true;
                     node.run(now);
                     carry_on(&mut self.core, node);
                 }
-                if !self.actors.is_empty() {
+                if self.actors.iter().any(|slot| touched || slot.ready || slot.next.at <= now) {
                     self.turn(end);
                 }
             }
@@ -438,7 +444,7 @@ impl Cell {
         loop {
             changed.extend(node.sockets(core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
             if !changed.is_empty() {
-                for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
+                for slot in actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
                     slot.actor.sockets_changed(changed);
                     slot.ready = true;
                 }
@@ -451,9 +457,9 @@ impl Cell {
             let next_of_others = others.map(|other| if other.ready { core.now } else { other.next.at }).min();
             let grant = end.min(core.next_arrival()).min(next_of_others.unwrap_or(end));
             let alone = before.is_empty() && after.is_empty();
-            slot.ready = false;
+            (slot.ready, slot.begun) = (false, true);
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
-            let mut cx = Turn { core, node, changed, grant, alone };
+            let mut cx = Turn { core, node, changed, grant, alone, taken: 0 };
             slot.next = slot.actor.run(&mut cx, grant);
             core.events += 1;
         }
@@ -465,7 +471,7 @@ impl Cell {
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
             let grant = core.now + std::time::Duration::from_nanos(1);
-            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true });
+            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true, taken: 0 });
         }
     }
 
@@ -487,10 +493,14 @@ impl Cell {
         }
     }
 
-    /// Carries on what the node gave out after a control message.
+    /// Carries on what the node gave out after a change from outside. Actors look whether it concerns them at the same instant.
     pub fn carry_on(&mut self) {
         if let Machine::Host(node) = &mut self.machine {
             carry_on(&mut self.core, node);
+        }
+        let now = self.core.now;
+        for slot in self.actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
+            slot.next.at = slot.next.at.min(now);
         }
     }
 }
@@ -537,6 +547,8 @@ struct Turn<'a> {
     changed: &'a mut Vec<SocketId>,
     grant: Instant,
     alone: bool,
+    /// So many of `changed` the actor knows.
+    taken: usize,
 }
 
 impl Turn<'_> {
@@ -562,12 +574,17 @@ impl ActorContext for Turn<'_> {
         self.grant
     }
 
+    fn next_event(&self) -> Instant {
+        self.core.next_departure().min(self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
+    }
+
     fn advance(&mut self, to: Instant) {
         let to = to.min(self.grant);
         loop {
             let timer = self.node.next_timer().unwrap_or(Instant::FAR_FUTURE);
             let next = self.core.next_departure().min(timer);
-            if next > to {
+            // What is due at the grant comes after frames that arrive then.
+            if next > to || next >= self.grant {
                 break;
             }
             self.core.now = self.core.now.max(next);
@@ -595,13 +612,14 @@ impl ActorContext for Turn<'_> {
     }
 
     fn take_changed(&mut self) -> Vec<SocketId> {
-        let mut changed = std::mem::take(self.changed);
-        changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
-        if !self.alone {
-            // Others want to know, too.
-            self.changed.clone_from(&changed);
+        self.changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+        if self.alone {
+            return std::mem::take(self.changed);
         }
-        changed
+        // Others want to know, too.
+        let new = self.changed.get(self.taken..).unwrap_or_default().to_vec();
+        self.taken = self.changed.len();
+        new
     }
 
     fn record(&mut self, record: &CallRecord<'_>) {
@@ -618,14 +636,14 @@ impl ActorContext for Turn<'_> {
     }
 
     fn started(&mut self, program: ProgramId) {
-        self.core.programs.entry(program).or_default().started = Some(self.core.now);
+        self.core.programs.insert(program, ProgramState { started: Some(self.core.now), ..ProgramState::default() });
     }
 
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {
         self.core.programs.entry(program).or_default().figures.insert(name, value);
     }
 
-    fn ended(&mut self, program: ProgramId, status: Status) {
-        self.core.end_program(program, status);
+    fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status) {
+        self.core.end_program(program, at, status);
     }
 }

@@ -10,8 +10,8 @@
 
 use crate::cell::{Cell, Handover, Place};
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
 
@@ -268,11 +268,15 @@ struct Board {
     mail: Vec<Vec<Mutex<Vec<Handover>>>>,
     arrived: AtomicUsize,
     generation: AtomicUsize,
+    /// Threads that have given up spinning.
+    sleepers: AtomicUsize,
+    sleep: Mutex<()>,
+    wake: Condvar,
     threads: usize,
 }
 
-/// Turns of a waiting loop before the thread lets others run.
-const SPINS: u32 = 4000;
+/// Turns of a waiting loop before the thread sleeps: about as long as falling asleep and waking takes.
+const SPINS: u32 = 20_000;
 
 impl Board {
     fn new(threads: usize) -> Board {
@@ -285,23 +289,39 @@ impl Board {
             mail,
             arrived: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
+            sleepers: AtomicUsize::new(0),
+            sleep: Mutex::new(()),
+            wake: Condvar::new(),
             threads,
         }
     }
 
     /// Waits until every thread is here.
     fn meet(&self) {
-        let generation = self.generation.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
-            self.arrived.store(0, Ordering::Release);
-            self.generation.fetch_add(1, Ordering::AcqRel);
+        let generation = self.generation.load(Ordering::SeqCst);
+        if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.threads {
+            self.arrived.store(0, Ordering::SeqCst);
+            self.generation.fetch_add(1, Ordering::SeqCst);
+            if self.sleepers.load(Ordering::SeqCst) > 0 {
+                // Who counted as asleep before holds the lock until it waits, or sees the new generation.
+                drop(self.sleep.lock());
+                self.wake.notify_all();
+            }
             return;
         }
-        let mut spins = 0;
-        while self.generation.load(Ordering::Acquire) == generation {
-            spins += 1;
-            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+        for _ in 0..SPINS {
+            if self.generation.load(Ordering::SeqCst) != generation {
+                return;
+            }
+            std::hint::spin_loop();
         }
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let mut asleep = self.sleep.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while self.generation.load(Ordering::SeqCst) == generation {
+            asleep = self.wake.wait(asleep).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        drop(asleep);
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn min_next(&self) -> Instant {

@@ -128,13 +128,12 @@ impl Direction {
     /// What the wire is from now on. What has begun goes on as it was.
     pub fn become_other(&mut self, now: Instant, plan: DirectionPlan, dropped: &mut Vec<Item>) {
         if plan.queue != self.plan.queue {
-            self.queue.become_other(plan.queue, dropped);
+            self.queue.become_other(now, plan.queue, &mut self.rng, dropped);
         }
         if plan.rate != self.plan.rate {
             self.carry = 0;
         }
         self.plan = plan;
-        let _ = now;
     }
 
     /// Cuts or joins the wire. What waits for a wire that is cut is lost.

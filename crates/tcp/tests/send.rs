@@ -252,6 +252,33 @@ fn three_segments_sacked_above_a_gap_make_it_lost() {
     );
 }
 
+/// tcp_ack takes the highest SACKed segment before it looks at the acknowledgment's own blocks.
+#[test]
+fn a_delayed_acknowledgment_of_both_sides_of_a_hole_is_no_reordering() {
+    let six = "write 6000
+        <- ACK seq 1 len 1000
+        <- ACK seq 1001 len 1000
+        <- ACK seq 2001 len 1000
+        <- ACK seq 3001 len 1000
+        <- ACK seq 4001 len 1000
+        <- PSH|ACK seq 5001 len 1000
+        wait 100ms
+        ";
+    // The first segment's acknowledgment was delayed until the third came; the second is lost.
+    accepted(&format!(
+        "{six}-> ACK seq 1 ack 1001 sack 2001-3001
+        info reord_seen 0
+        info sacked 1"
+    ));
+    // The third came before the first, as the acknowledgments tell: that is reordering.
+    accepted(&format!(
+        "{six}-> ACK seq 1 ack 1 sack 2001-3001
+        info reord_seen 0
+        -> ACK seq 1 ack 1001 sack 2001-3001
+        info reord_seen 1"
+    ));
+}
+
 #[test]
 fn rack_waits_a_quarter_of_the_round_trip_for_fewer() {
     accepted(

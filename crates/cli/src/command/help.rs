@@ -6,10 +6,10 @@ use clap::CommandFactory;
 use std::process::ExitCode;
 use weft_core::{Kind, Port};
 
-/// Help on commands, stack files, and blocks: `weft help run`, `weft help stack`, `weft help blocks`, `weft help block tcp`.
+/// Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A command, `stack`, `blocks`, or `block NAME`
+    /// A command, `stack`, `scenario`, `blocks`, or `block NAME`
     topic: Vec<String>,
     /// Print JSON (blocks only)
     #[arg(long)]
@@ -21,6 +21,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match topic[..] {
         [] => output::line(&crate::Cli::command().render_help().to_string()),
         ["stack"] => output::line(STACK_HELP),
+        ["scenario"] => output::line(weft_sim::scenario::HELP.trim_end()),
         ["blocks" | "block"] => {
             let kinds = weft_node::block_table();
             let rows: Vec<_> = kinds.iter().map(|row| serde_json::json!({"block": row.kind.name, "summary": row.kind.summary})).collect();
@@ -39,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         [name] => match built().find_subcommand_mut(name) {
             Some(command) => output::line(&command.render_long_help().to_string()),
-            None => bail!("no help on '{name}'; try `weft help`, `weft help stack`, `weft help blocks`"),
+            None => bail!("no help on '{name}'; try `weft help`, `weft help stack`, `weft help scenario`, `weft help blocks`"),
         },
         _ => bail!("no help on '{}'; try `weft help`, `weft help block NAME`", topic.join(" ")),
     }

@@ -10,6 +10,7 @@ pub mod help;
 pub mod run;
 pub mod set;
 pub mod show;
+pub mod sim;
 pub mod trace;
 pub mod up;
 
@@ -132,29 +133,33 @@ impl StackArgs {
     }
 }
 
-/// The largest stack file, bytes. The largest that makes sense, with thousands of routes, is far below.
+/// The largest stack or scenario file, bytes. The largest that makes sense, with thousands of routes, is far below.
 const STACK_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and parses a stack file.
 pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
+    Ok(Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?)
+}
+
+/// Reads a file of this kind ("stack", "scenario") that a person wrote.
+pub fn read_text(path: &Path, kind: &str) -> anyhow::Result<String> {
     let file = path.display();
     let cannot = |error: std::io::Error| {
-        let help = "name an existing TOML file; `weft help stack` shows what to write into one";
-        anyhow::anyhow!("cannot read the stack file {file}: {error}\nhelp: {help}")
+        let help = format!("name an existing TOML file; `weft help {kind}` shows what to write into one");
+        anyhow::anyhow!("cannot read the {kind} file {file}: {error}\nhelp: {help}")
     };
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|open| open.take(STACK_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(cannot)?;
     if bytes.len() as u64 > STACK_FILE_BYTES_MAX {
-        let help = "a stack file is TOML of some lines; is this another kind of file?";
-        anyhow::bail!("{file}: larger than {STACK_FILE_BYTES_MAX} bytes, which is no stack file\nhelp: {help}");
+        let help = format!("a {kind} file is TOML of some lines; is this another kind of file?");
+        anyhow::bail!("{file}: larger than {STACK_FILE_BYTES_MAX} bytes, which is no {kind} file\nhelp: {help}");
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
         let byte = error.as_bytes()[good];
         anyhow::anyhow!(
-            "{file}:{line}: the byte 0x{byte:02x} is no text (UTF-8)\nhelp: a stack file is TOML; is this another kind of file?"
+            "{file}:{line}: the byte 0x{byte:02x} is no text (UTF-8)\nhelp: a {kind} file is TOML; is this another kind of file?"
         )
-    })?;
-    Ok(Stack::parse(&file.to_string(), &text)?)
+    })
 }

@@ -134,7 +134,7 @@ impl Tree {
             if !absolute && rest != 0 {
                 guest.write_timespec(rest, deadline.since(self.clock))?;
             }
-            return Err(Errno(libc::EINTR));
+            return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
         let wanted = guest.read_timespec(at)?;
         let deadline = self.at_clock(clock, wanted, absolute)?;

@@ -90,6 +90,27 @@ b.send(b'1'); print(len(e.poll(1)), len(e.poll(0.1))); b.send(b'2'); print(len(e
 }
 
 #[test]
+fn sendfile_sends_a_file() {
+    let script = "
+import socket, threading, os, tempfile
+f = tempfile.TemporaryFile(); f.write(bytes(range(256)) * 2000); f.flush(); f.seek(1000)
+s = socket.create_server(('127.0.0.1', 0))
+got = []
+def serve():
+    c, _ = s.accept()
+    while d := c.recv(65536): got.append(d)
+t = threading.Thread(target=serve); t.start()
+c = socket.create_connection(s.getsockname())
+sent = 0
+while n := os.sendfile(c.fileno(), f.fileno(), None, 1 << 20): sent += n
+c.close(); t.join(); f.seek(1000)
+print(sent, b''.join(got) == f.read(), f.tell())
+";
+    let ran = run_alone(1, &["/usr/bin/python3", "-c", script]);
+    assert_eq!((ran.output.as_str(), ran.error.as_str()), ("511000 True 512000\n", ""));
+}
+
+#[test]
 fn asyncio_talks_across_the_wire() {
     alone(|| {
         let server = "

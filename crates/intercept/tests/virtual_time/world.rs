@@ -169,7 +169,8 @@ impl World {
         let spawn = Spawn {
             arguments: arguments.iter().map(text).collect(),
             environment: environment.iter().map(text).collect(),
-            directory: "/tmp".into(),
+            // Python lists the directory it is started in, and /tmp is everybody's.
+            directory: empty_directory(),
             descriptors: [File::open("/dev/null").unwrap().into(), out, err],
         };
         let pid = host.tree.spawn(at, &spawn).expect("a program");
@@ -253,6 +254,12 @@ impl Host {
         let (output, error) = self.outputs.get_mut(&pid).expect("a program");
         (text(output), text(error))
     }
+}
+
+fn empty_directory() -> std::path::PathBuf {
+    let directory = std::env::temp_dir().join("weft-virtual-empty");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    directory
 }
 
 /// Runs one program alone on a node.

@@ -171,6 +171,10 @@ impl Sink {
         cx.figure(self.id, "missing", missing);
         cx.figure(self.id, "out_of_order", self.late);
         cx.figure(self.id, "goodput_bits_per_second", super::bits_per_second(self.bytes, self.first, self.last));
+        if self.received > 0 {
+            cx.figure(self.id, "first_ns", self.first.as_nanos());
+            cx.figure(self.id, "last_ns", self.last.as_nanos());
+        }
         if let Some((min, max)) = self.delays {
             let mean = Duration::from_nanos((self.delay_sum / u128::from(self.received.max(1))) as u64);
             cx.line(self.id, &format!("delay min {} mean {} max {}", super::millis(min), super::millis(mean), super::millis(max)));

@@ -17,6 +17,8 @@ use weft_wire::tcp::{Flags, Segment};
 pub(super) struct Ack {
     /// SND.UNA before it.
     pub prior_una: u64,
+    /// End of the highest segment that was SACKed before this acknowledgment; SND.UNA without one.
+    pub prior_highest: u64,
     /// Pipe before it, bytes.
     pub prior_in_flight: u32,
     pub advanced: bool,
@@ -74,6 +76,9 @@ impl Connection {
         }
         let mut ack = Ack {
             prior_una,
+            // tcp_ack: "prior_fack = tcp_is_sack(tp) ? tcp_highest_sack_seq(tp) : tp->snd_una;", before its own blocks are looked at: one that
+            // was delayed acknowledges what arrived before a hole together with what arrived behind it, and nothing was reordered.
+            prior_highest: self.outstanding.highest_sacked().unwrap_or(prior_una),
             prior_in_flight: self.outstanding.in_flight(),
             advanced: ack_at > prior_una,
             has_data: length > 0,
@@ -156,7 +161,6 @@ impl Connection {
         let space = self.send.space;
         let (una, next) = (self.send.una, self.send.next);
         let blocks = segment.options.sack.iter().map(|(start, end)| (space.position(una, *start), space.position(una, *end)));
-        let highest_before = self.outstanding.highest_sacked().unwrap_or(una);
         let mut first: Option<(u64, u64)> = None;
         for (index, (start, end)) in blocks.enumerate() {
             if start >= end || end > next {
@@ -181,7 +185,7 @@ impl Connection {
             if end <= ack_at {
                 continue;
             }
-            self.take_block(env.now, start.max(ack_at), end, highest_before, ack);
+            self.take_block(env.now, start.max(ack_at), end, ack);
         }
     }
 
@@ -206,7 +210,7 @@ impl Connection {
         }
     }
 
-    fn take_block(&mut self, now: Instant, start: u64, end: u64, highest: u64, ack: &mut Ack) {
+    fn take_block(&mut self, now: Instant, start: u64, end: u64, ack: &mut Ack) {
         let min_rtt = self.rtt.min_rtt();
         let (rack, high) = (&mut self.recovery.rack, self.recovery.high);
         self.outstanding.sack(start, end, |sent: &Sent| {
@@ -217,7 +221,7 @@ impl Connection {
             if sent.ever_retransmitted {
                 return;
             }
-            if sent.start < highest {
+            if sent.start < ack.prior_highest {
                 ack.reordered_from = Some(ack.reordered_from.map_or(sent.start, |from| from.min(sent.start)));
             }
             if sent.end() <= high {
@@ -233,7 +237,7 @@ impl Connection {
     fn release_acknowledged(&mut self, env: &mut Env<'_>, ack_at: u64, ack: &mut Ack) {
         let now = env.now;
         let min_rtt = self.rtt.min_rtt();
-        let highest = self.outstanding.highest_sacked().unwrap_or(0);
+        let highest = ack.prior_highest;
         let high = self.recovery.high;
         let before = self.outstanding.bytes - self.outstanding.sacked_bytes;
         let rack = &mut self.recovery.rack;

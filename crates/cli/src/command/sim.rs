@@ -1,0 +1,234 @@
+//! `weft sim`
+
+use super::read_text;
+use crate::output;
+use anyhow::Context as _;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_sim::scenario::{Verdict, judge};
+use weft_sim::{Scenario, World, result, sweep};
+
+/// Run a scenario in virtual time. Exit status 1: something was not as expected
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The scenario (TOML); `weft help scenario` tells what it may hold
+    file: PathBuf,
+    /// Write results into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Set a value over the scenario's, for example wires.ab.loss=0.01
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Another seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run once for each seed from A to B, in parallel: A..B
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "out"])]
+    seeds: Option<String>,
+    /// With --seeds: stop at the first seed that fails, and say how to repeat it
+    #[arg(long, requires = "seeds")]
+    until_fail: bool,
+    /// Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Write what was expected, and whether it was so, as JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    json: bool,
+    /// Read the scenario and say what it comes to, without running it
+    #[arg(long)]
+    check: bool,
+}
+
+/// How often the progress line is renewed.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let text = read_text(&args.file, "scenario")?;
+    let folder = args.file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
+    let mut sets = args.set.clone();
+    sets.extend(args.seed.map(|seed| format!("seed={seed}")));
+    let scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    if args.check {
+        let plan = &scenario.plan;
+        World::new(plan.clone(), 1)?;
+        let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
+        match args.json {
+            true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs})),
+            false => output::line(&format!("{}: {nodes} nodes, {wires} wires, {programs} programs: sound", scenario.file)),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    match &args.seeds {
+        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted),
+        None => one(&args, scenario, &interrupted),
+    }
+}
+
+/// `1..1000`, both included.
+fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
+    let bounds = range.split_once("..").and_then(|(from, to)| Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?)));
+    match bounds {
+        Some((from, to)) if from <= to && to - from < 1 << 24 => Ok((from..=to).collect()),
+        _ => anyhow::bail!("--seeds: '{range}' is no range\nhelp: write it as 1..1000"),
+    }
+}
+
+fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let mut world = World::new(scenario.plan.clone(), args.threads.unwrap_or(1))?;
+    let captures = match &args.out {
+        Some(dir) => {
+            std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+            result::Captures::begin(&mut world, dir).with_context(|| format!("cannot capture into {}", dir.display()))?
+        }
+        None => result::Captures::default(),
+    };
+    let begun = Instant::now();
+    let end_of_time = scenario.plan.whole.then_some(scenario.plan.end);
+    let mut progress = Progress { begun, shown: begun, visible: std::io::IsTerminal::is_terminal(&std::io::stderr()), end_of_time };
+    let end = world.run(&mut |now| {
+        progress.show(now);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    progress.clear();
+    let wall = begun.elapsed();
+    let verdicts = judge(&world, &end, &scenario.expectations);
+    let summary = result::summary(&scenario.file, &world, &end, &verdicts);
+    if let Some(dir) = &args.out {
+        captures.finish().context("a capture could not be written to its end")?;
+        result::write(dir, &world, &summary).with_context(|| format!("cannot write results into {}", dir.display()))?;
+        let figures = json!({"wall_ns": wall.as_nanos() as u64, "threads": world.threads(), "events_per_second": world.events() as f64 / wall.as_secs_f64()});
+        std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
+    }
+    if let Some(file) = &args.junit {
+        std::fs::write(file, result::junit([(scenario.file.clone(), &verdicts[..])]))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    for (program, what) in world.waits() {
+        let plan = &world.plan().programs[program];
+        eprintln!("weft: {} on {} waits {what}", plan.name, world.plan().nodes[plan.node].name);
+    }
+    for why in world.not_reproducible() {
+        eprintln!("weft: this run may not repeat: {why}");
+    }
+    let speed = end.at.as_nanos() as f64 / 1e9 / wall.as_secs_f64().max(1e-9);
+    eprintln!(
+        "weft: {} of virtual time in {:.3} s ({speed:.1} times as fast), {} events: {}",
+        end.at,
+        wall.as_secs_f64(),
+        world.events(),
+        summary["end"].as_str().unwrap_or("")
+    );
+    match args.json {
+        true => output::json(&summary),
+        false => show(&world, &summary),
+    }
+    Ok(verdict(&verdicts))
+}
+
+/// Names what was not as expected.
+fn verdict(verdicts: &[Verdict]) -> ExitCode {
+    let mut status = ExitCode::SUCCESS;
+    for verdict in verdicts {
+        if let Some(why) = &verdict.failure {
+            eprintln!("weft: not as expected: {}: {why}", verdict.name);
+            status = ExitCode::from(1);
+        }
+    }
+    status
+}
+
+fn show(world: &World, summary: &serde_json::Value) {
+    for (number, program) in world.plan().programs.iter().enumerate() {
+        let Some(state) = world.program(number) else { continue };
+        for line in String::from_utf8_lossy(&state.output).lines() {
+            output::line(&format!("{}: {line}", program.name));
+        }
+        for line in String::from_utf8_lossy(&state.error).lines() {
+            output::line(&format!("{}! {line}", program.name));
+        }
+    }
+    output::line(&format!("hash {}", summary["hash"].as_str().unwrap_or("")));
+}
+
+fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let total = seeds.len();
+    let watch = |done: usize| {
+        if visible {
+            eprint!("\r{done} of {total} seeds ");
+        }
+        !interrupted.load(Ordering::Relaxed)
+    };
+    let options = sweep::Options { threads, until_fail: args.until_fail, watch: &watch };
+    let results = sweep::run(scenario, seeds, &options)?;
+    if visible {
+        eprintln!();
+    }
+    if let Some(file) = &args.junit {
+        let suites = results.iter().map(|result| (format!("{} seed {}", scenario.file, result.seed), &result.verdicts[..]));
+        std::fs::write(file, result::junit(suites)).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let failed: Vec<&sweep::SeedResult> = results.iter().filter(|result| !result.passed()).collect();
+    let statistics = sweep::statistics(&results);
+    let rows: Vec<serde_json::Value> = statistics
+        .iter()
+        .map(|(name, of)| {
+            json!({"figure": name, "seeds": of.count, "mean": format!("{:.1}", of.mean), "±95%": format!("{:.1}", of.confidence), "min": of.min, "max": of.max})
+        })
+        .collect();
+    if args.json {
+        let hashes: serde_json::Map<_, _> =
+            results.iter().map(|result| (result.seed.to_string(), format!("{:032x}", result.hash).into())).collect();
+        let seeds: Vec<u64> = failed.iter().map(|result| result.seed).collect();
+        output::json(&json!({"scenario": scenario.file, "seeds": results.len(), "failed": seeds, "figures": rows, "hashes": hashes}));
+    } else {
+        output::table(&rows);
+    }
+    eprintln!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
+    let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
+    let status = verdict(&first.verdicts);
+    let sets: String = args.set.iter().map(|set| format!(" --set '{set}'")).collect();
+    eprintln!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
+    Ok(status)
+}
+
+/// The line that tells how far the run is.
+struct Progress {
+    begun: Instant,
+    shown: Instant,
+    visible: bool,
+    end_of_time: Option<weft_core::Instant>,
+}
+
+impl Progress {
+    fn show(&mut self, now: weft_core::Instant) {
+        if !self.visible || self.shown.elapsed() < PROGRESS_INTERVAL || now == weft_core::Instant::FAR_FUTURE {
+            return;
+        }
+        self.shown = Instant::now();
+        let wall = self.begun.elapsed().as_secs_f64();
+        let virtually = now.as_nanos() as f64 / 1e9;
+        let left = self.end_of_time.map(|end| (end.as_nanos() as f64 / 1e9 - virtually) * wall / virtually.max(1e-9));
+        let left = left.map_or(String::new(), |left| format!(", {left:.0} s left"));
+        eprint!("\r\x1b[K{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall);
+    }
+
+    fn clear(&self) {
+        if self.visible {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

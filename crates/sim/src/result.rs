@@ -1,0 +1,180 @@
+//! What a run leaves: a folder of files, and a summary.
+//!
+//! ```text
+//! DIR/summary.json              hash, how it ended, nodes, wires, programs with their figures, expectations
+//! DIR/programs/NAME/stdout, stderr, status.json
+//! DIR/captures/NODE-INTERFACE.pcapng
+//! DIR/series/wires.csv, connections.csv      when the scenario samples
+//! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg
+//! ```
+//!
+//! All of it depends on the scenario and the seed alone; figures of wall time are the caller's and go to a file of their own.
+
+mod junit;
+mod picture;
+mod series;
+
+pub use junit::junit;
+
+use crate::cell::FrameSink;
+use crate::hash::Way;
+use crate::plan::{Capture, NodeKind, Run};
+use crate::scenario::Verdict;
+use crate::world::{Reason, RunEnd, World};
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+use weft_backend::pcapng::CaptureFile;
+use weft_core::{Frame, Instant};
+
+struct Sink {
+    file: CaptureFile,
+    interface: u32,
+}
+
+impl FrameSink for Sink {
+    fn frame(&mut self, at: Instant, way: Way, frame: &Frame) {
+        self.file.frame(self.interface, at, way == Way::Out, frame);
+    }
+}
+
+/// Captures of a run, which are written to the end by [`Captures::finish`].
+#[derive(Default)]
+pub struct Captures(Vec<CaptureFile>);
+
+impl Captures {
+    /// Begins the captures that the plan asks for.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn begin(world: &mut World, dir: &Path) -> io::Result<Captures> {
+        let mut files = Vec::new();
+        let epoch = world.plan().start;
+        for node in 0..world.plan().nodes.len() {
+            let (name, wanted) = (world.plan().nodes[node].name.clone(), world.plan().nodes[node].capture.clone());
+            for (interface, _, _) in world.interfaces(node) {
+                let wants = match &wanted {
+                    Capture::None => false,
+                    Capture::All => true,
+                    Capture::Named(names) => names.contains(&interface),
+                };
+                if !wants {
+                    continue;
+                }
+                let folder = dir.join("captures");
+                std::fs::create_dir_all(&folder)?;
+                let file = CaptureFile::create(&folder.join(format!("{name}-{interface}.pcapng")), epoch)?;
+                let number = file.add_ethernet(&interface);
+                world.capture(node, &interface, Box::new(Sink { file: file.clone(), interface: number }));
+                files.push(file);
+            }
+        }
+        Ok(Captures(files))
+    }
+
+    /// Writes out what waits in memory.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        self.0.iter().try_for_each(CaptureFile::flush)
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Duration => "its time is over",
+        Reason::Programs => "every program that was waited for has ended",
+        Reason::Idle => "nothing is due any more",
+        Reason::Interrupted => "interrupted",
+        Reason::Stuck => "time does not go on",
+    }
+}
+
+/// The summary of a run.
+pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) -> Value {
+    let plan = world.plan();
+    let nodes = plan.nodes.iter().enumerate().map(|(number, node)| {
+        let kind = if matches!(node.kind, NodeKind::Host(_)) { "host" } else { "switch" };
+        json!({"name": node.name, "kind": kind, "hash": format!("{:032x}", world.node_hash(number))})
+    });
+    let wires = plan.wires.iter().enumerate().map(|(number, wire)| {
+        let ends: Vec<String> = wire.ends.iter().map(|(node, interface)| format!("{}:{interface}", plan.nodes[*node].name)).collect();
+        json!({"name": wire.name, "between": ends, "directions": world.wire(number)})
+    });
+    let programs = (0..plan.programs.len()).map(|number| program(world, number));
+    let expectations = verdicts.iter().map(|verdict| json!({"expected": verdict.name, "failure": verdict.failure}));
+    json!({
+        "scenario": file,
+        "seed": plan.seed,
+        "hash": format!("{:032x}", world.hash()),
+        "passed": verdicts.iter().all(|verdict| verdict.failure.is_none()),
+        "not_reproducible": world.not_reproducible(),
+        "end_ns": end.at.as_nanos(),
+        "end": reason(end.reason),
+        "events": world.events(),
+        "nodes": nodes.collect::<Vec<_>>(),
+        "wires": wires.collect::<Vec<_>>(),
+        "programs": programs.collect::<Vec<_>>(),
+        "expectations": expectations.collect::<Vec<_>>(),
+    })
+}
+
+fn program(world: &World, number: usize) -> Value {
+    let plan = &world.plan().programs[number];
+    let state = world.program(number);
+    let ended = state.and_then(|state| state.ended);
+    let command = match &plan.run {
+        Run::Builtin(builtin) => format!("{builtin:?}"),
+        Run::Process(process) => process.command.join(" "),
+    };
+    let waits = world.waits().into_iter().find(|(of, _)| *of == number).map(|(_, what)| what);
+    json!({
+        "name": plan.name,
+        "node": world.plan().nodes[plan.node].name,
+        "command": command,
+        "start_ns": state.and_then(|state| state.started).map(Instant::as_nanos),
+        "end_ns": ended.map(|(at, _)| at.as_nanos()),
+        "status": ended.map(|(_, status)| status.to_string()),
+        "waits": waits,
+        "figures": state.map(|state| &state.figures),
+        "output_bytes": state.map_or(0, |state| state.output.len()),
+        "output_lost_bytes": state.map_or(0, |state| state.output_lost),
+    })
+}
+
+/// Writes everything but the captures, which are there already.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(dir.join("summary.json"), pretty(summary))?;
+    for (number, plan) in world.plan().programs.iter().enumerate() {
+        let folder = dir.join("programs").join(&plan.name);
+        std::fs::create_dir_all(&folder)?;
+        let (output, error) = world.program(number).map_or((&[][..], &[][..]), |state| (&state.output, &state.error));
+        std::fs::write(folder.join("stdout"), output)?;
+        std::fs::write(folder.join("stderr"), error)?;
+        std::fs::write(folder.join("status.json"), pretty(&program(world, number)))?;
+    }
+    let pictures = dir.join("pictures");
+    std::fs::create_dir_all(&pictures)?;
+    std::fs::write(pictures.join("topology.svg"), picture::topology(world.plan()))?;
+    if world.plan().sample.is_some() {
+        let folder = dir.join("series");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("wires.csv"), series::wires(world))?;
+        std::fs::write(folder.join("connections.csv"), series::connections(world))?;
+        for (name, picture) in series::pictures(world) {
+            std::fs::write(pictures.join(name), picture)?;
+        }
+    }
+    Ok(())
+}
+
+fn pretty(value: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}

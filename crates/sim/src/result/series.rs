@@ -1,0 +1,159 @@
+//! Series over time: of wires and of TCP connections, as CSV and as pictures.
+
+use crate::world::World;
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Series that one picture shows at most: more could not be told apart.
+const SERIES_MAX: usize = 8;
+const SIZE: (u32, u32) = (960, 480);
+
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+fn direction(world: &World, wire: (u32, u8)) -> (String, String) {
+    let plan = world.plan();
+    let wire_plan = &plan.wires[wire.0 as usize];
+    let end = |side: usize| plan.nodes[wire_plan.ends[side].0].name.clone();
+    let (from, to) = if wire.1 == 0 { (0, 1) } else { (1, 0) };
+    (wire_plan.name.clone(), format!("{}>{}", end(from), end(to)))
+}
+
+/// Points of one wire: time, throughput since the sample before, frames and bytes that wait, frames lost so far.
+type WirePoints = Vec<(u64, u64, usize, u64, u64)>;
+
+fn by_wire(world: &World) -> BTreeMap<(u32, u8), WirePoints> {
+    let mut before: BTreeMap<(u32, u8), (u64, u64)> = BTreeMap::new();
+    let mut out: BTreeMap<(u32, u8), WirePoints> = BTreeMap::new();
+    for sample in &world.wire_samples {
+        let now = sample.at.as_nanos();
+        let (at, bytes) = before.insert(sample.wire, (now, sample.bytes)).unwrap_or((now, sample.bytes));
+        let rate = (u128::from(sample.bytes - bytes) * 8_000_000_000).checked_div(u128::from(now - at)).unwrap_or(0) as u64;
+        out.entry(sample.wire).or_default().push((now, rate, sample.queue.0, sample.queue.1, sample.lost));
+    }
+    out
+}
+
+/// A line a wire, direction and sample.
+pub(super) fn wires(world: &World) -> String {
+    let mut out = String::from("time_s,wire,direction,throughput_bits_per_second,queue_frames,queue_bytes,lost_frames\n");
+    for (wire, points) in by_wire(world) {
+        let (name, way) = direction(world, wire);
+        for (at, rate, frames, bytes, lost) in points {
+            let _ = writeln!(out, "{},{name},{way},{rate},{frames},{bytes},{lost}", seconds(at));
+        }
+    }
+    out
+}
+
+/// Columns of a connection, and the fields of TCP_INFO behind them.
+const COLUMNS: [(&str, &str); 9] = [
+    ("cwnd_segments", "snd_cwnd"),
+    ("ssthresh_segments", "snd_ssthresh"),
+    ("srtt_us", "rtt_us"),
+    ("rttvar_us", "rttvar_us"),
+    ("unacked_segments", "unacked"),
+    ("retransmitted_segments", "total_retrans"),
+    ("acked_bytes", "bytes_acked"),
+    ("received_bytes", "bytes_received"),
+    ("delivery_rate_bytes_per_second", "delivery_rate"),
+];
+
+/// A line a connection and sample.
+pub(super) fn connections(world: &World) -> String {
+    let mut out = String::from("time_s,node,local,remote,state");
+    COLUMNS.iter().for_each(|(column, _)| out.extend([",", column]));
+    out.push('\n');
+    for sample in &world.flow_samples {
+        let text = |field: &str| sample.row.get(field).and_then(|value| value.as_str()).unwrap_or("").to_owned();
+        let node = &world.plan().nodes[sample.node].name;
+        let _ = write!(out, "{},{node},{},{},{}", seconds(sample.at.as_nanos()), text("local"), text("remote"), text("state"));
+        for (_, field) in COLUMNS {
+            let _ = match sample.row.get(field).and_then(serde_json::Value::as_u64) {
+                Some(value) => write!(out, ",{value}"),
+                None => write!(out, ","),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
+type Points = Vec<(f64, f64)>;
+type Lines = Vec<(String, Points)>;
+
+/// The pictures of the series: file name, SVG.
+pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
+    let at = |nanos: u64| nanos as f64 / 1e9;
+    let wires = by_wire(world);
+    let line = |value: fn(&(u64, u64, usize, u64, u64)) -> f64| -> Lines {
+        let mut lines: Lines = wires
+            .iter()
+            .map(|(wire, points)| (direction(world, *wire).1, points.iter().map(|point| (at(point.0), value(point))).collect()))
+            .collect();
+        keep_largest(&mut lines);
+        lines
+    };
+    let mut connections: BTreeMap<String, (Points, Points)> = BTreeMap::new();
+    for sample in &world.flow_samples {
+        let number = |field: &str| sample.row.get(field).and_then(serde_json::Value::as_u64);
+        let (Some(cwnd), Some(srtt), Some(local)) =
+            (number("snd_cwnd"), number("rtt_us"), sample.row.get("local").and_then(|text| text.as_str()))
+        else {
+            continue;
+        };
+        let entry = connections.entry(format!("{} {local}", world.plan().nodes[sample.node].name)).or_default();
+        entry.0.push((at(sample.at.as_nanos()), cwnd as f64));
+        entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1000.0));
+    }
+    let (mut cwnd, mut srtt): (Lines, Lines) = (Vec::new(), Vec::new());
+    for (name, (of_cwnd, of_srtt)) in connections {
+        cwnd.push((name.clone(), of_cwnd));
+        srtt.push((name, of_srtt));
+    }
+    keep_largest(&mut cwnd);
+    keep_largest(&mut srtt);
+    let all = [
+        ("throughput.svg", "throughput, Mbit/s", line(|point| point.1 as f64 / 1e6)),
+        ("queue.svg", "frames that wait", line(|point| point.2 as f64)),
+        ("cwnd.svg", "congestion window, segments", cwnd),
+        ("srtt.svg", "smoothed round-trip time, ms", srtt),
+    ];
+    all.into_iter().filter_map(|(file, title, lines)| Some((file, chart(title, &lines).ok()?))).collect()
+}
+
+fn keep_largest(lines: &mut Lines) {
+    let top = |line: &(String, Points)| line.1.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    if lines.len() > SERIES_MAX {
+        lines.sort_by(|a, b| top(b).total_cmp(&top(a)).then_with(|| a.0.cmp(&b.0)));
+        lines.truncate(SERIES_MAX);
+    }
+}
+
+fn chart(title: &str, lines: &Lines) -> Result<String, Box<dyn std::error::Error>> {
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let end = points().map(|(x, _)| *x).fold(0.0, f64::max).max(1e-9);
+    let top = points().map(|(_, y)| *y).fold(0.0, f64::max).max(1e-9) * 1.05;
+    let mut out = String::new();
+    {
+        let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..end, 0.0..top)?;
+        chart.configure_mesh().x_desc("virtual time, s").draw()?;
+        for (number, (name, points)) in lines.iter().enumerate() {
+            let colour = Palette99::pick(number).to_rgba();
+            let series = chart.draw_series(LineSeries::new(points.iter().copied(), &colour))?;
+            series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+        }
+        chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+        root.present()?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,252 @@
+//! Scenario files: a world as TOML. Reading, expanding templates, giving addresses and routes, and errors that name file, line and what to do.
+//!
+//! `weft help scenario` prints [`HELP`], which is the format's documentation.
+
+mod address;
+mod event;
+mod expect;
+mod host;
+mod program;
+mod raw;
+mod template;
+mod wire;
+
+pub use expect::{Check, Expectation, Verdict, judge};
+
+use crate::plan::{Capture, Hosts, NodeKind, NodePlan, Plan, SwitchPlan, WirePlan};
+use indexmap::IndexMap;
+use raw::Raw;
+use std::ops::Range;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+use weft_core::Instant;
+use weft_core::parameter::{parse_duration, parse_rate};
+use weft_node::StackError;
+
+/// What a scenario file may hold, for `weft help scenario`.
+pub const HELP: &str = include_str!("scenario/help.txt");
+
+/// How long a run lasts that does not say so.
+const DURATION_DEFAULT: Duration = Duration::from_secs(3600);
+/// Nodes of a scenario, after templates.
+pub const NODES_MAX: usize = 100_000;
+
+/// A scenario, ready to run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Name of the file.
+    pub file: String,
+    /// The world.
+    pub plan: Plan,
+    /// What must have come of it.
+    pub expectations: Vec<Expectation>,
+}
+
+/// What a host or switch is called, and what is known of it before it has addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeDraft {
+    pub name: String,
+    pub span: Range<usize>,
+    pub section: raw::Node,
+    /// Interface, wire (its place), and address with prefix if one was given.
+    pub interfaces: Vec<InterfaceDraft>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct InterfaceDraft {
+    pub name: String,
+    pub wire: usize,
+    pub addresses: Vec<(std::net::IpAddr, u8)>,
+    pub mtu: Option<u32>,
+}
+
+/// A file's text, for messages about places in it.
+pub(crate) struct Source<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    pub fn error(&self, span: Range<usize>, what: impl AsRef<str>, help: impl AsRef<str>) -> StackError {
+        // What was set on the command line stands behind the text.
+        if span.start >= self.text.len() {
+            let mut error = weft_node::locate("--set", "", 0..0, what.as_ref(), help.as_ref());
+            error.line = 0;
+            return error;
+        }
+        weft_node::locate(self.file, self.text, span, what.as_ref(), help.as_ref())
+    }
+
+    pub fn duration(&self, value: &Spanned<String>) -> Result<Duration, StackError> {
+        parse_duration(value.get_ref())
+            .map_err(|why| self.error(value.span(), why, "write it as \"20ms\", \"1.5s\", \"250us\" or \"30ns\""))
+    }
+
+    pub fn rate(&self, value: &Spanned<String>) -> Result<u64, StackError> {
+        match parse_rate(value.get_ref()) {
+            Ok(0) => Err(self.error(value.span(), "a rate of zero sends nothing, ever", "to cut a wire use an event: down = \"WIRE\"")),
+            Ok(rate) => Ok(rate),
+            Err(why) => Err(self.error(value.span(), why, "write it as \"100mbit\", \"1gbit\" or \"64kbit\"")),
+        }
+    }
+
+    pub fn probability(&self, value: &Spanned<f64>) -> Result<f64, StackError> {
+        let number = *value.get_ref();
+        match (0.0..=1.0).contains(&number) {
+            true => Ok(number),
+            false => {
+                Err(self.error(value.span(), format!("{number} is no probability"), "use a number from 0 to 1: 0.01 is one in a hundred"))
+            }
+        }
+    }
+
+    /// The place of a name in a list, or what there is.
+    pub fn find<'n>(&self, name: &Spanned<String>, what: &str, known: impl Iterator<Item = &'n str>) -> Result<usize, StackError> {
+        let mut all = Vec::new();
+        for (index, candidate) in known.enumerate() {
+            if candidate == name.get_ref() {
+                return Ok(index);
+            }
+            if all.len() < 20 {
+                all.push(candidate);
+            }
+        }
+        let known = if all.is_empty() { format!("the scenario has no {what}s") } else { format!("the scenario has: {}", all.join(", ")) };
+        Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
+    }
+}
+
+/// What a scenario needs of the world outside: files that it names.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+impl Scenario {
+    /// Reads a scenario. `file` is its name in messages; `sets` are assignments over it (`wires.ab.loss=0.01`); `read` reads the files that it
+    /// names, relative to it.
+    ///
+    /// # Errors
+    /// What is wrong, where, and what to do.
+    pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
+        let source = Source { file, text };
+        let at = |error: toml::de::Error| {
+            let (what, help) = weft_node::explain(error.message(), "scenario");
+            source.error(error.span().unwrap_or(0..0), what, help)
+        };
+        let mut document = DeTable::parse(text).map_err(at)?;
+        for set in sets {
+            let (path, value) = split(set)?;
+            assign(document.get_mut(), path, value, text.len())?;
+        }
+        let raw: Raw = serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(at)?;
+        build(&source, raw, read)
+    }
+}
+
+/// An assignment of the command line: its path, and the text of its value.
+fn split(assignment: &str) -> Result<(&str, &str), StackError> {
+    match assignment.split_once('=') {
+        Some((path, value)) if path.split('.').all(|part| !part.is_empty()) => Ok((path, value)),
+        _ => {
+            let help = "write it as path=value, for example wires.ab.loss=0.01";
+            Err(commanded(&format!("'{assignment}' is no assignment"), help))
+        }
+    }
+}
+
+/// An error about the command line.
+fn commanded(what: &str, help: &str) -> StackError {
+    let mut error = weft_node::locate("--set", "", 0..0, what, help);
+    error.line = 0;
+    error
+}
+
+/// Sets `a.b.c` to a value in a document. What is no TOML value is text.
+fn assign<'t>(table: &mut DeTable<'t>, path: &'t str, value: &'t str, end: usize) -> Result<(), StackError> {
+    let value = DeValue::parse(value).map_or(DeValue::String(DeString::Borrowed(value)), Spanned::into_inner);
+    let mut at = table;
+    let mut parts = path.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let key = Spanned::new(end..end, DeString::Borrowed(part));
+        if parts.peek().is_none() {
+            at.remove(part);
+            at.insert(key, Spanned::new(end..end, value));
+            return Ok(());
+        }
+        if !at.contains_key(part) {
+            at.insert(key, Spanned::new(end..end, DeValue::Table(DeTable::new())));
+        }
+        let Some(DeValue::Table(next)) = at.get_mut(part).map(Spanned::get_mut) else {
+            return Err(commanded(&format!("'{part}' in '{path}' is no table"), "`weft help scenario` shows what there is to set"));
+        };
+        at = next;
+    }
+    Ok(())
+}
+
+/// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
+fn build(source: &Source<'_>, raw: Raw, read: ReadFile<'_>) -> Result<Scenario, StackError> {
+    let mut drafts = template::nodes(source, &raw)?;
+    let mut wires = wire::all(source, &raw, &mut drafts)?;
+    let subnets = address::assign(source, &raw, &mut drafts, &mut wires)?;
+    let routes = address::routes(&drafts, &wires, &subnets);
+    let hosts: Hosts = drafts
+        .iter()
+        .filter_map(|draft| Some((draft.name.clone(), draft.interfaces.iter().flat_map(|interface| &interface.addresses).next()?.0)))
+        .collect();
+    let mut nodes = Vec::new();
+    for (draft, routes) in drafts.iter().zip(routes) {
+        nodes.push(host::plan(source, &raw, draft, &wires, &routes, read)?);
+    }
+    let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, ..Plan::default() };
+    plan.seed = raw.seed.unwrap_or(1);
+    plan.whole = raw.duration.is_some();
+    plan.end = Instant::ZERO + raw.duration.as_ref().map_or(Ok(DURATION_DEFAULT), |text| source.duration(text))?;
+    plan.sample = raw.sample.as_ref().map(|text| source.duration(text)).transpose()?;
+    if let Some(start) = &raw.start {
+        plan.start = expect::point_in_time(start.get_ref())
+            .ok_or_else(|| source.error(start.span(), "that is no point in time", "write it as start = 2030-01-01T00:00:00Z"))?;
+    }
+    program::all(source, &raw, &mut plan, &drafts)?;
+    event::all(source, &raw, &mut plan)?;
+    let expectations = expect::all(source, &raw, &plan)?;
+    Ok(Scenario { file: source.file.to_owned(), plan, expectations })
+}
+
+/// What stands in `capture`: true, or names of interfaces.
+pub(crate) fn capture(raw: &Raw, section: &raw::Node) -> Capture {
+    match section.capture.as_ref().or(raw.capture.as_ref()) {
+        Some(raw::Capture::Names(names)) => Capture::Named(names.clone()),
+        Some(raw::Capture::All(true)) => Capture::All,
+        Some(raw::Capture::All(false)) | None => Capture::None,
+    }
+}
+
+/// A wire, before its nodes have addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct WireDraft {
+    pub plan: WirePlan,
+}
+
+/// A switch's node.
+pub(crate) fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
+    let kind = NodeKind::Switch(SwitchPlan { learns, ..SwitchPlan::default() });
+    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture: capture(raw, &draft.section), files: Default::default() }
+}
+
+/// Does `pattern` (with `*` for any text) stand for `name`?
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => {
+            let Some(rest) = name.strip_prefix(before) else { return false };
+            (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(after, &rest[at..]))
+        }
+    }
+}
+
+/// Named things in the order in which they stand in the file.
+pub(crate) fn in_order<T>(map: &IndexMap<Spanned<String>, T>) -> Vec<(&Spanned<String>, &T)> {
+    let mut all: Vec<_> = map.iter().collect();
+    all.sort_by_key(|(name, _)| name.span().start);
+    all
+}

@@ -1,0 +1,283 @@
+//! Addresses for interfaces that have none, and routes along the shortest paths.
+//!
+//! What switches join is one network, and a wire between two hosts is one. Each gets the next free /24 (or a larger one for more than 254
+//! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
+//! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names.
+
+use super::raw::Raw;
+use super::wire::prefix;
+use super::{NodeDraft, Source, WireDraft};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_node::StackError;
+
+const NETWORK_DEFAULT: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 0, 0, 0), 8);
+
+/// A network of joined interfaces.
+#[derive(Debug, Default)]
+pub(super) struct Subnet {
+    /// Node and interface (place in the node).
+    pub members: Vec<(usize, usize)>,
+    /// One of each family at most.
+    pub prefixes: Vec<(IpAddr, u8)>,
+}
+
+pub(super) fn is_switch(node: &NodeDraft) -> bool {
+    node.section.kind.as_ref().is_some_and(|kind| kind.get_ref() != "host")
+}
+
+/// Gives addresses to the interfaces that have none.
+pub(super) fn assign(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft], wires: &mut [WireDraft]) -> Result<Vec<Subnet>, StackError> {
+    let (base, base_bits) = match &raw.network {
+        None => NETWORK_DEFAULT,
+        Some(text) => match prefix(text.get_ref()) {
+            Some((IpAddr::V4(address), bits)) if bits <= 24 => (address, bits),
+            _ => {
+                let what = format!("'{}' is no IPv4 network to take addresses from", text.get_ref());
+                return Err(source.error(text.span(), what, "write it as network = \"10.0.0.0/8\", with 24 bits at most"));
+            }
+        },
+    };
+    let mut subnets = find_subnets(nodes, wires);
+    let taken: Vec<(u32, u8)> = nodes
+        .iter()
+        .flat_map(|node| &node.interfaces)
+        .flat_map(|interface| &interface.addresses)
+        .filter_map(|(address, bits)| match address {
+            IpAddr::V4(address) => Some((u32::from(*address), *bits)),
+            IpAddr::V6(_) => None,
+        })
+        .collect();
+    let mut next = u32::from(base) & mask(base_bits);
+    let end = u64::from(next) + (1u64 << (32 - base_bits));
+    for (number, subnet) in subnets.iter_mut().enumerate() {
+        let given = |v4: bool| {
+            let mut all = subnet.members.iter().flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses);
+            all.find(|(address, _)| address.is_ipv4() == v4).copied()
+        };
+        let (network, bits) = match given(true) {
+            Some((IpAddr::V4(address), bits)) => (u32::from(address) & mask(bits), bits),
+            _ => {
+                let host_bits = (u32::BITS - (subnet.members.len() as u32 + 1).leading_zeros()).max(8);
+                let bits = 32 - host_bits as u8;
+                let size = 1u32 << host_bits;
+                next = next.next_multiple_of(size);
+                while let Some((address, other)) = taken.iter().find(|(address, other)| overlap(next, bits, *address, *other)) {
+                    next = ((address & mask(*other)) | !mask(*other)).saturating_add(1).next_multiple_of(size);
+                }
+                if u64::from(next) + u64::from(size) > end {
+                    return Err(source.error(0..0, "the networks do not fit", "give more addresses: network = \"10.0.0.0/8\""));
+                }
+                let network = next;
+                next += size;
+                (network, bits)
+            }
+        };
+        fill_v4(nodes, subnet, network, bits);
+        subnet.prefixes.push((Ipv4Addr::from(network).into(), bits));
+        let v6 = match given_v6(nodes, subnet) {
+            Some(prefix) => Some(prefix),
+            None if raw.ipv6 == Some(true) => {
+                Some((Ipv6Addr::from(0xfd77_0000_0000_0000_0000_0000_0000_0000 | (number as u128 + 1) << 64), 64))
+            }
+            None => None,
+        };
+        if let Some((network, bits)) = v6 {
+            fill_v6(nodes, subnet, network, bits);
+            subnet.prefixes.push((network.into(), bits));
+        }
+    }
+    Ok(subnets)
+}
+
+fn mask(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
+}
+
+fn overlap(a: u32, a_bits: u8, b: u32, b_bits: u8) -> bool {
+    let bits = a_bits.min(b_bits);
+    a & mask(bits) == b & mask(bits)
+}
+
+fn given_v6(nodes: &[NodeDraft], subnet: &Subnet) -> Option<(Ipv6Addr, u8)> {
+    let mut all = subnet.members.iter().flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses);
+    all.find_map(|(address, bits)| match address {
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(*bits)).unwrap_or(0);
+            Some((Ipv6Addr::from(u128::from(*address) & mask), *bits))
+        }
+        IpAddr::V4(_) => None,
+    })
+}
+
+fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
+    let members = &subnet.members;
+    let mut used: BTreeSet<u32> = members
+        .iter()
+        .flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses)
+        .filter_map(|(address, _)| if let IpAddr::V4(address) = address { Some(u32::from(*address)) } else { None })
+        .collect();
+    let mut host = network;
+    for (node, interface) in members {
+        let addresses = &mut nodes[*node].interfaces[*interface].addresses;
+        if addresses.iter().any(|(address, _)| address.is_ipv4()) {
+            continue;
+        }
+        host += 1;
+        while used.contains(&host) {
+            host += 1;
+        }
+        used.insert(host);
+        addresses.insert(0, (Ipv4Addr::from(host).into(), bits));
+    }
+}
+
+fn fill_v6(nodes: &mut [NodeDraft], subnet: &Subnet, network: Ipv6Addr, bits: u8) {
+    for (number, (node, interface)) in subnet.members.iter().enumerate() {
+        let addresses = &mut nodes[*node].interfaces[*interface].addresses;
+        if !addresses.iter().any(|(address, _)| address.is_ipv6()) {
+            addresses.push((Ipv6Addr::from(u128::from(network) + number as u128 + 1).into(), bits));
+        }
+    }
+}
+
+/// What is joined without a router between.
+fn find_subnets(nodes: &[NodeDraft], wires: &[WireDraft]) -> Vec<Subnet> {
+    let mut of_wire: Vec<usize> = (0..wires.len()).collect();
+    for node in nodes.iter().filter(|node| is_switch(node)) {
+        let joined: Vec<usize> = node.interfaces.iter().map(|interface| of_wire[interface.wire]).collect();
+        if let Some(least) = joined.iter().min().copied() {
+            of_wire.iter_mut().filter(|of| joined.contains(of)).for_each(|of| *of = least);
+        }
+    }
+    let mut subnets: BTreeMap<usize, Subnet> = BTreeMap::new();
+    for (number, wire) in wires.iter().enumerate() {
+        let subnet = subnets.entry(of_wire[number]).or_default();
+        for (node, interface) in &wire.plan.ends {
+            if !is_switch(&nodes[*node])
+                && let Some(place) = nodes[*node].interfaces.iter().position(|known| known.name == *interface)
+            {
+                subnet.members.push((*node, place));
+            }
+        }
+    }
+    subnets.into_values().collect()
+}
+
+/// A route: prefix, and next hop.
+pub(super) type Hop = ((IpAddr, u8), IpAddr);
+
+/// Does the node send packets of others on?
+pub(super) fn forwards(node: &NodeDraft) -> bool {
+    node.section.forward.unwrap_or(node.interfaces.len() > 1 && !is_switch(node))
+}
+
+/// The routes of every node along the shortest paths, joined to larger prefixes where they can be.
+pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet]) -> Vec<Vec<Hop>> {
+    let _ = wires;
+    let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes.len()];
+    for (number, subnet) in subnets.iter().enumerate() {
+        for (node, interface) in &subnet.members {
+            of_node[*node].push((number, *interface));
+        }
+    }
+    (0..nodes.len()).map(|node| if is_switch(&nodes[node]) { Vec::new() } else { routes_of(node, nodes, subnets, &of_node) }).collect()
+}
+
+fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
+    // Breadth first over networks; `via` is the neighbour that the path begins with.
+    let mut via: Vec<Option<(usize, usize)>> = vec![None; subnets.len()];
+    let mut seen = vec![false; subnets.len()];
+    let mut queue: VecDeque<usize> = VecDeque::new();
+    for (subnet, _) in &of_node[start] {
+        seen[*subnet] = true;
+        queue.push_back(*subnet);
+    }
+    while let Some(subnet) = queue.pop_front() {
+        let mut routers: Vec<&(usize, usize)> =
+            subnets[subnet].members.iter().filter(|(node, _)| *node != start && forwards(&nodes[*node])).collect();
+        routers.sort_by(|a, b| nodes[a.0].name.cmp(&nodes[b.0].name));
+        for (router, interface) in routers {
+            for (next, _) in &of_node[*router] {
+                if !seen[*next] {
+                    seen[*next] = true;
+                    via[*next] = via[subnet].or(Some((*router, *interface)));
+                    queue.push_back(*next);
+                }
+            }
+        }
+    }
+    let mut hops = Vec::new();
+    for (subnet, via) in subnets.iter().zip(&via) {
+        let Some((router, interface)) = via else { continue };
+        for (network, bits) in &subnet.prefixes {
+            let mut addresses = nodes[*router].interfaces[*interface].addresses.iter();
+            if let Some((gateway, _)) = addresses.find(|(address, _)| address.is_ipv4() == network.is_ipv4()) {
+                hops.push(((*network, *bits), *gateway));
+            }
+        }
+    }
+    shorten(hops)
+}
+
+/// Several networks over one neighbour become one default route, or fewer, larger prefixes.
+fn shorten(hops: Vec<Hop>) -> Vec<Hop> {
+    let mut out = Vec::new();
+    for v4 in [true, false] {
+        let family: Vec<Hop> = hops.iter().filter(|((network, _), _)| network.is_ipv4() == v4).copied().collect();
+        let gateways: BTreeSet<IpAddr> = family.iter().map(|(_, gateway)| *gateway).collect();
+        match gateways.first() {
+            Some(only) if gateways.len() == 1 => {
+                let any: IpAddr = if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+                out.push(((any, 0), *only));
+            }
+            _ => out.extend(join_siblings(family)),
+        }
+    }
+    out
+}
+
+fn join_siblings(hops: Vec<Hop>) -> Vec<Hop> {
+    let width = |address: IpAddr| if address.is_ipv4() { 32u8 } else { 128 };
+    let number = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let mut all: BTreeSet<(u8, u128, IpAddr)> = hops.iter().map(|((network, bits), gateway)| (*bits, number(*network), *gateway)).collect();
+    let total = hops.first().map_or(32, |((network, _), _)| width(*network));
+    for bits in (1..=total).rev() {
+        let size = 1u128.checked_shl(u32::from(total - bits)).unwrap_or(0);
+        let level: Vec<_> = all.iter().filter(|(of, _, _)| *of == bits).copied().collect();
+        for (_, network, gateway) in level {
+            let sibling = (bits, network ^ size, gateway);
+            if network & size == 0 && size != 0 && all.contains(&sibling) {
+                all.remove(&(bits, network, gateway));
+                all.remove(&sibling);
+                all.insert((bits - 1, network, gateway));
+            }
+        }
+    }
+    let address =
+        |number: u128| -> IpAddr { if total == 32 { Ipv4Addr::from(number as u32).into() } else { Ipv6Addr::from(number).into() } };
+    all.into_iter().map(|(bits, network, gateway)| ((address(network), bits), gateway)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_networks_over_one_gateway_become_one_route() {
+        let hop = |network: &str, bits: u8, gateway: &str| ((network.parse().unwrap(), bits), gateway.parse().unwrap());
+        let hops = vec![
+            hop("10.0.0.0", 24, "1.1.1.1"),
+            hop("10.0.1.0", 24, "1.1.1.1"),
+            hop("10.0.2.0", 24, "1.1.1.1"),
+            hop("10.0.3.0", 24, "1.1.1.1"),
+            hop("10.0.4.0", 24, "1.1.1.1"),
+            hop("10.0.5.0", 24, "2.2.2.2"),
+        ];
+        assert_eq!(shorten(hops.clone()), [hop("10.0.0.0", 22, "1.1.1.1"), hop("10.0.4.0", 24, "1.1.1.1"), hop("10.0.5.0", 24, "2.2.2.2")]);
+        assert_eq!(shorten(hops[..5].to_vec()), [hop("0.0.0.0", 0, "1.1.1.1")]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Timed events: one action each.
+
+use super::Source;
+use super::raw::{Event, Raw};
+use super::wire::direction;
+use crate::plan::{Action, DirectionPlan, EventPlan, Plan};
+use std::collections::BTreeSet;
+use toml::Spanned;
+use weft_core::{Instant, Op, Selector};
+use weft_node::StackError;
+
+/// Every event, with what wires are at that time.
+pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(), StackError> {
+    let mut events: Vec<(Instant, &Spanned<Event>)> = Vec::new();
+    for event in &raw.events {
+        events.push((Instant::ZERO + source.duration(&event.get_ref().at)?, event));
+    }
+    events.sort_by_key(|(at, _)| *at);
+    let mut wires: Vec<[DirectionPlan; 2]> = plan.wires.iter().map(|wire| wire.directions.clone()).collect();
+    let mut cut: BTreeSet<usize> = BTreeSet::new();
+    for (at, event) in events {
+        let actions = actions(source, event, plan, &mut wires, &mut cut)?;
+        plan.events.extend(actions.into_iter().map(|action| EventPlan { at, action }));
+    }
+    Ok(())
+}
+
+fn wire(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
+    source.find(name, "wire", plan.wires.iter().map(|wire| wire.name.as_str()))
+}
+
+fn node(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
+    source.find(name, "node", plan.nodes.iter().map(|node| node.name.as_str()))
+}
+
+fn program(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
+    source.find(name, "program", plan.programs.iter().map(|program| program.name.as_str()))
+}
+
+fn actions(
+    source: &Source<'_>,
+    spanned: &Spanned<Event>,
+    plan: &Plan,
+    wires: &mut [[DirectionPlan; 2]],
+    cut: &mut BTreeSet<usize>,
+) -> Result<Vec<Action>, StackError> {
+    let event = spanned.get_ref();
+    let given = [
+        event.set.is_some(),
+        event.down.is_some(),
+        event.up.is_some(),
+        event.partition.is_some(),
+        event.heal.is_some(),
+        event.crash.is_some(),
+        event.restart.is_some(),
+        event.start.is_some(),
+        event.stop.is_some(),
+        event.node.is_some(),
+    ];
+    if given.iter().filter(|given| **given).count() != 1 {
+        let help = "write one of set (with wire), down, up, partition, heal, crash, restart, start, stop and node";
+        return Err(source.error(event.at.span(), "an event does one thing", help));
+    }
+    if let Some(set) = &event.set {
+        let name = event.wire.as_ref().ok_or_else(|| source.error(set.span(), "which wire?", "write wire = \"NAME\""))?;
+        let index = wire(source, name, plan)?;
+        let changed = set.get_ref();
+        let [forth, back] = wires[index].clone();
+        let forth = direction(source, changed, forth)?;
+        let back = direction(source, changed, back)?;
+        let back = changed.back.as_ref().map_or(Ok(back.clone()), |only| direction(source, only.get_ref(), back))?;
+        wires[index] = [forth.clone(), back.clone()];
+        return Ok(vec![Action::Wire { wire: index, directions: [Some(Box::new(forth)), Some(Box::new(back))] }]);
+    }
+    for (name, up) in [(&event.down, false), (&event.up, true)] {
+        let Some(name) = name else { continue };
+        if let Some((of, interface)) = name.get_ref().split_once(':') {
+            let of = Spanned::new(name.span(), of.to_owned());
+            return Ok(vec![Action::Interface { node: node(source, &of, plan)?, interface: interface.to_owned(), up }]);
+        }
+        return Ok(vec![Action::Carrier { wire: wire(source, name, plan)?, up }]);
+    }
+    if let Some(sides) = &event.partition {
+        let between = partition(source, sides, plan)?;
+        cut.extend(&between);
+        return Ok(between.into_iter().map(|wire| Action::Carrier { wire, up: false }).collect());
+    }
+    if event.heal.is_some() {
+        return Ok(std::mem::take(cut).into_iter().map(|wire| Action::Carrier { wire, up: true }).collect());
+    }
+    let one = |name: &Option<Spanned<String>>| name.clone();
+    if let Some(name) = one(&event.crash) {
+        return Ok(vec![Action::Crash { node: node(source, &name, plan)? }]);
+    }
+    if let Some(name) = one(&event.restart) {
+        return Ok(vec![Action::Restart { node: node(source, &name, plan)? }]);
+    }
+    if let Some(name) = one(&event.start) {
+        return Ok(vec![Action::Start { program: program(source, &name, plan)? }]);
+    }
+    if let Some(name) = one(&event.stop) {
+        return Ok(vec![Action::Stop { program: program(source, &name, plan)? }]);
+    }
+    control(source, event, plan).map(|action| vec![action])
+}
+
+/// Wires whose ends are on different sides.
+fn partition(source: &Source<'_>, sides: &Spanned<Vec<Vec<Spanned<String>>>>, plan: &Plan) -> Result<Vec<usize>, StackError> {
+    let mut side_of = vec![None; plan.nodes.len()];
+    for (side, names) in sides.get_ref().iter().enumerate() {
+        for name in names {
+            side_of[node(source, name, plan)?] = Some(side);
+        }
+    }
+    let apart = |a: usize, b: usize| matches!((side_of[a], side_of[b]), (Some(a), Some(b)) if a != b);
+    let between: Vec<usize> =
+        plan.wires.iter().enumerate().filter(|(_, wire)| apart(wire.ends[0].0, wire.ends[1].0)).map(|(index, _)| index).collect();
+    match between.is_empty() {
+        false => Ok(between),
+        true => Err(source.error(
+            sides.span(),
+            "no wire joins the sides",
+            "name the nodes at both ends of the wires to cut, on different sides",
+        )),
+    }
+}
+
+/// `node`, with `parameter` and `value`, or with `block`, `procedure` and `arguments`.
+fn control(source: &Source<'_>, event: &Event, plan: &Plan) -> Result<Action, StackError> {
+    let Some(name) = &event.node else { return Err(source.error(event.at.span(), "an event does one thing", "")) };
+    let node = node(source, name, plan)?;
+    let json = |value: &toml::Value| serde_json::to_value(value).unwrap_or_default();
+    let op = match (&event.parameter, &event.value, &event.block, &event.procedure) {
+        (Some(parameter), Some(value), None, None) => {
+            let Some((block, parameter)) = parameter.get_ref().split_once('.') else {
+                let what = format!("'{}' names no block and parameter", parameter.get_ref());
+                return Err(source.error(parameter.span(), what, "write it as parameter = \"tcp.congestion\""));
+            };
+            Op::Set { target: Selector::Name(block.to_owned()), name: parameter.to_owned(), value: json(value) }
+        }
+        (None, None, Some(block), Some(procedure)) => {
+            let arguments = event.arguments.as_ref().map_or(serde_json::json!({}), json);
+            Op::Exec { target: Selector::Name(block.get_ref().clone()), procedure: procedure.get_ref().clone(), arguments }
+        }
+        _ => {
+            let help = "write parameter = \"tcp.congestion\" and value = \"reno\", or block = \"arp\" and procedure = \"flush\"";
+            return Err(source.error(name.span(), "what is the node told?", help));
+        }
+    };
+    Ok(Action::Control { node, op })
+}

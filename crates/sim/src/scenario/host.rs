@@ -1,0 +1,194 @@
+//! A host's stack: from its stack file, or made of what the scenario says.
+
+use super::address::{Hop, forwards};
+use super::raw::{OwnText, Raw};
+use super::{NodeDraft, ReadFile, Source, WireDraft, capture, switch};
+use crate::plan::{NodeKind, NodePlan};
+use std::fmt::Write as _;
+use std::path::Path;
+use toml::Spanned;
+use weft_intercept::process::{Files, OwnFile};
+use weft_node::{Stack, StackError};
+
+/// The node of a draft.
+pub(super) fn plan(
+    source: &Source<'_>,
+    raw: &Raw,
+    draft: &NodeDraft,
+    wires: &[WireDraft],
+    routes: &[Hop],
+    read: ReadFile<'_>,
+) -> Result<NodePlan, StackError> {
+    match draft.section.kind.as_ref().map(|kind| (kind.get_ref().as_str(), kind)) {
+        None | Some(("host", _)) => {}
+        Some(("switch", _)) => return Ok(switch(draft, raw, true)),
+        Some(("segment", _)) => return Ok(switch(draft, raw, false)),
+        Some((other, kind)) => {
+            return Err(source.error(kind.span(), format!("no node is a '{other}'"), "use host, switch or segment"));
+        }
+    }
+    for (name, _) in &draft.section.addresses {
+        if draft.interfaces.iter().all(|interface| interface.name != *name.get_ref()) {
+            let what = format!("no wire ends at interface '{}' of node '{}'", name.get_ref(), draft.name);
+            let known: Vec<&str> = draft.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
+        }
+    }
+    let files = own_files(source, draft, read)?;
+    let mut stack = match &draft.section.stack {
+        Some(file) => {
+            let text = read(file.get_ref())
+                .map_err(|why| source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a stack file"))?;
+            let mut stack = Stack::parse(file.get_ref(), &text)?;
+            stack.rename(&draft.name);
+            for interface in stack.interfaces_mut() {
+                interface.backend = "wire:scenario".to_owned();
+            }
+            stack
+        }
+        None => Stack::parse(&format!("node {}", draft.name), &text(source, draft, wires, routes)?)?,
+    };
+    if draft.section.forward.is_some() && draft.section.stack.is_some() {
+        set(source, &mut stack, "ip4.forward", &forwards(draft).to_string(), &draft.span)?;
+    }
+    for (name, value) in &draft.section.sysctls {
+        let assignment = sysctl(name.get_ref())
+            .ok_or_else(|| source.error(name.span(), format!("no parameter stands for '{}'", name.get_ref()), SYSCTL_HELP))?;
+        for path in assignment {
+            set(source, &mut stack, &path, &plain(value), &name.span())?;
+        }
+    }
+    for (name, value) in &draft.section.parameters {
+        set(source, &mut stack, name.get_ref(), &plain(value), &name.span())?;
+    }
+    // Everything that can be wrong with parameters and addresses is found here, with the place of the node.
+    let section = &draft.section;
+    let plain = section.stack.is_none() && section.parameters.is_empty() && section.sysctls.is_empty() && section.routes.is_empty();
+    if plain && section.addresses.is_empty() {
+        // Made of parts that fit; a thousand nodes need not be built twice.
+        return Ok(NodePlan { files, ..host(draft, raw, stack) });
+    }
+    weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
+        Some(_) => error,
+        None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
+    })?;
+    Ok(NodePlan { files, ..host(draft, raw, stack) })
+}
+
+/// The folder that is its root, and the files that it has beside.
+fn own_files(source: &Source<'_>, draft: &NodeDraft, read: ReadFile<'_>) -> Result<Files, StackError> {
+    let root = draft.section.root.as_ref().map(|root| {
+        let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(root.get_ref());
+        match folder.is_dir() {
+            true => Ok(folder),
+            false => Err(source.error(
+                root.span(),
+                format!("'{}' is no folder", folder.display()),
+                "name one that is like /: with bin, etc, usr …",
+            )),
+        }
+    });
+    let mut files = Files { root: root.transpose()?, own: Vec::new() };
+    for (path, file) in &draft.section.files {
+        let sound = path.get_ref().len() > 1 && path.get_ref().starts_with('/') && !path.get_ref().ends_with('/');
+        if !sound || path.get_ref().split('/').any(|part| part == ".." || part == ".") {
+            return Err(source.error(
+                path.span(),
+                format!("'{}' is no place for a file", path.get_ref()),
+                "write it as \"/srv/www/index.html\"",
+            ));
+        }
+        let contents = match file.get_ref() {
+            OwnText::Text(text) => text.clone(),
+            OwnText::From(from) => read(from.from.get_ref()).map_err(|why| {
+                source.error(from.from.span(), format!("cannot read '{}': {why}", from.from.get_ref()), "name a file with text in it")
+            })?,
+        };
+        let executable = contents.starts_with("#!");
+        files.own.push(OwnFile { path: path.get_ref().into(), contents: contents.into_bytes().into(), executable });
+    }
+    Ok(files)
+}
+
+fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
+    let large_frames = draft.section.large_frames.unwrap_or(true);
+    let kind = NodeKind::Host(Box::new(stack));
+    NodePlan { name: draft.name.clone(), kind, large_frames, capture: capture(raw, &draft.section), files: Files::default() }
+}
+
+const SYSCTL_HELP: &str = "use parameters = { \"tcp.congestion\" = \"reno\" }; `weft help block tcp` lists them";
+
+/// The parameters that stand for a sysctl: those whose documentation names it after "Linux".
+fn sysctl(name: &str) -> Option<Vec<String>> {
+    let last = name.rsplit(['.', '/']).next()?;
+    if last == "ip_forward" {
+        return Some(vec!["ip4.forward".to_owned()]);
+    }
+    let blocks: &[&str] = match name.split(['.', '/']).collect::<Vec<_>>()[..] {
+        ["net", "ipv4", ..] => &["ip4", "icmp4", "arp", "igmp", "tcp", "udp"],
+        ["net", "ipv6", ..] => &["ip6", "icmp6", "nd", "mld"],
+        ["net", "core", ..] => &["sockets", "interfaces"],
+        _ => return None,
+    };
+    let kinds = weft_node::block_table();
+    let names = |block: &&str| {
+        let row = kinds.get(block)?;
+        let says = |doc: &str| doc.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == last);
+        let parameter = row.kind.parameters.iter().find(|parameter| says(parameter.doc))?;
+        Some(format!("{block}.{}", parameter.name))
+    };
+    let found: Vec<String> = blocks.iter().filter_map(names).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// A value as `--set` takes it.
+fn plain(value: &Spanned<toml::Value>) -> String {
+    value.get_ref().to_string()
+}
+
+fn set(source: &Source<'_>, stack: &mut Stack, path: &str, value: &str, span: &std::ops::Range<usize>) -> Result<(), StackError> {
+    stack.set(&format!("{path}={value}")).map_err(|error| source.error(span.clone(), error.what, error.help))
+}
+
+/// A stack file for a host that has none.
+fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<String, StackError> {
+    let mut text = format!("[node]\nname = \"{}\"\n", draft.name);
+    for interface in &draft.interfaces {
+        let wire = &wires[interface.wire].plan.name;
+        let _ = write!(text, "[[interface]]\nname = \"{}\"\nbackend = \"wire:{wire}\"\n", interface.name);
+        if let Some(mtu) = interface.mtu {
+            let _ = writeln!(text, "mtu = {mtu}");
+        }
+        for (address, bits) in &interface.addresses {
+            let _ = write!(text, "[[address]]\ninterface = \"{}\"\naddress = \"{address}/{bits}\"\n", interface.name);
+        }
+    }
+    for route in &draft.section.routes {
+        let route = route.get_ref();
+        let _ = writeln!(text, "[[route]]\ndestination = {}", quoted(route.destination.get_ref()));
+        for (field, value) in [("gateway", &route.gateway), ("interface", &route.interface)] {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{field} = {}", quoted(value.get_ref()));
+            }
+        }
+        if route.gateway.is_none() && route.interface.is_none() {
+            return Err(source.error(route.destination.span(), "the route leads nowhere", "give it a gateway or an interface"));
+        }
+    }
+    let own: Vec<&str> = draft.section.routes.iter().map(|route| route.get_ref().destination.get_ref().as_str()).collect();
+    for ((network, bits), gateway) in routes {
+        let destination = if *bits == 0 { "default".to_owned() } else { format!("{network}/{bits}") };
+        let _ = match own.contains(&destination.as_str()) {
+            true => Ok(()),
+            false => write!(text, "[[route]]\ndestination = \"{destination}\"\ngateway = \"{gateway}\"\n"),
+        };
+    }
+    if forwards(draft) {
+        text += "[block.ip4]\nforward = true\n[block.ip6]\nforward = true\n";
+    }
+    Ok(text)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

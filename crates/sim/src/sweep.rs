@@ -1,0 +1,137 @@
+//! The same scenario with many seeds: in parallel, one world a thread.
+
+use crate::scenario::{Scenario, Verdict, judge};
+use crate::world::{World, WorldError};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What came of one seed.
+#[derive(Clone, Debug)]
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// The world's hash.
+    pub hash: u128,
+    /// What was expected, and whether it was so.
+    pub verdicts: Vec<Verdict>,
+    /// The figures of all programs: `program.figure`.
+    pub figures: BTreeMap<String, u64>,
+}
+
+impl SeedResult {
+    /// Was everything as expected?
+    pub fn passed(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.failure.is_none())
+    }
+}
+
+/// How a sweep goes on.
+pub struct Options<'a> {
+    /// Worlds at a time.
+    pub threads: usize,
+    /// No new world is begun once one has failed.
+    pub until_fail: bool,
+    /// Called after each world with how many are done; false: stop.
+    pub watch: &'a (dyn Fn(usize) -> bool + Sync),
+}
+
+/// Runs the scenario once for each seed. The results come in the order of the seeds; after a failure with `until_fail`, those up to the first failing
+/// seed, which does not depend on who was faster.
+///
+/// # Errors
+/// The scenario's parts do not fit together.
+pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<SeedResult>, WorldError> {
+    let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let results: Mutex<BTreeMap<usize, Result<SeedResult, WorldError>>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.clamp(1, seeds.len().max(1)) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Acquire) {
+                    let number = next.fetch_add(1, Ordering::AcqRel);
+                    let Some(seed) = seeds.get(number) else { return };
+                    let result = one(scenario, *seed);
+                    let failed = result.as_ref().map_or(true, |result| !result.passed());
+                    if let Ok(mut results) = results.lock() {
+                        results.insert(number, result);
+                    }
+                    let count = done.fetch_add(1, Ordering::AcqRel) + 1;
+                    if (failed && options.until_fail) || !(options.watch)(count) {
+                        stop.store(true, Ordering::Release);
+                    }
+                }
+            });
+        }
+    });
+    let mut out = Vec::new();
+    for result in results.into_inner().unwrap_or_default().into_values() {
+        let result = result?;
+        let failed = !result.passed();
+        out.push(result);
+        if failed && options.until_fail {
+            break;
+        }
+    }
+    Ok(out)
+}
+
+fn one(scenario: &Scenario, seed: u64) -> Result<SeedResult, WorldError> {
+    let mut plan = scenario.plan.clone();
+    plan.seed = seed;
+    let mut world = World::new(plan, 1)?;
+    let end = world.run(&mut |_| true);
+    let verdicts = judge(&world, &end, &scenario.expectations);
+    let mut figures = BTreeMap::new();
+    for (number, program) in world.plan().programs.iter().enumerate() {
+        for (name, value) in world.program(number).into_iter().flat_map(|state| &state.figures) {
+            figures.insert(format!("{}.{name}", program.name), *value);
+        }
+    }
+    Ok(SeedResult { seed, hash: world.hash(), verdicts, figures })
+}
+
+/// A figure over all seeds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Statistic {
+    /// How many seeds have it.
+    pub count: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Half of the 95 % confidence interval of the mean (normal approximation, from two seeds on).
+    pub confidence: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// The figures of a sweep.
+pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
+    let mut values: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (name, value) in results.iter().flat_map(|result| &result.figures) {
+        values.entry(name.clone()).or_default().push(*value);
+    }
+    let of = |values: Vec<u64>| {
+        let count = values.len();
+        let mean = values.iter().map(|value| *value as f64).sum::<f64>() / count as f64;
+        let square: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+        let confidence = if count > 1 { 1.96 * (square / (count - 1) as f64 / count as f64).sqrt() } else { 0.0 };
+        let (min, max) = (values.iter().copied().min().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
+        Statistic { count, mean, confidence, min, max }
+    };
+    values.into_iter().map(|(name, values)| (name, of(values))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_that_of_the_mean() {
+        let result = |seed, value| SeedResult { seed, hash: 0, verdicts: Vec::new(), figures: BTreeMap::from([("p.x".to_owned(), value)]) };
+        let found = statistics(&[result(1, 10), result(2, 14), result(3, 12), result(4, 12)])["p.x"];
+        assert_eq!((found.count, found.mean, found.min, found.max), (4, 12.0, 10, 14));
+        // Variance 8/3, of the mean 2/3.
+        assert!((found.confidence - 1.96 * (2.0f64 / 3.0).sqrt()).abs() < 1e-9);
+    }
+}

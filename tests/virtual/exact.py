@@ -1,0 +1,204 @@
+"""What can be computed by hand comes out of `weft sim` to the nanosecond, once and again.
+
+Runs the command as people do: round-trip times, gaps between frames in a capture, goodput, one hash for any number of
+threads and for repeated runs, tshark's opinion of a capture, equal result folders, wrong scenarios and expectations.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness import paths, results, weft
+from harness.processes import Failure
+
+SECONDS_MAX = 600
+
+PING = """
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "1gbit"
+delay = "DELAY"
+[programs.ping]
+node = "a"
+builtin = "ping"
+to = "b"
+count = 3
+"""
+
+LOSSY = """
+capture = true
+sample = "100ms"
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "100mbit"
+delay = "5ms"
+loss = 0.01
+[programs.sink]
+node = "b"
+builtin = "tcp-sink"
+port = 5001
+[programs.send]
+node = "a"
+builtin = "tcp-send"
+to = "b:5001"
+bytes = 2_000_000
+[programs.ping]
+node = "b"
+builtin = "ping"
+to = "a"
+"""
+
+PACED = """
+capture = true
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "1gbit"
+delay = "5us"
+[programs.sink]
+node = "b"
+builtin = "udp-sink"
+port = 9000
+[programs.cbr]
+node = "a"
+builtin = "udp-cbr"
+to = "b:9000"
+rate = "100mbit"
+size = 1470
+count = 1000
+"""
+
+
+def sim(folder: Path, text: str, *words: str, status: int = 0) -> tuple[dict, str]:
+    """The summary and the messages of a run."""
+    file = folder / "scenario.toml"
+    file.write_text(text)
+    done = subprocess.run([weft.binary(), "sim", str(file), "--json", *words], capture_output=True, text=True,
+                          timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != status:
+        raise Failure(f"exit status {done.returncode} instead of {status}\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+def figures(summary: dict, program: str) -> dict:
+    return next(row["figures"] for row in summary["programs"] if row["name"] == program)
+
+
+def expect(what: str, got, wanted) -> None:
+    if got != wanted:
+        raise Failure(f"{what}: {got}, expected {wanted}")
+
+
+def ping(folder: Path) -> str:
+    for delay, nanos in (("50us", 50_000), ("1ms", 1_000_000), ("10ms", 10_000_000)):
+        summary, _ = sim(folder, PING.replace("DELAY", delay))
+        # 98 bytes at 1 Gbit/s take 784 ns.
+        expect(f"round trip over {delay}", figures(summary, "ping")["rtt_min_ns"], 2 * (nanos + 784))
+    return "50 us, 1 ms, 10 ms"
+
+
+def gaps(folder: Path) -> str:
+    out = folder / "paced"
+    sim(folder, PACED, "--out", str(out))
+    capture = out / "captures" / "b-eth0.pcapng"
+    times = fields(capture, "udp.dstport == 9000", "frame.time_epoch")
+    instants = [int(text.replace(".", "")) for text in times]
+    # Datagram n leaves 117600 n ns after the first: 1470 bytes at 100 Mbit/s. The first two waited for an address.
+    found = {later - earlier for earlier, later in zip(instants[2:], instants[3:])}
+    expect("gaps in ns", found, {117_600})
+    return f"{len(instants)} datagrams, every gap 117600 ns"
+
+
+def fields(capture: Path, display_filter: str, *names: str) -> list[str]:
+    words = [paths.tool("tshark"), "-r", str(capture), "-Y", display_filter, "-T", "fields"]
+    done = subprocess.run([*words, *[word for name in names for word in ("-e", name)]], capture_output=True, text=True,
+                          timeout=SECONDS_MAX)
+    if done.returncode != 0:
+        raise Failure(f"tshark: {done.stderr[-500:]}")
+    return done.stdout.split("\n")[:-1]
+
+
+def tshark(folder: Path) -> str:
+    """No checksum is wrong and nothing malformed; retransmissions are there, because frames were lost."""
+    out = folder / "lossy"
+    sim(folder, LOSSY, "--out", str(out))
+    count = 0
+    for capture in sorted((out / "captures").iterdir()):
+        words = [paths.tool("tshark"), "-r", str(capture), "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+                 "-o", "udp.check_checksum:TRUE"]
+        bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || icmp.checksum.status == 0"
+        done = subprocess.run([*words, "-Y", bad], capture_output=True, text=True, timeout=SECONDS_MAX)
+        if done.returncode != 0 or done.stdout:
+            raise Failure(f"{capture.name}: {done.stdout[:500]}{done.stderr[-500:]}")
+        count += len(fields(capture, "frame", "frame.number"))
+    return f"{count} frames without complaint"
+
+
+def one_hash(folder: Path) -> str:
+    folders = []
+    for number, threads in enumerate(("1", "2", "4", "1")):
+        out = folder / f"run{number}"
+        summary, _ = sim(folder, LOSSY, "--out", str(out), "--threads", threads)
+        folders.append((summary["hash"], out))
+    expect("hashes", len({found for found, _ in folders}), 1)
+    for _, out in folders[1:]:
+        difference(folders[0][1], out)
+    other, _ = sim(folder, LOSSY, "--seed", "2")
+    if other["hash"] == folders[0][0]:
+        raise Failure("another seed has the same hash")
+    return folders[0][0]
+
+
+def difference(one: Path, other: Path) -> None:
+    """Result folders are equal to the byte but for wall.json."""
+    def files(folder: Path) -> list[Path]:
+        return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != "wall.json")
+    expect("files", files(other), files(one))
+    _, wrong, errors = filecmp.cmpfiles(one, other, [str(path) for path in files(one)], shallow=False)
+    if wrong or errors:
+        raise Failure(f"differ: {wrong + errors}")
+
+
+def refused(folder: Path) -> str:
+    """A wrong file: status 2 and its place; a missed expectation: status 1 and its name."""
+    _, said = sim(folder, PING, status=2)
+    if "scenario.toml:7: " not in said or "help: " not in said:
+        raise Failure(said)
+    text = PING.replace("DELAY", "1ms") + '[[expect]]\nprogram = "ping"\nfigure = "replies"\nmin = 4\n'
+    junit = folder / "junit.xml"
+    _, said = sim(folder, text, "--junit", str(junit), status=1)
+    if "not as expected: ping: replies is at least 4" not in said or 'failures="1"' not in junit.read_text():
+        raise Failure(said)
+    _, said = sim(folder, text, "--seeds", "1..20", "--until-fail", status=1)
+    if "--seed 1" not in said:
+        raise Failure(said)
+    return "status 2 and 1"
+
+
+def main() -> int:
+    recorder = results.Recorder()
+    rows = (ping, gaps, tshark, one_hash, refused)
+    with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
+        for body in rows:
+            started = time.monotonic()
+            needs = "tshark" if body in (gaps, tshark) else None
+            try:
+                if needs and shutil.which(needs) is None:
+                    outcome, reason = results.SKIPPED, f"{needs} is not installed"
+                else:
+                    outcome, reason = results.PASSED, body(Path(name))
+            except Failure as failure:
+                outcome, reason = results.FAILED, str(failure)
+            recorder.add(results.Row(body.__name__, outcome, time.monotonic() - started, reason))
+    return recorder.finish()
