@@ -11,7 +11,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use weft_core::control::{ControlError, Op, Value};
 
-/// Most clients at a time; further ones wait in the listen queue.
+/// Most clients at a time. When there are so many and another one comes, the one that has been idle for longest has to go: programs and
+/// forgotten connections must not lock out the command line.
 pub const CLIENTS_MAX: usize = 256;
 /// Most bytes that wait to be read by a client before it is cut off.
 const OUT_BYTES_MAX: usize = 4 << 20;
@@ -65,6 +66,7 @@ impl Listener {
             traces: false,
             ended: false,
             gone: false,
+            heard: 0,
         })
     }
 }
@@ -103,6 +105,8 @@ pub struct Connection {
     /// The client sends nothing more.
     ended: bool,
     gone: bool,
+    /// When it last asked something, or came: counted by the daemon, so that it is the order and not the time that decides.
+    pub heard: u64,
 }
 
 impl AsFd for Connection {

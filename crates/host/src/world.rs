@@ -46,6 +46,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Most frames taken from one interface before the others get their turn.
 const RECEIVE_FRAMES_MAX: usize = 256;
 
+/// Most control clients taken in before the others get their turn.
+const ACCEPTS_MAX: usize = 64;
+
 /// Where a world listens for commands.
 #[derive(Clone, Debug, Default)]
 pub enum Control {
@@ -81,6 +84,9 @@ pub struct World {
     ports: Vec<Port>,
     listener: Option<Listener>,
     clients: BTreeMap<u64, Connection>,
+    /// Requests and arrivals of clients, counted.
+    hearings: u64,
+    clients_dismissed: u64,
     next_client: u64,
     /// Clients with requests that are read and not answered yet.
     unserved: Vec<u64>,
@@ -140,6 +146,8 @@ impl World {
             ports,
             listener,
             clients: BTreeMap::new(),
+            hearings: 0,
+            clients_dismissed: 0,
             next_client: 0,
             unserved: Vec::new(),
             programs,
@@ -171,6 +179,10 @@ impl World {
     /// The node, to look at.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+    /// How many control connections were closed, the idlest first, because others came.
+    pub fn clients_dismissed(&self) -> u64 {
+        self.clients_dismissed
     }
     /// Has somebody asked for the end?
     pub fn is_stopping(&self) -> bool {
@@ -364,20 +376,33 @@ impl World {
         self.clients.values_mut().filter(|client| client.traces).for_each(|client| client.send(&line));
     }
 
+    /// Takes in who waits. Bounded, so that a flood of clients leaves time for the node and for the clients that are served.
     fn accept(&mut self) {
-        let Some(listener) = &self.listener else { return };
-        while self.clients.len() < CLIENTS_MAX
-            && let Some(client) = listener.accept()
-        {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(mut client) = self.listener.as_ref().and_then(Listener::accept) else { return };
+            if self.clients.len() >= CLIENTS_MAX {
+                self.dismiss_idlest();
+            }
+            client.heard = self.next_hearing();
             if self.reactor.add(&client, TOKEN_CLIENT | self.next_client, Interest::READ).is_ok() {
                 self.clients.insert(self.next_client, client);
                 self.next_client = (self.next_client + 1) & TOKEN_INDEX;
             }
         }
-        // Who finds the house full waits in the listen queue, and must not keep us awake.
-        if self.clients.len() >= CLIENTS_MAX {
-            let _ = self.reactor.modify(listener, TOKEN_LISTENER, Interest::default());
+    }
+
+    /// Closes the connection that has been idle for longest. One that follows the trace is idle by nature and goes last.
+    fn dismiss_idlest(&mut self) {
+        let idlest = self.clients.iter().min_by_key(|(_, client)| (client.traces, client.heard)).map(|(id, _)| *id);
+        if let Some(client) = idlest.and_then(|id| self.clients.remove(&id)) {
+            self.clients_dismissed += 1;
+            self.part(client);
         }
+    }
+
+    fn next_hearing(&mut self) -> u64 {
+        self.hearings += 1;
+        self.hearings
     }
 
     /// A client has gone.
@@ -385,9 +410,6 @@ impl World {
         let _ = self.reactor.remove(&client);
         drop(client);
         self.unserved.retain(|id| self.clients.contains_key(id));
-        if let Some(listener) = &self.listener {
-            let _ = self.reactor.modify(listener, TOKEN_LISTENER, Interest::READ);
-        }
     }
 
     /// Tracing clients are written to outside of their turn: waits for room, and cuts off who does not read.
@@ -413,6 +435,9 @@ impl World {
         client.flush();
         // Who does not read what it asked for is not heard until it does.
         let requests = if client.wants_write() { Vec::new() } else { client.read() };
+        if !requests.is_empty() {
+            client.heard = self.next_hearing();
+        }
         for request in requests {
             let (serial, result) = match request {
                 Ok(request) => (request.serial, self.answer(&mut client, request)),

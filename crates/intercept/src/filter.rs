@@ -6,8 +6,11 @@
 //!   (`bind`) always go to the supervisor, which lets those of foreign descriptors continue; calls that carry data by plain descriptor
 //!   (`read`, `write`, `send`, `recv`) never do.
 //! - `socket` passes only for families that cannot reach the host's network: AF_UNIX and AF_ALG. AF_SMC and AF_RDS, for example, ride on
-//!   the host's TCP, so "everything but INET" would be a hole.
-//! - x32 calls get ENOSYS; of the i386 table the calls that make sockets or rings go to the supervisor, which refuses them.
+//!   the host's TCP, so "everything but INET" would be a hole. `socketpair` passes for AF_UNIX.
+//! - x32 calls get ENOSYS; of the i386 table the calls that make or use sockets and rings, and ioctl by the same requests, go to the
+//!   supervisor, which refuses them.
+//! - What reaches interfaces by an ioctl's request is never left to the kernel, whatever the descriptor is: another thread could exchange
+//!   it between the look and the call.
 
 use crate::arch;
 use crate::sys::{self, Errno, Instruction};
@@ -42,7 +45,7 @@ pub const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 pub const NO_SUCH_CALL: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 /// Calls that always go to the supervisor.
-pub const ALWAYS: [i64; 15] = [
+pub const ALWAYS: [i64; 17] = [
     libc::SYS_sendmsg,
     libc::SYS_recvmsg,
     libc::SYS_connect,
@@ -58,6 +61,8 @@ pub const ALWAYS: [i64; 15] = [
     libc::SYS_sendmmsg,
     libc::SYS_recvmmsg,
     libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
 ];
 
 /// Flags of `sendto` that a stand-in cannot honour.
@@ -65,15 +70,28 @@ pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
 pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
-/// Single ioctl requests that go to the supervisor: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and SIOCGSTAMPNS in their old and 64-bit
-/// forms.
-pub const IOCTLS: [u32; 8] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907, TUNSETIFF];
-/// Makes an interface of the host's: refused.
-pub const TUNSETIFF: u32 = 0x4004_54ca;
+/// Single ioctl requests that go to the supervisor and tell something about the socket alone: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and
+/// SIOCGSTAMPNS in their old and 64-bit forms.
+pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
+/// PPPIOCNEWUNIT: makes an interface of the host's.
+pub const PPPIOCNEWUNIT: u32 = 0xc004_743e;
+/// TUNSETNOCSUM … TUNSETCARRIER of linux/if_tun.h, whose upper halves are directions and sizes: interfaces of the host's.
+pub const IOCTL_TUN: std::ops::Range<u32> = 0x54c8..0x54e4;
 /// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, `SIOC[GS]IF*`, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
 pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
 /// Wireless extensions: they too reach the host's interfaces through any socket.
 pub const IOCTL_WIRELESS: std::ops::Range<u32> = 0x8b00..0x8c00;
+
+/// Does a request read or change interfaces, routes or neighbours of whatever network namespace its descriptor belongs to? Such a one is
+/// answered or refused, and never left to the kernel.
+pub fn is_about_interfaces(request: u32) -> bool {
+    IOCTL_RANGE.contains(&request) || IOCTL_WIRELESS.contains(&request) || makes_interfaces(request)
+}
+
+/// Does a request make an interface, or change one that it has made?
+pub fn makes_interfaces(request: u32) -> bool {
+    request == PPPIOCNEWUNIT || IOCTL_TUN.contains(&(request & 0xffff))
+}
 
 /// A place to jump to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,14 +151,24 @@ impl Assembler {
         for request in IOCTLS {
             self.jump(EQUAL, request, Go::To(notify), Go::Next);
         }
+        self.interface_ioctl(notify);
+    }
+    /// For the requests of [`is_about_interfaces`], with the request loaded; falls through for others.
+    fn interface_ioctl(&mut self, notify: Label) {
+        self.jump(EQUAL, PPPIOCNEWUNIT, Go::To(notify), Go::Next);
         for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
-            let inside = self.label();
-            let after = self.label();
-            self.jump(AT_LEAST, range.start, Go::To(inside), Go::To(after));
-            self.place(inside);
-            self.jump(AT_LEAST, range.end, Go::To(after), Go::To(notify));
-            self.place(after);
+            self.range(range, notify);
         }
+        self.and(0xffff);
+        self.range(IOCTL_TUN, notify);
+    }
+    fn range(&mut self, range: std::ops::Range<u32>, notify: Label) {
+        let inside = self.label();
+        let after = self.label();
+        self.jump(AT_LEAST, range.start, Go::To(inside), Go::To(after));
+        self.place(inside);
+        self.jump(AT_LEAST, range.end, Go::To(after), Go::To(notify));
+        self.place(after);
     }
     /// Fills in the distances.
     ///
@@ -165,18 +193,24 @@ pub fn program() -> Vec<Instruction> {
     use Go::{Next, To};
     let mut a = Assembler::default();
     let (native, allow, notify, refuse) = (a.label(), a.label(), a.label(), a.label());
-    let (socket, send_to, receive_from, ioctl) = (a.label(), a.label(), a.label(), a.label());
+    let (socket, pair, send_to, receive_from, ioctl) = (a.label(), a.label(), a.label(), a.label(), a.label());
 
     a.load(ARCHITECTURE);
     a.jump(EQUAL, arch::AUDIT_ARCH, To(native), Next);
-    let compat = a.label();
+    let (compat, compat_rest, compat_notify) = (a.label(), a.label(), a.label());
     a.jump(EQUAL, arch::AUDIT_ARCH_COMPAT, To(compat), To(refuse));
     a.place(compat);
     a.load(NUMBER);
     for (number, _) in arch::COMPAT_REFUSED {
-        a.jump(EQUAL, number, To(notify), Next);
+        a.jump(EQUAL, number, To(compat_notify), Next);
     }
-    a.jump(EQUAL, u32::MAX, To(allow), To(allow));
+    a.jump(EQUAL, arch::COMPAT_IOCTL, Next, To(compat_rest));
+    a.load(low(1));
+    a.interface_ioctl(compat_notify);
+    a.place(compat_rest);
+    a.finish_with(ALLOW);
+    a.place(compat_notify);
+    a.finish_with(NOTIFY);
 
     a.place(native);
     a.load(NUMBER);
@@ -188,6 +222,7 @@ pub fn program() -> Vec<Instruction> {
     a.jump(EQUAL, number(libc::SYS_ioctl), To(ioctl), Next);
     a.jump(EQUAL, number(libc::SYS_sendto), To(send_to), Next);
     a.jump(EQUAL, number(libc::SYS_recvfrom), To(receive_from), Next);
+    a.jump(EQUAL, number(libc::SYS_socketpair), To(pair), Next);
     a.jump(EQUAL, number(libc::SYS_socket), To(socket), To(allow));
 
     // socket(domain, type, protocol): the domain is an int, so only its low half counts.
@@ -195,6 +230,11 @@ pub fn program() -> Vec<Instruction> {
     a.load(low(0));
     a.jump(EQUAL, libc::AF_UNIX as u32, To(allow), Next);
     a.jump(EQUAL, libc::AF_ALG as u32, To(allow), To(notify));
+
+    // socketpair(domain, type, protocol, pair)
+    a.place(pair);
+    a.load(low(0));
+    a.jump(EQUAL, libc::AF_UNIX as u32, To(allow), To(notify));
 
     // sendto(fd, buffer, length, flags, address, length)
     a.place(send_to);
@@ -304,15 +344,7 @@ mod tests {
 
     #[test]
     fn calls_that_carry_plain_data_pass() {
-        for call in [
-            libc::SYS_read,
-            libc::SYS_write,
-            libc::SYS_close,
-            libc::SYS_epoll_wait,
-            libc::SYS_socketpair,
-            libc::SYS_openat,
-            libc::SYS_sendfile,
-        ] {
+        for call in [libc::SYS_read, libc::SYS_write, libc::SYS_close, libc::SYS_epoll_wait, libc::SYS_openat, libc::SYS_sendfile] {
             assert_eq!(native(call, [u64::MAX; 6]), ALLOW, "call {call}");
         }
     }
@@ -333,6 +365,10 @@ mod tests {
         // The kernel takes an int: the upper half does not turn AF_INET into something else, nor AF_UNIX into a trap.
         assert_eq!(native(libc::SYS_socket, [2 | 1 << 32, 1, 0, 0, 0, 0]), NOTIFY);
         assert_eq!(native(libc::SYS_socket, [1 | 1 << 32, 1, 0, 0, 0, 0]), ALLOW);
+        for family in 0..64 {
+            let expected = if family == libc::AF_UNIX as u64 { ALLOW } else { NOTIFY };
+            assert_eq!(native(libc::SYS_socketpair, [family, 1, 0, 4096, 0, 0]), expected, "pair of family {family}");
+        }
     }
 
     #[test]
@@ -355,16 +391,29 @@ mod tests {
 
     #[test]
     fn ioctls_ask_by_request() {
-        for request in IOCTLS.into_iter().chain([0x8910, 0x8912, 0x8927, 0x894b, 0x8946, 0x890b, 0x89ff, 0x8b01]) {
-            assert_eq!(native(libc::SYS_ioctl, [3, u64::from(request), 0, 0, 0, 0]), NOTIFY, "{request:#x}");
+        let compat = |request: u32| {
+            let arguments = [3, u64::from(request), 0, 0, 0, 0];
+            run(&program(), &Data { number: arch::COMPAT_IOCTL, architecture: arch::AUDIT_ARCH_COMPAT, arguments })
+        };
+        // TUNSETIFF, TUNSETQUEUE, TUNGETIFF and PPPIOCNEWUNIT at the end.
+        let interfaces =
+            [0x8910, 0x8912, 0x8922, 0x8927, 0x894b, 0x8946, 0x890b, 0x89ff, 0x8b01, 0x4004_54ca, 0x4004_54d9, 0x8004_54d2, 0xc004_743e];
+        for request in interfaces {
+            assert_eq!((native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), compat(request as u32)), (NOTIFY, NOTIFY), "{request:#x}");
+            assert_eq!(native(libc::SYS_ioctl, [3, request | 1 << 32, 0, 0, 0, 0]), NOTIFY, "the kernel takes an unsigned int");
+            assert!(is_about_interfaces(request as u32));
         }
-        for request in [0x5401_u64, 0x5413, 0x5421, 0x5451, 0x8904, 0x8a00, 0x8aff, 0x8c00, 0] {
-            assert_eq!(native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), ALLOW, "{request:#x}");
+        for request in IOCTLS {
+            assert_eq!((native(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), compat(request)), (NOTIFY, ALLOW), "{request:#x}");
+            assert!(!is_about_interfaces(request));
+        }
+        for request in [0x5401_u32, 0x5413, 0x5421, 0x5451, 0x54c7, 0x54e4, 0x8904, 0x8a00, 0x8aff, 0x8c00, 0] {
+            assert_eq!((native(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), compat(request)), (ALLOW, ALLOW), "{request:#x}");
         }
     }
 
     #[test]
-    fn other_call_tables_cannot_make_sockets() {
+    fn other_call_tables_cannot_make_or_use_sockets() {
         let program = program();
         let foreign = |architecture, number| run(&program, &Data { number, architecture, arguments: [2, 1, 0, 0, 0, 0] });
         assert_eq!(foreign(arch::AUDIT_ARCH, arch::X32_BIT | 41), NO_SUCH_CALL);

@@ -4,7 +4,7 @@
 //! child's network calls wait for a supervisor, sendmsg too, so the listener cannot be sent from there: the parent takes it with
 //! pidfd_getfd(2). It may then keep it (a private stack) or pass it to a daemon over a control socket ([`send_descriptor`]).
 //! A daemon must be allowed to look into the program (ptrace(2), "Ptrace access mode checking"): root may, and the same user unless
-//! Yama's ptrace_scope is 1 or more and the daemon is no ancestor; then the program's calls are continued natively and counted as not permitted.
+//! Yama's ptrace_scope is 1 or more and the daemon is no ancestor; then the program's calls are refused and counted as not permitted.
 
 use crate::filter;
 use crate::resolv::Prepared;

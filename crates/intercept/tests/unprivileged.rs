@@ -70,24 +70,39 @@ u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("127.0.0.1", 8000)
 }
 
 #[test]
-fn a_process_that_may_not_be_looked_into_is_left_to_the_kernel() {
-    if !as_user("a_process_that_may_not_be_looked_into_is_left_to_the_kernel") {
+fn a_process_that_may_not_be_looked_into_is_refused() {
+    if !as_user("a_process_that_may_not_be_looked_into_is_refused") {
         return;
     }
     let mut host = Host::new();
-    // PR_SET_DUMPABLE 0, as ssh-agent does: its unix sockets go on working, its network sockets do not reach anything.
-    host.python(
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let outside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // PR_SET_DUMPABLE 0, as ssh-agent does. Nobody can tell its unix sockets from one of the host's, which its standard input is.
+    let script = format!(
         r#"
-import ctypes, socket, tempfile
+import ctypes, socket, tempfile, errno, fcntl, os, termios
 libc = ctypes.CDLL(None, use_errno=True)
-s = socket.socket()
+s = socket.socket(); u = socket.socket(socket.AF_UNIX); i = socket.socket(fileno=0, family=2, type=2, proto=0)
+a, b = socket.socketpair(); r, w = os.pipe()
 libc.prctl(4, 0, 0, 0, 0)
-p = tempfile.mkdtemp() + "/s"
-a = socket.socket(socket.AF_UNIX); a.bind(p); a.listen()
-c = socket.socket(socket.AF_UNIX); c.connect(p); d, _ = a.accept(); c.sendmsg([b"x"]); assert d.recv(1) == b"x"
-try: s.connect(("127.0.0.1", 80)); raise SystemExit("connected")
-except OSError: pass
+def refused(f, *a):
+    try: f(*a)
+    except OSError as e: return e.errno == errno.EPERM
+assert refused(i.sendto, b"x", ("127.0.0.1", {}))
+assert refused(s.connect, ("127.0.0.1", 80))
+assert refused(u.bind, tempfile.mkdtemp() + "/s")
+assert refused(fcntl.ioctl, u, 0x8922, b"lo" + bytes(38)) and refused(fcntl.ioctl, u, 0x8913, b"lo" + bytes(38))
+a.send(b"plain"); assert b.recv(10) == b"plain"
+os.write(w, b"abc"); n = bytearray(4); fcntl.ioctl(r, termios.FIONREAD, n); assert n[0] == 3
 "#,
+        receiver.local_addr().unwrap().port()
     );
+    let program = host.start_with(&["python3", "-c", &script], |command| {
+        command.descriptor(0, outside.try_clone().unwrap().into());
+    });
+    let ended = host.finish(program);
+    assert_eq!((ended.code, ended.output.as_str()), (0, ""));
+    assert!(receiver.recv(&mut [0; 10]).is_err(), "nothing has arrived on the host's network");
     assert!(host.supervisor.calls().not_permitted > 0);
 }

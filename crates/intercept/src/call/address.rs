@@ -13,15 +13,15 @@ pub(super) fn bind(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Resu
     let address = call.read_address(call.argument(1), call.int(2))?;
     let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
     if let Body::Netlink(state) = &mut one.body {
-        return state.bind(&address).map(|()| Outcome::Done(0));
+        return state.bind(&address).map(|()| Outcome::DoneWithEffect(0));
     }
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
     match turn.stack.bind(socket, &address) {
-        Ok(()) => Ok(Outcome::Done(0)),
+        Ok(()) => Ok(Outcome::DoneWithEffect(0)),
         Err(Errno(libc::EADDRINUSE)) => {
             // The port may be held by a socket whose last close nobody reported.
             s.look_for_closed(turn);
-            turn.stack.bind(socket, &address).map(|()| Outcome::Done(0))
+            turn.stack.bind(socket, &address).map(|()| Outcome::DoneWithEffect(0))
         }
         Err(errno) => Err(errno),
     }

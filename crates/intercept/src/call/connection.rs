@@ -20,7 +20,7 @@ pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     match &one.body {
         Body::Netlink(_) => Ok(Outcome::Done(0)),
-        Body::Packet(packets) => turn.stack.connect(packets.socket, &address).map(|()| Outcome::Done(0)),
+        Body::Packet(packets) => turn.stack.connect(packets.socket, &address).map(|()| Outcome::DoneWithEffect(0)),
         Body::Stream(stream) => {
             let socket = stream.socket;
             connect_stream(s, turn, call, key, socket, &address)
@@ -152,7 +152,7 @@ pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
         }
         s.update_token(key, Some(end.as_fd()), turn);
     }
-    Ok(Outcome::Done(0))
+    Ok(Outcome::DoneWithEffect(0))
 }
 
 /// `accept4(fd, address, length pointer, flags)`; accept(2) is the same without flags.
@@ -262,7 +262,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners, who can poll for EPOLLHUP, even on eg.
     // unconnected UDP sockets -- RR */ fallthrough; default: sk->sk_shutdown |= how;"
     if result.is_err() && result != Err(Errno(libc::ENOTCONN)) {
-        return result.map(|()| Outcome::Done(0));
+        return result.map(|()| Outcome::DoneWithEffect(0));
     }
     if let Some(one) = s.stand_ins.get_mut(key) {
         one.shut_read |= read;
@@ -274,7 +274,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     drop(end);
     refresh(s, key);
     s.move_and_retry(key, false, turn);
-    result.map(|()| Outcome::Done(0))
+    result.map(|()| Outcome::DoneWithEffect(0))
 }
 
 /// Our end may have something that epoll has not told yet.

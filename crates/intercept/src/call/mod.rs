@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// Bytes of one message that tell a call from another.
 const MEMORY_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of an option's value that do.
+const OPTION_BYTES_MAX: usize = 4096;
+
 /// A call of a program that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -85,8 +88,9 @@ impl std::fmt::Debug for CallRow {
 }
 
 /// Every call that the filter sends here.
-pub static CALLS: [CallRow; 19] = [
+pub static CALLS: [CallRow; 22] = [
     row("socket", libc::SYS_socket, "makes a stand-in", socket::socket),
+    row("socketpair", libc::SYS_socketpair, "refused: the kernel makes AF_UNIX ones, and there are no others here", socket::refuse_pair),
     row("bind", libc::SYS_bind, "model", address::bind),
     row("connect", libc::SYS_connect, "model; waits", connection::connect),
     row("listen", libc::SYS_listen, "model", connection::listen),
@@ -105,6 +109,8 @@ pub static CALLS: [CallRow; 19] = [
     row("recvmmsg", libc::SYS_recvmmsg, "stand-in and model; waits", data::recvmmsg),
     row("ioctl", libc::SYS_ioctl, "model; interfaces from the node's tables", option::ioctl),
     row("io_uring_setup", libc::SYS_io_uring_setup, "refused: a ring would get past the filter", socket::refuse_ring),
+    row("io_uring_enter", libc::SYS_io_uring_enter, "refused: a ring from outside, too", socket::refuse_ring),
+    row("io_uring_register", libc::SYS_io_uring_register, "refused: a ring from outside, too", socket::refuse_ring),
 ];
 
 const fn row(name: &'static str, number: i64, what: &'static str, answer: Answer) -> CallRow {
@@ -112,7 +118,7 @@ const fn row(name: &'static str, number: i64, what: &'static str, answer: Answer
 }
 
 /// Calls of the i386 table.
-static COMPAT: CallRow = row("i386", -1, "refused: 32-bit programs have no sockets here", socket::refuse_compat);
+static COMPAT: CallRow = row("i386", -1, "refused: there are no sockets for this table of calls", socket::refuse_compat);
 /// What the filter never sends.
 static UNKNOWN: CallRow = row("other", -1, "left to the kernel", socket::leave);
 
@@ -160,9 +166,19 @@ impl Call {
                 all.extend(self.read_address(self.argument(4), self.int(5)).unwrap_or_default());
                 all
             }
-            libc::SYS_connect => self.read_address(self.argument(1), self.int(2)).unwrap_or_default(),
+            libc::SYS_connect | libc::SYS_bind => self.read_address(self.argument(1), self.int(2)).unwrap_or_default(),
+            libc::SYS_setsockopt => self.option_value(self.int(4)),
+            libc::SYS_getsockopt => {
+                let length = self.read_int(self.argument(4)).unwrap_or_default();
+                [length.to_ne_bytes().to_vec(), self.option_value(length)].concat()
+            }
             _ => Vec::new(),
         }
+    }
+
+    fn option_value(&self, length: i32) -> Vec<u8> {
+        let mut value = vec![0; usize::try_from(length).unwrap_or_default().min(OPTION_BYTES_MAX)];
+        if self.read(self.argument(3), &mut value).is_ok() { value } else { Vec::new() }
     }
 }
 
@@ -196,7 +212,13 @@ mod tests {
 
     #[test]
     fn every_call_that_the_filter_sends_has_a_row() {
-        for number in crate::filter::ALWAYS.into_iter().chain([libc::SYS_socket, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_ioctl]) {
+        for number in crate::filter::ALWAYS.into_iter().chain([
+            libc::SYS_socket,
+            libc::SYS_socketpair,
+            libc::SYS_sendto,
+            libc::SYS_recvfrom,
+            libc::SYS_ioctl,
+        ]) {
             assert_eq!(i64::from(row_of(arch::AUDIT_ARCH, number as i32).number == number), 1, "call {number}");
         }
         assert_eq!(row_of(arch::AUDIT_ARCH_COMPAT, 41).name, "i386");

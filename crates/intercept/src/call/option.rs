@@ -2,6 +2,7 @@
 
 use super::connection::refresh;
 use super::{Call, Outcome, interface};
+use crate::filter;
 use crate::memory::Memory as _;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
@@ -174,7 +175,7 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         // The model has accepted the value; where the stand-in's kind has no such option, only trapped calls follow it.
         let _ = sys::set_option(end.as_fd(), level, name, &value);
     }
-    Ok(Outcome::Done(0))
+    Ok(Outcome::DoneWithEffect(0))
 }
 
 /// FIONREAD, also called SIOCINQ.
@@ -187,19 +188,29 @@ const SIOCATMARK: u32 = 0x8905;
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let request = call.argument(1) as u32;
-    if request == crate::filter::TUNSETIFF {
+    if filter::makes_interfaces(request) {
         // What comes through the device would go through the host's stack.
-        s.calls.unsupported("ioctl TUNSETIFF".to_owned(), Errno(libc::EPERM));
+        s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }
-    let found = s.find(call, call.argument(0))?;
-    if crate::filter::IOCTL_RANGE.contains(&request) && request != SIOCOUTQNSD || crate::filter::IOCTL_WIRELESS.contains(&request) {
-        // About interfaces, through whatever socket: libc uses AF_UNIX ones. On something that is no socket the numbers mean other things.
+    let about_interfaces = filter::is_about_interfaces(request);
+    let found = match s.find(call, call.argument(0)) {
+        // What cannot be looked at: the kernel tells how much there is to read, and nothing that reaches further.
+        Err(Errno(libc::EPERM)) if !about_interfaces && sys::socket_inode(call.tid, call.int(0)) == Err(Errno(libc::EPERM)) => {
+            return Ok(Outcome::Continue);
+        }
+        other => other?,
+    };
+    if about_interfaces && request != SIOCOUTQNSD {
+        // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made,
+        // knows these numbers.
         let is_socket = found.is_some() || sys::socket_inode(call.tid, call.int(0))?.is_some();
-        return if is_socket { interface::answer(s, turn, call, request) } else { Ok(Outcome::Continue) };
+        return if is_socket { interface::answer(s, turn, call, request) } else { Err(Errno(libc::ENOTTY)) };
     }
-    let Some(key) = found else { return Ok(Outcome::Continue) };
-    let Some(socket) = s.stand_ins.get(key).and_then(StandIn::socket) else { return Ok(Outcome::Continue) };
+    // By now the descriptor may mean another file, whose interfaces the kernel would look at.
+    let otherwise = if about_interfaces { Err(Errno(libc::ENOTTY)) } else { Ok(Outcome::Continue) };
+    let Some(key) = found else { return otherwise };
+    let Some(socket) = s.stand_ins.get(key).and_then(StandIn::socket) else { return otherwise };
     if request == SIOCATMARK && super::data::is_connected(s, key) {
         // The mark has gone into the stand-in.
         return Ok(Outcome::Continue);

@@ -124,13 +124,27 @@ fn pair_with_errors(s: &mut Supervisor, turn: &mut Turn<'_>, socket: SocketId) -
 }
 
 /// io_uring: its requests are made by the kernel, past the filter.
-pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, _: &Call) -> Result<Outcome, Errno> {
-    s.calls.unsupported("io_uring_setup".to_owned(), Errno(libc::ENOSYS));
+pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    s.calls.unsupported(call.row.name.to_owned(), Errno(libc::ENOSYS));
     Err(Errno(libc::ENOSYS))
 }
 
-/// Calls of the i386 table that could make sockets.
+/// `socketpair(domain, type, protocol, pair)` for families other than AF_UNIX: AF_TIPC, for example, would be the host's.
+pub(super) fn refuse_pair(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let family = call.int(0);
+    // sock_no_socketpair: "return -EOPNOTSUPP;", for the families that there are.
+    let known = matches!(family, libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK | libc::AF_PACKET);
+    let errno = Errno(if known { libc::EOPNOTSUPP } else { libc::EAFNOSUPPORT });
+    s.calls.unsupported(format!("socketpair(family {family})"), errno);
+    Err(errno)
+}
+
+/// Calls of the i386 table that make or use sockets, or reach interfaces. Refused by number alone.
 pub(super) fn refuse_compat(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    if i64::from(call.number) == i64::from(arch::COMPAT_IOCTL) {
+        s.calls.unsupported(format!("ioctl {:#x} (i386)", call.argument(1) as u32), Errno(libc::EPERM));
+        return Err(Errno(libc::EPERM));
+    }
     let name = arch::COMPAT_REFUSED
         .iter()
         .find(|(number, _)| i64::from(*number) == i64::from(call.number))

@@ -3,6 +3,9 @@
 //! Those that could reach the host's network are refused here, whichever number they have: every call that names or needs a network address
 //! is trapped, so nothing new goes out through them. What is not trapped (read, write, send, recv) works, so a shell whose standard input is a
 //! connection of the host's goes on reading it.
+//!
+//! What cannot be looked at is refused. The kernel does the calls that pass, after the look: a program that exchanges its own descriptors at
+//! that moment, from another thread, can have the call done on a socket of the host's that it was given (docs/compatibility.md).
 
 use super::Supervisor;
 use crate::call::Call;
@@ -23,29 +26,41 @@ impl Supervisor {
     /// May the kernel do a call on this socket?
     ///
     /// # Errors
-    /// EPERM: it belongs to the host's network.
+    /// EPERM: it belongs to the host's network, or it cannot be looked at.
     pub(super) fn check_foreign(&mut self, call: &Call, fd: i32, inode: u64) -> Result<(), Errno> {
         if self.foreign.harmless.contains(&inode) {
             return Ok(());
         }
-        // Where it cannot be looked at, the program may not be looked into either: that was counted.
-        let Ok(end) = self.borrow_at(call.tid, fd) else { return Ok(()) };
+        let end = match self.borrow_at(call.tid, fd) {
+            Ok(end) => end,
+            Err(Errno(libc::EMFILE | libc::ENFILE)) => {
+                self.calls.out_of_descriptors += 1;
+                return Err(Errno(libc::ENFILE));
+            }
+            Err(errno @ Errno(libc::EBADF | libc::ESRCH)) => return Err(errno),
+            Err(_) => {
+                self.calls.not_permitted += 1;
+                return Err(Errno(libc::EPERM));
+            }
+        };
         if sys::inode(end.as_fd()) != Ok(inode) {
-            return Ok(());
+            // Another thread has exchanged it meanwhile: as if it had been closed before the call.
+            return Err(Errno(libc::EBADF));
         }
         let domain = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_DOMAIN)
             .ok()
             .and_then(|(value, _)| value.get(..4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes));
         match domain {
-            Some(libc::AF_UNIX | libc::AF_ALG) | None => {
+            Some(libc::AF_UNIX | libc::AF_ALG) => {
                 if self.foreign.harmless.len() >= HARMLESS_MAX {
                     self.foreign.harmless.clear();
                 }
                 self.foreign.harmless.insert(inode);
                 Ok(())
             }
-            Some(domain) => {
-                self.calls.unsupported(format!("{} on a socket of the host's (family {domain})", call.row.name), Errno(libc::EPERM));
+            other => {
+                let family = other.unwrap_or_default();
+                self.calls.unsupported(format!("{} on a socket of the host's (family {family})", call.row.name), Errno(libc::EPERM));
                 Err(Errno(libc::EPERM))
             }
         }

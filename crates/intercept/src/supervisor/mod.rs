@@ -52,7 +52,7 @@ pub struct Supervisor {
     by_inode: HashMap<u64, usize>,
     by_socket: HashMap<SocketId, usize>,
     held: held::HeldCalls,
-    replays: HashMap<u32, replay::Replay>,
+    replays: replay::Replays,
     foreign: foreign::Foreign,
     search: search::Search,
     /// Errors of datagram sockets that wait to be shown, since when; and when they are looked at.
@@ -105,7 +105,7 @@ impl Supervisor {
             by_inode: HashMap::new(),
             by_socket: HashMap::new(),
             held: held::HeldCalls::default(),
-            replays: HashMap::new(),
+            replays: replay::Replays::default(),
             foreign: foreign::Foreign::default(),
             search: search::Search::default(),
             errors_waiting: BTreeMap::new(),
@@ -266,10 +266,8 @@ impl Supervisor {
             held: None,
             expired: false,
         };
-        if let Some(replay) = self.replays.remove(&call.tid)
-            && replay.answers(&call)
-        {
-            self.finish(call, Ok(Outcome::Done(replay.value)));
+        if let Some(replay) = self.replays.take(&call) {
+            self.send_missed(&call, replay);
             return;
         }
         let outcome = (row.answer)(self, turn, &call);
@@ -312,11 +310,38 @@ impl Supervisor {
         };
         if sent.is_err() {
             counts.cancelled += 1;
-            if let Ok(Outcome::DoneWithEffect(value)) = outcome
-                && self.replays.len() < HELD_MAX
-            {
-                self.replays.insert(call.tid, replay::Replay::of(&call, value));
+            self.replays.cancelled(call.tid);
+        }
+        let answer = match outcome {
+            Ok(Outcome::DoneWithEffect(value)) => Ok(value),
+            // An errno may have been the only word of an error, or of a connection that has begun. That there is nothing now is no news.
+            Err(errno) if errno.0 != libc::EAGAIN => Err(errno),
+            _ => return,
+        };
+        match sent {
+            Ok(()) => self.replays.sent(&call, answer),
+            Err(_) => self.replays.keep(call.tid, replay::Replay::of(&call, answer)),
+        }
+    }
+
+    /// The call comes again, and what came of it was not told: tells it.
+    fn send_missed(&mut self, call: &Call, replay: replay::Replay) {
+        let Some(listener) = self.trees.get(call.tree) else { return };
+        let counts = self.calls.of(call.row.name);
+        let sent = match replay.answer {
+            Ok(value) => {
+                counts.answered += 1;
+                listener.answer(call.id, value)
             }
+            Err(errno) => {
+                counts.refused += 1;
+                listener.refuse(call.id, errno)
+            }
+        };
+        if sent.is_err() {
+            counts.cancelled += 1;
+            self.replays.cancelled(call.tid);
+            self.replays.keep(call.tid, replay);
         }
     }
 }

@@ -2,12 +2,102 @@
 //!
 //! The program sees EINTR, or the call comes again (SA_RESTART): either way it has not been told, and asks again. The same call of the same
 //! thread on the same socket, with the same bytes in the memory that it names, gets the answer that it missed; so what was sent is not sent
-//! twice and what was received is not lost. Anything else that looks alike is a new call: a descriptor that means another socket by
-//! now, or a buffer with other content.
+//! twice, what was received is not lost, and a socket that was bound says so instead of EINVAL. Anything else that looks alike is a new
+//! call: a descriptor that means another socket by now, or a buffer with other content.
+//!
+//! An answer is kept until it has been sent: the call that comes again may be cancelled again, by the next tick of a timer. It also
+//! outlives other calls of its thread, which the signal's handler may make before the call comes again.
+//!
+//! The kernel does not always say that an answer was missed. seccomp_do_user_notification: "err = wait_for_completion_interruptible(&n.ready);
+//! mutex_lock(&match->notify_lock); if (err != 0) … goto interrupted;": an answer between these two lines is taken from us, and thrown away.
+//! So where signals have just cancelled calls of a thread, the answers of calls that cannot be done twice are kept as *doubtful* although they were sent, for the
+//! very next call of that thread. Calls that can be done twice (a datagram sent) cannot be told from a second one, so they are done twice then.
 
 use crate::call::Call;
-use crate::sys;
+use crate::sys::{self, Errno};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+/// Most answers kept for a thread: signals whose handlers are interrupted in their turn.
+const THREAD_MAX: usize = 4;
+/// Most threads for which there are any.
+const THREADS_MAX: usize = 4096;
+/// How many other calls of its thread an answer outlives.
+const OTHER_CALLS_MAX: u32 = 64;
+/// How long after a signal has cancelled a call of a thread its answers are in doubt.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// Calls that fail, or change nothing, when they are made again as they were.
+const ONCE_ONLY: [i64; 3] = [libc::SYS_bind, libc::SYS_connect, libc::SYS_setsockopt];
+
+/// What is remembered of a thread whose calls signals have cancelled.
+#[derive(Debug)]
+struct Thread {
+    missed: Vec<Replay>,
+    doubtful: Option<Replay>,
+    cancelled: Instant,
+}
+
+/// The answers that were missed, by thread.
+#[derive(Debug, Default)]
+pub(super) struct Replays(HashMap<u32, Thread>);
+
+impl Replays {
+    /// The answer that was missed when this call was made before. It counts as sent: who cannot send it [`keep`](Replays::keep)s it again.
+    pub fn take(&mut self, call: &Call) -> Option<Replay> {
+        let thread = self.0.get_mut(&call.tid)?;
+        let Thread { missed, doubtful, cancelled } = thread;
+        let found = doubtful.take().filter(|replay| replay.answers(call));
+        let found = found.or_else(|| missed.iter().rposition(|replay| replay.answers(call)).map(|at| missed.remove(at)));
+        if found.is_none() {
+            missed.iter_mut().for_each(|replay| replay.others += 1);
+            missed.retain(|replay| replay.others < OTHER_CALLS_MAX);
+        }
+        if missed.is_empty() && cancelled.elapsed() > DOUBT {
+            self.0.remove(&call.tid);
+        }
+        found
+    }
+
+    /// A signal has cancelled a call of this thread.
+    pub fn cancelled(&mut self, tid: u32) {
+        self.thread(tid).cancelled = Instant::now();
+    }
+
+    fn thread(&mut self, tid: u32) -> &mut Thread {
+        // Beyond the bound the others, which may have ended, are forgotten.
+        if self.0.len() >= THREADS_MAX && !self.0.contains_key(&tid) {
+            self.0.clear();
+        }
+        self.0.entry(tid).or_insert_with(|| Thread { missed: Vec::new(), doubtful: None, cancelled: Instant::now() })
+    }
+
+    /// An answer was sent; but was it taken? A refusal changed nothing: the call may be made again for a reason.
+    pub fn sent(&mut self, call: &Call, answer: Result<i64, Errno>) {
+        if matches!(answer, Ok(_) | Err(Errno(libc::EINPROGRESS)))
+            && let Some(thread) = self.0.get_mut(&call.tid)
+            && ONCE_ONLY.contains(&i64::from(call.number))
+            && thread.cancelled.elapsed() <= DOUBT
+        {
+            thread.doubtful = Some(Replay::of(call, answer));
+        }
+    }
+
+    /// Keeps an answer that could not be sent.
+    pub fn keep(&mut self, tid: u32, replay: Replay) {
+        let missed = &mut self.thread(tid).missed;
+        if missed.len() >= THREAD_MAX {
+            missed.remove(0);
+        }
+        missed.push(replay);
+    }
+
+    /// Nobody is left to ask again.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 /// An answer that was missed.
 #[derive(Debug)]
@@ -17,25 +107,28 @@ pub(super) struct Replay {
     instruction: u64,
     inode: Option<u64>,
     memory: u64,
+    /// Calls of its thread that were others.
+    others: u32,
     /// What it returns.
-    pub value: i64,
+    pub answer: Result<i64, Errno>,
 }
 
 impl Replay {
     /// The answer of a call that was cancelled.
-    pub fn of(call: &Call, value: i64) -> Replay {
+    pub fn of(call: &Call, answer: Result<i64, Errno>) -> Replay {
         Replay {
             number: call.number,
             arguments: call.arguments,
             instruction: call.instruction,
             inode: inode(call),
             memory: digest(call),
-            value,
+            others: 0,
+            answer,
         }
     }
 
     /// Is this the same call again?
-    pub fn answers(&self, call: &Call) -> bool {
+    fn answers(&self, call: &Call) -> bool {
         (self.number, self.arguments, self.instruction) == (call.number, call.arguments, call.instruction)
             && self.inode == inode(call)
             && self.memory == digest(call)
@@ -80,7 +173,7 @@ mod tests {
     fn only_the_very_same_call_gets_the_answer_that_was_missed() {
         let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let mut buffer = *b"a message";
-        let replay = Replay::of(&send_to(one.as_raw_fd(), &buffer), 9);
+        let replay = Replay::of(&send_to(one.as_raw_fd(), &buffer), Ok(9));
         assert!(replay.answers(&send_to(one.as_raw_fd(), &buffer)), "restarted");
         assert!(!replay.answers(&send_to(other.as_raw_fd(), &buffer)), "another descriptor");
         assert!(!replay.answers(&send_to(one.as_raw_fd(), &buffer[..3])), "another length");
@@ -91,5 +184,63 @@ mod tests {
         // SAFETY: both are descriptors of ours; the number now means the other socket.
         assert!(unsafe { libc::dup2(other.as_raw_fd(), one.as_raw_fd()) } >= 0);
         assert!(!replay.answers(&call), "the same number, another socket");
+    }
+
+    #[test]
+    fn an_answer_is_kept_until_it_is_sent_and_outlives_what_a_handler_does() {
+        let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let (call, another) = (send_to(one.as_raw_fd(), b"a message"), send_to(other.as_raw_fd(), b"another"));
+        let mut replays = Replays::default();
+        replays.keep(call.tid, Replay::of(&call, Ok(9)));
+        // The handler's own call is cancelled too.
+        assert!(replays.take(&another).is_none());
+        replays.keep(another.tid, Replay::of(&another, Err(Errno(libc::EPIPE))));
+        assert_eq!(replays.take(&another).unwrap().answer, Err(Errno(libc::EPIPE)));
+        // The call comes again, and is cancelled again before it is answered.
+        let replay = replays.take(&call).unwrap();
+        replays.keep(call.tid, replay);
+        assert_eq!(replays.take(&call).unwrap().answer, Ok(9));
+        assert!(replays.take(&call).is_none(), "it has been told");
+    }
+
+    #[test]
+    fn what_may_not_be_done_twice_is_in_doubt_for_one_call_after_signals() {
+        let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let number = libc::SYS_bind as i32;
+        let bind = |fd: i32| Call { number, row: row_of(crate::arch::AUDIT_ARCH, number), ..send_to(fd, b"an address") };
+        let (call, another) = (bind(one.as_raw_fd()), bind(other.as_raw_fd()));
+        let mut replays = Replays::default();
+        replays.sent(&call, Ok(0));
+        assert!(replays.take(&call).is_none(), "no signal, no doubt");
+        replays.cancelled(call.tid);
+        replays.sent(&call, Ok(0));
+        assert_eq!(replays.take(&call).unwrap().answer, Ok(0));
+        assert!(replays.take(&call).is_none(), "once");
+        replays.sent(&call, Ok(0));
+        assert!(replays.take(&another).is_none() && replays.take(&call).is_none(), "it went on");
+        replays.sent(&call, Err(Errno(libc::EADDRINUSE)));
+        assert!(replays.take(&call).is_none(), "tried again");
+        let send = send_to(one.as_raw_fd(), b"a message");
+        replays.sent(&send, Ok(9));
+        assert!(replays.take(&send).is_none(), "a second one like the first");
+    }
+
+    #[test]
+    fn what_nobody_asks_for_again_is_forgotten() {
+        let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let (call, another) = (send_to(one.as_raw_fd(), b"a message"), send_to(other.as_raw_fd(), b"another"));
+        let mut replays = Replays::default();
+        replays.keep(call.tid, Replay::of(&call, Ok(9)));
+        for _ in 0..OTHER_CALLS_MAX {
+            assert!(replays.take(&another).is_none());
+        }
+        assert!(replays.take(&call).is_none() && replays.0[&call.tid].missed.is_empty());
+        for value in 0..2 * THREAD_MAX {
+            replays.keep(call.tid, Replay::of(&call, Ok(value as i64)));
+        }
+        for tid in 0..2 * THREADS_MAX as u32 {
+            replays.keep(tid, Replay::of(&call, Ok(9)));
+        }
+        assert!(replays.0.len() <= THREADS_MAX && replays.0.values().all(|thread| thread.missed.len() <= THREAD_MAX));
     }
 }

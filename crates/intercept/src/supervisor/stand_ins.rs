@@ -118,7 +118,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// EBADF: no such descriptor.
-    /// EPERM: a socket of the host's network.
+    /// EPERM: a socket of the host's network, or one that may not be looked at.
     pub(crate) fn find(&mut self, call: &Call, fd: u64) -> Result<Option<usize>, Errno> {
         let fd = fd as i32;
         if let Some(key) = call.held {
@@ -129,9 +129,9 @@ impl Supervisor {
             Ok(Some(inode)) => inode,
             Ok(None) => return Ok(None),
             Err(Errno(libc::EPERM)) => {
-                // A process that may not be looked into. The kernel does the call: no socket of the program is an INET one.
+                // A process that may not be looked into: the descriptor may be a socket of the host's network.
                 self.calls.not_permitted += 1;
-                return Ok(None);
+                return Err(Errno(libc::EPERM));
             }
             Err(errno) => return Err(errno),
         };

@@ -177,3 +177,29 @@ impl Running {
         self.program.resolv_conf()
     }
 }
+
+/// A C program, compiled for one test; removed when it is dropped.
+pub struct Compiled(String);
+
+impl Compiled {
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Compiles a C program, with the compiler that links Rust's programs too.
+pub fn compile(name: &str, source: &str) -> Compiled {
+    let path = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
+    let path = path.to_str().expect("a path in UTF-8").to_owned();
+    let arguments = ["-x", "c", "-O1", "-Wall", "-pthread", "-o", &path, "-"];
+    let mut compiler = std::process::Command::new("cc").args(arguments).stdin(std::process::Stdio::piped()).spawn().expect("a C compiler");
+    std::io::Write::write_all(&mut compiler.stdin.take().expect("a pipe"), source.as_bytes()).expect("the compiler reads");
+    assert!(compiler.wait().expect("a status").success(), "{name} does not compile");
+    Compiled(path)
+}
