@@ -18,6 +18,7 @@ pub mod hash;
 pub mod plan;
 pub mod program;
 mod queue;
+pub mod record;
 pub mod result;
 pub mod scenario;
 pub mod sweep;
