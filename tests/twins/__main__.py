@@ -6,6 +6,8 @@
 `socket-twins` runs them natively in an empty network namespace and under `weft run` on a stack with nothing but its loopback, as root and
 as a normal user, with both ways to move data: sendmsg and recvmsg, which the adapter answers, and send and recv, which run natively on the
 stand-in. Exactly the lines that adapter-differences.toml lists may differ. `--show` prints the lines that do.
+
+Short form: the bodies of IPv4. FULL=1: the same over IPv6 and with mapped addresses too, and those of IPv6's own.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "adapter-differences.toml"
 DOCUMENT = paths.ROOT / "docs" / "compatibility.md"
 THROW_AWAY_ID = "64321"
-WATCHDOG_S = 120
+WATCHDOG_S = 400
 # Each slice of the bodies has a stack and a namespace of its own: in one, bodies beside each other would share multicast groups.
 SLICES = 8
 STACK = '# Nothing but the loopback.\n[node]\nname = "twins"\n'
@@ -57,9 +59,10 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
     stack = env.folder / "stack.toml"
     stack.write_text(STACK)
     weft = [str(paths.weft_binary()), "run", *engine_words(), "--stack", str(stack), "--"]
+    everything = ["--everything"] if os.environ.get("FULL") else []
     processes = {}
     for number in range(SLICES):
-        program = [str(twins_binary()), "--slice", f"{number}/{SLICES}", *OPTIONS[variant]]
+        program = [str(twins_binary()), "--slice", f"{number}/{SLICES}", *OPTIONS[variant], *everything]
         for host, words in (("linux", native), ("weft", weft)):
             processes[host, number] = env.start(f"{host}-{number}", [*words, *program])
     for (host, number), process in processes.items():
@@ -97,7 +100,7 @@ def run_as_user() -> int:
             shutil.copytree(paths.ROOT / folder, env.folder / folder, ignore=shutil.ignore_patterns("__pycache__"))
         home = env.folder / "home"
         home.mkdir()
-        variables = env.variables(PYTHONPATH=str(env.folder / "tests"), TMPDIR="/tmp", TWINS_USER="1",
+        variables = env.variables(PYTHONPATH=str(env.folder / "tests"), TMPDIR="/tmp", TWINS_USER="1", FULL=os.environ.get("FULL", ""),
                                   WEFT_BIN=str(shutil.copy2(str(paths.weft_binary()), env.folder / "weft")),
                                   TWINS_BIN=str(shutil.copy2(twins_binary(), env.folder / "socket-twins")))
         if record := os.environ.get("WEFT_RESULTS"):

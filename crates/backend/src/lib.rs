@@ -259,6 +259,7 @@ pub const SCHEMES: &[Scheme] = &[
 /// # Errors
 /// What is wrong with it, and what to do.
 pub fn check(url: &str) -> Result<(), OpenError> {
+    check_depth(url)?;
     let known = || format!("write one of {}", SCHEMES.iter().map(|scheme| scheme.usage).collect::<Vec<_>>().join(", "));
     let wrong = |why: String, advice: String| Err(OpenError::new(url, "reading the URL", why, advice));
     let Some((scheme, name)) = url.split_once(':') else { return wrong(format!("the backend '{url}' has no kind"), known()) };
@@ -280,11 +281,32 @@ const INTERFACE_NAME_BYTES_MAX: usize = 15;
 
 /// The backend that a URL is about when all wrappers around it are taken off: scheme and name. `None`: it is no URL.
 pub fn innermost(url: &str) -> Option<(&str, &str)> {
-    match url.split_once(':')? {
-        ("trace", inner) => innermost(inner),
-        ("fault", rest) => innermost(rest.split_once(':')?.1),
-        other => Some(other),
+    let mut inner = url;
+    loop {
+        inner = match inner.split_once(':')? {
+            ("trace", rest) => rest,
+            ("fault", rest) => rest.split_once(':')?.1,
+            other => return Some(other),
+        };
     }
+}
+
+/// Most wrappers around one backend.
+const WRAPPERS_MAX: usize = 16;
+
+/// Each wrapper is a call deeper for every frame: a few are a tool, thousands are a mistake.
+fn check_depth(url: &str) -> Result<(), OpenError> {
+    let mut inner = url;
+    for _ in 0..=WRAPPERS_MAX {
+        inner = match inner.split_once(':') {
+            Some(("trace", rest)) => rest,
+            Some(("fault", rest)) => rest.split_once(':').map_or("", |(_, rest)| rest),
+            _ => return Ok(()),
+        };
+    }
+    let short: String = url.chars().take(60).collect();
+    let what = format!("more than {WRAPPERS_MAX} wrappers stand around one backend");
+    Err(OpenError::new(&short, "reading the URL", what, "take most of the trace: and fault: away".to_owned()))
 }
 
 /// Opens a backend by its URL, `scheme:name`; [`SCHEMES`] lists them.
@@ -296,6 +318,7 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, OpenEr
     let Some((scheme, name)) = url.split_once(':') else {
         return Err(OpenError::new(url, "reading the URL", "it has no scheme", format!("write one of {}", known())));
     };
+    check_depth(url)?;
     match SCHEMES.iter().find(|row| row.name == scheme) {
         Some(row) => (row.open)(name, options),
         None => Err(OpenError::new(url, "reading the URL", format!("there is no backend {scheme:?}"), format!("write one of {}", known()))),
@@ -315,6 +338,7 @@ mod tests {
             ("tap0", "no kind"),
             ("trace:tap0", "no kind"),
             ("trace:", "no kind"),
+            (&format!("{}memory:m", "trace:".repeat(50_000)), "more than 16 wrappers"),
             ("pigeon:1", "named 'pigeon'"),
             ("trace:pigeon:1", "named 'pigeon'"),
             ("packet:", "names no interface"),

@@ -6,12 +6,7 @@ use std::path::Path;
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let bindings = cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(root.join("src/lib.rs"))
-        .with_src(root.join("src/calls.rs"))
-        .generate()
-        .unwrap();
+    let bindings = cbindgen::Builder::new().with_config(config).with_src(root.join("src/lib.rs")).generate().unwrap();
     let mut made = Vec::new();
     bindings.write(&mut made);
     let made = without_safety(&String::from_utf8(made).unwrap());

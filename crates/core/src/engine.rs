@@ -471,7 +471,7 @@ impl Engine {
 
     fn drop_work(&mut self, work: Work, reason: Reason) {
         let Item::Frames(_, mut vector) = work.item else { return };
-        let frames = vector.len() as u64;
+        let frames = vector.iter().count() as u64;
         if let Some(slot) = self.slots.slot_mut(work.block) {
             slot.drops[reason as usize] += frames;
         }

@@ -200,7 +200,7 @@ impl Solo {
     }
 
     fn drop_vector(&mut self, mut vector: Vector, reason: Reason, given: &mut Given) {
-        self.drops[reason as usize] += vector.len() as u64;
+        self.drops[reason as usize] += vector.iter().count() as u64;
         for mut frame in vector.drain() {
             finish(&mut frame, 0, given);
         }

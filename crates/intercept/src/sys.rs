@@ -561,6 +561,11 @@ pub fn trim_memory() {
     }
 }
 
+/// The host's clock, in seconds since 1970.
+pub fn real_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

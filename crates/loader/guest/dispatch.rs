@@ -3,6 +3,7 @@
 use crate::abi::{self, kind};
 use crate::channel::{Copies, exchange, header, post};
 use crate::descriptor;
+use crate::identity;
 use crate::local;
 use crate::memory;
 use crate::native;
@@ -229,12 +230,13 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
         PRCTL => prctl(t, a),
+        STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
+        GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
+        | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),
+        CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
-        STAT
-        | FSTAT
-        | LSTAT
-        | LSEEK
+        LSEEK
         | PREAD64
         | PWRITE64
         | PREADV
@@ -276,36 +278,14 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FCHMOD
         | FCHMODAT
         | FCHMODAT2
-        | CHOWN
-        | FCHOWN
-        | LCHOWN
-        | FCHOWNAT
         | UMASK
         | GETRLIMIT
         | SETRLIMIT
         | PRLIMIT64
-        | GETUID
-        | GETGID
-        | GETEUID
-        | GETEGID
-        | SETUID
-        | SETGID
-        | SETREUID
-        | SETREGID
-        | GETGROUPS
-        | SETGROUPS
-        | SETRESUID
-        | GETRESUID
-        | SETRESGID
-        | GETRESGID
         | GETPGID
         | GETPGRP
         | GETSID
         | GETPPID
-        | SETFSUID
-        | SETFSGID
-        | CAPGET
-        | CAPSET
         | UTIME
         | UTIMES
         | FUTIMESAT
@@ -346,8 +326,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FREMOVEXATTR
         | FADVISE64
         | FALLOCATE
-        | NEWFSTATAT
-        | STATX
         | FACCESSAT
         | FACCESSAT2
         | MBIND
@@ -614,8 +592,10 @@ fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
         4 => Ok(0),
         // PR_GET_TSC: it can be read.
         25 => sys::write_u32(a[1], 1).map(|()| 0),
-        // Names, KEEPCAPS, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
-        2 | 3 | 5..=9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
+        7 => identity::keep_capabilities(t, None),
+        8 => identity::keep_capabilities(t, Some(a[1])),
+        // Names, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
+        2 | 3 | 5 | 6 | 9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
         // Among them PR_SET_PDEATHSIG, SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
         what => unsupported(t, nr::PRCTL, what, sys::EINVAL),
     }

@@ -19,6 +19,7 @@ mod dispatch;
 mod elf;
 mod exec;
 mod fault;
+mod identity;
 mod init;
 mod local;
 mod memory;
@@ -62,6 +63,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         let t = thread::first(index);
         thread::set_up(t);
         signal::after_exec(t);
+        identity::after_exec(t.process);
         local::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);

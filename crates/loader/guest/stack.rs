@@ -20,6 +20,8 @@ const AT_PHENT: usize = 4;
 const AT_PHNUM: usize = 5;
 const AT_BASE: usize = 7;
 const AT_ENTRY: usize = 9;
+const AT_UID: usize = 11;
+const AT_EGID: usize = 14;
 const AT_SECURE: usize = 23;
 const AT_RANDOM: usize = 25;
 const AT_RSEQ_FEATURE_SIZE: usize = 27;
@@ -83,6 +85,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
                 AT_PHNUM => image.program.header_count,
                 AT_BASE => image.interpreter,
                 AT_ENTRY => image.program.entry,
+                AT_UID..=AT_EGID => crate::identity::of_image(t, what),
                 AT_SECURE => 0,
                 AT_RANDOM => random_at as usize,
                 AT_EXECFN => file_name as usize,

@@ -196,6 +196,7 @@ fn copy_process(from: &Process, to: &Process) {
         new.restorer.store(old.restorer.load(Relaxed), Relaxed);
         new.mask.store(old.mask.load(Relaxed), Relaxed);
     }
+    crate::identity::copy(from, to);
     // SAFETY: both areas are in the arena; the new slot is nobody's yet.
     unsafe { core::ptr::copy_nonoverlapping(from.executable.pointer(), to.executable.pointer(), abi::PATH_BYTES) };
 }

@@ -25,6 +25,10 @@ pub const DATA_BYTES: usize = 64 * 1024;
 pub const SPAWN_BYTES: usize = 256 * 1024;
 /// PATH_MAX.
 pub const PATH_BYTES: usize = 4096;
+/// Most groups of a process beside its own.
+pub const GROUPS_MAX: usize = 64;
+/// All capabilities that there are (CAP_CHECKPOINT_RESTORE is the last).
+pub const CAPABILITIES: u64 = (1 << 41) - 1;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 
@@ -120,6 +124,9 @@ pub struct Header {
     pub init_failed: AtomicU32,
     /// errno of the last failure.
     pub init_errno: AtomicU32,
+    /// When the node began by the host's clock, in seconds since 1970: files that were written later are said to be from the node's start.
+    /// 0: programs see files as the host does.
+    pub real_start: AtomicU64,
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
 }
@@ -166,6 +173,20 @@ pub struct Process {
     pub random_key: [AtomicU64; 4],
     /// Bytes of it that were used.
     pub random_used: AtomicU64,
+    /// Users: real, effective, saved, for files.
+    pub users: [AtomicU32; 4],
+    /// Groups: real, effective, saved, for files.
+    pub groups: [AtomicU32; 4],
+    /// Groups beside them, and how many of them count.
+    pub other_groups: [AtomicU32; GROUPS_MAX],
+    /// See `other_groups`.
+    pub group_count: AtomicU32,
+    /// PR_SET_KEEPCAPS
+    pub keep_capabilities: AtomicU32,
+    /// Capabilities that are missing: effective, permitted, and one that is unused.
+    pub capabilities_off: [AtomicU64; 3],
+    /// Inheritable capabilities.
+    pub inheritable: AtomicU64,
     /// By number; 0 is unused.
     pub actions: [Action; 65],
     /// /proc/self/exe, with a zero at the end.

@@ -40,7 +40,7 @@ fn bulk(pair: usize, seconds: u64) -> Vec<ProgramPlan> {
 }
 
 fn measure(name: &str, plan: Plan, threads: usize) {
-    let mut world = World::new(plan, threads, None).unwrap_or_else(|error| panic!("{error}"));
+    let mut world = World::new(plan, threads).unwrap_or_else(|error| panic!("{error}"));
     let begun = std::time::Instant::now();
     let end = world.run(&mut |_| true);
     let wall = begun.elapsed();

@@ -63,6 +63,14 @@ pub trait Actor: Send {
     }
     /// Who waits for what, for people: one line a program that has not ended.
     fn waits(&self) -> Vec<(ProgramId, String)>;
+    /// Why this run may not repeat, for people; empty: it does.
+    fn not_reproducible(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Is it the one actor of all unmodified programs of its node, which starts them itself?
+    fn starts_programs(&self) -> bool {
+        false
+    }
 }
 
 /// The world, as an actor sees it.
@@ -71,6 +79,8 @@ pub trait ActorContext {
     fn now(&self) -> Instant;
     /// Up to where the actor may run now (exclusive).
     fn grant(&self) -> Instant;
+    /// When the node itself has something to do next: a timer, or the end of a serialisation. It may change sockets.
+    fn next_event(&self) -> Instant;
     /// Moves the present to `to`, at most to the grant: the node's own timers and ends of serialisation until then have happened.
     fn advance(&mut self, to: Instant);
     /// Calls into the node's sockets at the present; what follows (frames) is carried on. False: the node has no sockets (any more).
@@ -82,12 +92,16 @@ pub trait ActorContext {
     fn record(&mut self, record: &CallRecord<'_>);
     /// A program wrote something: becomes part of the node's hash, and of the results.
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]);
-    /// A program has started (for actors that start theirs at times of their own).
+    /// A program has started (for actors that start theirs at times of their own). What it left when it ran before is forgotten.
     fn started(&mut self, program: ProgramId);
     /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);
     /// A program has ended.
-    fn ended(&mut self, program: ProgramId, status: Status);
+    fn ended(&mut self, program: ProgramId, status: Status) {
+        self.ended_at(program, self.now(), status);
+    }
+    /// A program has ended, not later than now.
+    fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status);
 }
 
 impl dyn ActorContext + '_ {

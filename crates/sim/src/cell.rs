@@ -329,17 +329,17 @@ impl Core {
     }
 
     /// A program has ended.
-    pub fn end_program(&mut self, program: ProgramId, status: Status) {
+    pub fn end_program(&mut self, program: ProgramId, at: Instant, status: Status) {
         let state = self.programs.entry(program).or_default();
         if state.ended.is_some() {
             return;
         }
-        state.ended = Some((self.now, status));
-        self.hash.end(self.now, program, status);
+        state.ended = Some((at, status));
+        self.hash.end(at, program, status);
         if let Some(record) = &mut self.record {
-            record.end(self.now, program, status);
+            record.end(at, program, status);
         }
-        self.last_end = self.last_end.max(self.now);
+        self.last_end = self.last_end.max(at);
         if self.awaited.remove(&program) {
             self.left = self.left.saturating_sub(1);
         }
@@ -384,7 +384,8 @@ impl Cell {
     pub fn add_actor(&mut self, actor: Box<dyn Actor>, at: Instant, programs: Vec<ProgramId>) {
         for program in &programs {
             let state = self.core.programs.entry(*program).or_default();
-            *state = ProgramState { started: Some(at), ..ProgramState::default() };
+            let started = Some(at).filter(|_| !actor.starts_programs());
+            *state = ProgramState { started, ..ProgramState::default() };
         }
         self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false });
         self.actors.sort_by_key(|slot| slot.programs.first().copied());
@@ -471,7 +472,7 @@ impl Cell {
             let alone = before.is_empty() && after.is_empty();
             (slot.ready, slot.begun) = (false, true);
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
-            let mut cx = Turn { core, node, changed, grant, alone };
+            let mut cx = Turn { core, node, changed, grant, alone, taken: 0 };
             slot.next = slot.actor.run(&mut cx, grant);
             core.events += 1;
         }
@@ -483,7 +484,7 @@ impl Cell {
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
             let grant = core.now + std::time::Duration::from_nanos(1);
-            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true });
+            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true, taken: 0 });
         }
     }
 
@@ -559,6 +560,8 @@ struct Turn<'a> {
     changed: &'a mut Vec<SocketId>,
     grant: Instant,
     alone: bool,
+    /// So many of `changed` the actor knows.
+    taken: usize,
 }
 
 impl Turn<'_> {
@@ -584,12 +587,17 @@ impl ActorContext for Turn<'_> {
         self.grant
     }
 
+    fn next_event(&self) -> Instant {
+        self.core.next_departure().min(self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
+    }
+
     fn advance(&mut self, to: Instant) {
         let to = to.min(self.grant);
         loop {
             let timer = self.node.next_timer().unwrap_or(Instant::FAR_FUTURE);
             let next = self.core.next_departure().min(timer);
-            if next > to {
+            // What is due at the grant comes after frames that arrive then.
+            if next > to || next >= self.grant {
                 break;
             }
             self.core.now = self.core.now.max(next);
@@ -617,13 +625,14 @@ impl ActorContext for Turn<'_> {
     }
 
     fn take_changed(&mut self) -> Vec<SocketId> {
-        let mut changed = std::mem::take(self.changed);
-        changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
-        if !self.alone {
-            // Others want to know, too.
-            self.changed.clone_from(&changed);
+        self.changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+        if self.alone {
+            return std::mem::take(self.changed);
         }
-        changed
+        // Others want to know, too.
+        let new = self.changed.get(self.taken..).unwrap_or_default().to_vec();
+        self.taken = self.changed.len();
+        new
     }
 
     fn record(&mut self, record: &CallRecord<'_>) {
@@ -646,14 +655,14 @@ impl ActorContext for Turn<'_> {
     }
 
     fn started(&mut self, program: ProgramId) {
-        self.core.programs.entry(program).or_default().started = Some(self.core.now);
+        self.core.programs.insert(program, ProgramState { started: Some(self.core.now), ..ProgramState::default() });
     }
 
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {
         self.core.programs.entry(program).or_default().figures.insert(name, value);
     }
 
-    fn ended(&mut self, program: ProgramId, status: Status) {
-        self.core.end_program(program, status);
+    fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status) {
+        self.core.end_program(program, at, status);
     }
 }

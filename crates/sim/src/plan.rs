@@ -5,8 +5,10 @@
 
 use crate::program::Builtin;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::{Instant, Op};
+use weft_intercept::process::Files;
 use weft_node::Stack;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
@@ -65,12 +67,20 @@ pub struct NodePlan {
     pub large_frames: bool,
     /// Interfaces whose frames are captured; all or those named.
     pub capture: Capture,
+    /// What its unmodified programs see as files, beside what every node has.
+    pub files: Files,
 }
 
 impl NodePlan {
     /// A host with this stack file.
     pub fn host(stack: Stack) -> NodePlan {
-        NodePlan { name: stack.node().name.clone(), kind: NodeKind::Host(Box::new(stack)), large_frames: true, capture: Capture::None }
+        NodePlan {
+            name: stack.node().name.clone(),
+            kind: NodeKind::Host(Box::new(stack)),
+            large_frames: true,
+            capture: Capture::None,
+            files: Files::default(),
+        }
     }
 }
 
@@ -291,13 +301,29 @@ pub struct ProgramPlan {
 pub enum Run {
     /// Traffic made by weft itself.
     Builtin(Builtin),
-    /// An unmodified program: arguments, and environment over the node's.
-    Process {
-        /// Program and arguments.
-        command: Vec<String>,
-        /// Names and values.
-        environment: Vec<(String, String)>,
-    },
+    /// An unmodified program.
+    Process(ProcessPlan),
+}
+
+/// An unmodified program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessPlan {
+    /// Program (looked up in PATH when it has no slash) and arguments.
+    pub command: Vec<String>,
+    /// Names and values, over the usual ones.
+    pub environment: Vec<(String, String)>,
+    /// What it reads from standard input.
+    pub input: Vec<u8>,
+    /// Where it starts.
+    pub directory: PathBuf,
+}
+
+impl ProcessPlan {
+    /// A command in the usual environment, without input.
+    pub fn new<'a>(command: impl IntoIterator<Item = &'a str>) -> ProcessPlan {
+        let command = command.into_iter().map(str::to_owned).collect();
+        ProcessPlan { command, environment: Vec::new(), input: Vec::new(), directory: PathBuf::from("/") }
+    }
 }
 
 /// How a program is to end.

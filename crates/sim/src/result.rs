@@ -109,6 +109,7 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) ->
         "seed": plan.seed,
         "hash": format!("{:032x}", world.hash()),
         "passed": verdicts.iter().all(|verdict| verdict.failure.is_none()),
+        "not_reproducible": world.not_reproducible(),
         "end_ns": end.at.as_nanos(),
         "end": reason(end.reason),
         "events": world.events(),
@@ -125,7 +126,7 @@ fn program(world: &World, number: usize) -> Value {
     let ended = state.and_then(|state| state.ended);
     let command = match &plan.run {
         Run::Builtin(builtin) => format!("{builtin:?}"),
-        Run::Process { command, .. } => command.join(" "),
+        Run::Process(process) => process.command.join(" "),
     };
     let waits = world.waits().into_iter().find(|(of, _)| *of == number).map(|(_, what)| what);
     json!({

@@ -230,7 +230,7 @@ pub(crate) struct WireDraft {
 /// A switch's node.
 pub(crate) fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
     let kind = NodeKind::Switch(SwitchPlan { learns, ..SwitchPlan::default() });
-    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture: capture(raw, &draft.section) }
+    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture: capture(raw, &draft.section), files: Default::default() }
 }
 
 /// Does `pattern` (with `*` for any text) stand for `name`?

@@ -78,7 +78,7 @@ pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<
 fn one(scenario: &Scenario, seed: u64) -> Result<SeedResult, WorldError> {
     let mut plan = scenario.plan.clone();
     plan.seed = seed;
-    let mut world = World::new(plan, 1, None)?;
+    let mut world = World::new(plan, 1)?;
     let end = world.run(&mut |_| true);
     let verdicts = judge(&world, &end, &scenario.expectations);
     let mut figures = BTreeMap::new();

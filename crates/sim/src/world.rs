@@ -1,10 +1,11 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
-use crate::actor::{Actor, ProgramId, Status};
+use crate::actor::{ProgramId, Status};
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, ProgramPlan, Run, WirePlan};
+use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
+use crate::process::ProcessTree;
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
@@ -20,15 +21,6 @@ use weft_node::{Node, Stack};
 pub const LINGER: Duration = Duration::from_secs(1);
 /// Payload of a large frame, as on Linux's veth.
 const GSO_BYTES_MAX: u32 = 65_535;
-
-/// Makes the actor for the unmodified programs of a node.
-pub trait Launcher {
-    /// All programs of one node, some to be started by [`Actor::start`].
-    ///
-    /// # Errors
-    /// What is wrong, and what to do.
-    fn launch(&mut self, plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<Box<dyn Actor>, String>;
-}
 
 /// Why a world cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +121,7 @@ impl World {
     ///
     /// # Errors
     /// What does not fit together, and what to do.
-    pub fn new(plan: Plan, threads: usize, mut launcher: Option<&mut dyn Launcher>) -> Result<World, WorldError> {
+    pub fn new(plan: Plan, threads: usize) -> Result<World, WorldError> {
         check(&plan)?;
         let groups = grouping(&plan);
         let mut places = vec![Place { group: 0, cell: 0 }; plan.nodes.len()];
@@ -149,7 +141,7 @@ impl World {
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
         for (index, cell) in cells.iter_mut().flatten().enumerate() {
             await_programs(&plan, index, cell);
-            start_programs(&plan, index, cell, Instant::ZERO, &mut launcher)?;
+            start_programs(&plan, index, cell, Instant::ZERO)?;
         }
         let threads = threads.clamp(1, groups.len().max(1));
         let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
@@ -407,9 +399,11 @@ impl World {
         let now = self.now;
         let Some(cell) = self.cell_mut(node) else { return };
         cell.core.now = cell.core.now.max(now);
+        // What programs have written by now is theirs.
+        cell.finish(now);
         for slot in std::mem::take(&mut cell.actors) {
             // SIGKILL: nobody was asked.
-            slot.programs.iter().for_each(|program| cell.core.end_program(*program, Status::Killed(9)));
+            slot.programs.iter().for_each(|program| cell.core.end_program(*program, now, Status::Killed(9)));
         }
         if matches!(cell.machine, Machine::Host(_)) {
             cell.machine = Machine::Off;
@@ -435,7 +429,7 @@ impl World {
             Some(cell) => {
                 cell.machine = machine;
                 cell.core.off = false;
-                let result = start_programs(&plan, node, cell, now, &mut None);
+                let result = start_programs(&plan, node, cell, now);
                 cell.carry_on();
                 result.map_err(|error| error.to_string())
             }
@@ -451,14 +445,14 @@ impl World {
         let (id, run) = (ProgramId(program as u32), plan.run.clone());
         let Some(cell) = self.cell_mut(plan.node) else { return Ok(()) };
         cell.core.now = cell.core.now.max(now);
+        if cell.core.programs.get(&id).is_some_and(|state| state.started.is_some() && state.ended.is_none()) {
+            return Err("the program is running already".to_owned());
+        }
         match run {
             Run::Builtin(builtin) => {
-                if cell.core.programs.get(&id).is_some_and(|state| state.started.is_some() && state.ended.is_none()) {
-                    return Err("the program is running already".to_owned());
-                }
                 cell.add_actor(builtin.actor(id), now, vec![id]);
             }
-            Run::Process { .. } => cell.start(id),
+            Run::Process(_) => cell.start(id),
         }
         Ok(())
     }
@@ -519,6 +513,16 @@ impl World {
             actors.flat_map(|slot| slot.actor.waits()).map(|(program, what)| (program.0 as usize, what)).collect();
         waits.sort();
         waits
+    }
+
+    /// Why this run may not repeat, for people; empty: it does.
+    pub fn not_reproducible(&self) -> Vec<String> {
+        let cells = (0..self.plan.nodes.len()).filter_map(|node| self.cell(node));
+        let lines = |cell: &Cell| -> Vec<String> {
+            let lines = cell.actors.iter().flat_map(|slot| slot.actor.not_reproducible());
+            lines.map(|line| format!("node '{}': {line}", cell.core.name)).collect()
+        };
+        cells.flat_map(lines).collect()
     }
 
     /// What happened on a wire, from its first end to its second and back.
@@ -707,31 +711,21 @@ fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
 }
 
 /// Makes the actors of the programs that start by time.
-fn start_programs(
-    plan: &Plan,
-    node: usize,
-    cell: &mut Cell,
-    now: Instant,
-    launcher: &mut Option<&mut dyn Launcher>,
-) -> Result<(), WorldError> {
+fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) -> Result<(), WorldError> {
     let mut processes = Vec::new();
     for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
         let id = ProgramId(number as u32);
         match (&program.run, program.start) {
             (Run::Builtin(builtin), Some(start)) => cell.add_actor(builtin.actor(id), start.max(now), vec![id]),
             (Run::Builtin(_), None) => {}
-            (Run::Process { .. }, _) => processes.push((id, program)),
+            (Run::Process(_), _) => processes.push((id, program)),
         }
     }
     if processes.is_empty() {
         return Ok(());
     }
-    let Some(launcher) = launcher else {
-        let what = format!("program '{}' is an unmodified program, and there is no loader to run it here", processes[0].1.name);
-        return unsound(what, "use one of the built-in programs: ping, udp-cbr, udp-sink, tcp-send, tcp-sink, echo");
-    };
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    let actor = launcher.launch(plan, &plan.nodes[node], &processes).map_err(WorldError::Stack)?;
-    cell.add_actor(actor, first.max(now), processes.iter().map(|(id, _)| *id).collect());
+    let actor = ProcessTree::launch(plan, &plan.nodes[node], &processes).map_err(WorldError::Stack)?;
+    cell.add_actor(Box::new(actor), first.max(now), processes.iter().map(|(id, _)| *id).collect());
     Ok(())
 }

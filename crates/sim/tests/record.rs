@@ -40,7 +40,7 @@ fn plan(delay_ns: u64) -> Plan {
 }
 
 fn record(dir: &Path, plan: Plan, threads: usize) -> World {
-    let mut world = World::new(plan, threads, None).unwrap();
+    let mut world = World::new(plan, threads).unwrap();
     world.record(dir).unwrap();
     world.run(&mut |_| true);
     world.finish_record(dir).unwrap();
@@ -125,7 +125,7 @@ fn what_is_no_whole_record_is_refused() {
     let error = rehash(&folder.0).unwrap_err();
     assert!(matches!(error, RecordError::None(_)) && error.to_string().contains("--record full"), "{error}");
     // One that was not finished.
-    World::new(plan(0), 1, None).unwrap().record(&folder.0).unwrap();
+    World::new(plan(0), 1).unwrap().record(&folder.0).unwrap();
     assert!(matches!(rehash(&folder.0), Err(RecordError::None(_))));
     record(&folder.0, plan(0), 1);
     let file = folder.0.join("record/a.events");

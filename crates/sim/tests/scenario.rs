@@ -21,7 +21,7 @@ fn parse(text: &str, sets: &[&str]) -> Result<Scenario, String> {
 
 fn run(text: &str, sets: &[&str]) -> (World, Scenario, Vec<String>) {
     let scenario = parse(text, sets).unwrap_or_else(|error| panic!("{error}"));
-    let mut world = World::new(scenario.plan.clone(), 1, None).unwrap();
+    let mut world = World::new(scenario.plan.clone(), 1).unwrap();
     let end = world.run(&mut |_| true);
     let verdicts = judge(&world, &end, &scenario.expectations);
     assert_ne!(end.reason, Reason::Stuck);
@@ -193,7 +193,7 @@ expect = "any"
     let directions = &scenario.plan.wires[0].directions;
     assert!(matches!(directions[0].queue.discipline, Discipline::CoDel { .. }) && directions[0].loss == Loss::None);
     assert!(matches!(directions[1].queue.discipline, Discipline::FqCoDel { ecn: true, .. }) && directions[1].rate == Some(10_000_000));
-    let mut world = World::new(scenario.plan, 1, None).unwrap();
+    let mut world = World::new(scenario.plan, 1).unwrap();
     for (name, value) in [("tcp", "\"reno\""), ("ip4", "true")] {
         let parameter = if name == "tcp" { "congestion" } else { "forward" };
         let op = weft_core::Op::Get { target: weft_core::Selector::Name(name.to_owned()), name: Some(parameter.to_owned()) };
@@ -242,6 +242,8 @@ fn wrong_files_are_told_where_and_what_to_do() {
         ("[templates.t]\nkind = \"grid\"\nwidth = 2", 2, "needs height", "height = "),
         ("@[programs.p]\nnode = \"z\"\nbuiltin = \"echo\"\nport = 1", 6, "no node 'z'", "a, b"),
         ("@[programs.p]\nnode = \"a\"", 5, "one of builtin and command", "builtin ="),
+        ("@[programs.p]\nnode = \"a\"\nbuiltin = \"echo\"\nport = 7\nstdin = \"x\"", 9, "stdin is for commands", "command ="),
+        ("@[programs.p]\nnode = \"a\"\ncommand = [\"true\"]\ndirectory = \"x\"", 8, "'x' depends on", "/srv/www"),
         ("@[programs.p]\nnode = \"a\"\nbuiltin = \"curl\"", 7, "no built-in program 'curl'", "tcp-send"),
         ("@[programs.p]\nnode = \"a\"\nbuiltin = \"echo\"", 5, "needs a port", "port ="),
         ("@[programs.p]\nnode = \"a\"\nbuiltin = \"ping\"", 5, "needs to", "to ="),
@@ -268,12 +270,4 @@ fn wrong_files_are_told_where_and_what_to_do() {
         assert!(error.contains(what), "{text}\nmisses {what}\n{error}");
         assert!(error.contains("\nhelp: ") && error.contains(help), "{text}\nmisses {help}\n{error}");
     }
-}
-
-#[test]
-fn unmodified_programs_are_refused_where_no_loader_is() {
-    let text = PING.replace("builtin = \"ping\"\nto = \"server\"\ncount = 2", "command = [\"true\"]");
-    let scenario = parse(&text, &[]).unwrap();
-    let error = World::new(scenario.plan, 1, None).unwrap_err().to_string();
-    assert!(error.contains("'ping' is an unmodified program") && error.contains("help: use one of the built-in"), "{error}");
 }

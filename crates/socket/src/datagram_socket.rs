@@ -372,8 +372,11 @@ impl Sockets {
         if let Some(error) = socket.take_error() {
             return Err(error);
         }
-        let domain = socket.domain;
         let peek = flags & MSG_PEEK != 0;
+        let first = socket.datagram().and_then(|datagram| datagram.queue.front()).map_or(0, |waiting| waiting.truesize);
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(if peek { 0 } else { first });
+        let socket = self.get_mut(s)?;
+        let domain = socket.domain;
         let receive_over = socket.shutdown.receive;
         let (mut offset, at) = peek_position(socket, peek);
         let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };

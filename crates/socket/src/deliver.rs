@@ -337,7 +337,9 @@ impl Sockets {
         let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
         if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
             frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
+            let before = datagram.queued_truesize;
             coalesce::join_last(datagram, frame);
+            self.waiting_bytes += datagram.queued_truesize.saturating_sub(before);
             return self.touch(s);
         }
         let bytes = frame.len();
@@ -345,6 +347,12 @@ impl Sockets {
         if datagram.queued_truesize + truesize > room {
             datagram.dropped = datagram.dropped.saturating_add(1);
             self.count(crate::block::RECEIVE_BUFFER_ERRORS);
+            return cx.drop(frame, Reason::SocketBufferFull);
+        }
+        // __udp_enqueue_schedule_skb: "if (!__sk_mem_raise_allocated(…)) …", by udp_mem; counted as UdpMemErrors.
+        if self.waiting_bytes + truesize > self.limits.datagram_bytes_max {
+            datagram.dropped = datagram.dropped.saturating_add(1);
+            self.count(crate::block::MEMORY_ERRORS);
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         if let Some(completion) = frame.take_completion() {
@@ -363,6 +371,7 @@ impl Sockets {
         };
         datagram.queued_truesize += truesize;
         datagram.queue.push_back(waiting);
+        self.waiting_bytes += truesize;
         self.touch(s);
     }
 }

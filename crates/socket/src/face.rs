@@ -84,6 +84,7 @@ pub(crate) struct Limits {
     pub backlog_max: u32,
     pub buffer_max: u32,
     pub buffer_default: u32,
+    pub datagram_bytes_max: usize,
     pub ephemeral: (u16, u16),
     pub boot_time_nanos: u64,
 }
@@ -105,6 +106,8 @@ pub struct Sockets {
     pub(crate) flows: Map<FlowId, Flow>,
     pub(crate) changed: Vec<SocketId>,
     pub(crate) limits: Limits,
+    /// Bytes of memory in the receive queues of all datagram, raw and ICMP sockets.
+    pub(crate) waiting_bytes: usize,
     pub(crate) counters: [u64; crate::block::COUNTERS.len()],
     pub(crate) next_flow: u64,
     pub(crate) next_call: u64,
@@ -140,6 +143,7 @@ impl Sockets {
             flows: Map::with_hasher(KeyedHasher::new(rng)),
             changed: Vec::new(),
             limits,
+            waiting_bytes: 0,
             counters: [0; crate::block::COUNTERS.len()],
             // Flows and sockets of an earlier block of this kind are not taken for ours.
             next_flow: (u64::from(rng.u32()) & 0xf_ffff) << 32 | 1,

@@ -350,12 +350,12 @@ impl Sockets {
         let Some(socket) = self.store.get_mut(s) else { return true };
         let room = socket.options.receive_buffer as usize;
         let Some(queue) = socket.datagram_mut() else { return true };
-        let full = queue.queued_truesize >= room;
-        if full {
+        let (full, node_full) = (queue.queued_truesize >= room, self.waiting_bytes >= self.limits.datagram_bytes_max);
+        if full || node_full {
             queue.dropped = queue.dropped.saturating_add(1);
-            self.count(crate::block::RECEIVE_BUFFER_ERRORS);
+            self.count(if full { crate::block::RECEIVE_BUFFER_ERRORS } else { crate::block::MEMORY_ERRORS });
         }
-        full
+        full || node_full
     }
 
     /// `fib_compute_spec_dst`: the own address that would be used towards the sender of what came to a group or broadcast.
@@ -396,6 +396,7 @@ impl Sockets {
         };
         let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
         queue.queued_truesize += waiting.truesize;
+        self.waiting_bytes += waiting.truesize;
         queue.queue.push_back(waiting);
         self.touch(s);
     }

@@ -102,7 +102,9 @@ impl Sockets {
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
         // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
-        if self.store.remove(s).is_some() {
+        if let Some(mut socket) = self.store.remove(s) {
+            let waiting = socket.datagram_mut().map_or(0, |datagram| datagram.queued_truesize);
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(waiting);
             self.count(crate::block::SOCKETS_CLOSED);
         }
     }

@@ -106,6 +106,33 @@ fn a_full_receive_buffer_drops_datagrams_and_counts_them() {
 }
 
 #[test]
+fn all_receive_queues_together_are_bounded() {
+    let mut model = small::model(&[("datagram_bytes_max", 10_000)]);
+    let receivers: Vec<usize> = (0..4u16).map(|_| model.socket(2, 2, 0).expect("a socket")).collect();
+    for (at, receiver) in receivers.iter().enumerate() {
+        model.bind(*receiver, &to(&format!("127.0.0.1:{}", 5000 + at))).expect("bind");
+    }
+    let sender = model.socket(2, 2, 0).expect("a socket");
+    let send = |model: &mut model::Model, at: usize| {
+        model.send(sender, b"0123456789", 0, Some(&to(&format!("127.0.0.1:{}", 5000 + at))), &[]).expect("send");
+    };
+    for at in 0..40 {
+        send(&mut model, at % 4);
+    }
+    // 768 bytes for each.
+    assert_eq!(counter(&mut model, "MemErrors"), 40 - 13);
+    // What is read, and what goes with its socket, makes room.
+    assert!(model.receive(receivers[0], 100, 0).is_ok());
+    send(&mut model, 1);
+    assert_eq!(counter(&mut model, "MemErrors"), 40 - 13);
+    model.close(receivers[1]);
+    for _ in 0..3 {
+        send(&mut model, 2);
+    }
+    assert_eq!(counter(&mut model, "MemErrors"), 40 - 13);
+}
+
+#[test]
 fn the_error_queue_is_bounded() {
     let mut model = small::model(&[]);
     let s = model.socket(2, 2, 0).expect("a socket");

@@ -68,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
     if args.check {
         let plan = &scenario.plan;
-        World::new(plan.clone(), 1, None)?;
+        World::new(plan.clone(), 1)?;
         let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
         match args.json {
             true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs})),
@@ -96,7 +96,7 @@ fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
 }
 
 fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let mut world = World::new(scenario.plan.clone(), args.threads.unwrap_or(1), None)?;
+    let mut world = World::new(scenario.plan.clone(), args.threads.unwrap_or(1))?;
     let captures = match &args.out {
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
@@ -134,6 +134,9 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
     for (program, what) in world.waits() {
         let plan = &world.plan().programs[program];
         eprintln!("weft: {} on {} waits {what}", plan.name, world.plan().nodes[plan.node].name);
+    }
+    for why in world.not_reproducible() {
+        eprintln!("weft: this run may not repeat: {why}");
     }
     let speed = end.at.as_nanos() as f64 / 1e9 / wall.as_secs_f64().max(1e-9);
     eprintln!(

@@ -77,9 +77,10 @@ impl Tree {
             number => (number as u32, [posted.arguments[0], posted.arguments[1], posted.arguments[2]], result),
         };
         let one = self.threads.get(&thread);
-        let process = one.and_then(|one| self.processes.get(&one.process)).map_or(0, |process| process.pid);
+        let (program, process) =
+            one.and_then(|one| self.processes.get(&one.process)).map_or((0, 0), |process| (process.program, process.pid));
         let thread = one.map_or(0, |one| one.tid);
-        outside.record(&Record { at: self.clock, process, thread, number, arguments, result, output });
+        outside.record(&Record { at: self.clock, program, process, thread, number, arguments, result, output });
     }
 
     fn dispatch(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {

@@ -104,6 +104,10 @@ impl Arena {
         for (word, value) in slot.random_key.iter().zip(key) {
             word.store(value, Relaxed);
         }
+        // Root, with all rights.
+        let words = slot.users.iter().chain(&slot.groups).chain([&slot.group_count, &slot.keep_capabilities]);
+        words.for_each(|word| word.store(0, Relaxed));
+        slot.capabilities_off.iter().chain([&slot.inheritable]).for_each(|word| word.store(0, Relaxed));
         for action in &slot.actions {
             for word in [&action.handler, &action.flags, &action.restorer, &action.mask] {
                 word.store(0, Relaxed);

@@ -25,10 +25,13 @@ impl Tree {
         let process = (0..abi::PROCESSES_MAX).find(|id| !self.processes.contains_key(id))?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
         self.arena.clear_process(process, key);
-        let (group, session, name) =
-            parent.and_then(|id| self.processes.get(&id)).map(|one| (one.group, one.session, one.name.clone())).unwrap_or_default();
+        let (program, group, session, name) = parent
+            .and_then(|id| self.processes.get(&id))
+            .map(|one| (one.program, one.group, one.session, one.name.clone()))
+            .unwrap_or_default();
         let one = Process {
             pid: 0,
+            program,
             parent,
             group,
             session,

@@ -1,6 +1,7 @@
 //! Process 1 of a node, and starting programs below it.
 
 use super::arena::{Arena, memory_file};
+use super::root::Steps;
 use super::{Config, Spawn, StartError};
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString};
@@ -22,6 +23,8 @@ pub(super) struct Init {
     pub control: OwnedFd,
     /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
     commands: OwnedFd,
+    /// Programs see other files than the controller.
+    own_files: bool,
 }
 
 /// The loader, sealed, for all nodes.
@@ -46,7 +49,9 @@ struct Plan {
     /// Files under /proc/self and what is written there, for a user namespace. Before the loader is executed: execve takes all rights from
     /// a user that has no number in the namespace.
     maps: Vec<(&'static CStr, Vec<u8>)>,
-    failed: i32,
+    files: Option<Steps>,
+    /// errno, and what was tried.
+    failed: (i32, &'static str),
 }
 
 /// Bytes of the stack on which [`begin`] runs.
@@ -59,10 +64,14 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         for (path, text) in &plan.maps {
             let fd = libc::open(path.as_ptr(), libc::O_WRONLY);
             if libc::write(fd, text.as_ptr().cast(), text.len()) < 0 {
-                plan.failed = *libc::__errno_location();
+                plan.failed = (*libc::__errno_location(), "write the maps of a user namespace");
                 return 1;
             }
             libc::close(fd);
+        }
+        if let Some(Err((step, errno))) = plan.files.as_ref().map(Steps::perform) {
+            plan.failed = (errno, step);
+            return 1;
         }
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
@@ -73,7 +82,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         for (from, _) in &mut plan.descriptors {
             *from = libc::fcntl(*from, libc::F_DUPFD, 1100);
             if *from < 0 {
-                plan.failed = *libc::__errno_location();
+                plan.failed = (*libc::__errno_location(), "move descriptors");
                 return 1;
             }
         }
@@ -102,7 +111,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
             environment.as_ptr(),
             libc::AT_EMPTY_PATH,
         );
-        plan.failed = *libc::__errno_location();
+        plan.failed = (*libc::__errno_location(), "execute the loader");
         1
     }
 }
@@ -120,16 +129,20 @@ impl Init {
         header.exec_channel.store(u32::MAX, Relaxed);
         let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC)];
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
-        let flags = abi::MOUNT_PROC | abi::SET_NAME | optional;
+        let files = config.files.as_ref().map(Steps::new).transpose()?;
+        let proc = if files.is_some() { 0 } else { abi::MOUNT_PROC };
+        let flags = proc | abi::SET_NAME | optional;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
         let mut maps = Vec::new();
-        if user != 0 {
+        // As root, too, where programs have files of their own: they see the same users then.
+        if user != 0 || files.is_some() {
             namespaces |= libc::CLONE_NEWUSER;
             maps.push((c"/proc/self/setgroups", b"deny".to_vec()));
             maps.push((c"/proc/self/uid_map", format!("0 {user} 1").into_bytes()));
             maps.push((c"/proc/self/gid_map", format!("0 {group} 1").into_bytes()));
         }
         header.flags.store(flags, Relaxed);
+        header.real_start.store(if files.is_some() { sys::real_seconds() } else { 0 }, Relaxed);
         header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
         let mut plan = Plan {
             descriptors: [
@@ -140,7 +153,8 @@ impl Init {
             ],
             cpu: config.cpu,
             maps,
-            failed: 0,
+            files,
+            failed: (0, ""),
         };
         let mut stack = vec![0_u64; STACK_BYTES / 8];
         // SAFETY: the stack is ours and large enough; `begin` makes system calls only, and the parent waits until it is done with the stack.
@@ -155,10 +169,10 @@ impl Init {
         if pid < 0 {
             return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
         }
-        let init = Init { pid, control, commands };
+        let init = Init { pid, control, commands, own_files: plan.files.is_some() };
         drop((theirs, commanded));
-        if plan.failed != 0 {
-            return Err(step("execute the loader")(Errno(plan.failed)));
+        if plan.failed.0 != 0 {
+            return Err(step(plan.failed.1)(Errno(plan.failed.0)));
         }
         match init.announced(READY_LIMIT) {
             Ok(_) => Ok(init),
@@ -197,7 +211,7 @@ impl Init {
 
     /// Tells init to start what lies in the spawn area.
     pub fn spawn(&self, arena: &Arena, spec: &Spawn, channel: usize) -> Result<(), StartError> {
-        let program = find_program(spec)?;
+        let program = self.find_program(spec)?;
         let mut strings = Vec::new();
         let mut add = |text: &[u8]| {
             strings.extend_from_slice(text);
@@ -217,6 +231,30 @@ impl Init {
         let descriptors = [&spec.descriptors[0], &spec.descriptors[1], &spec.descriptors[2]].map(AsFd::as_fd);
         send(self.commands.as_fd(), abi::COMMAND_SPAWN, &descriptors)
             .map_err(|errno| StartError::Step { step: "tell process 1 to start a program", errno })
+    }
+
+    /// execvp(3)'s search, with the program's own PATH, among the node's files.
+    fn find_program(&self, spec: &Spawn) -> Result<CString, StartError> {
+        let name = spec.arguments.first().ok_or(StartError::Empty)?;
+        if name.as_bytes().contains(&b'/') {
+            return Ok(name.clone());
+        }
+        let path = spec.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
+        for folder in path.unwrap_or(b"/usr/local/bin:/usr/bin:/bin").split(|byte| *byte == b':') {
+            let folder = if folder.is_empty() { b"." } else { folder };
+            let Ok(candidate) = CString::new([folder, b"/", name.as_bytes()].concat()) else { continue };
+            // The root of process 1 is the node's.
+            let Ok(outside) = CString::new([format!("/proc/{}/root", self.pid).as_bytes(), candidate.as_bytes()].concat()) else {
+                continue;
+            };
+            // SAFETY: C strings.
+            if unsafe {
+                libc::access(outside.as_ptr(), libc::X_OK) == 0 || libc::access(candidate.as_ptr(), libc::X_OK) == 0 && !self.own_files
+            } {
+                return Ok(candidate);
+            }
+        }
+        Err(StartError::Execute { program: name.to_string_lossy().into_owned(), errno: Errno(libc::ENOENT) })
     }
 
     /// Kills the whole node.
@@ -256,22 +294,4 @@ pub(super) fn send(socket: BorrowedFd<'_>, byte: u8, descriptors: &[BorrowedFd<'
         libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
     };
     if sent < 0 { Err(sys::last()) } else { Ok(()) }
-}
-
-/// execvp(3)'s search, with the program's own PATH.
-fn find_program(spec: &Spawn) -> Result<CString, StartError> {
-    let name = spec.arguments.first().ok_or(StartError::Empty)?;
-    if name.as_bytes().contains(&b'/') {
-        return Ok(name.clone());
-    }
-    let path = spec.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
-    for folder in path.unwrap_or(b"/usr/local/bin:/usr/bin:/bin").split(|byte| *byte == b':') {
-        let folder = if folder.is_empty() { b"." } else { folder };
-        let Ok(candidate) = CString::new([folder, b"/", name.as_bytes()].concat()) else { continue };
-        // SAFETY: a C string.
-        if unsafe { libc::access(candidate.as_ptr(), libc::X_OK) } == 0 {
-            return Ok(candidate);
-        }
-    }
-    Err(StartError::Execute { program: name.to_string_lossy().into_owned(), errno: Errno(libc::ENOENT) })
 }

@@ -18,7 +18,9 @@ mod guest;
 mod launch;
 mod object;
 mod poll;
+mod root;
 mod run;
+mod sheet;
 mod signal;
 mod socket;
 mod time;
@@ -39,6 +41,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
+
+pub use root::{Files, OwnFile};
+pub use sheet::{Sheet, input};
 
 /// Settings of a node's programs.
 #[derive(Clone, Debug)]
@@ -62,6 +67,8 @@ pub struct Config {
     pub trap_tsc: bool,
     /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
     pub tell_calls: bool,
+    /// What programs see as files; none: the host's, as they are.
+    pub files: Option<Files>,
 }
 
 impl Default for Config {
@@ -77,6 +84,7 @@ impl Default for Config {
             patience: Duration::from_secs(10),
             trap_tsc: true,
             tell_calls: false,
+            files: None,
         }
     }
 }
@@ -168,6 +176,8 @@ pub struct Next {
 pub struct Record<'a> {
     /// When it returned.
     pub at: Instant,
+    /// The process that was started from outside and that this one descends from.
+    pub program: u32,
     /// Process in the node.
     pub process: u32,
     /// Thread in the node.
@@ -186,6 +196,10 @@ pub struct Record<'a> {
 pub trait Outside {
     /// Nothing from outside can reach the node before this time.
     fn grant(&self) -> Instant;
+    /// When the node itself has something to do next (a timer of its stack), which may change sockets. For those whose grant is not limited by it.
+    fn next_event(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
     /// The node's present is this from now on: its own timers until then have happened. At most the grant.
     fn advance(&mut self, to: Instant);
     /// The node's sockets and tables.
@@ -264,6 +278,8 @@ struct Thread {
 #[derive(Debug)]
 struct Process {
     pid: u32,
+    /// The process that was started from outside and that this one descends from.
+    program: u32,
     parent: Option<ProcessId>,
     group: u32,
     session: u32,
@@ -401,11 +417,16 @@ impl Tree {
         self.signal_process(process, signal, signal::info_from_kernel(signal));
         true
     }
-    /// Who waits for what, for people.
+    /// Who waits for what, for people; with the program (the number that [`Tree::spawn`] returned) that each belongs to.
     pub fn waiting(&self) -> Vec<(u32, String)> {
         let line = |thread: &Thread| {
             let process = self.processes.get(&thread.process)?;
-            Some((process.pid, format!("{} (thread {}): {}", process.name, thread.tid, describe(&thread.state))))
+            let who = if thread.tid == process.pid {
+                format!("process {}", process.pid)
+            } else {
+                format!("process {}, thread {}", process.pid, thread.tid)
+            };
+            Some((process.program, format!("{} ({who}) {}", process.name, describe(&thread.state))))
         };
         self.threads.values().filter_map(line).collect()
     }
@@ -421,8 +442,8 @@ impl Tree {
 
 fn describe(state: &State) -> String {
     match state {
-        State::Starting | State::Runnable => "runnable".to_owned(),
-        State::Stopped(_) => "stopped".to_owned(),
+        State::Starting | State::Runnable => "is running".to_owned(),
+        State::Stopped(_) => "is stopped".to_owned(),
         State::Waiting(wait) => {
             let mut what = Vec::new();
             let reasons = [

@@ -52,6 +52,7 @@ impl Tree {
                 abi::HELLO => {
                     self.introduce(process, thread, &posted);
                     if let Some(process) = self.processes.get_mut(&process) {
+                        process.program = process.pid;
                         process.group = process.pid;
                         process.session = process.pid;
                         process.name = name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -95,7 +96,7 @@ impl Tree {
             self.probe_native();
             let Some(thread) = self.queue.pop_front() else {
                 match self.timers.next() {
-                    Some(at) if at < grant => {
+                    Some(at) if at < grant && at <= outside.next_event() => {
                         self.clock = self.clock.max(at);
                         continue;
                     }
@@ -125,9 +126,9 @@ impl Tree {
 
     /// What was answered inside programs goes into the world's hash as one number.
     fn report(&self, outside: &mut dyn Outside) {
-        let (process, thread) = (0, 0);
+        let (program, process, thread) = (0, 0, 0);
         let result = self.trace() as i64;
-        outside.record(&Record { at: self.clock, process, thread, number: u32::MAX, arguments: [0; 3], result, output: &[] });
+        outside.record(&Record { at: self.clock, program, process, thread, number: u32::MAX, arguments: [0; 3], result, output: &[] });
     }
 
     /// One thread runs until it waits, ends, or has had its share.

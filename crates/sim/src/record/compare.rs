@@ -5,7 +5,6 @@ use crate::actor::{ProgramId, Stream};
 use crate::hash::Way;
 use serde::Serialize;
 use std::path::Path;
-use weft_core::Instant;
 
 /// What two records have to do with each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,8 +62,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, RecordError> {
     let (mut least, mut events): (Option<Difference>, u64) = (None, 0);
     for node in &one.nodes {
         let names = [Names { index: &one, node }, Names { index: &other, node: other.node(&node.name).unwrap_or(node) }];
-        let before = least.as_ref().map_or(Instant::FAR_FUTURE, |least| Instant::from_nanos(least.at_ns));
-        let (found, count) = in_node(first, second, &names, before)?;
+        let (found, count) = in_node(first, second, &names)?;
         events += count;
         if let Some(found) = found
             && least.as_ref().is_none_or(|least| (found.at_ns, &found.node) < (least.at_ns, &least.node))
@@ -81,14 +79,14 @@ impl Index {
     }
 }
 
-/// The first difference on a node that is not later than `before`, and how many events were equal.
-fn in_node(first: &Path, second: &Path, names: &[Names<'_>; 2], before: Instant) -> Result<(Option<Difference>, u64), RecordError> {
+/// The first difference on a node, and how many events were equal before it.
+fn in_node(first: &Path, second: &Path, names: &[Names<'_>; 2]) -> Result<(Option<Difference>, u64), RecordError> {
     let name = &names[0].node.name;
     let (mut ones, mut others) = (Events::open(first, name)?, Events::open(second, name)?);
     let mut equal = 0;
     loop {
         let (one, other) = (ones.next().transpose()?, others.next().transpose()?);
-        let Some(at) = [&one, &other].into_iter().flatten().map(|event| event.at).min().filter(|at| *at <= before) else {
+        let Some(at) = [&one, &other].into_iter().flatten().map(|event| event.at).min() else {
             return Ok((None, equal));
         };
         if one == other && one.as_ref().is_some_and(|event| names[0].place(event) == names[1].place(event)) {

@@ -1,11 +1,13 @@
 //! A host's stack: from its stack file, or made of what the scenario says.
 
 use super::address::{Hop, forwards};
-use super::raw::Raw;
+use super::raw::{OwnText, Raw};
 use super::{NodeDraft, ReadFile, Source, WireDraft, capture, switch};
 use crate::plan::{NodeKind, NodePlan};
 use std::fmt::Write as _;
+use std::path::Path;
 use toml::Spanned;
+use weft_intercept::process::{Files, OwnFile};
 use weft_node::{Stack, StackError};
 
 /// The node of a draft.
@@ -32,6 +34,7 @@ pub(super) fn plan(
             return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
         }
     }
+    let files = own_files(source, draft, read)?;
     let mut stack = match &draft.section.stack {
         Some(file) => {
             let text = read(file.get_ref())
@@ -63,18 +66,54 @@ pub(super) fn plan(
     let plain = section.stack.is_none() && section.parameters.is_empty() && section.sysctls.is_empty() && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
-        return Ok(host(draft, raw, stack));
+        return Ok(NodePlan { files, ..host(draft, raw, stack) });
     }
     weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
         Some(_) => error,
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
-    Ok(host(draft, raw, stack))
+    Ok(NodePlan { files, ..host(draft, raw, stack) })
+}
+
+/// The folder that is its root, and the files that it has beside.
+fn own_files(source: &Source<'_>, draft: &NodeDraft, read: ReadFile<'_>) -> Result<Files, StackError> {
+    let root = draft.section.root.as_ref().map(|root| {
+        let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(root.get_ref());
+        match folder.is_dir() {
+            true => Ok(folder),
+            false => Err(source.error(
+                root.span(),
+                format!("'{}' is no folder", folder.display()),
+                "name one that is like /: with bin, etc, usr …",
+            )),
+        }
+    });
+    let mut files = Files { root: root.transpose()?, own: Vec::new() };
+    for (path, file) in &draft.section.files {
+        let sound = path.get_ref().len() > 1 && path.get_ref().starts_with('/') && !path.get_ref().ends_with('/');
+        if !sound || path.get_ref().split('/').any(|part| part == ".." || part == ".") {
+            return Err(source.error(
+                path.span(),
+                format!("'{}' is no place for a file", path.get_ref()),
+                "write it as \"/srv/www/index.html\"",
+            ));
+        }
+        let contents = match file.get_ref() {
+            OwnText::Text(text) => text.clone(),
+            OwnText::From(from) => read(from.from.get_ref()).map_err(|why| {
+                source.error(from.from.span(), format!("cannot read '{}': {why}", from.from.get_ref()), "name a file with text in it")
+            })?,
+        };
+        let executable = contents.starts_with("#!");
+        files.own.push(OwnFile { path: path.get_ref().into(), contents: contents.into_bytes().into(), executable });
+    }
+    Ok(files)
 }
 
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);
-    NodePlan { name: draft.name.clone(), kind: NodeKind::Host(Box::new(stack)), large_frames, capture: capture(raw, &draft.section) }
+    let kind = NodeKind::Host(Box::new(stack));
+    NodePlan { name: draft.name.clone(), kind, large_frames, capture: capture(raw, &draft.section), files: Files::default() }
 }
 
 const SYSCTL_HELP: &str = "use parameters = { \"tcp.congestion\" = \"reno\" }; `weft help block tcp` lists them";

@@ -2,7 +2,7 @@
 
 use super::raw::{Program, ProgramExpect, Raw};
 use super::{NodeDraft, Source, in_order, matches};
-use crate::plan::{Expect, Plan, ProgramPlan, Run};
+use crate::plan::{Expect, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::program::Builtin;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -69,6 +69,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn run(&self) -> Result<Run, StackError> {
+        let of_commands = [("stdin", &self.program.stdin), ("directory", &self.program.directory)];
+        if let (None, Some((key, text))) =
+            (&self.program.command, of_commands.iter().find_map(|(key, text)| Some((key, (*text).as_ref()?))))
+        {
+            return Err(self.source.error(
+                text.span(),
+                format!("{key} is for commands, and this program has none"),
+                "write command = [\"cat\"]",
+            ));
+        }
         match (&self.program.builtin, &self.program.command) {
             (Some(builtin), None) => self.builtin(builtin).map(Run::Builtin),
             (None, Some(command)) if command.get_ref().is_empty() => {
@@ -76,7 +86,14 @@ impl Reader<'_> {
             }
             (None, Some(command)) => {
                 let environment = self.program.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-                Ok(Run::Process { command: command.get_ref().clone(), environment })
+                let input = self.program.stdin.as_ref().map(|text| text.get_ref().clone().into_bytes()).unwrap_or_default();
+                let directory = self.program.directory.as_ref().map_or("/", |text| text.get_ref().as_str());
+                if !directory.starts_with('/') {
+                    let span = self.program.directory.as_ref().map(Spanned::span).unwrap_or_default();
+                    return Err(self.source.error(span, format!("'{directory}' depends on where one stands"), "write it as \"/srv/www\""));
+                }
+                let command = command.get_ref().iter().map(|word| self.expand(word)).collect();
+                Ok(Run::Process(ProcessPlan { command, environment, input, directory: directory.into() }))
             }
             _ => {
                 let what = format!("program '{}' must have one of builtin and command", self.name.get_ref());

@@ -55,6 +55,23 @@ pub(crate) struct Node {
     pub sysctls: IndexMap<Text, Spanned<toml::Value>>,
     #[serde(default)]
     pub parameters: IndexMap<Text, Spanned<toml::Value>>,
+    pub root: Option<Text>,
+    #[serde(default)]
+    pub files: IndexMap<Text, Spanned<OwnText>>,
+}
+
+/// What is in a file: a text, or what is in another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a text, or { from = \"FILE\" }")]
+pub(crate) enum OwnText {
+    Text(String),
+    From(From),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct From {
+    pub from: Text,
 }
 
 /// One text or several.
@@ -141,6 +158,8 @@ pub(crate) struct Program {
     pub command: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     pub environment: IndexMap<String, String>,
+    pub stdin: Option<Text>,
+    pub directory: Option<Text>,
     pub start: Option<Text>,
     pub waits: Option<bool>,
     pub expect: Option<Spanned<ProgramExpect>>,

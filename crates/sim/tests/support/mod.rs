@@ -54,7 +54,7 @@ pub fn gigabit(delay: Duration) -> DirectionPlan {
 }
 
 pub fn run(plan: Plan, threads: usize) -> (World, RunEnd) {
-    let mut world = World::new(plan, threads, None).unwrap();
+    let mut world = World::new(plan, threads).unwrap();
     let end = world.run(&mut |_| true);
     (world, end)
 }
@@ -67,4 +67,10 @@ pub fn output(world: &World, program: usize) -> String {
 pub fn figure(world: &World, program: usize, name: &str) -> u64 {
     let state = world.program(program).expect("the program is there");
     *state.figures.get(name).unwrap_or_else(|| panic!("no figure {name} in {:?}:\n{}", state.figures, output(world, program)))
+}
+
+/// An unmodified program.
+pub fn process(name: &str, node: usize, start_ms: u64, command: &[&str], expect: Expect) -> ProgramPlan {
+    let run = Run::Process(weft_sim::plan::ProcessPlan::new(command.iter().copied()));
+    ProgramPlan { name: name.to_owned(), node, run, start: Some(Instant::from_millis(start_ms)), expect }
 }

@@ -1,0 +1,415 @@
+//! The files that a node's programs see: the host's (or a folder's) below a layer of the node's own, and what differs from node to node.
+//!
+//! An overlay over `/` as a whole is refused to users without privilege (mounts below it are locked), so each folder of the top level gets
+//! one. `/dev`, `/proc`, `/run`, `/sys`, `/tmp` and `/root` are the node's own from the beginning; nothing of the host's that is alive (sockets of
+//! its services, devices) is there. All is gone with process 1.
+//!
+//! The steps are prepared here and performed by the process that becomes process 1, which shares our memory: no allocation there.
+
+use super::StartError;
+use crate::sys::Errno;
+use std::ffi::{CStr, CString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// What a node's programs see as files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// The folder that is `/`; none: the host's files. It is never changed.
+    pub root: Option<PathBuf>,
+    /// The node's own.
+    pub own: Vec<OwnFile>,
+}
+
+/// A file of a node's own, over what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnFile {
+    /// Absolute, inside the node.
+    pub path: PathBuf,
+    /// What is in it.
+    pub contents: Arc<[u8]>,
+    /// May it be executed?
+    pub executable: bool,
+}
+
+/// Of the top level: not the host's.
+const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
+/// Folders below which everything is built; the first that is there and not in the way is taken.
+const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+/// Folders that programs of the node can write to though they are another user's on the host: they exist in the node's layer, too.
+const WRITABLE: [&str; 11] = ["etc", "home", "opt", "srv", "var", "var/cache", "var/lib", "var/log", "var/mail", "var/spool", "var/tmp"];
+/// What says how the host is doing, and what a node says instead.
+const PROC_FILES: [(&str, &str); 4] = [
+    ("loadavg", "0.00 0.00 0.00 1/1 1\n"),
+    (
+        "meminfo",
+        "MemTotal:        1048576 kB\nMemFree:          524288 kB\nMemAvailable:     524288 kB\nBuffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n",
+    ),
+    (
+        "stat",
+        "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1893456000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n",
+    ),
+    ("uptime", "1.00 0.00\n"),
+];
+
+/// Something to do.
+#[derive(Debug)]
+enum Act {
+    Folder {
+        path: CString,
+        mode: libc::mode_t,
+    },
+    File {
+        path: CString,
+        contents: Arc<[u8]>,
+        mode: libc::mode_t,
+    },
+    Link {
+        to: CString,
+        path: CString,
+    },
+    Mount {
+        from: CString,
+        to: CString,
+        kind: &'static CStr,
+        flags: libc::c_ulong,
+        data: CString,
+    },
+    /// Only to be read from now on.
+    ReadOnly {
+        path: CString,
+    },
+    /// This folder becomes `/`.
+    Enter {
+        path: CString,
+    },
+}
+
+/// Something to do, what it is for, and what to do when it fails.
+#[derive(Debug)]
+struct Step {
+    what: &'static str,
+    act: Act,
+    otherwise: Otherwise,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Otherwise {
+    Fail,
+    GoOn,
+    /// Do the next steps, so many, which are left out when this one succeeds.
+    Instead(usize),
+}
+
+/// What makes a node's files.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    steps: Vec<Step>,
+}
+
+fn text(path: impl AsRef<Path>) -> Result<CString, StartError> {
+    CString::new(path.as_ref().as_os_str().as_bytes())
+        .map_err(|_| StartError::Step { step: "use a path with a zero byte", errno: Errno(libc::EINVAL) })
+}
+
+/// A path in the options of an overlay.
+fn escaped(path: &Path) -> Vec<u8> {
+    let special = |byte: &u8| matches!(byte, b'\\' | b',' | b':');
+    path.as_os_str().as_bytes().iter().flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte])).collect()
+}
+
+impl Steps {
+    /// Prepares what makes these files.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file's path is not absolute.
+    pub fn new(files: &Files) -> Result<Steps, StartError> {
+        let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
+        let base = match &files.root {
+            Some(root) => root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?,
+            None => PathBuf::from("/"),
+        };
+        let fits = |stage: &&&str| Path::new(stage).is_dir() && (base == Path::new("/") || !base.starts_with(stage));
+        let nowhere = StartError::Step { step: "find a folder to build the node's files in (/tmp)", errno: Errno(libc::ENOENT) };
+        let stage = PathBuf::from(STAGES.iter().find(fits).ok_or(nowhere)?);
+        let mut entries: Vec<_> = std::fs::read_dir(&base)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(failed("read the folder that is to be the node's root"))?;
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        let mut steps = Steps::default();
+        let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
+        // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
+        steps.mount("keep the node's mounts to itself", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
+        let tmpfs = |steps: &mut Steps, path: &Path| {
+            steps.mount(
+                "mount a file system in memory",
+                "weft",
+                path,
+                c"tmpfs",
+                libc::MS_NOSUID | libc::MS_NODEV,
+                b"mode=755",
+                Otherwise::Fail,
+            )
+        };
+        tmpfs(&mut steps, &stage)?;
+        for path in [&upper, &work, &root] {
+            steps.folder(path, 0o755)?;
+        }
+        tmpfs(&mut steps, &root)?;
+        for (name, mode) in NEW {
+            steps.folder(&root.join(name), mode)?;
+        }
+        let mut layered = Vec::new();
+        for entry in entries {
+            let name = entry.file_name();
+            if NEW.iter().any(|(new, _)| name == *new) {
+                continue;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_symlink() {
+                let to = std::fs::read_link(entry.path()).map_err(failed("read a link in the node's root"))?;
+                steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+            } else if kind.is_dir() {
+                layered.push(name);
+            }
+        }
+        for file in &files.own {
+            let first = file.path.components().nth(1).map(|component| component.as_os_str().to_owned());
+            if let Some(first) = first.filter(|first| !layered.contains(first) && NEW.iter().all(|(new, _)| first != *new)) {
+                layered.push(first);
+            }
+        }
+        for name in &layered {
+            for path in [upper.join(name), work.join(name), root.join(name)] {
+                steps.folder(&path, 0o755)?;
+            }
+        }
+        for folder in WRITABLE {
+            let there = base.join(folder);
+            // A link (/var/mail often is one) must not be hidden by a folder.
+            if there.symlink_metadata().is_ok_and(|found| found.is_dir())
+                && layered.iter().any(|name| folder.starts_with(&*name.to_string_lossy()))
+            {
+                let mode = if folder == "var/tmp" { 0o1777 } else { 0o755 };
+                steps.folder(&upper.join(folder), mode)?;
+            }
+        }
+        steps.own_files(files, &upper, &root)?;
+        for name in &layered {
+            let (lower, to) = (base.join(name), root.join(name));
+            if !lower.is_dir() {
+                // Only the node's own files are in it.
+                steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+                continue;
+            }
+            let options =
+                [&b"lowerdir="[..], &escaped(&lower), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
+            let options = [&options.concat()[..], b",userxattr"].concat();
+            steps.mount(
+                "lay the node's files over the host's",
+                "weft",
+                &to,
+                c"overlay",
+                libc::MS_NOSUID,
+                &options,
+                Otherwise::Instead(2),
+            )?;
+            // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
+            steps.mount("show a folder of the host's", &lower, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
+            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+        }
+        steps.devices(&root)?;
+        steps.proc(&root)?;
+        steps.add("enter the node's files", Act::Enter { path: text(&root)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
+        self.steps.push(Step { what, act, otherwise });
+    }
+
+    #[allow(clippy::too_many_arguments)] // those of mount(2)
+    fn mount(
+        &mut self,
+        what: &'static str,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        kind: &'static CStr,
+        flags: libc::c_ulong,
+        data: &[u8],
+        otherwise: Otherwise,
+    ) -> Result<(), StartError> {
+        let data = CString::new(data).map_err(|_| StartError::Step { step: what, errno: Errno(libc::EINVAL) })?;
+        self.add(what, Act::Mount { from: text(from)?, to: text(to)?, kind, flags, data }, otherwise);
+        Ok(())
+    }
+
+    fn folder(&mut self, path: &Path, mode: libc::mode_t) -> Result<(), StartError> {
+        self.add("make a folder", Act::Folder { path: text(path)?, mode }, Otherwise::Fail);
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, contents: Arc<[u8]>, mode: libc::mode_t) -> Result<(), StartError> {
+        self.add("write a file of the node's", Act::File { path: text(path)?, contents, mode }, Otherwise::Fail);
+        Ok(())
+    }
+
+    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path) -> Result<(), StartError> {
+        for file in &files.own {
+            let mut parts = file.path.components();
+            let absolute = parts.next() == Some(Component::RootDir);
+            let parts: Vec<_> = parts.collect();
+            if !absolute || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+                return Err(StartError::Step {
+                    step: "write a file of the node's whose path is not absolute, or has '..' in it",
+                    errno: Errno(libc::EINVAL),
+                });
+            }
+            let new = NEW.iter().any(|(new, _)| parts[0].as_os_str() == *new);
+            let mut path = if new { root } else { upper }.to_path_buf();
+            for part in &parts[..parts.len() - 1] {
+                path.push(part);
+                let is_new = NEW.iter().any(|(new, _)| path == root.join(new));
+                if !is_new {
+                    self.folder(&path, 0o755)?;
+                }
+            }
+            path.push(parts[parts.len() - 1]);
+            self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
+        }
+        Ok(())
+    }
+
+    fn devices(&mut self, root: &Path) -> Result<(), StartError> {
+        let dev = root.join("dev");
+        for name in DEVICES {
+            let path = dev.join(name);
+            self.file(&path, Arc::from(&b""[..]), 0o666)?;
+            self.mount("show a device", Path::new("/dev").join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+        }
+        for (name, to) in DEVICE_LINKS {
+            self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
+        }
+        self.folder(&dev.join("shm"), 0o1777)?;
+        self.folder(&dev.join("pts"), 0o755)?;
+        let data = b"newinstance,ptmxmode=0666,mode=620";
+        self.mount("mount terminals", "devpts", dev.join("pts"), c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, data, Otherwise::GoOn)?;
+        self.folder(&root.join("run/lock"), 0o1777)
+    }
+
+    fn proc(&mut self, root: &Path) -> Result<(), StartError> {
+        let proc = root.join("proc");
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        self.mount("mount /proc", "proc", &proc, c"proc", flags, b"", Otherwise::Instead(1))?;
+        // In some containers no new one may be mounted.
+        self.mount("show the host's /proc", "/proc", &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        let said = root.join("run/weft");
+        self.folder(&said, 0o555)?;
+        for (name, contents) in PROC_FILES {
+            self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
+            self.mount("say how a node is doing", said.join(name), proc.join(name), c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+        }
+        Ok(())
+    }
+
+    /// Does it all, in a process with a mount namespace of its own. On failure: the step and errno. Only system calls here.
+    pub fn perform(&self) -> Result<(), (&'static str, i32)> {
+        // SAFETY: takes no pointers; what programs inherit is the usual mask.
+        unsafe { libc::umask(0) };
+        let mut leave_out = 0;
+        for step in &self.steps {
+            if leave_out > 0 {
+                leave_out -= 1;
+                continue;
+            }
+            let result = step.act.perform();
+            match (result, step.otherwise) {
+                (Ok(()), Otherwise::Instead(steps)) => leave_out = steps,
+                (Ok(()), _) | (Err(_), Otherwise::GoOn | Otherwise::Instead(_)) => {}
+                (Err(errno), Otherwise::Fail) => return Err((step.what, errno)),
+            }
+        }
+        // SAFETY: as above.
+        unsafe { libc::umask(0o022) };
+        Ok(())
+    }
+}
+
+fn errno() -> i32 {
+    crate::sys::last().0
+}
+
+fn check(result: libc::c_int) -> Result<(), i32> {
+    if result < 0 { Err(errno()) } else { Ok(()) }
+}
+
+impl Act {
+    fn perform(&self) -> Result<(), i32> {
+        match self {
+            Act::Folder { path, mode } => {
+                // SAFETY: a C string.
+                match check(unsafe { libc::mkdir(path.as_ptr(), *mode) }) {
+                    Err(libc::EEXIST) => Ok(()),
+                    other => other,
+                }
+            }
+            Act::File { path, contents, mode } => {
+                // SAFETY: a C string.
+                let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC, *mode) };
+                check(fd)?;
+                let result = write_all(fd, contents);
+                // SAFETY: opened above.
+                unsafe { libc::close(fd) };
+                result
+            }
+            // SAFETY: C strings.
+            Act::Link { to, path } => check(unsafe { libc::symlink(to.as_ptr(), path.as_ptr()) }),
+            Act::Mount { from, to, kind, flags, data } => {
+                // SAFETY: C strings.
+                check(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), kind.as_ptr(), *flags, data.as_ptr().cast()) })
+            }
+            Act::ReadOnly { path } => {
+                // SAFETY: an all-zero mount_attr is valid.
+                let mut attributes: libc::mount_attr = unsafe { std::mem::zeroed() };
+                attributes.attr_set = libc::MOUNT_ATTR_RDONLY;
+                let size = size_of::<libc::mount_attr>();
+                // SAFETY: a C string and a struct of ours, with its size.
+                let result = unsafe {
+                    libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path.as_ptr(), libc::AT_RECURSIVE, &raw const attributes, size)
+                };
+                check(result as libc::c_int)
+            }
+            Act::Enter { path } => {
+                // SAFETY: C strings. pivot_root(".", ".") puts the old root over the new one (pivot_root(2), NOTES).
+                unsafe {
+                    check(libc::chdir(path.as_ptr()))?;
+                    check(libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) as libc::c_int)?;
+                    check(libc::umount2(c".".as_ptr(), libc::MNT_DETACH))?;
+                    check(libc::chdir(c"/".as_ptr()))
+                }
+            }
+        }
+    }
+}
+
+fn write_all(fd: RawFd, mut bytes: &[u8]) -> Result<(), i32> {
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are ours.
+        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        if written <= 0 {
+            return Err(if written == 0 { libc::ENOSPC } else { errno() });
+        }
+        bytes = &bytes[written as usize..];
+    }
+    Ok(())
+}

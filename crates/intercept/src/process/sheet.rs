@@ -1,0 +1,107 @@
+//! Files in memory: what programs read as standard input, and write as standard output and error.
+
+use super::arena::memory_file;
+use crate::sys::Errno;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+fn error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.0)
+}
+
+/// Something to read for a program, from its beginning. It cannot be written.
+///
+/// # Errors
+/// No memory, or no descriptor.
+pub fn input(contents: &[u8]) -> io::Result<OwnedFd> {
+    let memory = memory_file(c"stdin", libc::MFD_CLOEXEC).map_err(error)?;
+    let mut file = File::from(memory);
+    file.write_all(contents)?;
+    // Opened again: read-only, and with an offset of its own.
+    Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
+}
+
+/// A file that programs append to, and that is read from outside without their noticing.
+#[derive(Debug)]
+pub struct Sheet {
+    file: File,
+    read: u64,
+}
+
+impl Sheet {
+    /// An empty one, named in /proc/PID/fd as `name`. What [`Sheet::descriptor`] gives out is to be written.
+    ///
+    /// # Errors
+    /// No memory, or no descriptor.
+    pub fn new(name: &std::ffi::CStr) -> io::Result<Sheet> {
+        let memory = memory_file(name, libc::MFD_CLOEXEC).map_err(error)?;
+        // SAFETY: takes no pointers. Programs that share it (fork, dup) and those that open /dev/stdout anew append both.
+        if unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Sheet { file: File::from(memory), read: 0 })
+    }
+
+    /// For a program: every write goes to the end.
+    ///
+    /// # Errors
+    /// No descriptor.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.file.try_clone().map(OwnedFd::from)
+    }
+
+    /// What has been written since the last call, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn take(&mut self, limit: usize) -> io::Result<Vec<u8>> {
+        let length = self.file.metadata()?.len();
+        let new = usize::try_from(length.saturating_sub(self.read)).unwrap_or(usize::MAX).min(limit);
+        let mut bytes = vec![0; new];
+        if new > 0 {
+            self.file.read_exact_at(&mut bytes, self.read)?;
+            self.read += new as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Is something there that [`Sheet::take`] would give?
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn has_more(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.len() > self.read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[test]
+    fn what_is_written_is_taken_once_and_in_order() {
+        let mut sheet = Sheet::new(c"stdout").expect("a file");
+        let mut one = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut other = File::from(sheet.descriptor().expect("a descriptor"));
+        one.write_all(b"one ").expect("room");
+        other.write_all(b"two ").expect("room");
+        assert_eq!(sheet.take(6).expect("bytes"), b"one tw");
+        assert!(sheet.has_more().expect("a length"));
+        one.write_all(b"three").expect("room");
+        assert_eq!(sheet.take(100).expect("bytes"), b"o three");
+        assert!(!sheet.has_more().expect("a length"));
+        assert_eq!(sheet.take(100).expect("bytes"), b"");
+    }
+
+    #[test]
+    fn input_is_read_from_its_beginning_and_cannot_be_written() {
+        let mut file = File::from(input(b"hello").expect("a file"));
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "hello");
+        assert!(file.write_all(b"x").is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
+
+use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
+use crate::cell::OUTPUT_BYTES_MAX;
+use crate::plan::{NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::io;
+use weft_core::{Context, Instant};
+use weft_intercept::process::{self, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
+use weft_intercept::{Lend, Stack};
+use weft_socket::{SocketId, Sockets};
+
+const SIGTERM: i32 = 15;
+/// exit statuses of a shell that cannot execute what it is told to.
+const STATUS_NOT_FOUND: i32 = 127;
+const STATUS_NOT_EXECUTABLE: i32 = 126;
+/// Output is fetched after so many turns, that the memory of programs that write much is bounded.
+const TURNS_PER_FETCH: u32 = 64;
+/// What a program finds in its environment unless it is told otherwise.
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("HOME", "/root"),
+    ("LANG", "C.UTF-8"),
+    ("LOGNAME", "root"),
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("SHELL", "/bin/sh"),
+    ("TZ", "UTC"),
+    ("USER", "root"),
+];
+
+/// Where programs look names up. There is a name server only where the scenario starts one.
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
+
+/// What every node has under /etc.
+fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> {
+    let mut hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
+    for (name, address) in &plan.hosts {
+        let _ = writeln!(hosts, "{address}\t{name}");
+    }
+    let identity = xxhash_rust::xxh3::xxh3_128_with_seed(node.name.as_bytes(), plan.seed);
+    let files = [
+        ("/etc/hosts", hosts),
+        ("/etc/hostname", format!("{}\n", node.name)),
+        ("/etc/machine-id", format!("{identity:032x}\n")),
+        ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
+        ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
+    ];
+    files.into_iter().map(|(path, text)| OwnFile { path: path.into(), contents: text.into_bytes().into(), executable: false })
+}
+
+/// A program of the node, before, while and after it runs.
+#[derive(Debug)]
+struct Program {
+    id: ProgramId,
+    plan: ProcessPlan,
+    /// When it is to start; none: when it is told to, or it has started.
+    start: Option<Instant>,
+    /// Its number in the node while it runs.
+    pid: Option<u32>,
+    output: Option<[Sheet; 2]>,
+}
+
+/// The processes of a node.
+#[derive(Debug)]
+pub struct ProcessTree {
+    tree: Tree,
+    programs: Vec<Program>,
+    pids: BTreeMap<u32, ProgramId>,
+    /// To be told to stop in the next turn.
+    stopping: Vec<ProgramId>,
+    /// To be started in the next turn.
+    starting: Vec<ProgramId>,
+    turns: u32,
+}
+
+impl ProcessTree {
+    /// The actor for the unmodified programs of a node, of which some start by time.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    pub fn launch(plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<ProcessTree, String> {
+        let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
+        let files =
+            Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
+        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, ..Config::default() };
+        let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
+        let programs = programs.iter().filter_map(|(id, program)| match &program.run {
+            Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),
+            Run::Builtin(_) => None,
+        });
+        let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Ok(ProcessTree { tree, programs: programs.collect(), pids, stopping, starting, turns: 0 })
+    }
+
+    /// When a program starts next.
+    fn next_start(&self) -> Instant {
+        self.programs.iter().filter_map(|program| program.start).min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    /// Starts the programs whose time has come, in the order in which they stand in the plan.
+    fn start_due(&mut self, cx: &mut dyn ActorContext) {
+        let now = cx.now();
+        let starting = std::mem::take(&mut self.starting);
+        let ProcessTree { tree, programs, pids, .. } = self;
+        for program in programs {
+            let due = program.start.is_some_and(|at| at <= now) || starting.contains(&program.id);
+            if !due || program.pid.is_some() {
+                continue;
+            }
+            program.start = None;
+            cx.started(program.id);
+            match program.start_now(tree, now) {
+                Ok(pid) => {
+                    program.pid = Some(pid);
+                    pids.insert(pid, program.id);
+                }
+                Err((why, status)) => {
+                    cx.output(program.id, Stream::Error, format!("weft: {why}\n").as_bytes());
+                    cx.ended(program.id, Status::Exited(status));
+                }
+            }
+        }
+    }
+
+    /// Programs that have ended: what they wrote, and how it came.
+    fn take_exits(&mut self, cx: &mut dyn ActorContext) {
+        for exit in self.tree.take_exits() {
+            let Some(id) = self.pids.get(&exit.pid).copied() else { continue };
+            let Some(program) = self.programs.iter_mut().find(|program| program.id == id && program.pid == Some(exit.pid)) else {
+                continue;
+            };
+            program.pid = None;
+            program.fetch(cx);
+            let status = match exit.status {
+                process::Status::Exited(status) => Status::Exited(status),
+                process::Status::Killed(signal) => Status::Killed(signal),
+            };
+            cx.ended_at(id, exit.at, status);
+        }
+    }
+}
+
+impl Program {
+    fn start_now(&mut self, tree: &mut Tree, now: Instant) -> Result<u32, (String, i32)> {
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| (format!("'{}' has a zero byte in it", text.escape_debug()), STATUS_NOT_EXECUTABLE))
+        };
+        let trouble = |error: io::Error| (format!("cannot make files for standard input and output: {error}"), STATUS_NOT_EXECUTABLE);
+        let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
+        variables.extend(self.plan.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let sheets = [Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?];
+        let spec = Spawn {
+            arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
+            environment: variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<Result<_, _>>()?,
+            directory: self.plan.directory.clone(),
+            descriptors: [
+                process::input(&self.plan.input).map_err(trouble)?,
+                sheets[0].descriptor().map_err(trouble)?,
+                sheets[1].descriptor().map_err(trouble)?,
+            ],
+        };
+        self.output = Some(sheets);
+        tree.spawn(now, &spec).map_err(|error| {
+            let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
+            (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
+        })
+    }
+
+    /// What was written since the last time.
+    fn fetch(&mut self, cx: &mut dyn ActorContext) {
+        let Some([output, error]) = &mut self.output else { return };
+        for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
+            loop {
+                match sheet.take(OUTPUT_BYTES_MAX) {
+                    Ok(bytes) if bytes.is_empty() => break,
+                    Ok(bytes) => cx.output(self.id, stream, &bytes),
+                    Err(error) => {
+                        cx.output(self.id, Stream::Error, format!("weft: cannot read what the program wrote: {error}\n").as_bytes());
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Actor for ProcessTree {
+    fn run(&mut self, cx: &mut dyn ActorContext, _: Instant) -> Next {
+        let next = loop {
+            self.start_due(cx);
+            for id in std::mem::take(&mut self.stopping) {
+                if let Some(pid) = self.programs.iter().find(|program| program.id == id).and_then(|program| program.pid) {
+                    self.tree.signal(pid, SIGTERM);
+                }
+            }
+            let (now, start) = (cx.now(), self.next_start());
+            let next = self.tree.run(now, &mut Outer { cx, start, pids: &self.pids });
+            self.take_exits(cx);
+            // A start before the grant: its time has come now, if nobody ran beyond.
+            if start >= cx.grant() || next.at < start {
+                break next;
+            }
+            cx.advance(start);
+            if cx.now() < start {
+                break next;
+            }
+        };
+        self.turns += 1;
+        if self.turns.is_multiple_of(TURNS_PER_FETCH) {
+            self.programs.iter_mut().for_each(|program| program.fetch(cx));
+        }
+        Next::at(next.at.min(self.next_start()))
+    }
+
+    fn sockets_changed(&mut self, changed: &[SocketId]) {
+        self.tree.sockets_changed(changed);
+    }
+
+    fn start(&mut self, program: ProgramId) {
+        self.starting.push(program);
+    }
+
+    fn stop(&mut self, program: ProgramId) {
+        self.stopping.push(program);
+        if let Some(program) = self.programs.iter_mut().find(|known| known.id == program) {
+            program.start = None;
+        }
+    }
+
+    fn finish(&mut self, cx: &mut dyn ActorContext) {
+        self.programs.iter_mut().for_each(|program| program.fetch(cx));
+    }
+
+    fn waits(&self) -> Vec<(ProgramId, String)> {
+        let mut lines: BTreeMap<ProgramId, Vec<String>> = BTreeMap::new();
+        for (pid, line) in self.tree.waiting() {
+            if let Some(program) = self.pids.get(&pid) {
+                lines.entry(*program).or_default().push(line);
+            }
+        }
+        lines.into_iter().map(|(program, lines)| (program, lines.join("; "))).collect()
+    }
+
+    fn not_reproducible(&self) -> Vec<String> {
+        self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted")).collect()
+    }
+
+    fn starts_programs(&self) -> bool {
+        true
+    }
+}
+
+/// The world as the tree sees it.
+struct Outer<'a> {
+    cx: &'a mut dyn ActorContext,
+    /// A program starts then.
+    start: Instant,
+    pids: &'a BTreeMap<u32, ProgramId>,
+}
+
+impl Lend for Outer<'_> {
+    fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
+        self.cx.call(f)
+    }
+}
+
+impl Outside for Outer<'_> {
+    fn grant(&self) -> Instant {
+        self.cx.grant().min(self.start)
+    }
+
+    fn next_event(&self) -> Instant {
+        self.cx.next_event()
+    }
+
+    fn advance(&mut self, to: Instant) {
+        self.cx.advance(to);
+    }
+
+    fn stack(&mut self) -> &mut dyn Stack {
+        self
+    }
+
+    fn take_changed(&mut self) -> Vec<SocketId> {
+        self.cx.take_changed()
+    }
+
+    fn record(&mut self, record: &Record<'_>) {
+        let Record { process, thread, number, result, output, .. } = *record;
+        let program = self.pids.get(&record.program).copied().unwrap_or(ProgramId(u32::MAX));
+        self.cx.record(&CallRecord { program, process, thread, number, result, output });
+    }
+}

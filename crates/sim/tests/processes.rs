@@ -1,0 +1,248 @@
+//! Unmodified programs on nodes of a world.
+
+mod support;
+
+use std::time::Duration;
+use support::{gigabit, output, pair, process, run};
+use weft_sim::plan::{DirectionPlan, Expect, Plan};
+use weft_sim::{Reason, Status, World};
+
+/// python's web server on b, which fetches nothing itself, and curl on a.
+fn fetch(direction: DirectionPlan) -> Plan {
+    let serve = ["python3", "-m", "http.server", "8000", "--directory", "/usr/share/common-licenses"];
+    let programs = vec![
+        process("server", 1, 0, &serve, Expect::Running),
+        process("curl", 0, 1500, &["curl", "-s", "-i", "http://10.0.0.2:8000/GPL-3"], Expect::Status(0)),
+    ];
+    pair(direction, programs, 60_000)
+}
+
+#[test]
+fn curl_fetches_from_python_and_every_run_is_the_same() {
+    let (world, end) = run(fetch(gigabit(Duration::from_millis(5))), 1);
+    assert_eq!(end.reason, Reason::Programs, "{:?}\n{}\n{}", world.waits(), output(&world, 0), output(&world, 1));
+    let text = output(&world, 1);
+    assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
+    assert!(text.contains("Date: Tue, 01 Jan 2030 00:00:01 GMT\r\n"), "{text}");
+    let body = text.split_once("\r\n\r\n").expect("a body").1;
+    assert_eq!(body.as_bytes(), std::fs::read("/usr/share/common-licenses/GPL-3").expect("the file"));
+    let curl = world.program(1).expect("curl");
+    assert_eq!(curl.started.map(|at| at.as_nanos()), Some(1_500_000_000));
+    let (at, status) = curl.ended.expect("curl's end");
+    assert_eq!(status, Status::Exited(0));
+    // Three round trips of 10 ms at least: connection, request, and its growing window; the server's own calls cost some more.
+    assert!((1_520_000_000..1_700_000_000).contains(&at.as_nanos()), "{at}");
+    let waits = world.waits();
+    assert!(waits.iter().any(|(program, what)| *program == 0 && what.contains("waits for sockets")), "{waits:?}");
+    for threads in [1, 2] {
+        let (again, _) = run(fetch(gigabit(Duration::from_millis(5))), threads);
+        assert_eq!(output(&again, 1), text);
+        assert_eq!(again.program(1).and_then(|state| state.ended), Some((at, status)));
+        assert_eq!(again.hash(), world.hash(), "{threads} threads");
+    }
+    let (other, _) = run(fetch(gigabit(Duration::from_nanos(5_000_001))), 1);
+    assert_ne!(other.hash(), world.hash());
+}
+
+fn scenario(text: &str) -> weft_sim::Scenario {
+    weft_sim::Scenario::parse("s.toml", text, &[], &|_| Err("no files here".to_owned())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn text(world: &World, name: &str) -> (String, String, Option<Status>) {
+    let number = world.plan().programs.iter().position(|program| program.name == name).expect("a program");
+    let state = world.program(number).expect("its state");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&state.output), text(&state.error), state.ended.map(|(_, status)| status))
+}
+
+#[test]
+fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
+    let text_of = |body: &str| format!("[nodes.a]\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n{body}");
+    let mut world = World::new(
+        scenario(&text_of(
+            "[programs.cat]\nnode = \"a\"\ncommand = [\"cat\"]\nstdin = \"one\\ntwo\"\n\
+             [programs.shell]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"pwd; echo $WHO $HOME; echo oops >&2; exit 3\"]\ndirectory = \"/usr\"\n\
+             environment = { WHO = \"weft\" }\nexpect = 3\nstart = \"1s\"\n\
+             [programs.missing]\nnode = \"b\"\ncommand = [\"no-such-program\"]\nexpect = 127\n\
+             [programs.sleeper]\nnode = \"b\"\ncommand = [\"sleep\", \"1000\"]\nexpect = \"any\"\n\
+             [programs.later]\nnode = \"b\"\ncommand = [\"date\", \"+%s.%N\"]\nwaits = true\n\
+             [[events]]\nat = \"2s\"\nstop = \"sleeper\"\n[[events]]\nat = \"3s\"\nstart = \"later\"\n",
+        ))
+        .plan,
+        1,
+    )
+    .expect("a world");
+    let end = world.run(&mut |_| true);
+    assert!(end.failures.is_empty(), "{:?}", end.failures);
+    assert_eq!(text(&world, "cat"), ("one\ntwo".to_owned(), String::new(), Some(Status::Exited(0))));
+    assert_eq!(text(&world, "shell"), ("/usr\nweft /root\n".to_owned(), "oops\n".to_owned(), Some(Status::Exited(3))));
+    let (_, error, status) = text(&world, "missing");
+    assert_eq!(
+        (error.as_str(), status),
+        ("weft: cannot execute no-such-program: No such file or directory (os error 2)\n", Some(Status::Exited(127)))
+    );
+    assert_eq!(text(&world, "sleeper").2, Some(Status::Killed(15)));
+    let (later, _, _) = text(&world, "later");
+    let since = later.trim().strip_prefix("1893456003.").and_then(|nanos| nanos.parse::<u32>().ok()).unwrap_or_else(|| panic!("{later}"));
+    assert!(since < 10_000_000, "{later}");
+    assert!(world.not_reproducible().is_empty());
+}
+
+/// What a shell on node a finds, and leaves. Nothing in it depends on who runs the test.
+const LOOK: &str = r#"
+exec 2>&1
+id; hostname; uname -n; cat /etc/hosts /etc/hostname /etc/resolv.conf; getent hosts b
+cat /srv/www/x; stat -c '%n %U:%G %a %y' /srv/www/x /etc/hosts /tmp /root /; stat -c %U:%G /usr/bin/env
+echo mine > /tmp/mine; echo more > /etc/new; echo log > /var/log/weft.log; ls -a /tmp /root /run /sys; cat /etc/new
+stat -c '%U %y' /tmp/mine; touch -d @2000000000 /tmp/mine; stat -c %Y /tmp/mine
+cd /proc && echo [0-9]*; cat /proc/1/comm /proc/uptime; head -c 8 /dev/zero | od -An -tx1; test -e /dev/stdout && echo stdout
+chown 33:33 /tmp/mine && echo chown; umask; own
+python3 -c 'import os; os.setgroups([7]); os.setgid(33); os.setuid(33); print(os.getresuid(), os.getresgid(), os.getgroups(), flush=True)
+try: os.setuid(0)
+except OSError as error: print(error, flush=True)
+os.execvp("id", ["id", "-u"])'
+"#;
+
+const FOUND: &str = "\
+uid=0(root) gid=0(root) groups=0(root)
+a
+a
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+10.0.0.1\ta
+10.0.0.2\tb
+a
+# no name server; /etc/hosts has the names of all nodes
+10.0.0.2        b
+hello
+/srv/www/x root:root 644 2030-01-01 00:00:00.000000000 +0000
+/etc/hosts root:root 644 2030-01-01 00:00:00.000000000 +0000
+/tmp root:root 1777 2030-01-01 00:00:00.000000000 +0000
+/root root:root 700 2030-01-01 00:00:00.000000000 +0000
+/ root:root 755 2030-01-01 00:00:00.000000000 +0000
+root:root
+/root:
+.
+..
+
+/run:
+.
+..
+lock
+weft
+
+/sys:
+.
+..
+
+/tmp:
+.
+..
+mine
+more
+root 2030-01-01 00:00:00.000000000 +0000
+2000000000
+1 2
+init
+1.00 0.00
+ 00 00 00 00 00 00 00 00
+stdout
+chown
+0022
+own
+(33, 33, 33) (33, 33, 33) [7]
+[Errno 1] Operation not permitted
+33
+";
+
+/// The test runs itself again as nobody, and says what it printed there after `hash `. None: this is that run, or there is only one user here.
+fn as_user(test: &str) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65534;
+    if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+        return None;
+    }
+    // The target folder need not be readable for others: run a copy.
+    let copy = std::env::temp_dir().join(format!("weft-sim-{}-{test}", std::process::id()));
+    std::fs::copy(std::env::current_exe().expect("a path"), &copy).expect("a copy");
+    let run = || {
+        let mut command = std::process::Command::new(&copy);
+        command.args(["--exact", test, "--nocapture"]).env("PATH", "/usr/bin:/bin").current_dir("/").uid(NOBODY).gid(NOBODY).output()
+    };
+    // A child that another test forked while the copy was written has it open for writing until it executes: ETXTBSY until then.
+    let output = loop {
+        match run() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            other => break other.expect("the copy runs"),
+        }
+    };
+    std::fs::remove_file(&copy).expect("the copy");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}");
+    let hash = text.lines().find_map(|line| line.split_once("hash ")).unwrap_or_else(|| panic!("{text}")).1;
+    Some(hash.to_owned())
+}
+
+#[test]
+fn a_node_has_files_names_and_users_of_its_own_whoever_runs_it() {
+    let text_of = format!(
+        "[nodes.a]\nfiles = {{ \"/srv/www/x\" = \"hello\\n\", \"/usr/local/bin/own\" = \"#!/bin/sh\\necho own\\n\" }}\n\
+         [nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
+         [programs.look]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", '''{LOOK}''']\nexpect = \"any\"\n"
+    );
+    let run = || {
+        let mut world = World::new(scenario(&text_of).plan, 1).unwrap_or_else(|error| panic!("{error}"));
+        world.run(&mut |_| true);
+        let (output, error, status) = text(&world, "look");
+        assert_eq!((error.as_str(), status), ("", Some(Status::Exited(0))), "{output}");
+        (output, format!("{:032x}", world.hash()))
+    };
+    let (output, hash) = run();
+    assert_eq!(output, FOUND);
+    assert_eq!(run(), (output, hash.clone()));
+    assert!(!std::path::Path::new("/etc/new").exists() && !std::path::Path::new("/var/log/weft.log").exists());
+    println!("hash {hash}");
+    if let Some(as_user) = as_user("a_node_has_files_names_and_users_of_its_own_whoever_runs_it") {
+        assert_eq!(as_user, hash);
+    }
+}
+
+#[test]
+fn a_fetch_with_loss_has_one_hash_for_root_and_for_a_user() {
+    let lossy = || DirectionPlan { loss: weft_sim::plan::Loss::Bernoulli(0.05), ..gigabit(Duration::from_millis(5)) };
+    let (world, end) = run(fetch(lossy()), 1);
+    assert_eq!(end.reason, Reason::Programs, "{:?}\n{}", world.waits(), output(&world, 1));
+    println!("hash {:032x}", world.hash());
+    if let Some(as_user) = as_user("a_fetch_with_loss_has_one_hash_for_root_and_for_a_user") {
+        assert_eq!(as_user, format!("{:032x}", world.hash()));
+    }
+}
+
+#[test]
+fn a_folder_can_be_the_root() {
+    let root = std::env::temp_dir().join(format!("weft-sim-root-{}", std::process::id()));
+    std::fs::create_dir_all(root.join("bin")).expect("a folder");
+    std::fs::create_dir_all(root.join("etc")).expect("a folder");
+    std::fs::copy("/bin/dash", root.join("bin/sh")).expect("a shell");
+    let libraries = std::process::Command::new("ldd").arg("/bin/dash").output().expect("ldd");
+    for library in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        let to = root.join(&library[1..]);
+        std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        std::fs::copy(library, to).expect("a library");
+    }
+    let text_of = format!(
+        "[nodes.a]\nroot = \"{}\"\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\n\
+         [programs.shell]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"echo /*; echo /etc/*; echo x > /bin/new && echo /bin/*\"]\n",
+        root.display()
+    );
+    let mut world = World::new(scenario(&text_of).plan, 1).unwrap_or_else(|error| panic!("{error}"));
+    world.run(&mut |_| true);
+    let (output, error, status) = text(&world, "shell");
+    let kept = root.join("bin/new").exists();
+    std::fs::remove_dir_all(&root).expect("the folder");
+    assert_eq!((error.as_str(), status, kept), ("", Some(Status::Exited(0)), false), "{output}");
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(lines[0].starts_with("/bin /dev /etc ") && !lines[0].contains("/home"), "{output}");
+    assert_eq!(lines[1..], ["/etc/hostname /etc/hosts /etc/machine-id /etc/nsswitch.conf /etc/resolv.conf", "/bin/new /bin/sh"]);
+}
