@@ -1,10 +1,10 @@
-"""`python3 -m virtual exact` and `python3 -m virtual chain`."""
+"""`python3 -m virtual exact`, `python3 -m virtual chain` and `python3 -m virtual errors`."""
 
 import sys
 
-from virtual import chain, exact
+from virtual import chain, errors, exact
 
-TARGETS = {"chain": chain.main, "exact": exact.main}
+TARGETS = {"chain": chain.main, "errors": errors.main, "exact": exact.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
