@@ -25,6 +25,9 @@ _weft() {
             weft,check)
                 cmd="weft__subcmd__check"
                 ;;
+            weft,diff)
+                cmd="weft__subcmd__diff"
+                ;;
             weft,down)
                 cmd="weft__subcmd__down"
                 ;;
@@ -36,6 +39,9 @@ _weft() {
                 ;;
             weft,ground-keeper)
                 cmd="weft__subcmd__ground__subcmd__keeper"
+                ;;
+            weft,hash)
+                cmd="weft__subcmd__hash"
                 ;;
             weft,help)
                 cmd="weft__subcmd__help"
@@ -68,7 +74,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down run show get set bind unbind trace check bridge sim help generate ground-keeper"
+            opts="-h -V --help --version up down run show get set bind unbind trace check bridge sim hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -167,6 +173,20 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        weft__subcmd__diff)
+            opts="-h --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         weft__subcmd__down)
             opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -219,6 +239,20 @@ _weft() {
             ;;
         weft__subcmd__ground__subcmd__keeper)
             opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__hash)
+            opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -328,7 +362,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__sim)
-            opts="-h --out --set --seed --seeds --until-fail --threads --junit --json --check --help"
+            opts="-h --out --record --set --seed --seeds --until-fail --threads --junit --json --check --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -336,6 +370,10 @@ _weft() {
             case "${prev}" in
                 --out)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record)
+                    COMPREPLY=($(compgen -W "full" -- "${cur}"))
                     return 0
                     ;;
                 --set)

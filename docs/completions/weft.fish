@@ -38,6 +38,8 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line f
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 1: something was not as expected'
+complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
+complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder'
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
@@ -102,6 +104,7 @@ complete -c weft -n "__fish_weft_using_subcommand bridge" -l blackhole -d 'Swall
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l seed -d 'Seed of the losses' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`' -r -f -a "full\t'All interfaces, all results of calls, all output'"
 complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r
@@ -110,7 +113,11 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l junit -d 'Write what w
 complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds: stop at the first seed that fails, and say how to repeat it'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it'
-complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand hash" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand hash" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand diff" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand diff" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand help" -l json -d 'Print JSON (blocks only)'
 complete -c weft -n "__fish_weft_using_subcommand help" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand generate" -l check -d 'Write nothing; fail if a page differs from what would be written'

@@ -158,6 +158,7 @@ _arguments "${_arguments_options[@]}" : \
 (sim)
 _arguments "${_arguments_options[@]}" : \
 '--out=[Write results into this folder]:DIR:_files' \
+'--record=[Also write what the hash stands for into DIR/record\: every frame, call and output, whole; for \`weft hash\` and \`weft diff\`]:WHAT:((full\:"All interfaces, all results of calls, all output"))' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
 '(--seed --out)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
@@ -166,9 +167,26 @@ _arguments "${_arguments_options[@]}" : \
 '--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
 '--json[Print the summary as JSON on standard output]' \
 '--check[Read the scenario and say what it comes to, without running it]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+&& ret=0
+;;
+(hash)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
 '-h[Print help]' \
 '--help[Print help]' \
-':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+':folder -- The folder of results:_files' \
+&& ret=0
+;;
+(diff)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':first -- Folder of results of the first run:_files' \
+':second -- Folder of results of the second run:_files' \
 && ret=0
 ;;
 (help)
@@ -214,6 +232,8 @@ _weft_commands() {
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 1\: something was not as expected' \
+'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
+'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
 'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
 'generate:Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder' \
 'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
@@ -235,6 +255,11 @@ _weft__subcmd__check_commands() {
     local commands; commands=()
     _describe -t commands 'weft check commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__diff_commands] )) ||
+_weft__subcmd__diff_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft diff commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__down_commands] )) ||
 _weft__subcmd__down_commands() {
     local commands; commands=()
@@ -254,6 +279,11 @@ _weft__subcmd__get_commands() {
 _weft__subcmd__ground-keeper_commands() {
     local commands; commands=()
     _describe -t commands 'weft ground-keeper commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__hash_commands] )) ||
+_weft__subcmd__hash_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft hash commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__help_commands] )) ||
 _weft__subcmd__help_commands() {

@@ -1,10 +1,10 @@
-"""`python3 -m virtual exact`, `python3 -m virtual chain` and `python3 -m virtual determinism`."""
+"""`python3 -m virtual chain`, `determinism`, `errors` and `exact`."""
 
 import sys
 
-from virtual import chain, determinism, exact
+from virtual import chain, determinism, errors, exact
 
-TARGETS = {"chain": chain.main, "determinism": determinism.main, "exact": exact.main}
+TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

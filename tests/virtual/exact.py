@@ -170,6 +170,36 @@ def difference(one: Path, other: Path) -> None:
         raise Failure(f"differ: {wrong + errors}")
 
 
+def record(folder: Path) -> str:
+    """`weft hash` recomputes the hash of a recorded run, and `weft diff` names the first difference."""
+    base = PING.replace("DELAY", "1ms")
+    for name, words in (("one", ()), ("same", ("--threads", "2")), ("other", ("--set", "programs.ping.start=1000000001ns"))):
+        summary, _ = sim(folder, base, "--out", str(folder / name), "--record", "full", *words)
+        expect(f"weft hash {name}", _weft(0, "hash", str(folder / name)).strip(), summary["hash"])
+    _weft(0, "diff", str(folder / "one"), str(folder / "same"))
+    found = json.loads(_weft(1, "diff", "--json", str(folder / "one"), str(folder / "other")))["difference"]
+    if found["node"] != "a" or found["at_ns"] > 1_000_000_000:
+        raise Failure(f"first difference: {found}")
+    sim(folder, base, "--out", str(folder / "without"))
+    _weft(2, "hash", str(folder / "without"))
+    # A bit of the last frame that b got.
+    file = folder / "same" / "record" / "b.events"
+    data = bytearray(file.read_bytes())
+    data[-20] ^= 1
+    file.write_bytes(data)
+    _weft(1, "hash", str(folder / "same"))
+    found = json.loads(_weft(1, "diff", "--json", str(folder / "one"), str(folder / "same")))["difference"]
+    expect("node of the bit", (found["node"], found["place"]), ("b", "interface eth0"))
+    return f"{found['at_ns']} ns, {found['node']}, {found['place']}: {found['what']}"
+
+
+def _weft(status: int, *words: str) -> str:
+    done = subprocess.run([weft.binary(), *words], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != status:
+        raise Failure(f"weft {' '.join(words)}: exit status {done.returncode} instead of {status}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def refused(folder: Path) -> str:
     """A wrong file: status 2 and its place; a missed expectation: status 1 and its name."""
     _, said = sim(folder, PING, status=2)
@@ -188,7 +218,7 @@ def refused(folder: Path) -> str:
 
 def main() -> int:
     recorder = results.Recorder()
-    rows = (ping, gaps, tshark, one_hash, refused)
+    rows = (ping, gaps, tshark, one_hash, record, refused)
     with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
         for body in rows:
             started = time.monotonic()

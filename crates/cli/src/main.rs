@@ -30,6 +30,8 @@ enum Command {
     Check(command::check::Args),
     Bridge(command::bridge::Args),
     Sim(command::sim::Args),
+    Hash(command::hash::Args),
+    Diff(command::diff::Args),
     Help(command::help::Args),
     Generate(command::generate::Args),
     /// Not for people: holds the namespaces under a stack that may not open a TAP.
@@ -63,6 +65,8 @@ fn main() -> ExitCode {
         Command::Check(args) => command::check::run(args),
         Command::Bridge(args) => command::bridge::run(args),
         Command::Sim(args) => command::sim::run(args),
+        Command::Hash(args) => command::hash::run(&args),
+        Command::Diff(args) => command::diff::run(&args),
         Command::Help(args) => command::help::run(args),
         Command::Generate(args) => command::generate::run(args),
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),

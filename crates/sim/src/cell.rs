@@ -5,6 +5,7 @@
 
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
 use crate::hash::{self, NodeHash, Way};
+use crate::record::Recorder;
 use crate::switch::Switch;
 use crate::wire::{Direction, Item};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -110,6 +111,8 @@ pub(crate) struct Core {
     pub ports: Vec<Port>,
     due: BTreeSet<(Instant, u32)>,
     pub hash: NodeHash,
+    /// Everything that the hash stands for, where that is wanted.
+    pub record: Option<Box<Recorder>>,
     pub out: Vec<Handover>,
     pub programs: BTreeMap<ProgramId, ProgramState>,
     /// Programs whose end is waited for.
@@ -137,6 +140,7 @@ impl Core {
             ports: Vec::new(),
             due: BTreeSet::new(),
             hash: NodeHash::default(),
+            record: None,
             out: Vec::new(),
             programs: BTreeMap::new(),
             left: 0,
@@ -255,6 +259,9 @@ impl Core {
         if let Some(sink) = &mut port.sink {
             sink.frame(self.now, Way::Out, &item.frame);
         }
+        if let Some(record) = &mut self.record {
+            record.frame(self.now, port.interface, Way::Out, &item.frame);
+        }
         let departure = port.out.begin(self.now, item, &mut self.room);
         self.hash.frame(self.now, port.interface, Way::Out, departure.bytes, departure.digest);
         for (at, item) in [departure.first, departure.second].into_iter().flatten() {
@@ -291,6 +298,9 @@ impl Core {
             if let Some(sink) = &mut port.sink {
                 sink.frame(now, Way::In, &arrival.item.frame);
             }
+            if let Some(record) = &mut self.record {
+                record.frame(now, port.interface, Way::In, &arrival.item.frame);
+            }
             self.hash.frame(now, port.interface, Way::In, arrival.item.bytes, arrival.item.digest);
             take(arrival.item);
         }
@@ -326,6 +336,9 @@ impl Core {
         }
         state.ended = Some((at, status));
         self.hash.end(at, program, status);
+        if let Some(record) = &mut self.record {
+            record.end(at, program, status);
+        }
         self.last_end = self.last_end.max(at);
         if self.awaited.remove(&program) {
             self.left = self.left.saturating_sub(1);
@@ -624,10 +637,16 @@ impl ActorContext for Turn<'_> {
 
     fn record(&mut self, record: &CallRecord<'_>) {
         self.core.hash.call(self.core.now, record);
+        if let Some(whole) = &mut self.core.record {
+            whole.call(self.core.now, record);
+        }
     }
 
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]) {
         self.core.hash.output(self.core.now, program, stream, bytes);
+        if let Some(record) = &mut self.core.record {
+            record.output(self.core.now, program, stream, bytes);
+        }
         let state = self.core.programs.entry(program).or_default();
         let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
         let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod process;
 pub mod program;
 mod queue;
+pub mod record;
 pub mod result;
 pub mod scenario;
 pub mod sweep;

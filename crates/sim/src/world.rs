@@ -6,9 +6,12 @@ use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::process::ProcessTree;
+use crate::record::{self, Recorder};
 use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
@@ -139,7 +142,6 @@ impl World {
         for (index, cell) in cells.iter_mut().flatten().enumerate() {
             await_programs(&plan, index, cell);
             start_programs(&plan, index, cell, Instant::ZERO)?;
-            cell.carry_on();
         }
         let threads = threads.clamp(1, groups.len().max(1));
         let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
@@ -180,6 +182,45 @@ impl World {
         port.map(|port| port.sink = Some(sink)).is_some()
     }
 
+    /// Records everything that the hash stands for below this folder of results, from now on: to be called before the run.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn record(&mut self, dir: &Path) -> io::Result<()> {
+        let folder = dir.join(record::FOLDER);
+        std::fs::create_dir_all(&folder)?;
+        // Of an earlier run: until this one is complete, there is none.
+        match std::fs::remove_file(folder.join(record::INDEX)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        for node in 0..self.plan.nodes.len() {
+            let recorder = Recorder::create(&folder, &self.plan.nodes[node].name)?;
+            if let Some(cell) = self.cell_mut(node) {
+                cell.core.record = Some(Box::new(recorder));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the record that [`World::record`] began, and makes it complete.
+    ///
+    /// # Errors
+    /// Some of it could not be written.
+    pub fn finish_record(&mut self, dir: &Path) -> io::Result<()> {
+        let mut nodes = Vec::new();
+        for node in 0..self.plan.nodes.len() {
+            let interfaces = self.interfaces(node).into_iter().map(|(name, index, _)| (index.0, name)).collect();
+            nodes.push(record::NodeIndex { name: self.plan.nodes[node].name.clone(), interfaces });
+            if let Some(mut recorder) = self.cell_mut(node).and_then(|cell| cell.core.record.take()) {
+                recorder.finish()?;
+            }
+        }
+        let programs = self.plan.programs.iter().map(|program| program.name.clone()).collect();
+        let text = serde_json::to_string_pretty(&record::Index { nodes, programs })?;
+        std::fs::write(dir.join(record::FOLDER).join(record::INDEX), text + "\n")
+    }
+
     /// Names and numbers of a node's interfaces on wires, with the wire of each.
     pub fn interfaces(&self, node: usize) -> Vec<(String, InterfaceIndex, usize)> {
         let ports = self.cell(node).map(|cell| &cell.core.ports);
@@ -191,6 +232,8 @@ impl World {
         if let Some(end) = &self.end {
             return end.clone();
         }
+        // What nodes send as they boot. Not before: captures and records see it, too.
+        self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells).for_each(Cell::carry_on);
         let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
         events.sort_by_key(|(at, _)| *at);
         let mut events = events.into_iter().peekable();

@@ -3,9 +3,11 @@
 pub mod bind;
 pub mod bridge;
 pub mod check;
+pub mod diff;
 pub mod down;
 pub mod generate;
 pub mod get;
+pub mod hash;
 pub mod help;
 pub mod run;
 pub mod set;

@@ -20,6 +20,9 @@ pub struct Args {
     /// Write results into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`
+    #[arg(long, value_name = "WHAT", value_enum, requires = "out")]
+    record: Option<Record>,
     /// Set a value over the scenario's, for example wires.ab.loss=0.01
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -44,6 +47,13 @@ pub struct Args {
     /// Read the scenario and say what it comes to, without running it
     #[arg(long)]
     check: bool,
+}
+
+/// `--record`
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Record {
+    /// All interfaces, all results of calls, all output
+    Full,
 }
 
 /// How often the progress line is renewed.
@@ -90,6 +100,9 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
     let captures = match &args.out {
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+            if args.record.is_some() {
+                world.record(dir).with_context(|| format!("cannot record into {}", dir.display()))?;
+            }
             result::Captures::begin(&mut world, dir).with_context(|| format!("cannot capture into {}", dir.display()))?
         }
         None => result::Captures::default(),
@@ -107,6 +120,9 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
     let summary = result::summary(&scenario.file, &world, &end, &verdicts);
     if let Some(dir) = &args.out {
         captures.finish().context("a capture could not be written to its end")?;
+        if args.record.is_some() {
+            world.finish_record(dir).context("the record could not be written to its end")?;
+        }
         result::write(dir, &world, &summary).with_context(|| format!("cannot write results into {}", dir.display()))?;
         let figures = json!({"wall_ns": wall.as_nanos() as u64, "threads": world.threads(), "events_per_second": world.events() as f64 / wall.as_secs_f64()});
         std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
