@@ -147,6 +147,13 @@ with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_co
     print(list(pool.map(pow, range(30), [3] * 30)))
 """ ))
 
+NODE = pair(program("server", "b", "node", "-e", """
+require('http').createServer((q, r) => setTimeout(() => r.end(q.url + Math.random()), 5)).listen(3000)
+""", expect="running"), program("client", "a", "node", "-e", """
+const http = require('http'); let left = 10
+for (let n = 0; n < 10; n++) http.get('http://b:3000/' + n, r => r.on('data', d => console.log(String(d), Date.now(), --left)))
+""", start="2s"))
+
 UDP = pair(
     python("answer", "b", """
 import socket
@@ -163,9 +170,59 @@ for n in range(200):
 print('lost', lost)
 """, start="500ms")).replace('delay = "5ms"', 'delay = "5ms"\nloss = 0.05\njitter = "1ms"\nduplicate = 0.02\nreorder = 0.05')
 
+GO = """package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 {
+		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { time.Sleep(3 * time.Millisecond); fmt.Fprintln(w, r.URL.Path) })
+		panic(http.ListenAndServe(":8080", nil))
+	}
+	var group sync.WaitGroup
+	lines := make([]string, 20)
+	for n := range lines {
+		group.Add(1)
+		go func(n int) {
+			defer group.Done()
+			answer, err := http.Get(fmt.Sprintf("http://b:8080/%d", n))
+			if err != nil { panic(err) }
+			body, _ := io.ReadAll(answer.Body)
+			lines[n] = fmt.Sprintf("%s %d", body, time.Now().UnixNano())
+		}(n)
+	}
+	group.Wait()
+	fmt.Println(lines)
+}
+"""
+
+
+def go_scenario(folder: Path) -> str | None:
+    """A static Go program as client and server; None: Go is not installed."""
+    try:
+        go = paths.tool("go")
+    except paths.MissingTool:
+        return None
+    source = folder / "main.go"
+    source.write_text(GO)
+    built = subprocess.run([go, "build", "-o", str(folder / "goes"), str(source)], capture_output=True, text=True, timeout=SECONDS_MAX,
+                           env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
+    if built.returncode != 0:
+        raise Failure(built.stderr[-1000:])
+    # Not below /tmp: a node has a /tmp of its own.
+    return pair(program("server", "b", str(folder / "goes"), "serve", expect="running"), program("client", "a", str(folder / "goes"), start="1s"))
+
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
-    "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP,
+    "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE,
 }
 
 
@@ -269,6 +326,7 @@ def main() -> int:
         shutil.copy2(weft.binary(), folder / "weft")
         runs = Runs(folder)
         rows = {label: (lambda text=text: same(runs, text)) for label, text in SCENARIOS.items()}
+        rows["static Go"] = lambda: same(runs, go) if (go := go_scenario(folder)) else None
         rows["under load"] = lambda: under_load(runs)
         rows["the hash is honest"] = lambda: honest(runs)
         wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
@@ -277,7 +335,8 @@ def main() -> int:
                 continue
             started = time.monotonic()
             try:
-                outcome, reason = results.PASSED, body()
+                said = body()
+                outcome, reason = (results.PASSED, said) if said else (results.SKIPPED, "go is not installed")
             except Failure as failure:
                 outcome, reason = results.FAILED, str(failure)
             recorder.add(results.Row(label, outcome, time.monotonic() - started, reason))

@@ -513,17 +513,18 @@ fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
     Ok(done as isize)
 }
 
-/// Where a path argument is, or the real name of the program for /proc/self/exe.
+/// Where a path argument is, or where what it names really is.
 fn path_of(t: &Thread, at: usize) -> usize {
-    let mut start = [0_u8; 15];
-    let same = sys::copy_in(at, &mut start).is_ok() && start == *b"/proc/self/exe\0";
-    if same { t.process.executable.pointer() as usize } else { at }
+    crate::proc::instead(t, at).unwrap_or(at)
 }
 
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
     const O_ACCMODE: usize = 3;
+    if crate::proc::is_uuid(a[at]) {
+        return crate::proc::uuid(t);
+    }
     let mut arguments = *a;
     arguments[at] = path_of(t, a[at]);
     // Opening a named pipe waits for the other side.
@@ -571,8 +572,7 @@ fn has_writer(fd: usize) -> bool {
 }
 
 fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
-    let path = path_of(t, a[at]);
-    if path == a[at] {
+    if !crate::proc::is_own_executable(a[at]) {
         return kernel(number, a);
     }
     let mut name = [0_u8; abi::PATH_BYTES];

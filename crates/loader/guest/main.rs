@@ -25,6 +25,7 @@ mod local;
 mod memory;
 mod native;
 mod poll;
+mod proc;
 mod signal;
 mod stack;
 mod sys;

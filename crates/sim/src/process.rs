@@ -39,11 +39,14 @@ fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> {
         let _ = writeln!(hosts, "{address}\t{name}");
     }
     let identity = xxhash_rust::xxh3::xxh3_128_with_seed(node.name.as_bytes(), plan.seed);
+    let digits = format!("{identity:032x}");
+    let boot = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-") + "\n";
     let files = [
         ("/etc/hosts", hosts),
         ("/etc/hostname", format!("{}\n", node.name)),
-        ("/etc/machine-id", format!("{identity:032x}\n")),
+        ("/etc/machine-id", format!("{digits}\n")),
         ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
+        ("/run/weft/boot_id", boot),
         ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
     ];
     files.into_iter().map(|(path, text)| OwnFile { path: path.into(), contents: text.into_bytes().into(), executable: false })

@@ -97,6 +97,7 @@ echo mine > /tmp/mine; echo more > /etc/new; echo log > /var/log/weft.log; ls -a
 stat -c '%U %y' /tmp/mine; touch -d @2000000000 /tmp/mine; stat -c %Y /tmp/mine
 cd /proc && echo [0-9]*; cat /proc/1/comm /proc/uptime; head -c 8 /dev/zero | od -An -tx1; test -e /dev/stdout && echo stdout
 mkfifo /tmp/pipe; (echo through > /tmp/pipe) & cat /tmp/pipe; wait; chown 33:33 /tmp/mine && echo chown; umask; own
+cat /proc/self/mountinfo /proc/self/cgroup; wc -c < /proc/sys/kernel/random/uuid; head -c 9 /proc/sys/kernel/random/boot_id; echo
 python3 -c 'import os; os.setgroups([7]); os.setgid(33); os.setuid(33); print(os.getresuid(), os.getresgid(), os.getgroups(), flush=True)
 try: os.setuid(0)
 except OSError as error: print(error, flush=True)
@@ -151,6 +152,11 @@ through
 chown
 0022
 own
+1 0 0:1 / / rw,relatime - weft weft rw
+2 1 0:2 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
+0::/
+37
+fdd9b77f-
 (33, 33, 33) (33, 33, 33) [7]
 [Errno 1] Operation not permitted
 33

@@ -62,6 +62,13 @@ const PROC_FILES: [(&str, &str); 4] = [
     ("uptime", "1.00 0.00\n"),
 ];
 
+/// What the loader opens instead of files of the same names under /proc/PID: numbers of mounts and devices are the host's.
+const SAID_FILES: [(&str, &str); 3] = [
+    ("cgroup", "0::/\n"),
+    ("mountinfo", "1 0 0:1 / / rw,relatime - weft weft rw\n2 1 0:2 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw\n"),
+    ("mounts", "weft / weft rw,relatime 0 0\nproc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n"),
+];
+
 /// Something to do.
 #[derive(Debug)]
 enum Act {
@@ -315,6 +322,9 @@ impl Steps {
         self.mount("show the host's /proc", "/proc", &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
         let said = root.join("run/weft");
         self.folder(&said, 0o555)?;
+        for (name, contents) in SAID_FILES {
+            self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
+        }
         for (name, contents) in PROC_FILES {
             self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
             self.mount("say how a node is doing", said.join(name), proc.join(name), c"", libc::MS_BIND, b"", Otherwise::GoOn)?;

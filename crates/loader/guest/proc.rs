@@ -1,0 +1,74 @@
+//! Files under /proc that are served otherwise than by the kernel: they tell of the host, or are never the same twice.
+
+use crate::channel::header;
+use crate::local;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::ffi::CStr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const EXECUTABLE: &[u8] = b"/proc/self/exe";
+const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
+/// How a path begins and ends, and what is opened instead: what `process::root` has put there. Numbers of mounts and devices are the host's.
+const INSTEAD: [(&[u8], &[u8], &CStr); 5] = [
+    (b"/proc/", b"/mountinfo", c"/run/weft/mountinfo"),
+    (b"/proc/", b"/mounts", c"/run/weft/mounts"),
+    (b"/proc/", b"/mountstats", c"/run/weft/mounts"),
+    (b"/proc/", b"/cgroup", c"/run/weft/cgroup"),
+    (b"/proc/sys/kernel/random/boot_id", b"", c"/run/weft/boot_id"),
+];
+
+/// The beginning of a path of the program's, as much as is needed here; None: it cannot be read, or is longer.
+fn with_path<R>(at: usize, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    let mut start = [0_u8; 6];
+    // Nearly all paths are none of these: look at a few bytes first.
+    if sys::copy_in(at, &mut start).is_err() || start != *b"/proc/" {
+        return None;
+    }
+    let mut path = [0_u8; 64];
+    sys::copy_string(at, &mut path).ok().map(look)
+}
+
+pub fn is_own_executable(at: usize) -> bool {
+    with_path(at, |path| path == EXECUTABLE) == Some(true)
+}
+
+/// Where what is to be opened instead of a path is named; None: the path itself.
+pub fn instead(t: &Thread, at: usize) -> Option<usize> {
+    let own_files = header().real_start.load(Relaxed) != 0;
+    with_path(at, |path| {
+        if path == EXECUTABLE {
+            return Some(t.process.executable.pointer() as usize);
+        }
+        let found = INSTEAD.iter().find(|(begin, end, _)| own_files && path.starts_with(begin) && path.ends_with(end));
+        found.map(|(_, _, name)| name.as_ptr() as usize)
+    })?
+}
+
+pub fn is_uuid(at: usize) -> bool {
+    header().real_start.load(Relaxed) != 0 && with_path(at, |path| path == UUID) == Some(true)
+}
+
+/// A file with a new UUID (RFC 9562, version 4) of the program's own randomness.
+pub fn uuid(t: &mut Thread) -> Result<isize, isize> {
+    let mut random = [0_u8; 16];
+    local::random_bytes(t, &mut random);
+    random[6] = random[6] & 0x0f | 0x40;
+    random[8] = random[8] & 0x3f | 0x80;
+    let mut text = [b'-'; 37];
+    let mut at = 0;
+    for (index, byte) in random.into_iter().enumerate() {
+        at += usize::from(matches!(index, 4 | 6 | 8 | 10));
+        for digit in [byte >> 4, byte & 15] {
+            text[at] = b"0123456789abcdef"[usize::from(digit)];
+            at += 1;
+        }
+    }
+    text[36] = b'\n';
+    let fd = sys::call(nr::MEMFD_CREATE, &[c"uuid".as_ptr() as usize, 0]);
+    if fd >= 0 {
+        sys::call(nr::PWRITE64, &[fd as usize, text.as_ptr() as usize, text.len(), 0]);
+    }
+    Ok(fd)
+}
