@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import paths, results
@@ -73,11 +74,14 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
     return linux, weft
 
 
-def run_variant(recorder: results.Recorder, who: str, variant: str, show: bool) -> None:
+def run_variant(who: str, variant: str, show: bool) -> list[results.Row]:
     """A row for each topic."""
     started = time.monotonic()
-    with Environment(f"twins-{variant}") as env:
-        linux, weft = transcripts(env, variant)
+    try:
+        with Environment(f"twins-{variant}") as env:
+            linux, weft = transcripts(env, variant)
+    except Failure as failure:
+        return [results.Row(f"{who}/{variant}", results.FAILED, time.monotonic() - started, str(failure))]
     table = compare.read_table(TABLE)
     if show:
         rewrites = [difference.rewrite for difference in table if difference.rewrite]
@@ -88,9 +92,8 @@ def run_variant(recorder: results.Recorder, who: str, variant: str, show: bool) 
     for body, lines in compare.check(who, variant, linux, weft, table).items():
         by_topic[body.partition("/")[0]] += [f"{body}: {line}" for line in lines]
     seconds = time.monotonic() - started
-    for topic in sorted({*(body.partition("/")[0] for body in linux), *by_topic}):
-        outcome = results.FAILED if by_topic[topic] else results.PASSED
-        recorder.add(results.Row(f"{who}/{variant}/{topic}", outcome, seconds, "\n".join(by_topic[topic])))
+    return [results.Row(f"{who}/{variant}/{topic}", results.FAILED if by_topic[topic] else results.PASSED, seconds, "\n".join(by_topic[topic]))
+            for topic in sorted({*(body.partition("/")[0] for body in linux), *by_topic})]
 
 
 def run_as_user() -> int:
@@ -132,15 +135,14 @@ def main() -> int:
     if root or not os.environ.get("TWINS_USER"):
         wrong = compare.check_ids(DOCUMENT.read_text(), compare.read_table(TABLE))
         recorder.add(results.Row("ids", results.FAILED if wrong else results.PASSED, 0.0, "\n".join(wrong)))
-    for variant in compare.VARIANTS:
-        try:
-            run_variant(recorder, who, variant, options.show)
-        except Failure as failure:
-            recorder.add(results.Row(f"{who}/{variant}", results.FAILED, 0.0, str(failure)))
+    # They pause most of the time, so they run side by side.
+    with ThreadPoolExecutor() as pool:
+        as_user = pool.submit(run_as_user) if root else None
+        for rows in pool.map(lambda variant: run_variant(who, variant, options.show), compare.VARIANTS):
+            for row in rows:
+                recorder.add(row)
     status = recorder.finish()
-    if root and run_as_user() != 0:
-        status = 1
-    return status
+    return 1 if as_user and as_user.result() != 0 else status
 
 
 if __name__ == "__main__":
