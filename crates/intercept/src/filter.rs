@@ -170,6 +170,23 @@ impl Assembler {
         self.jump(AT_LEAST, range.end, Go::To(after), Go::To(notify));
         self.place(after);
     }
+    /// The i386 table: all of it, with returns of its own, because jumps are short.
+    fn compat(&mut self, here: Label) {
+        use Go::{Next, To};
+        let (rest, notify) = (self.label(), self.label());
+        self.place(here);
+        self.load(NUMBER);
+        for (number, _) in arch::COMPAT_REFUSED {
+            self.jump(EQUAL, number, To(notify), Next);
+        }
+        self.jump(EQUAL, arch::COMPAT_IOCTL, Next, To(rest));
+        self.load(low(1));
+        self.interface_ioctl(notify);
+        self.place(rest);
+        self.finish_with(ALLOW);
+        self.place(notify);
+        self.finish_with(NOTIFY);
+    }
     /// Fills in the distances.
     ///
     /// # Panics
@@ -197,20 +214,9 @@ pub fn program() -> Vec<Instruction> {
 
     a.load(ARCHITECTURE);
     a.jump(EQUAL, arch::AUDIT_ARCH, To(native), Next);
-    let (compat, compat_rest, compat_notify) = (a.label(), a.label(), a.label());
+    let compat = a.label();
     a.jump(EQUAL, arch::AUDIT_ARCH_COMPAT, To(compat), To(refuse));
-    a.place(compat);
-    a.load(NUMBER);
-    for (number, _) in arch::COMPAT_REFUSED {
-        a.jump(EQUAL, number, To(compat_notify), Next);
-    }
-    a.jump(EQUAL, arch::COMPAT_IOCTL, Next, To(compat_rest));
-    a.load(low(1));
-    a.interface_ioctl(compat_notify);
-    a.place(compat_rest);
-    a.finish_with(ALLOW);
-    a.place(compat_notify);
-    a.finish_with(NOTIFY);
+    a.compat(compat);
 
     a.place(native);
     a.load(NUMBER);
