@@ -137,6 +137,13 @@ impl Listener {
         let add = libc::seccomp_notif_addfd { id, flags, srcfd: fd.as_raw_fd() as u32, newfd, newfd_flags };
         // SAFETY: `add` has the size that the request encodes.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const add) };
-        if result >= 0 { Ok(result) } else { Err(sys::last()) }
+        if result >= 0 {
+            return Ok(result);
+        }
+        match sys::last() {
+            // A signal came first: the thread was on its way out (ESRCH; nothing was put in), or out of this call (EINPROGRESS).
+            Errno(libc::ESRCH | libc::EINPROGRESS) => Err(Errno(libc::ENOENT)),
+            other => Err(other),
+        }
     }
 }

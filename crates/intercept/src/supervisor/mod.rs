@@ -338,10 +338,13 @@ impl Supervisor {
                 listener.refuse(call.id, errno)
             }
         };
-        if sent.is_err() {
-            counts.cancelled += 1;
-            self.replays.cancelled(call.tid);
-            self.replays.keep(call.tid, replay);
+        match sent {
+            Ok(()) => self.replays.sent_again(call, replay),
+            Err(_) => {
+                counts.cancelled += 1;
+                self.replays.cancelled(call.tid);
+                self.replays.keep(call.tid, replay);
+            }
         }
     }
 }

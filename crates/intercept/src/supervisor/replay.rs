@@ -80,7 +80,17 @@ impl Replays {
             && ONCE_ONLY.contains(&i64::from(call.number))
             && thread.cancelled.elapsed() <= DOUBT
         {
-            thread.doubtful = Some(Replay::of(call, answer));
+            thread.doubtful = Some(Replay { doubted: true, ..Replay::of(call, answer) });
+        }
+    }
+
+    /// An answer that had been missed was sent. Nothing is doubted twice: at some time the call must be a new one.
+    pub fn sent_again(&mut self, call: &Call, replay: Replay) {
+        if !replay.doubted
+            && ONCE_ONLY.contains(&i64::from(call.number))
+            && let Some(thread) = self.0.get_mut(&call.tid)
+        {
+            thread.doubtful = Some(Replay { doubted: true, ..replay });
         }
     }
 
@@ -109,6 +119,8 @@ pub(super) struct Replay {
     memory: u64,
     /// Calls of its thread that were others.
     others: u32,
+    /// It was sent once, and perhaps not taken.
+    doubted: bool,
     /// What it returns.
     pub answer: Result<i64, Errno>,
 }
@@ -123,6 +135,7 @@ impl Replay {
             inode: inode(call),
             memory: digest(call),
             others: 0,
+            doubted: false,
             answer,
         }
     }
@@ -220,6 +233,13 @@ mod tests {
         assert!(replays.take(&another).is_none() && replays.take(&call).is_none(), "it went on");
         replays.sent(&call, Err(Errno(libc::EADDRINUSE)));
         assert!(replays.take(&call).is_none(), "tried again");
+        // Missed, and then in doubt, and then no more.
+        replays.keep(call.tid, Replay::of(&call, Ok(0)));
+        let missed = replays.take(&call).unwrap();
+        replays.sent_again(&call, missed);
+        let doubtful = replays.take(&call).unwrap();
+        replays.sent_again(&call, doubtful);
+        assert!(replays.take(&call).is_none(), "a new call");
         let send = send_to(one.as_raw_fd(), b"a message");
         replays.sent(&send, Ok(9));
         assert!(replays.take(&send).is_none(), "a second one like the first");
