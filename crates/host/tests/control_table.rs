@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use weft_host::control::CLIENTS_MAX;
-use weft_host::world::{Options, World};
+use weft_host::world::{Control, Options, World};
 use weft_node::Stack;
 
 const HELLO: &[u8] = b"{\"serial\":1,\"ask\":\"hello\"}\n";
@@ -42,7 +42,7 @@ fn is_answered(world: &mut World, client: &mut UnixStream) -> bool {
 fn idle_connections_give_way_to_new_ones_and_those_that_are_used_stay() {
     let path = std::env::temp_dir().join(format!("weft-control-table-{}", std::process::id()));
     let stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
-    let mut world = World::new(stack, Options { control: Some(path.clone()), ..Options::default() }).unwrap();
+    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
     let mut used = UnixStream::connect(&path).unwrap();
     let mut tracer = UnixStream::connect(&path).unwrap();
     tracer.write_all(b"{\"serial\":1,\"ask\":\"trace\"}\n").unwrap();
