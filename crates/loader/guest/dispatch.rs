@@ -97,7 +97,7 @@ pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isiz
 }
 
 /// Takes a new descriptor from the control socket.
-fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
+pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const EMFILE: isize = -24;
     let mut byte = [0_u8];
@@ -521,9 +521,13 @@ fn path_of(t: &Thread, at: usize) -> usize {
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
+    const O_CLOEXEC: usize = 0o2_000_000;
     const O_ACCMODE: usize = 3;
     if crate::proc::is_uuid(a[at]) {
         return crate::proc::uuid(t);
+    }
+    if let Some(fd) = crate::proc::said(t, a[at], a[at + 1] & O_CLOEXEC != 0) {
+        return Ok(fd);
     }
     let mut arguments = *a;
     arguments[at] = path_of(t, a[at]);

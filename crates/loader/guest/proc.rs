@@ -1,6 +1,7 @@
 //! Files under /proc that are served otherwise than by the kernel: they tell of the host, or are never the same twice.
 
-use crate::channel::header;
+use crate::abi;
+use crate::channel::{Copies, exchange, header};
 use crate::local;
 use crate::sys;
 use crate::thread::Thread;
@@ -44,6 +45,23 @@ pub fn instead(t: &Thread, at: usize) -> Option<usize> {
         let found = INSTEAD.iter().find(|(begin, end, _)| own_files && path.starts_with(begin) && path.ends_with(end));
         found.map(|(_, _, name)| name.as_ptr() as usize)
     })?
+}
+
+/// Opens what the controller says instead of the kernel; None: it says nothing about this path.
+pub fn said(t: &mut Thread, at: usize, close_on_exec: bool) -> Option<isize> {
+    if header().real_start.load(Relaxed) == 0 {
+        return None;
+    }
+    let (path, length) = with_path(at, |path| {
+        let mut copy = [0_u8; 64];
+        copy[..path.len()].copy_from_slice(path);
+        (copy, path.len())
+    })?;
+    let from = path.as_ptr() as usize;
+    let mut copies = Copies::new(t.channel);
+    copies.add(from, length);
+    let result = exchange(t, abi::SAID, &[from as u64, length as u64, u64::from(close_on_exec)]);
+    (t.channel.answer.load(Relaxed) == abi::DESCRIPTOR).then(|| crate::dispatch::receive_descriptor(t, result == 1))
 }
 
 pub fn is_uuid(at: usize) -> bool {

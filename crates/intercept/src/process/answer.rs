@@ -85,7 +85,7 @@ impl Tree {
 
     fn dispatch(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         if posted.number >= abi::HELLO {
-            return self.question(thread, posted, outside);
+            return self.question(thread, posted, guest, outside);
         }
         match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(thread, posted, guest),
@@ -125,7 +125,7 @@ impl Tree {
     }
 
     /// What the program's side asks for itself.
-    fn question(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    fn question(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         match posted.number {
             abi::HELLO => self.executed(thread, posted),
             abi::CLONED => self.cloned(thread, posted),
@@ -155,6 +155,7 @@ impl Tree {
             }
             abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
+            abi::SAID => self.said_file(thread, posted, guest, outside),
             abi::UNSUPPORTED => {
                 let errno = Errno(posted.arguments[2] as i32);
                 let (number, detail) = (posted.arguments[0], posted.arguments[1]);
