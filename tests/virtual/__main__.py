@@ -1,10 +1,10 @@
-"""`python3 -m virtual chain`, `determinism`, `errors` and `exact`."""
+"""`python3 -m virtual chain`, `determinism`, `errors`, `exact` and `tools`."""
 
 import sys
 
-from virtual import chain, determinism, errors, exact
+from virtual import chain, determinism, errors, exact, tools
 
-TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main}
+TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main, "tools": tools.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
