@@ -1,10 +1,17 @@
-"""`python3 -m virtual chain`, `determinism`, `errors`, `exact` and `programs`."""
+"""`python3 -m virtual` and the name of a target."""
 
 import sys
 
-from virtual import chain, determinism, errors, exact, table
+from virtual import chain, determinism, errors, exact, table, tools
 
-TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main, "programs": table.main}
+TARGETS = {
+    "chain": chain.main,
+    "determinism": determinism.main,
+    "errors": errors.main,
+    "exact": exact.main,
+    "programs": table.main,
+    "tools": tools.main,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
