@@ -230,7 +230,7 @@ def node(w: World) -> Check:
     return sums(*[shared.small] * 8, shared.large)
 
 
-@row(awaits=DIFFERENT)
+@row
 def ssh_scp(w: World) -> Check:
     shared = w.shared
     config = more_rows.SSHD.format(address=w.server, host_key="/run/weft-host-key", user_key="/etc/weft-user-key")
@@ -273,7 +273,7 @@ sha256sum passive active mirrored/uploaded
     return sums(file, file, file)
 
 
-@row(awaits=DIFFERENT)
+@row
 def http3(w: World) -> Check:
     script, shared = w.files.servers / "http3.py", w.shared
     path = {"PYTHONPATH": str(w.files.packages)}
@@ -338,7 +338,7 @@ def ip_addr(w: World) -> Check:
     return check
 
 
-@row(awaits=DIFFERENT)
+@row
 def git_clone(w: World) -> Check:
     """Over http, as git serves it without a program of its own: from files."""
     w.serve("sh", "-euc", f"""
@@ -395,3 +395,79 @@ def two_controls(w: World) -> Check:
     w.serve(w.shared.fork_server, w.server, "8006")
     w.call(paths.PYTHON, "-c", more_rows.CONTROL, w.server, "8006", w.shared.large.path)
     return lambda said: want_equal("control, sum and address", said().split(), ["reno", w.shared.large.sha256, w.client])
+
+
+@row
+def iperf2(w: World) -> Check:
+    """The older iperf: threads, and a duration that it sleeps through."""
+    v6 = ["-V"] if w.family is IPV6 else []
+    w.serve("iperf", "-s", "-p", "5001", "-B", w.server, *v6)
+    w.call("iperf", "-c", w.server, "-p", "5001", "-t", "1", "-y", "C", *v6)
+
+    def check(said: Said) -> None:
+        moved = int(said().strip().split(",")[7])
+        # 100 Mbit/s for a second and until what it had written by then is gone.
+        want(8_000_000 < moved < 14_000_000, f"{moved} bytes")
+    return check
+
+
+PG_HBA = "host all all all trust\nlocal all all trust\n"
+
+
+@row(families=(IPV4,))
+def postgres_pgbench(w: World) -> Check:
+    """A server that forks a process per connection and shares memory with it, as its own user; four clients in two threads."""
+    binaries = paths.postgres()
+    w.own("server", **{"/etc/weft-hba.conf": PG_HBA})
+    server = f"""
+export PATH={binaries}:$PATH LC_ALL=C.UTF-8
+initdb -D /tmp/data -A trust -U postgres --no-sync > /tmp/log
+exec postgres -D /tmp/data -c listen_addresses={w.server} -c unix_socket_directories=/tmp -c hba_file=/etc/weft-hba.conf -c fsync=off -c max_connections=20
+"""
+    w.serve("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "sh", "-euc", server)
+    to = f"-h {w.server} -U postgres"
+    w.shell(f"""
+export PATH={binaries}:$PATH
+for n in $(seq 60); do pg_isready -q {to} && break; sleep 1; done
+pgbench {to} -q -i -s 1 postgres 2>/dev/null
+pgbench {to} -n -c 4 -j 2 -t 25 postgres 2>/dev/null
+psql {to} -At -c 'select count(*), (select count(*) from pgbench_accounts) from pgbench_history' postgres
+psql {to} -At -c 'select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)' postgres
+""")
+    w.duration = "120s"
+
+    def check(said: Said) -> None:
+        want("number of transactions actually processed: 100/100" in said(), "pgbench did not do its 100 transactions")
+        want("number of failed transactions: 0" in said(), "transactions failed")
+        want_equal("rows of the history and accounts; are the sums equal?", said().splitlines()[-2:], ["100|100000", "t"])
+    return check
+
+
+BIRD = """
+router id {id};
+protocol device {{ scan time 5; }}
+protocol static {{ {channel}; route {prefix} blackhole; }}
+protocol bgp {{ local {local} as {own}; neighbor {peer} as {other}; hold time 9; connect delay time 1; {channel} {{ import all; export all; }}; }}
+"""
+
+
+@row
+def bird(w: World) -> Check:
+    """Two routers tell one another their routes over BGP."""
+    prefixes = ("192.0.2.0/24", "198.51.100.0/24") if w.family is IPV4 else ("2001:db8:1::/48", "2001:db8:2::/48")
+    channel = f"ipv{w.family.version}"
+    ends = [("client", w.client, w.server, 65001, 65002, prefixes[0]), ("server", w.server, w.client, 65002, 65001, prefixes[1])]
+    for number, (node, local, peer, own, other, prefix) in enumerate(ends, 1):
+        text = BIRD.format(id=f"10.0.0.{number}", channel=channel, prefix=prefix, local=local, peer=peer, own=own, other=other)
+        w.own(node, **{"/etc/weft-bird.conf": text})
+        wait = "sleep 20; birdc -s /tmp/ctl show route; birdc -s /tmp/ctl show protocols"
+        start = "/usr/sbin/bird -c /etc/weft-bird.conf -s /tmp/ctl -P /tmp/pid"
+        w.program(node, node, "sh", "-euc", f"{start}; {wait}; birdc -s /tmp/ctl down; sleep 1")
+
+    def check(said: Said) -> None:
+        for node, learned, peer in (("client", prefixes[1], 65002), ("server", prefixes[0], 65001)):
+            line = next((line for line in said(node).splitlines() if line.startswith(learned)), "")
+            want("unicast" in line or "blackhole" in line, f"{node} has no route to {learned}:\n{said(node)}")
+            want(f"AS{peer}" in line, f"{node}'s route does not come from AS {peer}: {line}")
+            want("Established" in said(node), f"{node} has no session")
+    return check

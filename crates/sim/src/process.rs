@@ -86,14 +86,7 @@ impl ProcessTree {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files =
             Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
-        let config = Config {
-            name: node.name.clone(),
-            seed: plan.seed,
-            epoch_ns,
-            files,
-           
-            ..Config::default()
-        };
+        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, ..Config::default() };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
             Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),

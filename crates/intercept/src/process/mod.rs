@@ -296,6 +296,8 @@ struct Process {
     continued: bool,
     /// Signal to the parent at the end.
     exit_signal: i32,
+    /// Signal to this process when its parent ends; 0: none.
+    death_signal: i32,
     /// The thread that waits until this process executes or ends.
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,

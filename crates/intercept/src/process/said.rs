@@ -62,7 +62,7 @@ impl Tree {
         };
         let one = self.processes.get(&process)?;
         match rest {
-            "stat" => Some(self.stat_of(process, one, task)),
+            "stat" => Some(self.stat_of(one, task)),
             "statm" => Some(format!("{PAGES} {PAGES_PRESENT} {} 1 0 {} 0\n", PAGES_PRESENT / 2, PAGES / 2)),
             "status" => Some(self.status_of(process, one, task)),
             "io" => Some("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n".to_owned()),
@@ -80,12 +80,12 @@ impl Tree {
         name.trim_end().to_owned()
     }
 
-    fn letter(&self, process: ProcessId, one: &Process) -> &'static str {
+    fn letter(&self, one: &Process) -> &'static str {
         let runs = |thread: &ThreadId| matches!(self.threads.get(thread).map(|one| &one.state), Some(State::Runnable | State::Starting));
         match () {
             () if one.status.is_some() => "Z",
             () if one.stopped.is_some() => "T",
-            () if one.threads.iter().any(runs) || self.processes.get(&process).is_none() => "R",
+            () if one.threads.iter().any(runs) => "R",
             () => "S",
         }
     }
@@ -95,13 +95,13 @@ impl Tree {
     }
 
     /// proc_pid_stat(5)
-    fn stat_of(&self, process: ProcessId, one: &Process, task: Option<u32>) -> String {
+    fn stat_of(&self, one: &Process, task: Option<u32>) -> String {
         let cpu = match task {
             Some(tid) => self.threads.values().find(|thread| thread.tid == tid).map_or(0, |thread| thread.cpu),
             None => one.cpu,
         };
         let bytes = PAGES * PAGE_KIB * 1024;
-        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(process, one));
+        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(one));
         // ppid pgrp session tty_nr tpgid flags; faults; utime stime cutime cstime; priority nice threads itrealvalue starttime vsize rss rsslim
         let _ = write!(
             line,
@@ -136,7 +136,7 @@ impl Tree {
             (1..=64).filter(|signal| is(*signal)).fold(0_u64, |bits, signal| bits | 1 << (signal - 1))
         };
         let capabilities = |at: usize| abi::CAPABILITIES & !slot.capabilities_off.get(at).map_or(0, |word| word.load(Relaxed));
-        let state = match self.letter(process, one) {
+        let state = match self.letter(one) {
             "Z" => "Z (zombie)",
             "T" => "T (stopped)",
             "R" => "R (running)",
