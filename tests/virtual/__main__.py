@@ -2,10 +2,11 @@
 
 import sys
 
-from virtual import chain, determinism, errors, exact, table, tools
+from virtual import chain, cpython, determinism, errors, exact, table, tools
 
 TARGETS = {
     "chain": chain.main,
+    "cpython": cpython.main,
     "determinism": determinism.main,
     "errors": errors.main,
     "exact": exact.main,

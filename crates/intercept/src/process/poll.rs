@@ -294,16 +294,23 @@ impl Tree {
 
     /// Asks the program's side to look at an epoll's descriptors of the kernel's.
     pub(super) fn prepare_probe(&mut self, thread: ThreadId) {
-        let channel = self.arena.channel(thread);
+        let arena = std::sync::Arc::clone(&self.arena);
+        let channel = arena.channel(thread);
         let inode = channel.descriptor.load(Relaxed) & abi::INODE;
         let mut entries = Vec::new();
         if let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) {
             for ((fd, word), member) in interests.members.iter().filter(|((_, word), _)| kind_of(*word) != kind::VIRTUAL) {
-                if entries.len() < ENTRIES_MAX && !member.spent {
+                if !member.spent {
                     let events = member.events & !PRIVATE_BITS;
                     entries.push(Entry { fd: *fd, events, found: 0, reserved: 0, descriptor: *word });
                 }
             }
+        }
+        if entries.len() > ENTRIES_MAX {
+            tracing::warn!(node = %self.config.name, "an epoll watches {} descriptors of the kernel's; only {ENTRIES_MAX} are looked at", entries.len());
+            self.calls
+                .unsupported("epoll_wait (descriptors of the kernel's beyond those that are looked at)".to_owned(), Errno(libc::ENOSPC));
+            entries.truncate(ENTRIES_MAX);
         }
         self.put_entries(thread, &entries);
         channel.answer.store(abi::PROBE, Relaxed);

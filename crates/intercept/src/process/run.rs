@@ -247,7 +247,15 @@ impl Tree {
             }
         }
         match posted.number {
-            abi::YIELD | abi::PREEMPTED => {
+            abi::PREEMPTED => {
+                // It waits for something that happens later, perhaps: time goes on to what is due next.
+                let due = self.timers.next().unwrap_or(Instant::FAR_FUTURE);
+                self.clock = self.clock.max(outside.grant().min(due));
+                self.answer(thread, 0);
+                self.queue.push_back(thread);
+                return Turn::Over;
+            }
+            abi::YIELD => {
                 self.answer(thread, 0);
                 self.queue.push_back(thread);
                 return Turn::Over;
