@@ -68,6 +68,7 @@ impl Tree {
             deadline: None,
             expired: false,
             held: false,
+            spins: false,
             moved: 0,
             cpu: 0,
         };

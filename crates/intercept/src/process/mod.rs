@@ -271,6 +271,8 @@ struct Thread {
     expired: bool,
     /// It has waited in this call already.
     held: bool,
+    /// It was interrupted, and has made no call since.
+    spins: bool,
     /// Bytes that this call has moved already.
     moved: u64,
     /// CPU time in nanoseconds.

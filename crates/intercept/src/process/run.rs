@@ -12,6 +12,8 @@ use weft_loader::abi;
 
 /// How long the controller sleeps before it looks whether the program that it waits for is still alive.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
+/// Patience with a thread that had to be interrupted and has made no call since.
+const PATIENCE_THEN: Duration = Duration::from_millis(20);
 
 /// How a thread's turn ended.
 enum Turn {
@@ -197,16 +199,20 @@ impl Tree {
     /// Waits for a thread's next post. False: its process is gone.
     pub(super) fn wait_for_post(&mut self, thread: ThreadId) -> bool {
         let mut waited = Duration::ZERO;
+        // Who did so a moment ago goes on doing it.
+        let spins = self.threads.get(&thread).is_some_and(|one| one.spins);
+        let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
+        let look_after = LOOK_AFTER.min(patience);
         loop {
-            if self.arena.wait_posted(thread, LOOK_AFTER) {
+            if self.arena.wait_posted(thread, look_after) {
                 return true;
             }
             if self.is_dead(thread) {
                 return self.arena.has_posted(thread);
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
-            waited += LOOK_AFTER;
-            if waited >= self.config.patience {
+            waited += look_after;
+            if waited >= patience {
                 waited = Duration::ZERO;
                 self.preempt(thread);
             }
@@ -239,6 +245,7 @@ impl Tree {
             // A poll set that is posted again belongs to the same call.
             let again = matches!(posted.number, abi::POLL) && posted.arguments[3] == 0
                 || posted.number == libc::SYS_epoll_wait as u64 && posted.arguments[4] == 0;
+            thread.spins &= posted.number == abi::PREEMPTED;
             if !again {
                 thread.deadline = None;
                 thread.expired = false;
@@ -248,6 +255,9 @@ impl Tree {
         }
         match posted.number {
             abi::PREEMPTED => {
+                if let Some(one) = self.threads.get_mut(&thread) {
+                    one.spins = true;
+                }
                 // It waits for something that happens later, perhaps: time goes on to what is due next.
                 let due = self.timers.next().unwrap_or(Instant::FAR_FUTURE);
                 self.clock = self.clock.max(outside.grant().min(due));
