@@ -23,6 +23,7 @@ from typing import Callable, Iterator
 from harness import results, weft
 from harness.processes import Failure
 
+from . import live
 from .exact import difference, expect, figures
 
 SECONDS_MAX = 300
@@ -414,6 +415,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "until-fail": until_fail,
     "calls": calls,
     "pictures": pictures,
+    **live.ROWS,
 }
 
 

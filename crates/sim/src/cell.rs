@@ -5,6 +5,7 @@
 
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
 use crate::calls::{CallLine, CallLog};
+use crate::debug::Teller;
 use crate::hash::{self, NodeHash, Way};
 use crate::record::Recorder;
 use crate::switch::Switch;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
-use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Meta};
+use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
 use weft_node::Node;
 use weft_socket::{SocketId, Sockets};
 
@@ -127,6 +128,7 @@ pub(crate) struct Core {
     /// Where calls are written down, where that is wanted.
     pub calls: Option<Box<CallLog>>,
     /// For a debugger.
+    pub teller: Teller,
     pub alarm: Option<Box<Alarm>>,
     pub out: Vec<Handover>,
     pub programs: BTreeMap<ProgramId, ProgramState>,
@@ -157,6 +159,7 @@ impl Core {
             hash: NodeHash::default(),
             record: None,
             calls: None,
+            teller: Teller::default(),
             alarm: None,
             out: Vec::new(),
             programs: BTreeMap::new(),
@@ -177,6 +180,7 @@ impl Core {
     /// The machine's present becomes `to`.
     fn pass(&mut self, to: Instant) {
         self.now = self.now.max(to);
+        self.teller.tell(&self.name, self.now);
         if let Some(alarm) = self.alarm.take_if(|alarm| alarm.at <= to)
             && !alarm.rung.swap(true, Ordering::AcqRel)
         {
@@ -432,6 +436,9 @@ impl Cell {
     pub fn wake(&mut self, at: Instant, end: Instant) {
         self.core.pass(at);
         self.core.events += 1;
+        if self.core.teller.is_listed() {
+            self.list();
+        }
         let mut due = std::mem::take(&mut self.due);
         self.core.due_ports(&mut due);
         match &mut self.machine {
@@ -476,6 +483,14 @@ impl Cell {
             }
         }
         self.due = due;
+    }
+
+    /// Shows a debugger the machine's sockets.
+    fn list(&mut self) {
+        let Machine::Host(host) = &mut self.machine else { return };
+        let reply = host.control(self.core.now, &Message { serial: 0, op: Op::List(Table::Sockets) });
+        let rows = reply.result.ok().and_then(|rows| rows.as_array().cloned()).unwrap_or_default();
+        self.core.teller.list(self.core.now, self.core.events, &rows);
     }
 
     /// Gives every actor that wants it its turn.

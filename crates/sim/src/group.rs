@@ -353,7 +353,10 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
             .enumerate()
             .map(|(index, lane)| {
                 let watch = watch.take();
-                scope.spawn(move || lane_thread(index, lane, epoch, board, watch))
+                // Debuggers know threads by their names.
+                let named = std::thread::Builder::new().name(format!("weft-lane-{index}"));
+                let thread = named.spawn_scoped(scope, move || lane_thread(index, lane, epoch, board, watch));
+                thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}"))
             })
             .collect();
         let ends: Vec<Ended> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();

@@ -14,6 +14,7 @@
 pub mod actor;
 mod calls;
 mod cell;
+pub mod debug;
 mod group;
 pub mod hash;
 pub mod plan;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
+use std::os::fd::OwnedFd;
 use weft_core::{Context, Instant};
 use weft_intercept::process::{self, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
@@ -66,6 +67,8 @@ struct Program {
     output: Option<[Sheet; 2]>,
     /// Who is told, where somebody from outside started it.
     visitor: Option<Visitor>,
+    /// Where its standard input and output lead, until it starts: nobody but the program may hold them after that, or its end would not be seen.
+    outside: Option<[OwnedFd; 3]>,
 }
 
 /// The processes of a node.
@@ -103,9 +106,15 @@ impl ProcessTree {
         };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
-            Run::Process(process) => {
-                Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None, visitor: None })
-            }
+            Run::Process(process) => Some(Program {
+                id: *id,
+                plan: process.clone(),
+                start: program.start,
+                pid: None,
+                output: None,
+                visitor: None,
+                outside: None,
+            }),
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -171,17 +180,13 @@ impl Program {
         let trouble = |error: io::Error| (format!("cannot make files for standard input and output: {error}"), STATUS_NOT_EXECUTABLE);
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
         variables.extend(self.plan.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let outside = self.visitor.as_ref().map(|visitor| {
-            let [input, output, error] = &visitor.descriptors;
-            Ok([input.try_clone()?, output.try_clone()?, error.try_clone()?])
-        });
         let sheets = [Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?];
         let spec = Spawn {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
             environment: variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<Result<_, _>>()?,
             directory: self.plan.directory.clone(),
-            descriptors: match outside {
-                Some(theirs) => theirs.map_err(trouble)?,
+            descriptors: match self.outside.take() {
+                Some(theirs) => theirs,
                 None => [
                     process::input(&self.plan.input).map_err(trouble)?,
                     sheets[0].descriptor().map_err(trouble)?,
@@ -264,9 +269,17 @@ impl Actor for ProcessTree {
         }
     }
 
-    fn welcome(&mut self, program: ProgramId, plan: ProcessPlan, visitor: Visitor) {
+    fn welcome(&mut self, program: ProgramId, plan: ProcessPlan, mut visitor: Visitor) {
         self.visited = true;
-        self.programs.push(Program { id: program, plan, start: None, pid: None, output: None, visitor: Some(visitor) });
+        self.programs.push(Program {
+            id: program,
+            plan,
+            start: None,
+            pid: None,
+            output: None,
+            outside: visitor.descriptors.take(),
+            visitor: Some(visitor),
+        });
         self.starting.push(program);
     }
 

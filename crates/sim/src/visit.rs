@@ -33,8 +33,8 @@ pub struct Visitor {
     pub command: Vec<String>,
     /// Over the usual.
     pub environment: Vec<(String, String)>,
-    /// Standard input, output and error.
-    pub descriptors: [OwnedFd; 3],
+    /// Standard input, output and error; taken when the program is made ready.
+    pub descriptors: Option<[OwnedFd; 3]>,
     /// Who wants to know. When it is dropped without an end, the world has ended.
     pub news: Sender<News>,
 }

@@ -3,6 +3,7 @@
 use crate::actor::{ProgramId, Status};
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
+use crate::debug::Teller;
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
@@ -152,6 +153,10 @@ impl World {
         for (number, members) in groups.iter().enumerate() {
             let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
             lanes[number % threads].push(Group::new(number as u32, members));
+        }
+        crate::debug::register(plan.nodes.iter().map(|node| node.name.as_str()));
+        for (lane, group) in lanes.iter_mut().enumerate().flat_map(|(lane, groups)| groups.iter_mut().map(move |group| (lane, group))) {
+            group.cells.iter_mut().for_each(|cell| cell.core.teller = Teller::new(lane, &cell.core.name));
         }
         let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
         let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());

@@ -123,6 +123,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
     let mut world = World::new(plan, threads)?;
     let visits = Arc::new(Visits::default());
     let _door = let_in(args, &mut world, &visits)?;
+    breaks::show_debugger();
     if let Some(text) = &args.break_at {
         breaks::at(&mut world, text)?;
     }

@@ -24,6 +24,13 @@ pub(super) fn at(world: &mut World, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where a debugger holds this process it is shown what it may ask for.
+pub(super) fn show_debugger() {
+    if is_traced() {
+        weft_sim::debug::list_nodes();
+    }
+}
+
 /// Does a debugger hold this process?
 fn is_traced() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -81,7 +81,7 @@ fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
     let environment = environment.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
     let input = descriptors[0].try_clone().map_err(|error| error.to_string())?;
     let (news, told) = channel();
-    if !visits.push(Visit::Start(Visitor { node, command, environment, descriptors, news })) {
+    if !visits.push(Visit::Start(Visitor { node, command, environment, descriptors: Some(descriptors), news })) {
         return Err("too many visitors wait".to_owned());
     }
     match told.recv() {
