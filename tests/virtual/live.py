@@ -26,6 +26,7 @@ from .exact import expect, figures
 # Watchdog.
 SECONDS_MAX = 60
 STRAY_NS = 10_000_000
+TOLD, SETTLES, ATTEMPTS = 45, 5, 3
 
 WORLD = """
 duration = "600s"
@@ -47,10 +48,10 @@ interval = "50ms"
 expect = "any"
 """
 
-# As many as take a while to simulate.
-UNPACED = WORLD.replace('interval = "50ms"', 'interval = "1us"\nsize = 100').replace("count = 10000", "count = 400_000_000")
+# So much that it takes a while to simulate.
+UNPACED = WORLD.replace('interval = "50ms"', 'interval = "1ms"').replace("count = 10000", "count = 400_000_000").replace("600s", "100000s")
 
-TELL_TIME = "import time\nfor _ in range(40): print(time.time_ns(), flush=True); time.sleep(0.05)"
+TELL_TIME = f"import time\nfor _ in range({TOLD}): print(time.time_ns(), flush=True); time.sleep(0.05)"
 
 
 @contextlib.contextmanager
@@ -91,16 +92,31 @@ def enter(socket: str, node: str, *command: str) -> list[str]:
 
 def pace(folder: Path) -> str:
     """What time it is in the world, told by a program in it, stays within 10 ms of the wall clock, while others use the network."""
+    # Nothing but other work on this machine can make it stray in one attempt and not in another.
+    for attempt in range(ATTEMPTS):
+        try:
+            (folder / str(attempt)).mkdir()
+            return one_pace(folder / str(attempt))
+        except Strayed as strayed:
+            said = strayed
+    raise Failure(str(said))
+
+
+class Strayed(Exception):
+    """The world's time was too far from the wall clock."""
+
+
+def one_pace(folder: Path) -> str:
     with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
         program = subprocess.Popen(enter(socket, "a", "python3", "-ISc", TELL_TIME), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        strays = [time.time_ns() - int(line) for line in lines_of(program)]
+        # Python computes as it starts, which takes time here and none there: the world catches up.
+        strays = [time.time_ns() - int(line) for line in lines_of(program)][SETTLES:]
         expect("status", program.wait(SECONDS_MAX), 0)
     middle = statistics.median(strays)
     near = [stray for stray in strays if abs(stray - middle) <= STRAY_NS]
     worst = max(abs(stray - middle) for stray in strays) / 1e6
-    # The machine may be slow at one moment; the world must not be.
-    if len(strays) != 40 or len(near) < 36:
-        raise Failure(f"{len(near)} of {len(strays)} within 10 ms, the worst {worst:.1f} ms")
+    if len(strays) != TOLD - SETTLES or len(near) < 0.9 * len(strays):
+        raise Strayed(f"{len(near)} of {len(strays)} within 10 ms, the worst {worst:.1f} ms")
     summary = json.loads((out / "summary.json").read_text())
     rtt = figures(summary, "ping")["rtt_min_ns"]
     expect("round trip over 5 ms", rtt, 10_000_000)
@@ -130,7 +146,7 @@ def shell(folder: Path) -> str:
     """A shell at a terminal, in a node: its name, its network, its time; what is typed comes in, ctrl-C too."""
     with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
         status, said = at_a_terminal(enter(socket, "a", "bash", "--norc", "--noprofile", "-i"), [
-            ("$ ", "echo $((6 * 7)) is $(hostname)\n"),
+            ("# ", "echo $((6 * 7)) is $(hostname)\n"),
             ("42 is a", "curl -s -o /dev/null -w '%{http_code} from %{remote_ip}\\n' http://b:8000/\n"),
             ("200 from 10.0.0.2", "tty > /dev/null && echo terminal; date +%Y\n"),
             ("2030", "exit 7\n"),

@@ -30,6 +30,8 @@ impl Lane {
 }
 
 static LANES: [Lane; LANES_MAX] = [const { Lane::new() }; LANES_MAX];
+/// What the debugger may call: `weft nodes`, `weft sockets`.
+static CALLS: [fn(); 2] = [nodes, sockets];
 static NODES: OnceLock<Vec<Row>> = OnceLock::new();
 static LISTED: AtomicBool = AtomicBool::new(false);
 
@@ -103,7 +105,7 @@ pub(crate) fn register<'a>(names: impl Iterator<Item = &'a str>) {
             .collect()
     });
     // So that they are there for the debugger.
-    std::hint::black_box([nodes as fn(), sockets as fn()]);
+    std::hint::black_box((&LANES, &CALLS));
 }
 
 /// From now on nodes are listed before each event: a debugger is there. It makes everything slower.
@@ -116,8 +118,7 @@ fn seconds(nanos: u64) -> String {
 }
 
 /// Prints all nodes. For debuggers.
-#[inline(never)]
-pub fn nodes() {
+fn nodes() {
     for row in NODES.get().into_iter().flatten() {
         let (time, events) = (row.time.load(Ordering::Relaxed), row.events.load(Ordering::Relaxed));
         eprintln!("{:24} {:>20} s {events:>10} events", row.name, seconds(time));
@@ -125,8 +126,7 @@ pub fn nodes() {
 }
 
 /// Prints the sockets of all nodes, as they were before the event that each was at. For debuggers.
-#[inline(never)]
-pub fn sockets() {
+fn sockets() {
     for row in NODES.get().into_iter().flatten() {
         let Ok(sockets) = row.sockets.try_lock() else { continue };
         if !sockets.is_empty() {
