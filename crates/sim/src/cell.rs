@@ -108,12 +108,15 @@ pub struct ProgramState {
     pub ended: Option<(Instant, Status)>,
 }
 
+/// Told the name of a node and its time.
+pub type Ring = Arc<dyn Fn(&str, Instant) + Send + Sync>;
+
 /// Called when a time is reached, once for the whole world.
 #[derive(Clone)]
 pub(crate) struct Alarm {
     pub at: Instant,
     pub rung: Arc<AtomicBool>,
-    pub ring: Arc<dyn Fn(&str, Instant) + Send + Sync>,
+    pub ring: Ring,
 }
 
 /// What all machines have.

@@ -33,7 +33,7 @@ mod world;
 
 pub use actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
 pub use calls::CallLine;
-pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState};
+pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState, Ring};
 pub use group::EVENTS_PER_INSTANT_MAX;
 pub use plan::Plan;
 pub use queue::QueueCounters;

@@ -2,7 +2,7 @@
 
 use super::{ProcessTree, World};
 use crate::actor::{Next, ProgramId};
-use crate::cell::{Alarm, Machine, ProgramState};
+use crate::cell::{Alarm, Machine, ProgramState, Ring};
 use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Pacer, Visit, Visitor, Visits};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Door {
 
 impl World {
     /// Calls `ring` with the name of a node when the first node reaches this time, before it does anything then: for debuggers.
-    pub fn alarm(&mut self, at: Instant, ring: Arc<dyn Fn(&str, Instant) + Send + Sync>) {
+    pub fn alarm(&mut self, at: Instant, ring: Ring) {
         let alarm = Alarm { at, rung: Arc::default(), ring };
         let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
         cells.for_each(|cell| cell.core.alarm = Some(Box::new(alarm.clone())));
