@@ -45,19 +45,27 @@ SESSION = """
 set pagination off
 set confirm off
 set width 0
-break write_header if $_streq($weft_node(), "server")
+python
+def frames():
+    # The innermost may be those of functions that the compiler has put in place.
+    frame = gdb.selected_frame()
+    while frame is not None:
+        yield frame.name()
+        frame = frame.older() if frame.type() == gdb.INLINE_FRAME else None
+end
+break write_header if $weft_on("server")
 run
-python print("stop", gdb.selected_frame().name())
+python print("stop", *frames())
 weft where
 weft sockets
 continue
-python print("stop", gdb.selected_frame().name())
+python print("stop", *frames())
 weft where
 weft nodes
-tbreak write_header if $_streq($weft_node(), "client") && $weft_time() > 10000000
+delete
+tbreak write_header if $weft_on("client") && $weft_time() > 10000000
 continue
 weft where
-delete
 continue
 """
 BREAK_AT = """

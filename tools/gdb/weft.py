@@ -2,7 +2,8 @@
 
     gdb -x tools/gdb/weft.py --args weft sim SCENARIO
 
-    $weft_node()      the node that runs in this thread: break write_header if $_streq($weft_node(), "server")
+    $weft_node()      the node that runs in this thread
+    $weft_on("NAME")  does this node run? break write_header if $weft_on("server")
     $weft_time()      its virtual time in nanoseconds: break FUNCTION if $weft_time() > 2000000000
     weft nodes        every node, its virtual time, its events so far
     weft sockets      the sockets of every node, as they were before the event that it is at
@@ -92,6 +93,22 @@ class Node(gdb.Function):
         return node()
 
 
+class On(gdb.Function):
+    """Is this the node that runs in this thread?"""
+
+    def __init__(self):
+        super().__init__("weft_on")
+
+    def invoke(self, name):
+        try:
+            wanted = name.string()
+        except gdb.error:
+            # While Rust is the language a text in an expression is a &str.
+            at, length = int(name["data_ptr"]), int(name["length"])
+            wanted = gdb.selected_inferior().read_memory(at, length).tobytes().decode(errors="replace")
+        return node() == wanted
+
+
 class Time(gdb.Function):
     """The virtual time of the node that runs in this thread, in nanoseconds."""
 
@@ -135,6 +152,7 @@ class Table(gdb.Command):
 
 
 Node()
+On()
 Time()
 Weft()
 Where()
