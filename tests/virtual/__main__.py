@@ -1,10 +1,20 @@
-"""`python3 -m virtual chain`, `determinism`, `errors`, `exact` and `tools`."""
+"""`python3 -m virtual` and the name of a target."""
 
 import sys
 
-from virtual import chain, determinism, errors, exact, tools
+from virtual import chain, coverage, debugger, determinism, errors, exact, memory, table, tools
 
-TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main, "tools": tools.main}
+TARGETS = {
+    "chain": chain.main,
+    "coverage": coverage.main,
+    "determinism": determinism.main,
+    "errors": errors.main,
+    "exact": exact.main,
+    "gdb": debugger.main,
+    "memory": memory.main,
+    "programs": table.main,
+    "tools": tools.main,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

@@ -1,6 +1,6 @@
 //! The way to the controller and back.
 
-use crate::abi::{self, Channel, Header, Process};
+use crate::abi::{self, Channel, Files, Header, Process};
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -18,6 +18,12 @@ pub fn process(index: usize) -> &'static Process {
 pub fn channel(index: usize) -> &'static Channel {
     // SAFETY: as in `header`.
     unsafe { &*((abi::ARENA_ADDRESS + abi::channel_at(index % abi::CHANNELS_MAX)) as *const Channel) }
+}
+
+/// The numbers of files.
+pub fn files() -> &'static Files {
+    // SAFETY: as in `header`.
+    unsafe { &*((abi::ARENA_ADDRESS + abi::files_at()) as *const Files) }
 }
 
 /// Maps the arena from its descriptor. False: there is none.

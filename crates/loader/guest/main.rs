@@ -19,6 +19,7 @@ mod dispatch;
 mod elf;
 mod exec;
 mod fault;
+mod files;
 mod identity;
 mod init;
 mod local;
