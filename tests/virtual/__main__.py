@@ -2,13 +2,16 @@
 
 import sys
 
-from virtual import chain, determinism, errors, exact, table, tools
+from virtual import chain, coverage, debugger, determinism, errors, exact, memory, table, tools
 
 TARGETS = {
     "chain": chain.main,
+    "coverage": coverage.main,
     "determinism": determinism.main,
     "errors": errors.main,
     "exact": exact.main,
+    "gdb": debugger.main,
+    "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,
 }
