@@ -2,14 +2,17 @@
 
 import sys
 
-from virtual import chain, cpython, determinism, errors, exact, table, tools
+from virtual import chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools
 
 TARGETS = {
     "chain": chain.main,
+    "coverage": coverage.main,
     "cpython": cpython.main,
     "determinism": determinism.main,
     "errors": errors.main,
     "exact": exact.main,
+    "gdb": debugger.main,
+    "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,
 }

@@ -21,8 +21,8 @@ from harness import paths, results, weft
 from harness.environment import Environment
 from harness.processes import Failure
 
-# Not yet among them: test_asyncio, test_subprocess (docs/compatibility.md).
-MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_socket", "test_ssl")
+# Not yet among them: test_asyncio, test_socket, test_subprocess (docs/testing.md).
+MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_ssl")
 EXCEPTIONS = Path(__file__).with_name("cpython.toml")
 SECONDS_MAX = 900
 MODULES_AT_ONCE = 2

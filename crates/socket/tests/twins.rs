@@ -192,6 +192,16 @@ fn records() {
 }
 
 #[test]
+fn headers() {
+    twins("headers");
+}
+
+#[test]
+fn headers6() {
+    twins("headers6");
+}
+
+#[test]
 fn loopback() {
     twins("loopback");
 }
