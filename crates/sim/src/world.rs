@@ -383,6 +383,14 @@ impl World {
             }
             Action::Restart { node } => self.restart(*node),
             Action::Start { program } => self.start(*program),
+            Action::Signal { program, signal } => {
+                let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
+                if let Some(cell) = self.cell_mut(node) {
+                    cell.core.now = cell.core.now.max(now);
+                }
+                self.with_actor(*program, |actor, id| actor.signal(id, *signal));
+                Ok(())
+            }
             Action::Stop { program } => {
                 let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
                 if let Some(cell) = self.cell_mut(node) {

@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
+    pub(super) fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
         let (now, id) = (self.now, ProgramId(program as u32));
         let Some(node) = self.plan.programs.get(program).map(|program| program.node) else { return };
         let Some(slot) = self.cell_mut(node).and_then(|cell| cell.actors.iter_mut().find(|slot| slot.programs.contains(&id))) else {
