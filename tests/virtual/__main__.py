@@ -1,10 +1,10 @@
-"""`python3 -m virtual chain`, `determinism`, `errors` and `exact`."""
+"""`python3 -m virtual bench`, `chain`, `determinism`, `errors` and `exact`."""
 
 import sys
 
-from virtual import chain, determinism, errors, exact
+from virtual import bench, chain, determinism, errors, exact
 
-TARGETS = {"chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main}
+TARGETS = {"bench": bench.main, "chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
+use weft_intercept::process::processor::{Claim, Pinned, with_clock};
 
 /// Events of one group at one instant after which the world is taken for a loop.
 pub const EVENTS_PER_INSTANT_MAX: u64 = 10_000_000;
@@ -222,12 +223,15 @@ const WINDOWS_PER_WATCH: u64 = 256;
 /// Called with the virtual time now and then, by one thread; false: stop.
 pub(crate) type Watch<'a> = &'a mut (dyn FnMut(Instant) -> bool + Send);
 
-/// Runs windows until the epoch ends.
-pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
+/// Runs windows until the epoch ends. With processors every thread stays on its own, and with it the programs of its nodes.
+pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     lanes.iter_mut().for_each(Lane::refresh);
     match lanes {
-        [only] => run_alone(only, epoch, watch),
-        several => run_together(several, epoch, watch),
+        [only] => {
+            let _pinned = processors.and_then(|claim| claim.of(0)).map(Pinned::new);
+            run_alone(only, epoch, watch)
+        }
+        several => run_together(several, epoch, watch, processors),
     }
 }
 
@@ -243,7 +247,7 @@ fn run_alone(lane: &mut Lane, epoch: Epoch, watch: Watch<'_>) -> Ended {
     let (mut out, mut until, mut window) = (Vec::new(), epoch.until, 0u64);
     loop {
         until = shortened(&epoch, until, lane.left, lane.last_end);
-        if window.is_multiple_of(WINDOWS_PER_WATCH) && !watch(lane.next()) {
+        if window.is_multiple_of(WINDOWS_PER_WATCH) && !with_clock(|| watch(lane.next())) {
             return Ended { until: lane.next(), idle: false, stopped: true };
         }
         window += 1;
@@ -329,7 +333,7 @@ impl Board {
     }
 }
 
-fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
+fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     let board = Board::new(lanes.len());
     let mut watch = Some(watch);
     std::thread::scope(|scope| {
@@ -339,7 +343,11 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
             .enumerate()
             .map(|(index, lane)| {
                 let watch = watch.take();
-                scope.spawn(move || lane_thread(index, lane, epoch, board, watch))
+                let cpu = processors.and_then(|claim| claim.of(index));
+                scope.spawn(move || {
+                    let _pinned = cpu.map(Pinned::new);
+                    lane_thread(index, lane, epoch, board, watch)
+                })
             })
             .collect();
         let ends: Vec<Ended> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
@@ -354,7 +362,7 @@ fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch, board: &Board, mut w
         board.left[index].store(lane.left, Ordering::Release);
         board.last_end[index].store(lane.last_end.as_nanos(), Ordering::Release);
         if let Some(watch) = watch.as_mut().filter(|_| window.is_multiple_of(WINDOWS_PER_WATCH))
-            && !watch(lane.next())
+            && !with_clock(|| watch(lane.next()))
         {
             board.stopped.store(1, Ordering::Release);
         }

@@ -78,15 +78,15 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// The actor for the unmodified programs of a node, of which some start by time.
+    /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub fn launch(plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<ProcessTree, String> {
+    pub fn launch(plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)], cpu: Option<usize>) -> Result<ProcessTree, String> {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files =
             Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
-        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, ..Config::default() };
+        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, cpu, ..Config::default() };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
             Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
+use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
 /// After the last program that is waited for has ended, connections may still close for so long.
@@ -102,6 +103,8 @@ pub struct World {
     /// Port at both ends of each wire.
     ports: Vec<[u32; 2]>,
     boots: Vec<Rng>,
+    /// Which processor each thread is pinned to, where there are unmodified programs.
+    processors: Option<Claim>,
     now: Instant,
     end: Option<RunEnd>,
     /// Samples of wires.
@@ -139,11 +142,14 @@ impl World {
             interfaces.push(known);
         }
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
+        let threads = threads.clamp(1, groups.len().max(1));
+        let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
+        let processors = unmodified.then(|| Claim::new(threads));
         for (index, cell) in cells.iter_mut().flatten().enumerate() {
             await_programs(&plan, index, cell);
-            start_programs(&plan, index, cell, Instant::ZERO)?;
+            let cpu = processors.as_ref().and_then(|claim| claim.of(places[index].group as usize % threads));
+            start_programs(&plan, index, cell, Instant::ZERO, cpu)?;
         }
-        let threads = threads.clamp(1, groups.len().max(1));
         let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
         for (number, members) in groups.iter().enumerate() {
             let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
@@ -151,7 +157,7 @@ impl World {
         }
         let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
         let (wire_samples, flow_samples) = (Vec::new(), Vec::new());
-        Ok(World { plan, lanes, places, ports, boots, now: Instant::ZERO, end: None, wire_samples, flow_samples })
+        Ok(World { plan, lanes, places, ports, boots, processors, now: Instant::ZERO, end: None, wire_samples, flow_samples })
     }
 
     /// What it was built from.
@@ -245,7 +251,7 @@ impl World {
             let look_ahead = self.look_ahead();
             let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
             let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger };
-            let ended = group::run(&mut self.lanes, epoch, watch);
+            let ended = group::run(&mut self.lanes, epoch, watch, self.processors.as_ref());
             if let Some(at) = self.lanes.iter().find_map(|lane| lane.stuck) {
                 self.now = at;
                 break Reason::Stuck;
@@ -425,11 +431,12 @@ impl World {
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
+        let cpu = self.processors.as_ref().and_then(|claim| claim.of(self.places[node].group as usize % self.lanes.len()));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
                 cell.core.off = false;
-                let result = start_programs(&plan, node, cell, now);
+                let result = start_programs(&plan, node, cell, now, cpu);
                 cell.carry_on();
                 result.map_err(|error| error.to_string())
             }
@@ -711,7 +718,7 @@ fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
 }
 
 /// Makes the actors of the programs that start by time.
-fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) -> Result<(), WorldError> {
+fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, cpu: Option<usize>) -> Result<(), WorldError> {
     let mut processes = Vec::new();
     for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
         let id = ProgramId(number as u32);
@@ -725,7 +732,7 @@ fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) -> Re
         return Ok(());
     }
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    let actor = ProcessTree::launch(plan, &plan.nodes[node], &processes).map_err(WorldError::Stack)?;
+    let actor = ProcessTree::launch(plan, &plan.nodes[node], &processes, cpu).map_err(WorldError::Stack)?;
     cell.add_actor(Box::new(actor), first.max(now), processes.iter().map(|(id, _)| *id).collect());
     Ok(())
 }

@@ -18,6 +18,7 @@ mod guest;
 mod launch;
 mod object;
 mod poll;
+pub mod processor;
 mod root;
 mod run;
 mod sheet;

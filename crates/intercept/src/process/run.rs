@@ -83,6 +83,7 @@ impl Tree {
     /// Runs whoever is runnable from `now` on, until the grant at most.
     pub fn run(&mut self, now: Instant, outside: &mut dyn Outside) -> Next {
         self.clock = self.clock.max(now);
+        super::processor::without_clock();
         loop {
             let grant = outside.grant();
             if self.clock >= grant {
