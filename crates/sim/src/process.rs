@@ -86,7 +86,9 @@ impl ProcessTree {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files =
             Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
-        let config = Config { name: node.name.clone(), seed: plan.seed, epoch_ns, files, cpu, ..Config::default() };
+        // For tests: nobody runs ahead, and the hash is the same.
+        let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
+        let config = Config { ahead, name: node.name.clone(), seed: plan.seed, epoch_ns, files, cpu, ..Config::default() };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
             Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),
@@ -231,7 +233,12 @@ impl Actor for ProcessTree {
         }
     }
 
+    fn disturbed(&mut self) {
+        self.tree.disturbed();
+    }
+
     fn finish(&mut self, cx: &mut dyn ActorContext) {
+        self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
     }
 
@@ -275,6 +282,10 @@ impl Outside for Outer<'_> {
 
     fn next_event(&self) -> Instant {
         self.cx.next_event()
+    }
+
+    fn quiet_until(&self) -> Option<Instant> {
+        self.cx.quiet_until()
     }
 
     fn advance(&mut self, to: Instant) {

@@ -5,7 +5,7 @@ use crate::sys::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
-use weft_loader::abi::{self, Channel, Header, Process};
+use weft_loader::abi::{self, Channel, Header, Mirror, Process};
 
 /// The mapped arena.
 #[derive(Debug)]
@@ -73,6 +73,10 @@ impl Arena {
         // SAFETY: as in `process`.
         unsafe { &*self.base.add(abi::channel_at(index % abi::CHANNELS_MAX)).cast() }
     }
+    pub fn mirror(&self, index: usize) -> &Mirror {
+        // SAFETY: as in `process`.
+        unsafe { &*self.base.add(abi::mirror_at(index % abi::MIRRORS)).cast() }
+    }
     /// Writes what a program is started with; false when it does not fit.
     pub fn put_spawn(&self, bytes: &[u8]) -> bool {
         if bytes.len() > abi::SPAWN_BYTES {
@@ -87,7 +91,7 @@ impl Arena {
     pub fn clear_channel(&self, index: usize, process: usize) {
         let channel = self.channel(index);
         channel.word.store(abi::RUNNING, Relaxed);
-        for word in [&channel.alive, &channel.tid, &channel.signal, &channel.writes, &channel.answer] {
+        for word in [&channel.alive, &channel.tid, &channel.signal, &channel.writes, &channel.answer, &channel.logged, &channel.log_bytes] {
             word.store(0, Relaxed);
         }
         for word in [&channel.mask, &channel.pending, &channel.cpu, &channel.resumed] {

@@ -10,6 +10,7 @@
 //!
 //! What is not there is an errno, a warning and a row of [`Tree::calls`].
 
+mod ahead;
 mod answer;
 mod arena;
 mod child;
@@ -68,6 +69,8 @@ pub struct Config {
     pub trap_tsc: bool,
     /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
     pub tell_calls: bool,
+    /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
+    pub ahead: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
 }
@@ -85,6 +88,7 @@ impl Default for Config {
             patience: Duration::from_secs(10),
             trap_tsc: true,
             tell_calls: false,
+            ahead: true,
             files: None,
         }
     }
@@ -207,6 +211,10 @@ pub trait Outside {
     fn stack(&mut self) -> &mut dyn Stack;
     /// Sockets that have changed since the last call.
     fn take_changed(&mut self) -> Vec<SocketId>;
+    /// No timer of the node's is due before this, and nobody but the tree uses its sockets. None: that is not so, or not known.
+    fn quiet_until(&self) -> Option<Instant> {
+        None
+    }
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
 }
@@ -331,6 +339,9 @@ pub struct Tree {
     rng: Rng,
     exits: Vec<Exit>,
     round_trips: u64,
+    shows: ahead::Shows,
+    /// The trace that was last told.
+    told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
 }
@@ -380,6 +391,8 @@ impl Tree {
             rng,
             exits: Vec::new(),
             round_trips: 0,
+            shows: ahead::Shows::default(),
+            told: 0,
             preempted: Vec::new(),
         })
     }
@@ -399,6 +412,14 @@ impl Tree {
     /// How many of them came to the controller.
     pub fn round_trips(&self) -> u64 {
         self.round_trips
+    }
+    /// How many of them programs answered for the controller.
+    pub fn answered_ahead(&self) -> u64 {
+        self.shows.calls
+    }
+    /// The node was changed from outside.
+    pub fn disturbed(&mut self) {
+        self.shows.disturbed();
     }
     /// Counters, among them what is not supported.
     pub fn calls(&self) -> &Calls {
