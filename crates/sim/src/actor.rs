@@ -63,6 +63,8 @@ pub trait Actor: Send {
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         let _ = cx;
     }
+    /// The world is given up: whatever outlives it is told to end, and not waited for yet.
+    fn kill(&mut self) {}
     /// Who waits for what, for people: one line a program that has not ended.
     fn waits(&self) -> Vec<(ProgramId, String)>;
     /// Why this run may not repeat, for people; empty: it does.

@@ -4,7 +4,7 @@ use crate::actor::{ProgramId, Status};
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
+use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, ProgramPlan, Run, WirePlan};
 use crate::process::ProcessTree;
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
@@ -12,6 +12,8 @@ use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
@@ -145,10 +147,15 @@ impl World {
         let threads = threads.clamp(1, groups.len().max(1));
         let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
         let processors = unmodified.then(|| Claim::new(threads));
+        let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
         for (index, cell) in cells.iter_mut().flatten().enumerate() {
             await_programs(&plan, index, cell);
-            let cpu = processors.as_ref().and_then(|claim| claim.of(places[index].group as usize % threads));
-            start_programs(&plan, index, cell, Instant::ZERO, cpu)?;
+            start_builtins(&plan, index, cell, Instant::ZERO);
+        }
+        for (node, tree) in launch_all(&plan, &cpu_of)? {
+            if let Some(Some(cell)) = cells.get_mut(node) {
+                add_tree(&plan, node, cell, Instant::ZERO, tree);
+            }
         }
         let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
         for (number, members) in groups.iter().enumerate() {
@@ -717,22 +724,77 @@ fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
     }
 }
 
+/// On which thread a node runs.
+fn lane_of(places: &[Place], node: usize, threads: usize) -> usize {
+    places.get(node).map_or(0, |place| place.group as usize % threads.max(1))
+}
+
+/// The unmodified programs of a node.
+fn processes(plan: &Plan, node: usize) -> Vec<(ProgramId, &ProgramPlan)> {
+    let numbered = plan.programs.iter().enumerate().filter(|(_, program)| program.node == node && matches!(program.run, Run::Process(_)));
+    numbered.map(|(number, program)| (ProgramId(number as u32), program)).collect()
+}
+
+/// Process 1 of every node that has unmodified programs, several at a time: most of it is the kernel's work.
+fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync)) -> Result<Vec<(usize, ProcessTree)>, WorldError> {
+    let mut nodes: Vec<usize> =
+        plan.programs.iter().filter(|program| matches!(program.run, Run::Process(_))).map(|program| program.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut by_node: BTreeMap<usize, Vec<(ProgramId, &ProgramPlan)>> = BTreeMap::new();
+    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| matches!(program.run, Run::Process(_))) {
+        by_node.entry(program.node).or_default().push((ProgramId(number as u32), program));
+    }
+    let common = ProcessTree::common(plan);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
+    let work = || {
+        while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let tree = ProcessTree::launch(plan, &plan.nodes[node], &by_node[&node], &common, cpu_of(node));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((node, tree));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(nodes.len() / 2);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(node, _)| *node);
+    done.into_iter().map(|(node, tree)| Ok((node, tree.map_err(WorldError::Stack)?))).collect()
+}
+
 /// Makes the actors of the programs that start by time.
 fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, cpu: Option<usize>) -> Result<(), WorldError> {
-    let mut processes = Vec::new();
+    start_builtins(plan, node, cell, now);
+    let processes = processes(plan, node);
+    if !processes.is_empty() {
+        let tree = ProcessTree::launch(plan, &plan.nodes[node], &processes, &ProcessTree::common(plan), cpu).map_err(WorldError::Stack)?;
+        add_tree(plan, node, cell, now, tree);
+    }
+    Ok(())
+}
+
+fn start_builtins(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) {
     for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
-        let id = ProgramId(number as u32);
-        match (&program.run, program.start) {
-            (Run::Builtin(builtin), Some(start)) => cell.add_actor(builtin.actor(id), start.max(now), vec![id]),
-            (Run::Builtin(_), None) => {}
-            (Run::Process(_), _) => processes.push((id, program)),
+        if let (Run::Builtin(builtin), Some(start)) = (&program.run, program.start) {
+            let id = ProgramId(number as u32);
+            cell.add_actor(builtin.actor(id), start.max(now), vec![id]);
         }
     }
-    if processes.is_empty() {
-        return Ok(());
-    }
+}
+
+fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) {
+    let processes = processes(plan, node);
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    let actor = ProcessTree::launch(plan, &plan.nodes[node], &processes, cpu).map_err(WorldError::Stack)?;
-    cell.add_actor(Box::new(actor), first.max(now), processes.iter().map(|(id, _)| *id).collect());
-    Ok(())
+    cell.add_actor(Box::new(tree), first.max(now), processes.iter().map(|(id, _)| *id).collect());
+}
+
+impl Drop for World {
+    /// All nodes' processes are killed before the first of them is waited for.
+    fn drop(&mut self) {
+        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
+    }
 }

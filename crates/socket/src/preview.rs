@@ -1,8 +1,8 @@
 //! What a program could do with a socket without asking the model: for hosts that answer calls from a copy of its state and make them good later.
 
+use crate::abi::IP_PMTUDISC_WANT;
 use crate::address;
 use crate::face::Sockets;
-use crate::abi::IP_PMTUDISC_WANT;
 use crate::poll::Poll;
 use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
 use weft_core::table::AddressKind;
@@ -83,6 +83,7 @@ impl Sockets {
 /// Nothing is held back, cut, or refused for the path's MTU.
 fn sends_plainly(socket: &Socket, datagram: &Datagram) -> bool {
     let options = &socket.options;
-    let whole = i32::from(options.mtu_discover) > IP_PMTUDISC_WANT || i32::from(options.mtu_discover6) > IP_PMTUDISC_WANT || options.dont_fragment;
+    let whole =
+        i32::from(options.mtu_discover) > IP_PMTUDISC_WANT || i32::from(options.mtu_discover6) > IP_PMTUDISC_WANT || options.dont_fragment;
     datagram.corked.is_none() && !options.udp_cork && options.udp_segment == 0 && !whole
 }

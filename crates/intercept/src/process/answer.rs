@@ -86,7 +86,13 @@ impl Tree {
         outside.record(&Record { at: self.clock, program, process, thread, number, arguments, result, output });
     }
 
-    pub(super) fn dispatch(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    pub(super) fn dispatch(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
         if posted.number >= abi::HELLO {
             return self.question(thread, posted, outside);
         }

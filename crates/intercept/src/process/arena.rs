@@ -11,7 +11,6 @@ use weft_loader::abi::{self, Channel, Header, Mirror, Process};
 #[derive(Debug)]
 pub(super) struct Arena {
     base: *mut u8,
-    memory: OwnedFd,
 }
 
 // SAFETY: the mapping belongs to this value; what it hands out is atomic, or bytes behind the protocol of `abi`.
@@ -31,7 +30,8 @@ pub(super) fn memory_file(name: &std::ffi::CStr, flags: libc::c_uint) -> Result<
 }
 
 impl Arena {
-    pub fn new() -> Result<Arena, StartError> {
+    /// A new arena, and its memory file, which is needed only until process 1 has it.
+    pub fn new() -> Result<(Arena, OwnedFd), StartError> {
         let failed = |errno| StartError::Step { step: "make the memory that is shared with programs", errno };
         let memory = memory_file(c"weft-arena", libc::MFD_CLOEXEC).map_err(failed)?;
         // SAFETY: takes no pointers.
@@ -52,15 +52,11 @@ impl Arena {
         if base == libc::MAP_FAILED {
             return Err(failed(crate::sys::last()));
         }
-        let arena = Arena { base: base.cast(), memory };
+        let arena = Arena { base: base.cast() };
         arena.header().magic.store(abi::MAGIC, Relaxed);
-        Ok(arena)
+        Ok((arena, memory))
     }
 
-    /// Its memfd.
-    pub fn memory(&self) -> &OwnedFd {
-        &self.memory
-    }
     pub fn header(&self) -> &Header {
         // SAFETY: the first page of the mapping, which lives as long as `self`; all fields are atomic or areas.
         unsafe { &*self.base.cast() }

@@ -352,13 +352,14 @@ impl Tree {
     /// # Errors
     /// [`StartError::Step`]: mostly that user namespaces are forbidden.
     pub fn new(config: Config) -> Result<Tree, StartError> {
-        let arena = Arc::new(Arena::new()?);
+        let (arena, memory) = Arena::new()?;
+        let arena = Arc::new(arena);
         let header = arena.header();
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
         header.boot.store(1_000_000_000, Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
-        let init = Init::start(&arena, &config)?;
+        let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
         if failed & abi::INIT_VSYSCALL != 0 {
             let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
@@ -432,6 +433,10 @@ impl Tree {
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
         self.processes.values().all(|process| process.status.is_some())
+    }
+    /// Kills the whole node, and waits for nothing: the last that is done with it.
+    pub fn give_up(&mut self) {
+        self.init.kill();
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {

@@ -129,8 +129,7 @@ impl Tree {
     /// nanosleep(2), clock_nanosleep(2)
     pub(super) fn sleep(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let relative = posted.number == libc::SYS_nanosleep as u64;
-        let (flags, rest) =
-            if relative { (0, posted.arguments[1]) } else { (posted.int(1), posted.arguments[3]) };
+        let (flags, rest) = if relative { (0, posted.arguments[1]) } else { (posted.int(1), posted.arguments[3]) };
         let absolute = flags & TIMER_ABSTIME != 0;
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
