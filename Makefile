@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors bench-interop
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -118,6 +118,16 @@ test-scenario-errors: ## virtual time: wrong scenarios with their messages, prog
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual errors
+
+test-sim-tools: ## virtual time: weft diff and hash, sweeps, expectations, JUnit, the search for a seed that fails
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual tools
+
+bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
+	@tools/setup bench
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual bench
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench

@@ -1,10 +1,10 @@
-"""`python3 -m virtual bench`, `chain`, `determinism`, `errors` and `exact`."""
+"""`python3 -m virtual bench`, `chain`, `determinism`, `errors`, `exact` and `tools`."""
 
 import sys
 
-from virtual import bench, chain, determinism, errors, exact
+from virtual import bench, chain, determinism, errors, exact, tools
 
-TARGETS = {"bench": bench.main, "chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main}
+TARGETS = {"bench": bench.main, "chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main, "tools": tools.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

@@ -1,13 +1,15 @@
 """What can be computed by hand comes out of `weft sim` to the nanosecond, once and again.
 
 Runs the command as people do: round-trip times, gaps between frames in a capture, goodput, one hash for any number of
-threads and for repeated runs, tshark's opinion of a capture, equal result folders, wrong scenarios and expectations.
+threads and for repeated runs, tshark's opinion of a capture, equal result folders, wrong scenarios and expectations. And what
+TCP makes of loss lies near the models of the literature (`models.py`).
 """
 
 from __future__ import annotations
 
 import filecmp
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +18,8 @@ from pathlib import Path
 
 from harness import paths, results, weft
 from harness.processes import Failure
+
+from . import models
 
 SECONDS_MAX = 600
 
@@ -170,6 +174,30 @@ def difference(one: Path, other: Path) -> None:
         raise Failure(f"differ: {wrong + errors}")
 
 
+def large_frames(folder: Path) -> str:
+    """Whether frames go to the wire large and are cut there, or are cut at the interface: nothing that anybody can see."""
+    runs = []
+    for number, large in enumerate(("true", "false")):
+        out = folder / f"large{number}"
+        summary, _ = sim(folder, LOSSY, "--out", str(out), "--set", f"nodes.a.large_frames={large}", "--set", f"nodes.b.large_frames={large}")
+        runs.append((summary["hash"], out))
+    expect("hash without large frames", runs[1][0], runs[0][0])
+    difference(runs[0][1], runs[1][1])
+    return runs[0][0]
+
+
+def line_rate(folder: Path) -> str:
+    """TCP over 1 Gbit/s and 10 ms of round trip fills the wire: nothing is lost but headers and the first round trips."""
+    text = LOSSY.replace("loss = 0.01\n", "").replace("100mbit", "1gbit").replace("bytes = 2_000_000", 'duration = "3s"').replace("capture = true\n", "")
+    summary, _ = sim(folder, text)
+    goodput = figures(summary, "sink")["goodput_bits_per_second"]
+    # A frame of 1514 bytes carries 1448.
+    most = 1_000_000_000 * 1448 / 1514
+    if not 0.97 * most < goodput <= most:
+        raise Failure(f"{goodput} bit/s of {most:.0f}")
+    return f"{goodput / 1e6:.1f} of {most / 1e6:.1f} Mbit/s"
+
+
 def record(folder: Path) -> str:
     """`weft hash` recomputes the hash of a recorded run, and `weft diff` names the first difference."""
     base = PING.replace("DELAY", "1ms")
@@ -218,9 +246,13 @@ def refused(folder: Path) -> str:
 
 def main() -> int:
     recorder = results.Recorder()
-    rows = (ping, gaps, tshark, one_hash, record, refused)
+    rows = {body.__name__: body for body in (ping, gaps, line_rate, tshark, one_hash, large_frames, record, refused)}
+    rows.update({f"goodput/{name}": body for name, body in models.ROWS.items()})
+    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
     with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
-        for body in rows:
+        for label, body in rows.items():
+            if wanted and not any(word in label for word in wanted):
+                continue
             started = time.monotonic()
             needs = "tshark" if body in (gaps, tshark) else None
             try:
@@ -230,5 +262,5 @@ def main() -> int:
                     outcome, reason = results.PASSED, body(Path(name))
             except Failure as failure:
                 outcome, reason = results.FAILED, str(failure)
-            recorder.add(results.Row(body.__name__, outcome, time.monotonic() - started, reason))
+            recorder.add(results.Row(label, outcome, time.monotonic() - started, reason))
     return recorder.finish()

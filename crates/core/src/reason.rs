@@ -61,6 +61,7 @@ reasons! {
     TcpPaws "tcp-paws" "timestamp older than the last one: PAWS",
     TcpOldAck "tcp-old-ack" "acknowledgment of old or unsent data",
     TcpOutOfOrderFull "tcp-out-of-order-full" "no room to keep out-of-order data",
+    TcpMemory "tcp-memory" "TCP's connections together hold as much memory as they may",
     TcpInvalidState "tcp-invalid-state" "segment that makes no sense in the connection's state",
     TableFull "table-full" "a bounded table had no room",
     Filtered "filtered" "a filter said no",

@@ -11,7 +11,9 @@
 //! **Life of a flow.** `Connect` or `Listen` (id chosen by sockets) or `Accepted` (id chosen by tcp, top bit set) opens it. Sockets end it by
 //! `Close` or `Abort`, after which they send nothing more for it; the transport ends it by `Released`, after which the id and the local
 //! port may be used again. `Released` is the last message of every flow that was opened, on every path. Between `Close` and `Released` the
-//! flow may live on in FIN-WAIT, LAST-ACK or TIME-WAIT; [`StreamEvent::TimeWait`] tells when only TIME-WAIT is left.
+//! flow may live on in FIN-WAIT, LAST-ACK or TIME-WAIT; [`StreamEvent::TimeWait`] tells when only TIME-WAIT is left. Sockets that keep a
+//! released flow's data for a program that may still read it go on giving credit for it, and for all of it when they let go: the transport
+//! counts that memory.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -75,7 +77,13 @@ pub enum StreamMessage {
         /// What.
         event: StreamEvent,
     },
+    /// Transport → sockets, about no flow: all connections together hold as much memory as they may, or no longer do. As long as they do, a
+    /// flow whose send queue holds [`SHORT_QUEUE_BYTES_MAX`] or more takes no data, whatever its credit; acknowledged bytes are credit at once.
+    Short(bool),
 }
+
+/// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and tcp_wmem[0]).
+pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;
 
 /// How a piece of data is to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

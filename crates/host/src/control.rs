@@ -14,12 +14,13 @@ use weft_core::control::{ControlError, Op, Value};
 /// Most clients at a time. When there are so many and another one comes, the one that has been idle for longest has to go: programs and
 /// forgotten connections must not lock out the command line.
 pub const CLIENTS_MAX: usize = 256;
-/// Most bytes that wait to be read by a client before it is cut off.
+/// Most bytes that may wait for a client that is sent yet another line: one that reads more slowly is cut off. A single answer may be longer:
+/// a table of 100,000 sockets is. Who has not read an answer is not asked for its next request.
 const OUT_BYTES_MAX: usize = 4 << 20;
 /// Most bytes taken from one client before the others get their turn.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// Most requests of one client that are answered before the others get their turn; the rest are answered in later turns.
-const REQUESTS_MAX: usize = 64;
+pub const REQUESTS_MAX: usize = 64;
 
 /// The daemon's listening socket. The file is removed when it is dropped, and with it weft's own directory when nothing else is in that.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ impl Listener {
         Some(Connection {
             socket,
             input: Vec::new(),
+            taken: 0,
             scanned: 0,
             descriptors: VecDeque::new(),
             output: Vec::new(),
@@ -96,7 +98,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 pub struct Connection {
     socket: UnixStream,
     input: Vec<u8>,
-    /// Bytes at the front of `input` that hold no end of line.
+    /// Bytes at the front of `input` that were requests.
+    taken: usize,
+    /// Bytes after those that hold no end of line.
     scanned: usize,
     descriptors: VecDeque<OwnedFd>,
     output: Vec<u8>,
@@ -116,30 +120,28 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    /// Reads what is there; gives the complete lines, as requests or as the text of what is wrong with them. Bounded: what is left over comes
-    /// with the next call ([`Connection::has_requests`]).
-    pub fn read(&mut self) -> Vec<Result<Request, String>> {
+    /// The next complete line, as a request or as the text of what is wrong with it. Reads what is there when none is left over
+    /// ([`Connection::has_requests`]).
+    pub fn read(&mut self) -> Option<Result<Request, String>> {
         if !self.has_requests() {
+            self.input.drain(..self.taken);
+            self.taken = 0;
             self.fill();
         }
-        let (mut requests, mut begin) = (Vec::new(), 0);
-        while requests.len() < REQUESTS_MAX {
-            let Some(length) = self.input[begin + self.scanned..].iter().position(|byte| *byte == b'\n') else {
-                self.scanned = self.input.len() - begin;
-                break;
-            };
-            let end = begin + self.scanned + length;
-            requests.push(serde_json::from_slice(&self.input[begin..end]).map_err(|error| error.to_string()));
-            (begin, self.scanned) = (end + 1, 0);
-        }
-        self.input.drain(..begin);
-        self.gone |= self.scanned > LINE_BYTES_MAX;
-        requests
+        let begin = self.taken;
+        let Some(length) = self.input[begin + self.scanned..].iter().position(|byte| *byte == b'\n') else {
+            self.scanned = self.input.len() - begin;
+            self.gone |= self.scanned > LINE_BYTES_MAX;
+            return None;
+        };
+        let end = begin + self.scanned + length;
+        (self.taken, self.scanned) = (end + 1, 0);
+        Some(serde_json::from_slice(&self.input[begin..end]).map_err(|error| error.to_string()))
     }
 
     /// Is there (perhaps) another request, read already?
     pub fn has_requests(&self) -> bool {
-        self.scanned < self.input.len()
+        self.taken + self.scanned < self.input.len()
     }
 
     fn fill(&mut self) {
@@ -174,6 +176,10 @@ impl Connection {
 
     /// Queues a line and sends what can be sent.
     pub fn send(&mut self, line: &Line) {
+        if self.output.len() > OUT_BYTES_MAX {
+            self.gone = true;
+            self.output = Vec::new();
+        }
         if self.gone {
             return;
         }
@@ -182,10 +188,6 @@ impl Connection {
             self.output.push(b'\n');
         }
         self.flush();
-        if self.output.len() > OUT_BYTES_MAX {
-            self.gone = true;
-            self.output = Vec::new();
-        }
     }
 
     /// Sends what can be sent.
@@ -313,12 +315,15 @@ impl Client {
 
     /// The next line from the daemon; waits for it.
     pub fn line(&mut self) -> Result<Line, ClientError> {
+        let mut scanned = 0;
         loop {
-            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+            if let Some(length) = self.input[scanned..].iter().position(|byte| *byte == b'\n') {
+                let end = scanned + length;
                 let line: Vec<u8> = self.input.drain(..=end).collect();
                 return serde_json::from_slice(&line[..end]).map_err(|error| ClientError::Nonsense(error.to_string()));
             }
-            let mut buffer = [0u8; 16 * 1024];
+            scanned = self.input.len();
+            let mut buffer = [0u8; 64 * 1024];
             match self.socket.read(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into())),
                 Ok(read) => self.input.extend_from_slice(&buffer[..read]),
@@ -373,12 +378,13 @@ mod tests {
                 Ok(bytes) => (written, done) = (written + bytes, true),
                 Err(_) => {}
             }
-            let requests = connection.read();
-            assert!(requests.len() <= REQUESTS_MAX && requests.iter().all(Result::is_err));
-            read += requests.len();
+            for _ in 0..REQUESTS_MAX {
+                read += usize::from(connection.read().is_some_and(|request| request.is_err()));
+            }
+            assert!(connection.input.len() <= READ_BYTES_MAX + 16 * 1024);
         }
         while read < written {
-            read += connection.read().len();
+            read += usize::from(connection.read().is_some_and(|request| request.is_err()));
         }
         assert_eq!(read, written);
         assert!(!connection.has_requests() && !connection.is_gone());
@@ -388,16 +394,16 @@ mod tests {
     fn a_line_in_many_pieces_is_one_request_and_one_without_end_is_cut_off() {
         let (mut client, mut connection) = pair();
         for byte in HELLO {
-            assert_eq!(connection.read().len(), 0);
+            assert!(connection.read().is_none());
             client.write_all(&[*byte]).unwrap();
         }
-        assert!(matches!(connection.read()[..], [Ok(Request { serial: 1, ask: crate::protocol::Ask::Hello })]));
+        assert!(matches!(connection.read(), Some(Ok(Request { serial: 1, ask: crate::protocol::Ask::Hello }))));
         let mut written = 0;
         while !connection.is_gone() {
             assert!(written <= LINE_BYTES_MAX + READ_BYTES_MAX);
             client.write_all(&[b'x'; 16 * 1024]).unwrap();
             written += 16 * 1024;
-            assert_eq!(connection.read().len(), 0);
+            assert!(connection.read().is_none());
         }
         assert!(written > LINE_BYTES_MAX);
     }
@@ -409,7 +415,7 @@ mod tests {
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answered = 0;
         while !connection.is_gone() {
-            for request in connection.read() {
+            if let Some(request) = connection.read() {
                 connection.send(&Line::Answer { serial: request.unwrap().serial, result: Ok(Value::Null) });
                 answered += 1;
             }
@@ -429,5 +435,24 @@ mod tests {
             assert!(connection.output.len() <= OUT_BYTES_MAX + 20_000);
         }
         assert!(connection.is_gone() && !connection.wants_write());
+    }
+
+    #[test]
+    fn an_answer_may_be_longer_than_what_may_wait() {
+        let (mut client, mut connection) = pair();
+        let text = "x".repeat(3 * OUT_BYTES_MAX);
+        connection.send(&Line::Answer { serial: 1, result: Ok(Value::String(text.clone())) });
+        assert!(connection.output.len() > OUT_BYTES_MAX && !connection.is_gone());
+        let reader = std::thread::spawn(move || {
+            let mut got = String::new();
+            client.read_to_string(&mut got).unwrap();
+            got
+        });
+        while connection.wants_write() {
+            connection.flush();
+        }
+        drop(connection);
+        let got = reader.join().unwrap();
+        assert_eq!(serde_json::from_str::<Line>(&got).unwrap(), Line::Answer { serial: 1, result: Ok(Value::String(text)) });
     }
 }

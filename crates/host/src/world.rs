@@ -4,7 +4,7 @@
 //! and answers. The alternative, a thread an interface or a program, was rejected: a hand-over between cores costs more than the work.
 
 use crate::clock::Clock;
-use crate::control::{CLIENTS_MAX, Connection, Listener};
+use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX};
 pub use crate::error::WorldError;
 use crate::ground::{self, Ground, Keeper};
 use crate::place;
@@ -433,12 +433,13 @@ impl World {
     fn serve(&mut self, id: u64) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         client.flush();
-        // Who does not read what it asked for is not heard until it does.
-        let requests = if client.wants_write() { Vec::new() } else { client.read() };
-        if !requests.is_empty() {
+        for _ in 0..REQUESTS_MAX {
+            // Who does not read what it asked for is not heard until it does.
+            if client.wants_write() {
+                break;
+            }
+            let Some(request) = client.read() else { break };
             client.heard = self.next_hearing();
-        }
-        for request in requests {
             let (serial, result) = match request {
                 Ok(request) => (request.serial, self.answer(&mut client, request)),
                 Err(why) => (0, Err(ControlError::BadRequest { why })),

@@ -15,6 +15,7 @@ pub mod actor;
 mod cell;
 mod group;
 pub mod hash;
+mod launch;
 pub mod plan;
 pub mod process;
 pub mod program;

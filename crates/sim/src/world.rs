@@ -4,16 +4,14 @@ use crate::actor::{ProgramId, Status};
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, ProgramPlan, Run, WirePlan};
-use crate::process::ProcessTree;
+use crate::launch::{add_tree, arrange, lane_of, launch_all, start_builtins, start_programs};
+use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
@@ -129,6 +127,8 @@ impl World {
     pub fn new(plan: Plan, threads: usize) -> Result<World, WorldError> {
         check(&plan)?;
         let groups = grouping(&plan);
+        let threads = threads.clamp(1, groups.len().max(1));
+        let groups = arrange(&plan, groups, threads);
         let mut places = vec![Place { group: 0, cell: 0 }; plan.nodes.len()];
         for (number, members) in groups.iter().enumerate() {
             for (cell, node) in members.iter().enumerate() {
@@ -144,7 +144,6 @@ impl World {
             interfaces.push(known);
         }
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
-        let threads = threads.clamp(1, groups.len().max(1));
         let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
         let processors = unmodified.then(|| Claim::new(threads));
         let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
@@ -438,7 +437,7 @@ impl World {
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
-        let cpu = self.processors.as_ref().and_then(|claim| claim.of(self.places[node].group as usize % self.lanes.len()));
+        let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
@@ -722,73 +721,6 @@ fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
     if !plan.programs.iter().any(|program| matches!(program.expect, crate::plan::Expect::Status(_))) {
         cell.core.left = 1;
     }
-}
-
-/// On which thread a node runs.
-fn lane_of(places: &[Place], node: usize, threads: usize) -> usize {
-    places.get(node).map_or(0, |place| place.group as usize % threads.max(1))
-}
-
-/// The unmodified programs of a node.
-fn processes(plan: &Plan, node: usize) -> Vec<(ProgramId, &ProgramPlan)> {
-    let numbered = plan.programs.iter().enumerate().filter(|(_, program)| program.node == node && matches!(program.run, Run::Process(_)));
-    numbered.map(|(number, program)| (ProgramId(number as u32), program)).collect()
-}
-
-/// Process 1 of every node that has unmodified programs, several at a time: most of it is the kernel's work.
-fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync)) -> Result<Vec<(usize, ProcessTree)>, WorldError> {
-    let mut nodes: Vec<usize> =
-        plan.programs.iter().filter(|program| matches!(program.run, Run::Process(_))).map(|program| program.node).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    let mut by_node: BTreeMap<usize, Vec<(ProgramId, &ProgramPlan)>> = BTreeMap::new();
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| matches!(program.run, Run::Process(_))) {
-        by_node.entry(program.node).or_default().push((ProgramId(number as u32), program));
-    }
-    let common = ProcessTree::common(plan);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
-    let work = || {
-        while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let tree = ProcessTree::launch(plan, &plan.nodes[node], &by_node[&node], &common, cpu_of(node));
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((node, tree));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(nodes.len() / 2);
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(node, _)| *node);
-    done.into_iter().map(|(node, tree)| Ok((node, tree.map_err(WorldError::Stack)?))).collect()
-}
-
-/// Makes the actors of the programs that start by time.
-fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, cpu: Option<usize>) -> Result<(), WorldError> {
-    start_builtins(plan, node, cell, now);
-    let processes = processes(plan, node);
-    if !processes.is_empty() {
-        let tree = ProcessTree::launch(plan, &plan.nodes[node], &processes, &ProcessTree::common(plan), cpu).map_err(WorldError::Stack)?;
-        add_tree(plan, node, cell, now, tree);
-    }
-    Ok(())
-}
-
-fn start_builtins(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) {
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
-        if let (Run::Builtin(builtin), Some(start)) = (&program.run, program.start) {
-            let id = ProgramId(number as u32);
-            cell.add_actor(builtin.actor(id), start.max(now), vec![id]);
-        }
-    }
-}
-
-fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) {
-    let processes = processes(plan, node);
-    let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    cell.add_actor(Box::new(tree), first.max(now), processes.iter().map(|(id, _)| *id).collect());
 }
 
 impl Drop for World {

@@ -96,6 +96,7 @@ counters! {
     NO_PORTS "NoPorts" "datagrams for a port without a socket",
     RECEIVE_BUFFER_ERRORS "RcvbufErrors" "datagrams lost to a full receive buffer",
     MEMORY_ERRORS "MemErrors" "datagrams lost because datagram_bytes_max wait in all receive queues together",
+    STREAM_MEMORY_SHORT "stream_memory_short" "times TCP's memory (tcp's mem_max) was used up, so that sends were refused",
     RAW_IN_PACKETS "raw_in" "packets that came in for raw sockets",
     RAW_OUT_PACKETS "raw_out" "packets that raw and ICMP sockets sent",
     ICMP_IN_MESSAGES "icmp_in" "messages that came in for ICMP datagram sockets",

@@ -301,6 +301,7 @@ impl Sockets {
     /// `tcp_disconnect`: connect(AF_UNSPEC), a failed connect that is tried again, shutdown of a listener.
     pub(crate) fn disconnect(&mut self, s: SocketId, cx: &mut Context<'_>) {
         let Some(state) = self.store.get(s).and_then(|socket| Some(socket.stream()?.state)) else { return };
+        self.forget_unread(s, cx);
         match state {
             TcpState::Close => {}
             TcpState::Listen => self.stop_listening(s, cx),

@@ -8,9 +8,9 @@ use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpSt
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::link_of;
-use weft_core::table::{AddressKind, Family};
+use weft_core::table::AddressKind;
 use weft_core::{
-    Context, FlowId, Frame, IcmpError, IcmpErrorKind, Query, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
+    Context, FlowId, Frame, IcmpError, IcmpErrorKind, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
 };
 
 impl Sockets {
@@ -26,6 +26,7 @@ impl Sockets {
                 }
             }
             StreamMessage::Credit { flow, bytes } => self.stream_credit(flow, bytes),
+            StreamMessage::Short(short) => self.memory_is_short(short),
             StreamMessage::Event { flow, event } => self.stream_event(flow, event, cx),
             // Only a refused opening matters: everything that Set can refuse was checked before it was sent.
             StreamMessage::Reply { flow, result: Err(error), .. } => self.refused(flow, error),
@@ -51,10 +52,26 @@ impl Sockets {
         let Some(s) = self.owner(flow) else { return };
         let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let before = crate::readiness::is_writable(stream);
-        let starved = stream.credit == 0;
+        let starved = stream.credit == 0 || std::mem::take(&mut stream.refused);
         stream.credit = stream.credit.saturating_add(bytes as usize);
         stream.capacity = stream.capacity.max(stream.credit);
         if starved || before != crate::readiness::is_writable(stream) {
+            self.touch(s);
+        }
+    }
+
+    /// TCP has as much memory as it may, or some again: then those who found none may go on.
+    fn memory_is_short(&mut self, short: bool) {
+        if short {
+            self.count(crate::block::STREAM_MEMORY_SHORT);
+        }
+        self.short_of_memory = short;
+        let refused = |(id, socket): (SocketId, &crate::socket::Socket)| socket.stream().is_some_and(|stream| stream.refused).then_some(id);
+        let waiting: Vec<SocketId> = if short { Vec::new() } else { self.store.iter().filter_map(refused).collect() };
+        for s in waiting {
+            if let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+                stream.refused = false;
+            }
             self.touch(s);
         }
     }
@@ -228,6 +245,7 @@ impl Sockets {
             && let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut())
         {
             stream.flow = None;
+            stream.left = Some(flow).filter(|_| stream.unread() > 0);
             let over = !matches!(stream.state, TcpState::Close);
             if over {
                 self.done(s);
@@ -260,9 +278,7 @@ impl Sockets {
                         .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
                 })
                 .collect();
-            // fib_compute_spec_dst: the own address that would be used towards the sender.
-            let way = Query::Route { destination: from.ip(), source: None, interface: None };
-            let own = cx.route(&way, Family::of(from.ip())).map_or(to.ip(), |route| route.source);
+            let own = self.own_address(to.ip(), from.ip(), interface, cx);
             if wanting.is_empty() {
                 return cx.drop(frame, Reason::NoPort);
             }

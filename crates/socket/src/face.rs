@@ -120,6 +120,8 @@ pub struct Sockets {
     pub(crate) vector_goes_on: bool,
     /// How many sockets have joined a group on an interface.
     pub(crate) members: BTreeMap<(IpAddr, u32), usize>,
+    /// TCP's connections hold as much memory as they may.
+    pub(crate) short_of_memory: bool,
     /// What the last destination address was to this node.
     pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
 }
@@ -153,6 +155,7 @@ impl Sockets {
             members: BTreeMap::new(),
             vector: 0,
             vector_goes_on: false,
+            short_of_memory: false,
             kind_cache: None,
         }
     }
@@ -449,6 +452,7 @@ impl Sockets {
     pub fn send_room(&self, s: SocketId) -> usize {
         match self.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
             Some((_, Some(stream), _)) if stream.deferred => crate::options::TCP_SEND_BUFFER as usize,
+            Some((_, Some(stream), _)) if stream.refused => 0,
             Some((_, Some(stream), _)) => stream.credit,
             Some((socket, _, Some(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
             _ => 0,

@@ -39,6 +39,7 @@ mod readiness;
 mod socket;
 mod stream_receive;
 mod stream_socket;
+mod unread;
 
 pub use block::{KIND, ROW};
 pub use errno::Errno;

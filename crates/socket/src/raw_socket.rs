@@ -299,7 +299,7 @@ impl Sockets {
         let sound = family == Family::V4 || ipv6_checksum_holds(&frame);
         let head = frame.slices(0, 4).concat();
         let icmp = matches!((family, i32::from(number)), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
-        let own = self.own_address(to, from, cx);
+        let own = self.own_address(to, from, interface, cx);
         if let Some(completion) = frame.take_completion() {
             cx.complete(completion);
         }
@@ -359,11 +359,17 @@ impl Sockets {
     }
 
     /// `fib_compute_spec_dst`: the own address that would be used towards the sender of what came to a group or broadcast.
-    pub(crate) fn own_address(&mut self, to: IpAddr, from: IpAddr, cx: &Context<'_>) -> IpAddr {
+    pub(crate) fn own_address(&mut self, to: IpAddr, from: IpAddr, interface: u32, cx: &Context<'_>) -> IpAddr {
         if !matches!(self.address_kind(to, cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return to;
         }
-        let way = Query::Route { destination: from, source: None, interface: None };
+        let way = match from {
+            // "if (!ipv4_is_zeronet(ip_hdr(skb)->saddr)) … else scope = RT_SCOPE_LINK; return inet_select_addr(dev, ip_hdr(skb)->saddr, scope);"
+            IpAddr::V4(v4) if v4.octets()[0] == 0 => {
+                Query::Route { destination: to, source: None, interface: Some(InterfaceIndex(interface)).filter(|_| interface != 0) }
+            }
+            _ => Query::Route { destination: from, source: None, interface: None },
+        };
         cx.route(&way, Family::of(from)).map_or(to, |route| route.source)
     }
 

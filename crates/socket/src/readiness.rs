@@ -56,7 +56,7 @@ fn wanted(socket: &Socket, stream: &Stream) -> usize {
 pub(crate) fn is_writable(stream: &Stream) -> bool {
     match stream.state {
         TcpState::Close => true,
-        _ => stream.credit > 0 && stream.credit >= stream.capacity / 3,
+        _ => !stream.refused && stream.credit > 0 && stream.credit >= stream.capacity / 3,
     }
 }
 

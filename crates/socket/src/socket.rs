@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::options::Options;
 use crate::ports::HoldId;
+use crate::unread::Unread;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -107,7 +108,9 @@ pub(crate) struct Stream {
     /// SOCK_DONE: the peer's FIN was seen.
     pub done: bool,
     /// Received bytes that nobody has read.
-    pub queue: VecDeque<Bytes>,
+    pub queue: Unread,
+    /// The flow that they came by, once it was released: credit for them goes on.
+    pub left: Option<FlowId>,
     /// Bytes that ever arrived (`rcv_nxt`).
     pub arrived: u64,
     /// Bytes that were ever taken (`copied_seq`).
@@ -115,6 +118,8 @@ pub(crate) struct Stream {
     pub urgent: Option<Urgent>,
     /// Bytes that may be sent down.
     pub credit: usize,
+    /// A send found memory short; nothing was acknowledged since.
+    pub refused: bool,
     /// The most credit there ever was: the size of the send buffer.
     pub capacity: usize,
     /// Established connections that wait for accept.
@@ -140,11 +145,13 @@ impl Stream {
             state: TcpState::Close,
             flow: None,
             done: false,
-            queue: VecDeque::new(),
+            queue: Unread::default(),
+            left: None,
             arrived: 0,
             copied: 0,
             urgent: None,
             credit: 0,
+            refused: false,
             capacity: 0,
             accept_queue: VecDeque::new(),
             backlog: 0,

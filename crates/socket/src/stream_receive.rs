@@ -35,7 +35,7 @@ impl Sockets {
         let empty = stream.unread() == 0;
         let taken = take(socket, length, flags);
         let counted = taken.counted;
-        let flow = socket.stream().and_then(|stream| stream.flow);
+        let flow = socket.stream().and_then(|stream| stream.flow.or(stream.left));
         let after = socket.stream().map_or(0, |stream| stream.copied);
         // tcp_recvmsg_locked looks for data before it looks at the length: a read of nothing fails where nothing is there.
         if counted == 0 && (length > 0 || empty) {
@@ -54,6 +54,13 @@ impl Sockets {
         {
             cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
         }
+    }
+
+    /// What nobody has read is thrown away: the transport need not count it any more.
+    pub(crate) fn forget_unread(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        let Some(stream) = self.store.get_mut(s).and_then(Socket::stream_mut) else { return };
+        let (left, unread) = (stream.left.take(), stream.unread() as u64);
+        self.credit_back(left, unread, cx);
     }
 
     /// What a read gives when no byte is there, in tcp_recvmsg_locked's order.
@@ -115,7 +122,7 @@ impl Sockets {
             announce(stream, stream.arrived + bytes.len() as u64 - 1);
         }
         stream.arrived += bytes.len() as u64;
-        stream.queue.push_back(bytes);
+        stream.queue.push(bytes);
         settle_urgent(stream);
         self.touch(s);
     }
@@ -152,13 +159,8 @@ fn settle_urgent(stream: &mut Stream) {
     if at < stream.copied || at >= stream.arrived {
         return;
     }
-    let mut skip = (at - stream.copied) as usize;
-    for piece in &stream.queue {
-        if let Some(byte) = piece.get(skip) {
-            stream.urgent = Some(Urgent { at, data: UrgentData::Valid(*byte) });
-            return;
-        }
-        skip -= piece.len();
+    if let Some(byte) = stream.queue.byte_at((at - stream.copied) as usize) {
+        stream.urgent = Some(Urgent { at, data: UrgentData::Valid(byte) });
     }
 }
 
@@ -234,7 +236,7 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
                 run = run.min(usize::try_from(before).unwrap_or(usize::MAX));
             }
         }
-        copy(stream, offset, run, &mut taken.data);
+        stream.queue.copy_to(offset, run, &mut taken.data);
         taken.counted += run;
         offset += run;
     }
@@ -254,35 +256,9 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
     taken
 }
 
-fn copy(stream: &Stream, offset: usize, length: usize, out: &mut Tail) {
-    let (mut skip, mut left) = (offset, length);
-    for piece in &stream.queue {
-        if left == 0 {
-            return;
-        }
-        if skip >= piece.len() {
-            skip -= piece.len();
-            continue;
-        }
-        let part = piece.slice(skip..piece.len().min(skip + left));
-        skip = 0;
-        left -= part.len();
-        out.push(part);
-    }
-}
-
 fn drop_front(stream: &mut Stream, bytes: usize) {
     stream.copied += bytes as u64;
-    let mut left = bytes;
-    while left > 0 {
-        let Some(front) = stream.queue.front_mut() else { break };
-        if front.len() > left {
-            let _ = front.split_to(left);
-            break;
-        }
-        left -= front.len();
-        stream.queue.pop_front();
-    }
+    stream.queue.drop_front(bytes);
     // "if (unlikely(tp->urg_data) && after(tp->copied_seq, tp->urg_seq)) WRITE_ONCE(tp->urg_data, 0);"
     if stream.urgent.is_some_and(|urgent| stream.copied > urgent.at) {
         stream.urgent = None;

@@ -6,6 +6,7 @@ use crate::face::{Flow, Sockets, TCP};
 use crate::ports::How;
 use crate::socket::{Phase, Shutdown, SocketId, TcpState};
 use bytes::Bytes;
+use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
 use weft_core::{Answer, Context, DataFlags, Query, StreamCall, StreamInfo, StreamMessage, Table};
 
 impl Sockets {
@@ -91,6 +92,7 @@ impl Sockets {
             self.call(flow, StreamCall::Close { unread: false, linger: None }, cx);
         }
         for child in waiting {
+            self.forget_unread(child, cx);
             if let Some(flow) = self.abandon_flow(child, true) {
                 self.call(flow, StreamCall::Abort, cx);
             }
@@ -189,10 +191,12 @@ impl Sockets {
         if data.is_empty() {
             return Ok(0);
         }
-        let Some(stream) = socket.stream_mut() else { return Err(Errno::EPIPE) };
+        let Some(stream) = socket.stream() else { return Err(Errno::EPIPE) };
         let (Some(flow), credit) = (stream.flow, stream.credit) else { return Err(Errno::EPIPE) };
-        let taken = data.len().min(credit);
+        let taken = data.len().min(credit).min(self.room_while_short(s, cx));
+        let Some(stream) = self.get_mut(s)?.stream_mut() else { return Err(Errno::EPIPE) };
         if taken == 0 {
+            stream.refused = credit > 0;
             return Err(Errno::EAGAIN);
         }
         stream.credit -= taken;
@@ -200,6 +204,14 @@ impl Sockets {
         let flags = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: flags & MSG_OOB != 0 && whole };
         cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags });
         Ok(taken)
+    }
+
+    /// What may be added to a stream's send queue as far as the memory of all streams is concerned (sk_stream_alloc_skb).
+    fn room_while_short(&self, s: SocketId, cx: &Context<'_>) -> usize {
+        match self.short_of_memory {
+            false => usize::MAX,
+            true => SHORT_QUEUE_BYTES_MAX.saturating_sub(self.flow_info(s, cx).send_queue_bytes) as usize,
+        }
     }
 
     /// What the transport knows of the flow; zeros and the state's number where there is none.
@@ -243,7 +255,9 @@ impl Sockets {
         let linger = socket.options.linger;
         let Some(stream) = socket.stream() else { return };
         let unread = stream.unread() > 0;
-        match stream.state {
+        let state = stream.state;
+        self.forget_unread(s, cx);
+        match state {
             TcpState::Listen => self.stop_listening(s, cx),
             TcpState::Close => {
                 // Nothing is left but, perhaps, TIME-WAIT, which has a hold of its own.

@@ -192,6 +192,16 @@ fn records() {
 }
 
 #[test]
+fn loopback() {
+    twins("loopback");
+}
+
+#[test]
+fn loopback6() {
+    twins("loopback6");
+}
+
+#[test]
 fn ping() {
     twins("ping");
 }

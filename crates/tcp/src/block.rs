@@ -99,13 +99,15 @@ struct Slot {
     timer: Instant,
     /// Until then the neighbour counts as confirmed by this connection.
     confirmed_until: Instant,
+    /// What it holds of the node's memory, as counted last.
+    memory: u64,
     /// The listener in whose Fast Open queue it counts.
     early_of: Option<u64>,
 }
 
 impl Slot {
     fn new(connection: Connection) -> Slot {
-        Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, early_of: None }
+        Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, memory: 0, early_of: None }
     }
 
     /// RFC 4861 §7.3.1: "thus, "forward progress" is a confirmation that the next-hop neighbor is reachable."
@@ -132,6 +134,8 @@ pub struct TcpBlock {
     fast_open_key: (u64, u64),
     tuples: Map<Tuple, Owner>,
     flows: Map<FlowId, FlowOwner>,
+    /// Bytes of released flows that sockets still hold for their programs.
+    left_behind: Map<FlowId, u64>,
     connections: Slab<Box<Slot>>,
     requests: Slab<listen::Request>,
     listeners: Slab<listen::Listener>,
@@ -168,6 +172,7 @@ impl TcpBlock {
             fast_open_key: (config.rng.u64(), config.rng.u64()),
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),
+            left_behind: Map::with_hasher(hasher),
             connections: Slab::default(),
             requests: Slab::default(),
             listeners: Slab::default(),
@@ -198,6 +203,7 @@ impl TcpBlock {
 
     /// Calls into a connection, then carries on what it gave out, and looks whether anything is left of it.
     fn with_connection<R>(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Env<'_>) -> R) -> Option<R> {
+        self.out.memory.connections = self.connections.len() as u64;
         let slot = self.connections.get_mut(key)?;
         let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
         env.out.block = cx.me();
@@ -214,6 +220,7 @@ impl TcpBlock {
 
     /// Carries on what a connection gave out.
     fn settle(&mut self, key: u64, cx: &mut Context<'_>) {
+        self.count_memory(key, cx.now);
         self.flush(cx);
         self.settle_fast_open(key, cx.now);
         let Some(slot) = self.connections.get_mut(key) else { return };
@@ -259,9 +266,44 @@ impl TcpBlock {
         }
     }
 
+    /// Brings the node's account up to date with one connection.
+    fn count_memory(&mut self, key: u64, now: Instant) {
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        let new = slot.connection.memory();
+        if new != slot.memory {
+            let old = std::mem::replace(&mut slot.memory, new);
+            let told = self.out.memory.update(now, old, new, &self.settings, &mut self.out.counters);
+            self.out.messages.extend(told);
+        }
+    }
+
+    /// A connection is removed: what the program has not read stays in the node's account until sockets give credit for it.
+    fn forget_memory(&mut self, slot: &Slot, cx: &mut Context<'_>) {
+        let left = slot.connection.unread();
+        if left > 0 {
+            self.left_behind.insert(slot.connection.flow(), left);
+        }
+        let told = self.out.memory.update(cx.now, slot.memory, left, &self.settings, &mut self.out.counters);
+        told.into_iter().for_each(|message| cx.send(UPPER, message));
+    }
+
+    /// Credit for a flow that has been released.
+    fn credit_left_behind(&mut self, flow: FlowId, bytes: u32, cx: &mut Context<'_>) {
+        let Some(left) = self.left_behind.get_mut(&flow) else { return };
+        let old = *left;
+        *left = old.saturating_sub(u64::from(bytes));
+        let new = *left;
+        if new == 0 {
+            self.left_behind.swap_remove(&flow);
+        }
+        let told = self.out.memory.update(cx.now, old, new, &self.settings, &mut self.out.counters);
+        told.into_iter().for_each(|message| cx.send(UPPER, message));
+    }
+
     /// Removes a connection of which nothing is left. `Released` is the last message of its flow.
     fn release(&mut self, key: u64, cx: &mut Context<'_>) {
         let Some(slot) = self.connections.remove(key) else { return };
+        self.forget_memory(&slot, cx);
         let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
         if self.tuples.get(&tuple) == Some(&Owner::Connection(key)) {
             self.tuples.swap_remove(&tuple);
@@ -373,7 +415,10 @@ impl Block for TcpBlock {
     }
 
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
-        parameters::read(&self.settings, name)
+        match name {
+            "memory_bytes" => Some(self.out.memory.used().into()),
+            _ => parameters::read(&self.settings, name),
+        }
     }
 
     fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
@@ -387,6 +432,8 @@ impl Block for TcpBlock {
             let mut env = Env { now: cx.now, config: &self.settings, out: &mut self.out };
             slot.connection.on_config(&mut env);
         }
+        let told = self.out.memory.update(cx.now, 0, 0, &self.settings, &mut self.out.counters);
+        self.out.messages.extend(told);
         self.flush(cx);
     }
 

@@ -47,6 +47,8 @@ pub struct Config {
     pub receive_buffer: [u32; 3],
     /// Send buffer: least, first, most; bytes (tcp_wmem).
     pub send_buffer: [u32; 3],
+    /// Memory of all connections together: low, pressure, most; bytes (tcp_mem, there in pages).
+    pub memory: [u64; 3],
     /// Bytes of one connection that may wait below at most (tcp_limit_output_bytes).
     pub tsq_bytes: u32,
     /// Pace every connection; without it, only those that have a rate limit or a congestion control that needs it.
@@ -134,6 +136,7 @@ impl Default for Config {
             initial_window: 10,
             receive_buffer: [4096, 131_072, 33_554_432],
             send_buffer: [4096, 16_384, 4_194_304],
+            memory: [402_653_184, 536_870_912, 805_306_368],
             tsq_bytes: 4_194_304,
             pacing: false,
             syn_backlog: 2048,

@@ -17,6 +17,7 @@ pub mod congestion;
 pub mod connection;
 pub mod counters;
 pub mod extension;
+pub mod memory;
 pub mod outbox;
 pub mod pacing;
 pub mod position;

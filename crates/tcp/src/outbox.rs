@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::counters::{Counter, Counters};
+use crate::memory::Memory;
 use weft_core::{BlockId, Duration, Frame, Instant, Reason, StreamMessage};
 
 /// What a connection gives out: frames for the IP layer, messages for the upper side, reasons of drops, counts.
@@ -17,6 +18,8 @@ pub struct Outbox {
     pub counters: Counters,
     /// Limits answers to segments that look like attacks (RFC 5961 §7), node-wide.
     pub challenge: RateLimit,
+    /// Memory of all connections.
+    pub memory: Memory,
     /// The block that transmit completions go to.
     pub block: BlockId,
 }
@@ -29,6 +32,7 @@ impl Default for Outbox {
             drops: Vec::new(),
             counters: Counters::default(),
             challenge: RateLimit::default(),
+            memory: Memory::default(),
             block: BlockId(0),
         }
     }

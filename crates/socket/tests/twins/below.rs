@@ -252,7 +252,7 @@ impl Block for Below {
                     self.pump(peer, cx);
                 }
             }
-            StreamMessage::Reply { .. } | StreamMessage::Event { .. } => {}
+            StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Short(_) => {}
         }
     }
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {

@@ -24,6 +24,7 @@ const TEXTS_MORE: &[(&str, &str)] = &[
     ("raw", include_str!("bodies/raw.txt")),
     ("ping", include_str!("bodies/ping.txt")),
     ("records", include_str!("bodies/records.txt")),
+    ("loopback", include_str!("bodies/loopback.txt")),
 ];
 const TEXTS_6: &[(&str, &str)] = &[
     ("dual", include_str!("bodies/dual.txt")),
@@ -32,6 +33,7 @@ const TEXTS_6: &[(&str, &str)] = &[
     ("ping6", include_str!("bodies/ping6.txt")),
     ("multicast6", include_str!("bodies/multicast6.txt")),
     ("records6", include_str!("bodies/records6.txt")),
+    ("loopback6", include_str!("bodies/loopback6.txt")),
 ];
 
 /// The topics of IPv4 that every adapter is compared in.

@@ -256,6 +256,20 @@ impl Run<'_> {
         }
     }
 
+    /// An ephemeral port that nothing holds, no TIME-WAIT of an earlier body either: a socket like this one had it a moment ago.
+    fn free_port(&mut self, like: usize) -> Done<u16> {
+        let mut number = |name: i32| -> Done<i32> {
+            Ok(i32::from_ne_bytes(self.host.get(like, abi::SOL_SOCKET, name, 4)?.try_into().unwrap_or_default()))
+        };
+        let (domain, kind) = (number(abi::SO_DOMAIN)?, number(abi::SO_TYPE)?);
+        let s = self.host.socket(domain, kind, 0)?;
+        let everywhere = if domain == 10 { "[::]:0" } else { "0.0.0.0:0" };
+        self.host.bind(s, &address::to_bytes(everywhere.parse().expect("an address")))?;
+        let port = self.host.local(s).ok().and_then(|bytes| address::parse(&bytes)).map_or(0, |address| address.port());
+        self.host.close(s);
+        Ok(port)
+    }
+
     fn step(&mut self, line: &str) -> Done<String> {
         let words = words(line);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -288,6 +302,14 @@ impl Run<'_> {
             [step, name, ..] if *step != "settle" && !self.sockets.contains_key(*name) => Ok("no such socket".to_owned()),
             ["settle"] => {
                 self.host.settle();
+                Ok("ok".to_owned())
+            }
+            ["narrow", first, ..] => {
+                let port = self.free_port(self.s(first))?;
+                let range = [port.to_ne_bytes(), port.to_ne_bytes()].concat();
+                for name in &words[1..] {
+                    self.host.set(self.s(name), abi::SOL_IP, abi::IP_LOCAL_PORT_RANGE, &range)?;
+                }
                 Ok("ok".to_owned())
             }
             ["bind", name, to] => {

@@ -26,6 +26,14 @@ impl Setting for u32 {
         *self = value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or(*self);
     }
 }
+impl Setting for u64 {
+    fn read(&self) -> Value {
+        (*self).into()
+    }
+    fn write(&mut self, value: &Value) {
+        *self = value.as_u64().unwrap_or(*self);
+    }
+}
 impl Setting for u8 {
     fn read(&self) -> Value {
         (*self).into()
@@ -82,6 +90,7 @@ macro_rules! parameters {
 
 const U32: ParameterType = number(0, u32::MAX as u64);
 const BYTES: ParameterType = number(256, i32::MAX as u64);
+const MEMORY: ParameterType = number(4096, 1 << 40);
 
 parameters! {
     "congestion" ParameterType::Choice(crate::congestion::NAMES), "\"cubic\"", congestion, "congestion control of sockets that chose none";
@@ -109,6 +118,9 @@ parameters! {
     "wmem_min" BYTES, "4096", send_buffer @ 0, "least send buffer, bytes";
     "wmem_default" BYTES, "16384", send_buffer @ 1, "first send buffer, bytes";
     "wmem_max" BYTES, "4194304", send_buffer @ 2, "largest send buffer that auto-tuning gives, bytes";
+    "mem_low" MEMORY, "402653184", memory @ 0, "memory of all connections together at which pressure ends, bytes (tcp_mem, there in pages)";
+    "mem_pressure" MEMORY, "536870912", memory @ 1, "above it windows and buffers stop growing, bytes";
+    "mem_max" MEMORY, "805306368", memory @ 2, "above it data is dropped and sockets take next to nothing, bytes";
     "tsq_bytes" BYTES, "4194304", tsq_bytes, "bytes of a connection that may wait below at most (the working limit is about 1 ms of its rate)";
     "pacing" ParameterType::Bool, "false", pacing, "pace every connection, not only those with a rate limit or a control that needs it";
     "syn_backlog" number(1, 1 << 20), "2048", syn_backlog, "half-open connections of a listener at most";
@@ -149,6 +161,10 @@ pub(super) fn check(config: &Config, name: &str, value: &Value) -> Result<(), Co
     if changed.delayed_ack_min > changed.delayed_ack_max || changed.delayed_ack_max > Duration::from_millis(500) {
         return bad("delayed_ack_min must not be above delayed_ack_max, which must not be above 500ms (RFC 9293 §3.8.6.3)");
     }
+    let [low, pressure, most] = changed.memory;
+    if low > pressure || pressure > most {
+        return bad("the three bounds of memory must not decrease: mem_low, mem_pressure, mem_max");
+    }
     for buffer in [changed.receive_buffer, changed.send_buffer] {
         if buffer[0] > buffer[1] || buffer[1] > buffer[2] {
             return bad("the three sizes of a buffer must not decrease: min, default, max");
@@ -177,6 +193,8 @@ mod tests {
         assert!(check(&config, "rto_min", &1_000_000_u64.into()).is_ok());
         assert!(check(&config, "rto_min", &200_000_000_000_u64.into()).is_err());
         assert!(check(&config, "wmem_default", &8_000_000_u64.into()).is_err());
+        assert!(check(&config, "mem_low", &600_000_000_u64.into()).is_err());
+        assert!(check(&config, "mem_max", &500_000_000_u64.into()).is_err());
         assert!(check(&config, "delayed_ack_max", &600_000_000_u64.into()).is_err());
     }
 }

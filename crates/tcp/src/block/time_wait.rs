@@ -34,6 +34,7 @@ impl TcpBlock {
             return self.release(key, cx);
         }
         let Some(slot) = self.connections.remove(key) else { return };
+        self.forget_memory(&slot, cx);
         if slot.timer != Instant::FAR_FUTURE {
             cx.cancel_timer(token(Kind::Connection, key));
         }

@@ -31,11 +31,13 @@ impl TcpBlock {
             StreamMessage::Credit { flow, bytes } => {
                 if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
                     self.with_connection(key, cx, |connection, env| connection.on_credit(env, bytes));
+                } else {
+                    self.credit_left_behind(flow, bytes, cx);
                 }
             }
             StreamMessage::Call { id, flow, op } => self.call(id, flow, op, cx),
             // The sockets do not send these.
-            StreamMessage::Reply { .. } | StreamMessage::Event { .. } => {}
+            StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Short(_) => {}
         }
     }
 

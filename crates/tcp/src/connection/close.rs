@@ -5,6 +5,7 @@ use super::{Connection, State};
 use crate::counters::Counter;
 use crate::extension::Outgoing;
 use crate::outbox::Env;
+use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
 use weft_core::{Duration, Frame, IcmpErrorKind, Instant, StreamError, StreamEvent};
 use weft_wire::tcp::{Flags, Segment, Seq};
 
@@ -81,6 +82,9 @@ impl Connection {
             env.count(Counter::TCPAbortOnClose);
             return self.reset(env, StreamError::Reset);
         }
+        if self.is_too_costly(env) {
+            return self.reset_for_memory(env);
+        }
         match linger {
             Some(time) if time.is_zero() => return self.reset(env, StreamError::Reset),
             Some(time) => self.timers.set(Timer::Linger, env.now + time),
@@ -91,6 +95,18 @@ impl Connection {
             self.timers.set(Timer::FinWait2, env.now + timeout);
         }
         self.shutdown_write(env);
+    }
+
+    /// tcp_out_of_memory: "if (sk->sk_wmem_queued > SOCK_MIN_SNDBUF && sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2)) return true;", of
+    /// connections without a program (tcp_close, tcp_out_of_resources).
+    pub(super) fn is_too_costly(&self, env: &Env<'_>) -> bool {
+        self.orphan && self.queue.len() > u64::from(SHORT_QUEUE_BYTES_MAX) && env.out.memory.used() > env.config.memory[2]
+    }
+
+    /// "tcp_send_active_reset(sk, …); … __NET_INC_STATS(sock_net(sk), LINUX_MIB_TCPABORTONMEMORY);"
+    pub(super) fn reset_for_memory(&mut self, env: &mut Env<'_>) {
+        env.count(Counter::TCPAbortOnMemory);
+        self.reset(env, StreamError::Reset);
     }
 
     /// Resets now.

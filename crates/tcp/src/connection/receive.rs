@@ -26,6 +26,8 @@ pub(super) struct Acks {
     pub now: bool,
     /// Out-of-order data lies in the queue: at once, or compressed with others (`compress.rs`).
     pub gap: bool,
+    /// What came was dropped for want of memory: the next acknowledgment closes the window (ICSK_ACK_NOMEM).
+    pub no_memory: bool,
     /// Segments that are still to be acknowledged at once.
     pub quick: u32,
     /// The program answers quickly: acknowledgments ride on its data.
@@ -235,7 +237,14 @@ impl Connection {
         if start > next {
             return self.keep_out_of_order(env, start, end, &frame, fin);
         }
-        self.measure(env.now, &frame);
+        if !self.has_memory(env, frame.len() as u64) && self.unread() > 0 && !frame.is_empty() {
+            // tcp_data_queue: "inet_csk(sk)->icsk_ack.pending |= (ICSK_ACK_NOMEM | ICSK_ACK_NOW); … if (skb_queue_len(&sk->sk_receive_queue) &&
+            // skb->len) { … NET_INC_STATS(sock_net(sk), LINUX_MIB_TCPRCVQDROP); goto drop; }"
+            (self.receive.ack.no_memory, self.receive.ack.now) = (true, true);
+            env.count(Counter::TCPRcvQDrop);
+            return env.refuse(Reason::TcpMemory);
+        }
+        self.measure(env, &frame);
         self.deliver(env, frame, end);
         let more = self.receive.queue.take(&mut self.receive.next);
         for bytes in more {
@@ -278,7 +287,8 @@ impl Connection {
     fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
         // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives."
         self.receive.ack.gap = true;
-        if self.receive.queue.cost() + frame.len() as u64 > u64::from(self.receive.buffer) {
+        let own_room = self.receive.queue.cost() + frame.len() as u64 <= u64::from(self.receive.buffer);
+        if !own_room || !self.has_memory(env, frame.len() as u64) {
             env.count(Counter::TCPOFODrop);
             self.receive.ack.now = true;
             env.refuse(Reason::TcpOutOfOrderFull);
@@ -313,7 +323,8 @@ impl Connection {
     }
 
     /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
-    fn measure(&mut self, now: Instant, frame: &Frame) {
+    fn measure(&mut self, env: &Env<'_>, frame: &Frame) {
+        let now = env.now;
         let length = frame.len() as u32;
         if length == 0 {
             return;
@@ -340,7 +351,41 @@ impl Connection {
             }
         }
         acks.last_data = Some(now);
-        self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
+        // tcp_grow_window: "if (room <= 0 || tcp_under_memory_pressure(sk)) return;"
+        if !env.out.memory.is_under_pressure() {
+            self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
+        }
+    }
+
+    /// Bytes that were delivered and that no program has taken.
+    pub(crate) fn unread(&self) -> u64 {
+        if self.orphan { 0 } else { self.receive.delivered - self.receive.taken }
+    }
+
+    /// Bytes that this connection holds, as far as the node's bound is concerned.
+    pub(crate) fn memory(&self) -> u64 {
+        self.unread() + self.receive.queue.cost() + self.queue.len()
+    }
+
+    /// Is there memory for a segment (tcp_try_rmem_schedule)? What waits out of order gives way to it.
+    fn has_memory(&mut self, env: &mut Env<'_>, more: u64) -> bool {
+        let admits =
+            |own: u64, unread: u64, freed: u64, env: &Env<'_>| env.out.memory.admits(env.config, own, unread, more.saturating_sub(freed));
+        let (own, unread) = (self.memory(), self.unread() + self.receive.queue.cost());
+        if admits(own, unread, 0, env) {
+            return true;
+        }
+        env.count(Counter::PruneCalled);
+        // tcp_prune_queue: "else if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
+        self.receive.slow_start = self.receive.slow_start.min(4 * self.announced_mss);
+        let freed = self.receive.queue.cost();
+        if freed == 0 {
+            return false;
+        }
+        // tcp_prune_ofo_queue: "Reset SACK state. A conforming SACK implementation will do the same at a timeout based retransmit."
+        env.count(Counter::OfoPruned);
+        self.receive.queue.clear();
+        admits(own - freed, unread - freed, freed, env)
     }
 
     /// RFC 9293 §3.8.6.3: "an ACK SHOULD be generated for at least every second full-sized segment … and MUST be generated within 0.5 seconds".

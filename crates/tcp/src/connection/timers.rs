@@ -244,6 +244,9 @@ impl Connection {
             _ => {}
         }
         let Some(first) = self.outstanding.front().copied() else { return };
+        if self.is_too_costly(env) {
+            return self.reset_for_memory(env);
+        }
         self.recovery.timeouts_since = self.recovery.timeouts_since.or(Some(first.sent_at));
         if self.has_timed_out(env) {
             env.count(Counter::TCPAbortOnTimeout);
@@ -277,6 +280,11 @@ impl Connection {
     fn has_timed_out(&self, env: &Env<'_>) -> bool {
         let Some(since) = self.recovery.timeouts_since else { return false };
         let elapsed = env.now - since;
+        // tcp_retransmit_timer: "Receiver dastardly shrinks window. Our retransmits become zero probes, but we should not timeout this
+        // connection", as long as it answers (tcp_rtx_probe0_timed_out).
+        if self.send.window == 0 && !self.orphan && env.now - self.totals.last_ack_in <= env.config.rto_max * 2 {
+            return false;
+        }
         if let Some(timeout) = self.options.user_timeout.filter(|timeout| !timeout.is_zero()) {
             return elapsed >= timeout;
         }

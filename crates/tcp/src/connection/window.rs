@@ -18,6 +18,10 @@ impl Receive {
         u64::from(self.full_space()).saturating_sub(held) as u32
     }
 
+    fn is_half_full(&self) -> bool {
+        self.free_space() < self.full_space() / 2
+    }
+
     /// The window to announce (__tcp_select_window).
     pub(super) fn select_window(&self) -> u32 {
         let (full, mut free) = (self.full_space(), self.free_space());
@@ -50,6 +54,17 @@ impl Connection {
     /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
     pub(super) fn announce_window(&mut self, env: &mut Env<'_>) -> u16 {
         let old = self.receive.window;
+        if std::mem::take(&mut self.receive.ack.no_memory) {
+            // tcp_select_window: "Make the window 0 if we failed to queue the data because we are out of memory. The window is temporary, so we
+            // don't store it on the socket": the one case in which it shrinks.
+            (self.receive.window, self.receive.window_base) = (0, self.receive.next);
+            env.count(if old == 0 { Counter::TCPWantZeroWindowAdv } else { Counter::TCPToZeroWindowAdv });
+            return 0;
+        }
+        // __tcp_select_window: "if (free_space < (full_space >> 1)) { … if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
+        if env.out.memory.is_under_pressure() && self.receive.is_half_full() {
+            self.receive.slow_start = self.receive.slow_start.min(4 * self.announced_mss);
+        }
         let promised = self.receive.window_left();
         let mut new = self.extension.receive_window(self.receive.select_window());
         if new < promised {
@@ -152,7 +167,7 @@ impl Connection {
             return;
         }
         receive.tuning_space = taken.min(u64::from(u32::MAX)) as u32;
-        if !env.config.moderate_receive_buffer || receive.buffer_fixed {
+        if !env.config.moderate_receive_buffer || receive.buffer_fixed || env.out.memory.is_under_pressure() {
             return;
         }
         let mut window = 2 * taken + 16 * mss;
@@ -171,7 +186,7 @@ impl Connection {
 
     /// tcp_sndbuf_expand: room for twice the congestion window, so that the program can fill it while the last one is acknowledged.
     pub(super) fn grow_send_buffer(&mut self, env: &mut Env<'_>, opening: bool) {
-        if self.options.send_buffer.is_some() {
+        if self.options.send_buffer.is_some() || !opening && !env.out.memory.may_grow(env.config) {
             return;
         }
         let segments = u64::from(self.window.cwnd_bytes / self.mss.max(1)).max(10).max(u64::from(self.recovery.reordering) + 1);
@@ -216,7 +231,7 @@ impl Connection {
         let allowed = u64::from(self.options.unsent_low_water).saturating_sub(unsent + self.send.credit);
         let grant = free.min(allowed);
         // A third of the buffer at a time, as sk_stream_write_space does: no message for every acknowledgment.
-        let worth = grant * 3 >= u64::from(self.send.buffer) || self.send.credit == 0;
+        let worth = grant * 3 >= u64::from(self.send.buffer) || self.send.credit == 0 || env.out.memory.is_short();
         if grant > 0 && worth {
             self.send.credit += grant;
             env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: grant as u32 });

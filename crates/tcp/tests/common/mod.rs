@@ -46,6 +46,8 @@ pub struct App {
     /// Count what arrives and throw it away.
     pub discards: bool,
     pub discarded: u64,
+    /// Memory is short, as told last.
+    pub short: bool,
 }
 
 impl App {
@@ -135,6 +137,7 @@ impl Block for App {
                 };
                 self.flow(flow).events.push(text);
             }
+            StreamMessage::Short(short) => self.short = short,
             StreamMessage::Call { .. } => unreachable!("tcp does not call"),
         }
     }

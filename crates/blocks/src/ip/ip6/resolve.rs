@@ -73,9 +73,18 @@ impl Ip6 {
         };
         // RFC 4291 §2.7: "Interface-Local scope spans only a single interface on a node and is useful only for loopback transmission of
         // multicast."
-        let inside = || (group.octets()[1] & 0xf == 1).then_some(InterfaceIndex::LOOPBACK);
-        let interface =
-            bound.or_else(of_source).or_else(inside).or_else(routed).or_else(first).filter(|interface| self.is_up(*interface))?;
+        let inside = || (group.octets()[1] & 0xf == 1 && first().is_some()).then_some(InterfaceIndex::LOOPBACK);
+        // Linux addrconf gives every interface its route to ff00::/8 but `lo`: there groups are out of reach (twins `loopback6`), unless
+        // somebody adds one.
+        let leads_inside = || {
+            let route = self.lookup(group, Some(InterfaceIndex::LOOPBACK));
+            route.is_some_and(|route| route.prefix_bits >= 8 && !refuses(route.kind))
+        };
+        let chosen = bound.or_else(of_source).filter(|interface| *interface != InterfaceIndex::LOOPBACK || leads_inside());
+        if bound.is_some() && chosen.is_none() {
+            return None;
+        }
+        let interface = chosen.or_else(inside).or_else(routed).or_else(first).filter(|interface| self.is_up(*interface))?;
         let chosen = source.or_else(|| self.addresses.source_for(interface, group)).unwrap_or(Ipv6Addr::UNSPECIFIED);
         Some(self.answer(RouteKind::Multicast, interface, chosen, group, None))
     }

@@ -1,0 +1,337 @@
+"""The tools around a run: records and their first difference, sweeps, expectations, JUnit, and the search for a seed that fails.
+
+Each row plants something and looks whether the tool names it; each also shows that the tool can say no.
+FULL=1: the search goes through all its seeds, and says how many of them fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Callable
+
+from harness import results, weft
+from harness.processes import Failure
+
+from .exact import difference, expect, figures
+
+SECONDS_MAX = 300
+FULL = bool(os.environ.get("FULL"))
+
+# Datagram n (from 0) leaves at n * 10 ms, but for the first two, which wait for an address.
+DATAGRAMS = """
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "1gbit"
+delay = "1ms"
+[programs.sink]
+node = "b"
+builtin = "udp-sink"
+port = 9000
+[programs.cbr]
+node = "a"
+builtin = "udp-cbr"
+to = "b:9000"
+rate = "800kbit"
+size = 1000
+count = 200
+"""
+
+# A loss rate that leaves some seeds without a loss.
+LOSSY = """
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "20mbit"
+delay = "10ms"
+loss = 0.002
+[programs.sink]
+node = "b"
+builtin = "tcp-sink"
+port = 5001
+[programs.send]
+node = "a"
+builtin = "tcp-send"
+to = "b:5001"
+bytes = 500_000
+"""
+
+# A store of values that takes every write, whenever it comes; the right one would look at the number of the write. Now and then the wire holds a
+# datagram back, and an old write comes after a newer one.
+STORE = '''
+[nodes.client]
+[nodes.store]
+[wires.line]
+between = ["client", "store"]
+delay = "1ms"
+reorder = 0.02
+reorder_by = "4ms"
+[programs.store]
+node = "store"
+expect = "running"
+command = ["python3", "-ISE", "-c", """
+import socket
+s, value = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), {}
+s.bind(('', 7000))
+while True:
+    words, who = s.recvfrom(100)
+    name, *given = words.decode().split('=')
+    if given: value[name] = given[0]
+    else: s.sendto(value.get(name, '?').encode(), who)
+"""]
+[programs.client]
+node = "client"
+start = "500ms"
+command = ["python3", "-ISE", "-c", """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+s.connect(('store', 7000))
+for word in (b'y=0', b'x=1', b'x=2'):
+    s.send(word); time.sleep(0.002)
+time.sleep(0.1)
+s.send(b'x')
+found = s.recv(100)
+print('x is', found.decode())
+sys.exit(found != b'2')
+"""]
+[[expect]]
+program = "client"
+output = "x is 2"
+'''
+SEEDS = 200
+
+
+def run(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([weft.binary(), *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != status:
+        raise Failure(f"weft {' '.join(words)}: exit status {done.returncode} instead of {status}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done
+
+
+def scenario(folder: Path, text: str) -> str:
+    (folder / "scenario.toml").write_text(text)
+    return "scenario.toml"
+
+
+def recorded(folder: Path, name: str, text: str, *words: str) -> str:
+    """The hash of a recorded run whose results are below `name`."""
+    done = run(folder, "sim", scenario(folder, text), "--json", "--out", name, "--record", "full", *words)
+    return json.loads(done.stdout)["hash"]
+
+
+def planted_loss(folder: Path) -> str:
+    """One frame of many is lost: `weft diff` says which one did not come, and when it would have."""
+    recorded(folder, "whole", DATAGRAMS)
+    # Datagram 100 leaves at 1 s.
+    lossy = '[[events]]\nat = "{}ms"\nwire = "ab"\nset = {{ loss = {} }}\n'
+    recorded(folder, "planted", DATAGRAMS + lossy.format(996, 1.0) + lossy.format(1004, 0.0))
+    found = json.loads(run(folder, "diff", "--json", "whole", "planted", status=1).stdout)["difference"]
+    # 1042 bytes at 1 Gbit/s, then a millisecond.
+    expect("first difference", (found["node"], found["place"], found["at_ns"]), ("b", "interface eth0", 100 * 10_000_000 + 8336 + 1_000_000))
+    said = run(folder, "diff", "planted", "whole", status=1).stdout
+    if "node b interface eth0" not in said.splitlines()[0]:
+        raise Failure(said)
+    return said.splitlines()[0]
+
+
+PROGRAM = """
+[nodes.a]
+[programs.first]
+node = "a"
+command = ["sh", "-c", "for n in 1 2 3; do sleep 1; echo $n; done"]
+[programs.second]
+node = "a"
+environment = { WORD = "same" }
+command = ["sh", "-c", "sleep 2.5; echo $WORD; sleep 1; echo same again"]
+"""
+
+
+def planted_word(folder: Path) -> str:
+    """What one program of two is given differs: `weft diff` names the program, at the time at which it acts on it."""
+    same = recorded(folder, "one", PROGRAM)
+    expect("another run", recorded(folder, "again", PROGRAM), same)
+    run(folder, "diff", "one", "again")
+    other = PROGRAM.replace("sleep 2.5; echo $WORD", "sleep 2.5; kill -0 $$; echo $WORD")
+    recorded(folder, "other", other)
+    found = json.loads(run(folder, "diff", "--json", "one", "other", status=1).stdout)["difference"]
+    if found["node"] != "a" or "second" not in found["place"] or not 2_500_000_000 <= found["at_ns"] < 2_600_000_000:
+        raise Failure(f"first difference: {found}")
+    return f"{found['at_ns']} ns, {found['place']}: {found['what']}"
+
+
+def hash_agrees(folder: Path) -> str:
+    """`weft hash` recomputes it, and refuses what is no complete record or not this run's."""
+    found = recorded(folder, "run", LOSSY, "--threads", "2")
+    expect("weft hash", run(folder, "hash", "run").stdout.strip(), found)
+    expect("weft hash --json", json.loads(run(folder, "hash", "--json", "run").stdout)["agrees"], True)
+    programs = recorded(folder, "programs", PROGRAM)
+    expect("weft hash of programs", run(folder, "hash", "programs").stdout.strip(), programs)
+    refused = []
+    # Without a record; with the record of another run; cut short; without its end.
+    run(folder, "sim", scenario(folder, LOSSY), "--out", "plain")
+    refused.append(run(folder, "hash", "plain", status=2).stderr)
+    recorded(folder, "mixed", LOSSY, "--seed", "2")
+    shutil.rmtree(folder / "mixed" / "record")
+    shutil.copytree(folder / "run" / "record", folder / "mixed" / "record")
+    refused.append(run(folder, "hash", "mixed", status=1).stderr)
+    short = folder / "run" / "record" / "b.events"
+    whole = short.read_bytes()
+    short.write_bytes(whole[:-7])
+    refused.append(run(folder, "hash", "run", status=2).stderr)
+    short.write_bytes(whole)
+    next((folder / "run" / "record").glob("*.json")).unlink()
+    refused.append(run(folder, "hash", "run", status=2).stderr)
+    for text in refused:
+        if not text.startswith("weft: "):
+            raise Failure(f"it does not say why: {text}")
+    return f"{found}; refused {len(refused)} others"
+
+
+def sweep(folder: Path) -> str:
+    """A sweep is its seeds one by one: hashes, and means with the interval that a person computes from them."""
+    file = scenario(folder, LOSSY)
+    found = json.loads(run(folder, "sim", file, "--seeds", "3..10", "--json").stdout)
+    single = {}
+    for seed in range(3, 11):
+        single[seed] = json.loads(run(folder, "sim", file, "--seed", str(seed), "--json").stdout)
+    expect("hashes", found["hashes"], {str(seed): summary["hash"] for seed, summary in single.items()})
+    values = [figures(summary, "sink")["goodput_bits_per_second"] for summary in single.values()]
+    mean = sum(values) / len(values)
+    half = 1.96 * (sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)) ** 0.5
+    row = next(row for row in found["figures"] if row["figure"] == "sink.goodput_bits_per_second")
+    expect("row of the table", (row["seeds"], row["mean"], row["±95%"], row["min"], row["max"]), (8, f"{mean:.1f}", f"{half:.1f}", min(values), max(values)))
+    if half == 0:
+        raise Failure("every seed is the same: the row shows nothing")
+    table = run(folder, "sim", file, "--seeds", "3..10", "--threads", "1").stdout
+    line = next((line for line in table.splitlines() if "sink.goodput_bits_per_second" in line), "")
+    if f"{mean:.1f}" not in line or f"{half:.1f}" not in line:
+        raise Failure(f"the table says otherwise:\n{table}")
+    return f"8 seeds, {mean:,.0f} ± {half:,.0f} bit/s"
+
+
+def expectations(folder: Path) -> str:
+    """Every kind of expectation holds where it does, and fails where it does not; JUnit's file says the same."""
+    text = LOSSY + '[programs.words]\nnode = "a"\ncommand = ["sh", "-c", "echo it is so; exit 3"]\nexpect = "any"\n'
+    summary = json.loads(run(folder, "sim", scenario(folder, text), "--json").stdout)
+    kinds = {
+        "status": ('program = "words"\nstatus = 3', 'program = "words"\nstatus = 0'),
+        "output": ('program = "words"\noutput = "it is so"', 'program = "words"\noutput = "it is not"'),
+        "goodput": ('program = "sink"\ngoodput_min = "1mbit"', 'program = "sink"\ngoodput_min = "21mbit"'),
+        "figure at least": ('program = "sink"\nfigure = "received_bytes"\nmin = 500_000', 'program = "sink"\nfigure = "received_bytes"\nmin = 500_001'),
+        "figure at most": ('program = "sink"\nfigure = "received_bytes"\nmax = 500_000', 'program = "sink"\nfigure = "received_bytes"\nmax = 499_999'),
+        "figure that is not there": ('program = "sink"\nfigure = "connections"\nmin = 1', 'program = "sink"\nfigure = "nothing"\nmin = 1'),
+        "hash": (f'hash = "{summary["hash"]}"', 'hash = "00000000000000000000000000000001"'),
+    }
+    for what, (right, wrong) in kinds.items():
+        file = scenario(folder, text + f"[[expect]]\n{right}\n")
+        run(folder, "sim", file)
+        file = scenario(folder, text + f"[[expect]]\n{right}\n[[expect]]\n{wrong}\n")
+        said = run(folder, "sim", file, "--junit", "one.xml", status=1).stderr
+        named = [line for line in said.splitlines() if line.startswith("weft: not as expected: ")]
+        if len(named) != 1:
+            raise Failure(f"{what}: {said}")
+        suite = ElementTree.parse(folder / "one.xml").getroot().find("testsuite")
+        failed = [case for case in suite.iter("testcase") if case.find("failure") is not None]
+        # Two programs end or run as they should, and two expectations.
+        counts = (suite.get("failures"), len(failed), suite.get("tests"), len(list(suite.iter("testcase"))))
+        expect(f"{what}: JUnit", counts, ("1", 1, "4", 4))
+        if failed[0].find("failure").get("message") not in named[0]:
+            raise Failure(f"{what}: JUnit says '{failed[0].find('failure').get('message')}' and weft '{named[0]}'")
+    return f"{len(kinds)} kinds"
+
+
+def junit_of_a_sweep(folder: Path) -> str:
+    """One suite a seed; those fail that fail alone."""
+    text = LOSSY + '[[expect]]\nprogram = "sink"\ngoodput_min = "17mbit"\n'
+    file = scenario(folder, text)
+    done = subprocess.run([weft.binary(), "sim", file, "--seeds", "1..12", "--junit", "many.xml", "--json"], cwd=folder, capture_output=True,
+                          text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    failed = json.loads(done.stdout)["failed"]
+    suites = ElementTree.parse(folder / "many.xml").getroot().findall("testsuite")
+    names = {suite.get("name"): int(suite.get("failures")) for suite in suites}
+    expect("suites that fail", sorted(name for name, count in names.items() if count), sorted(f"{file} seed {seed}" for seed in failed))
+    if len(names) != 12 or not 0 < len(failed) < 12 or done.returncode != 1:
+        raise Failure(f"{len(names)} suites, {failed} fail, status {done.returncode}: the row shows nothing")
+    return f"{len(failed)} of 12 fail"
+
+
+def until_fail(folder: Path) -> str:
+    """A bug that shows in one seed of about fifty is found, and the command that is printed shows it again."""
+    file = scenario(folder, STORE)
+    seeds = f"1..{SEEDS}"
+    said = run(folder, "sim", file, "--seeds", seeds, "--until-fail", status=1).stderr
+    found = re.search(r"to repeat it: (weft sim .* --seed (\d+).*)", said)
+    if not found or "client" not in said:
+        raise Failure(said)
+    seed = int(found.group(2))
+    words = shlex.split(found.group(1))[1:]
+    again = run(folder, *words, "--json", status=1)
+    client = next(row for row in json.loads(again.stdout)["programs"] if row["name"] == "client")
+    if client["status"] != "exit status 1" or "x is 1" not in run(folder, *words, status=1).stdout:
+        raise Failure(f"seed {seed} does not show it: {client}")
+    # Nobody before it fails.
+    if seed < 2 or f"weft: {seed - 1} of {seed} seeds as expected" not in said:
+        raise Failure(f"seed {seed}: {said}")
+    run(folder, "sim", file, "--seed", str(seed - 1))
+    # Without the wire's mischief there is no such seed.
+    if FULL:
+        run(folder, "sim", file, "--seeds", seeds, "--set", "wires.line.reorder=0.0")
+        done = subprocess.run([weft.binary(), "sim", file, "--seeds", seeds, "--json"], cwd=folder, capture_output=True, text=True,
+                              timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+        failed = json.loads(done.stdout)["failed"]
+        if not 1 <= len(failed) <= 12 or failed[0] != seed:
+            raise Failure(f"seeds that fail: {failed}, found first: {seed}")
+        return f"seed {seed}; of {SEEDS} these fail: {failed}"
+    run(folder, "sim", file, "--seed", str(seed), "--set", "wires.line.reorder=0.0")
+    return f"seed {seed} of {SEEDS}"
+
+
+def threads_of_a_sweep(folder: Path) -> str:
+    """The same sweep on one thread and on four, and result folders on one and two."""
+    file = scenario(folder, LOSSY)
+    one, four = (run(folder, "sim", file, "--seeds", "1..8", "--json", "--threads", threads).stdout for threads in ("1", "4"))
+    expect("sweep on four threads", four, one)
+    for threads in ("1", "2"):
+        run(folder, "sim", file, "--out", f"on{threads}", "--threads", threads, "--set", "sample='50ms'", "--set", "capture=true")
+    difference(folder / "on1", folder / "on2")
+    return "8 seeds"
+
+
+ROWS: dict[str, Callable[[Path], str]] = {
+    "diff/a frame that is lost": planted_loss,
+    "diff/a program that calls otherwise": planted_word,
+    "hash": hash_agrees,
+    "sweep/table": sweep,
+    "sweep/threads": threads_of_a_sweep,
+    "sweep/junit": junit_of_a_sweep,
+    "expect": expectations,
+    "until-fail": until_fail,
+}
+
+
+def main() -> int:
+    recorder = results.Recorder()
+    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    for name, body in ROWS.items():
+        if wanted and not any(word in name for word in wanted):
+            continue
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="weft-tools-", dir="/var/tmp") as folder:
+            try:
+                outcome, reason = results.PASSED, body(Path(folder))
+            except Failure as failure:
+                outcome, reason = results.FAILED, str(failure)
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
+    return recorder.finish()
