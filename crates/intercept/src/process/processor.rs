@@ -167,7 +167,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
             *libc::__errno_location() = errno.0;
             return;
         }
-        let before = (*(&raw const BEFORE)).assume_init_ref();
+        let before = (&raw const BEFORE).cast::<libc::sigaction>().read();
         match before.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
                 // Happens again when we return, and then ends the process.
