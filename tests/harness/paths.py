@@ -55,6 +55,15 @@ def venv_python() -> Path:
     return python
 
 
+@lru_cache(maxsize=None)
+def postgres() -> Path:
+    """The folder of PostgreSQL's programs, which Debian keeps out of PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        raise MissingTool("postgresql is not installed: run tools/setup test")
+    return found[-1].parent
+
+
 def weft_binary() -> Path | None:
     """The release build of `weft`, or the one WEFT_BIN names; None if there is none."""
     chosen = os.environ.get("WEFT_BIN")

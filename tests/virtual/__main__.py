@@ -1,10 +1,18 @@
-"""`python3 -m virtual bench`, `chain`, `determinism`, `errors`, `exact` and `tools`."""
+"""`python3 -m virtual` and the name of a target."""
 
 import sys
 
-from virtual import bench, chain, determinism, errors, exact, tools
+from virtual import bench, chain, determinism, errors, exact, table, tools
 
-TARGETS = {"bench": bench.main, "chain": chain.main, "determinism": determinism.main, "errors": errors.main, "exact": exact.main, "tools": tools.main}
+TARGETS = {
+    "bench": bench.main,
+    "chain": chain.main,
+    "determinism": determinism.main,
+    "errors": errors.main,
+    "exact": exact.main,
+    "programs": table.main,
+    "tools": tools.main,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

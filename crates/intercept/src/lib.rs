@@ -22,6 +22,7 @@ mod lost;
 mod memory;
 mod netlink;
 mod notify;
+mod proc_net;
 pub mod process;
 pub mod reactor;
 pub mod resolv;

@@ -1,6 +1,10 @@
 //! The way to the controller and back.
 
+<<<<<<< HEAD
 use crate::abi::{self, Channel, Header, Mirror, Process};
+=======
+use crate::abi::{self, Channel, Files, Header, Process};
+>>>>>>> main
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -22,6 +26,12 @@ pub fn channel(index: usize) -> &'static Channel {
 pub fn mirror(index: usize) -> &'static Mirror {
     // SAFETY: as in `header`; any bytes are a mirror.
     unsafe { &*((abi::ARENA_ADDRESS + abi::mirror_at(index % abi::MIRRORS)) as *const Mirror) }
+}
+
+/// The numbers of files.
+pub fn files() -> &'static Files {
+    // SAFETY: as in `header`.
+    unsafe { &*((abi::ARENA_ADDRESS + abi::files_at()) as *const Files) }
 }
 
 /// Maps the arena from its descriptor. False: there is none.

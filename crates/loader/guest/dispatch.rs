@@ -98,7 +98,7 @@ pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isiz
 }
 
 /// Takes a new descriptor from the control socket.
-fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
+pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const EMFILE: isize = -24;
     let mut byte = [0_u8];
@@ -235,6 +235,21 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
         GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
         | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),
+        STATFS | FSTATFS | GETDENTS | GETDENTS64 => {
+            let result = sys::call(number, a);
+            if result < 0 || header().real_start.load(Relaxed) == 0 {
+                return Ok(result);
+            }
+            match number {
+                STATFS | FSTATFS => crate::files::plain_statfs(a[1])?,
+                _ => crate::files::plain_entries(a[0], a[1], result as usize)?,
+            }
+            Ok(result)
+        }
+        MKDIR | CREAT | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
+        MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
+        SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
+        SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
@@ -258,24 +273,17 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FDATASYNC
         | TRUNCATE
         | FTRUNCATE
-        | GETDENTS
-        | GETDENTS64
         | GETCWD
         | CHDIR
         | FCHDIR
         | RENAME
         | RENAMEAT
         | RENAMEAT2
-        | MKDIR
-        | MKDIRAT
         | RMDIR
-        | CREAT
         | LINK
         | LINKAT
         | UNLINK
         | UNLINKAT
-        | SYMLINK
-        | SYMLINKAT
         | CHMOD
         | FCHMOD
         | FCHMODAT
@@ -292,10 +300,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | UTIMES
         | FUTIMESAT
         | UTIMENSAT
-        | MKNOD
-        | MKNODAT
-        | STATFS
-        | FSTATFS
         | GETPRIORITY
         | SETPRIORITY
         | SCHED_GETPARAM
@@ -523,9 +527,13 @@ fn path_of(t: &Thread, at: usize) -> usize {
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
+    const O_CLOEXEC: usize = 0o2_000_000;
     const O_ACCMODE: usize = 3;
     if crate::proc::is_uuid(a[at]) {
         return crate::proc::uuid(t);
+    }
+    if let Some(fd) = crate::proc::said(t, a[at], a[at + 1] & O_CLOEXEC != 0) {
+        return Ok(fd);
     }
     let mut arguments = *a;
     arguments[at] = path_of(t, a[at]);
@@ -536,7 +544,11 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
         && sys::call(nr::NEWFSTATAT, &[directory, arguments[at], stat.as_mut_ptr() as usize, 0]) == 0
         && stat[6] & 0o170_000 == 0o010_000;
     if !fifo {
-        return kernel(number, &arguments);
+        const O_CREAT: usize = 0o100;
+        if a[at + 1] & O_CREAT == 0 {
+            return kernel(number, &arguments);
+        }
+        return Ok(identity::creating(t, directory, arguments[at], || sys::call(number, &arguments)));
     }
     native::touched();
     arguments[at + 1] |= O_NONBLOCK;
@@ -575,7 +587,8 @@ fn has_writer(fd: usize) -> bool {
 
 fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     if !crate::proc::is_own_executable(a[at]) {
-        return kernel(number, a);
+        let result = sys::call(number, a);
+        return if result > 0 { crate::proc::plain_link(number, a, at, result as usize).map(|length| length as isize) } else { Ok(result) };
     }
     let mut name = [0_u8; abi::PATH_BYTES];
     t.process.executable.get(0, &mut name);
@@ -609,6 +622,8 @@ fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 
 fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
     match a[0] {
+        // PR_SET_PDEATHSIG, PR_GET_PDEATHSIG
+        1 | 2 => Ok(forward(t, nr::PRCTL, a, 0)),
         // PR_SET_DUMPABLE: the controller must be able to read our memory.
         4 => Ok(0),
         // PR_GET_TSC: it can be read.
@@ -616,8 +631,8 @@ fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
         7 => identity::keep_capabilities(t, None),
         8 => identity::keep_capabilities(t, Some(a[1])),
         // Names, capabilities, THP, no_new_privs, timer slack, MCE, securebits, VMA names, MM (refused by the kernel anyway).
-        2 | 3 | 5 | 6 | 9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
-        // Among them PR_SET_PDEATHSIG, SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
+        3 | 5 | 6 | 9 | 15 | 16 | 23 | 24 | 27 | 28 | 29 | 30 | 33 | 34 | 37..=42 | 47 | 65 | 0x5356_4d41 => kernel(nr::PRCTL, a),
+        // Among them SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
         what => unsupported(t, nr::PRCTL, what, sys::EINVAL),
     }
 }

@@ -20,6 +20,7 @@ mod dispatch;
 mod elf;
 mod exec;
 mod fault;
+mod files;
 mod identity;
 mod init;
 mod local;

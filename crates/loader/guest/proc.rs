@@ -1,6 +1,7 @@
 //! Files under /proc that are served otherwise than by the kernel: they tell of the host, or are never the same twice.
 
-use crate::channel::header;
+use crate::abi;
+use crate::channel::{Copies, exchange, header};
 use crate::local;
 use crate::sys;
 use crate::thread::Thread;
@@ -44,6 +45,45 @@ pub fn instead(t: &Thread, at: usize) -> Option<usize> {
         let found = INSTEAD.iter().find(|(begin, end, _)| own_files && path.starts_with(begin) && path.ends_with(end));
         found.map(|(_, _, name)| name.as_ptr() as usize)
     })?
+}
+
+/// Opens what the controller says instead of the kernel; None: it says nothing about this path.
+pub fn said(t: &mut Thread, at: usize, close_on_exec: bool) -> Option<isize> {
+    if header().real_start.load(Relaxed) == 0 {
+        return None;
+    }
+    let (path, length) = with_path(at, |path| {
+        let mut copy = [0_u8; 64];
+        copy[..path.len()].copy_from_slice(path);
+        (copy, path.len())
+    })?;
+    let from = path.as_ptr() as usize;
+    let mut copies = Copies::new(t.channel);
+    copies.add(from, length);
+    let result = exchange(t, abi::SAID, &[from as u64, length as u64, u64::from(close_on_exec)]);
+    (t.channel.answer.load(Relaxed) == abi::DESCRIPTOR).then(|| crate::dispatch::receive_descriptor(t, result == 1))
+}
+
+/// What readlink(2) has found in /proc/PID/fd: "pipe:[4711]" and "socket:[4711]" say the host's numbers. Returns the length that it has now.
+pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Result<usize, isize> {
+    let mut text = [0_u8; 64];
+    if length > 40 || header().real_start.load(Relaxed) == 0 || with_path(a[at], |_| ()).is_none() {
+        return Ok(length);
+    }
+    sys::copy_in(a[at + 1], &mut text[..length])?;
+    let kind = [&b"pipe:["[..], b"socket:["].into_iter().find(|kind| text.starts_with(kind));
+    let Some(kind) = kind else { return Ok(length) };
+    let mut stat = [0_u64; 18];
+    // What the link leads to.
+    let folder = if number == nr::READLINKAT { a[0] } else { -100_isize as usize };
+    if sys::call(nr::NEWFSTATAT, &[folder, a[at], stat.as_mut_ptr() as usize, 0]) != 0 {
+        return Ok(length);
+    }
+    let digits = sys::decimal(crate::files::number(stat[1], stat[0]), &mut text[kind.len()..]);
+    let end = kind.len() + digits;
+    text[end] = b']';
+    let length = (end + 1).min(a[at + 2]);
+    sys::copy_out(a[at + 1], &text[..length]).map(|()| length)
 }
 
 pub fn is_uuid(at: usize) -> bool {

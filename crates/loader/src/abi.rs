@@ -50,9 +50,19 @@ const MIRROR_STRIDE: usize = size_of::<Mirror>().next_multiple_of(PAGE);
 const PROCESSES_AT: usize = MIRRORS_AT + MIRRORS * MIRROR_STRIDE;
 const PROCESS_BYTES: usize = 4 * PAGE;
 const CHANNELS_AT: usize = PROCESSES_AT + PROCESSES_MAX * PROCESS_BYTES;
+<<<<<<< HEAD
 const CHANNEL_BYTES: usize = DATA_BYTES + LOG_BYTES + PAGE;
+=======
+const CHANNEL_BYTES: usize = DATA_BYTES + PAGE;
+const FILES_AT: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
+>>>>>>> main
 /// Bytes of the whole arena. Pages that were never used cost nothing.
-pub const ARENA_BYTES: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
+pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PAGE);
+
+/// Most files of which a node's programs learn the numbers.
+pub const FILES_MAX: usize = 128 * 1024;
+/// Lists of [`Files`].
+pub const FILE_BUCKETS: usize = 4096;
 
 /// The image of the loader, for exec. The three numbers lie just under the usual limit of 1024 descriptors, and programs cannot close them.
 pub const DESCRIPTOR_LOADER: i32 = 1021;
@@ -355,7 +365,40 @@ pub struct Copy {
     pub at: AtomicU32,
 }
 
+<<<<<<< HEAD
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && MIRROR_STRIDE >= size_of::<Mirror>());
+=======
+/// Which number programs see for which file of the host's: its place in `entries`, from 1. Only programs use it.
+#[repr(C)]
+pub struct Files {
+    /// First entry of each list, from 1; 0: none.
+    pub buckets: [AtomicU32; FILE_BUCKETS],
+    /// In the order in which programs asked.
+    pub entries: [File; FILES_MAX],
+    /// How many of them count.
+    pub used: AtomicU32,
+}
+
+/// A file of the host's.
+#[repr(C)]
+pub struct File {
+    /// Its inode number.
+    pub inode: AtomicU64,
+    /// st_dev.
+    pub device: AtomicU32,
+    /// The next in its list, from 1; 0: none.
+    pub next: AtomicU32,
+    /// Whose it is: user and group. Everything that is there at the beginning is root's.
+    pub owner: [AtomicU32; 2],
+}
+
+/// Where [`Files`] is in the arena.
+pub const fn files_at() -> usize {
+    FILES_AT
+}
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+>>>>>>> main
 const _: () = assert!(size_of::<Process>() <= PROCESS_BYTES);
 const _: () = assert!(size_of::<Channel>() == CHANNEL_BYTES);
 
@@ -444,6 +487,8 @@ pub const PREEMPTED: u64 = 0x100d;
 pub const BROKEN_PIPE: u64 = 0x100e;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
+/// A file under /proc is opened: (path, its length, O_CLOEXEC), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
+pub const SAID: u64 = 0x1020;
 
 /// The call returns `result`.
 pub const RETURN: u32 = 0;

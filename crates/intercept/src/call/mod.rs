@@ -5,7 +5,7 @@ mod connection;
 mod data;
 pub(crate) mod interface;
 pub(crate) mod message;
-mod option;
+pub(crate) mod option;
 mod socket;
 
 pub(crate) use connection::refresh;

@@ -3,7 +3,7 @@
 use super::connection::refresh;
 use super::{Call, Outcome, interface};
 use crate::filter;
-use crate::memory::Memory as _;
+use crate::memory::Memory;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -104,7 +104,7 @@ fn count(s: &mut Supervisor, call: &str, level: i32, name: i32, errno: Errno) {
 }
 
 /// The instructions that a `struct sock_fprog` points to. copy_bpf_fprog_from_user: "if (len != sizeof(*dst)) return -EINVAL;"
-fn filter_program(call: &Call, value: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(crate) fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
     let &[l0, l1, _, _, _, _, _, _, ref at @ ..] = value else { return Err(Errno(libc::EINVAL)) };
     let at = u64::from_ne_bytes(at.try_into().map_err(|_| Errno(libc::EINVAL))?);
     let count = usize::from(u16::from_ne_bytes([l0, l1]));

@@ -94,14 +94,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
 }
 
 fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
-    // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
-    if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
-        return Err(Errno(libc::ESOCKTNOSUPPORT));
-    }
-    if protocol != libc::NETLINK_ROUTE && protocol != libc::NETLINK_SOCK_DIAG {
-        return Err(Errno(libc::EPROTONOSUPPORT));
-    }
-    packet_pair(s, turn, Body::Netlink(Netlink::new(kind, protocol)))
+    packet_pair(s, turn, Body::Netlink(Netlink::new(kind, protocol)?))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {

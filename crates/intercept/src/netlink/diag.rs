@@ -37,19 +37,26 @@ pub(super) fn answer(request: &Request<'_>, stack: &mut dyn Stack, calls: &mut C
 }
 
 /// What `struct inet_diag_msg` says of a socket.
-struct Socket {
-    family: u8,
-    protocol: u8,
+pub(crate) struct Socket {
+    /// AF_INET or AF_INET6.
+    pub family: u8,
+    /// IPPROTO_*.
+    pub protocol: u8,
     /// TCP_ESTABLISHED and so on; UDP's are 1 (connected) and 7.
-    state: u8,
-    local: SocketAddr,
-    peer: Option<SocketAddr>,
-    queues: [u32; 2],
-    inode: u32,
+    pub state: u8,
+    /// Its own end.
+    pub local: SocketAddr,
+    /// The other end; none: unconnected.
+    pub peer: Option<SocketAddr>,
+    /// Bytes to receive and to send.
+    pub queues: [u32; 2],
+    /// Inode number.
+    pub inode: u32,
 }
 
 impl Socket {
-    fn read(row: &Value) -> Option<Socket> {
+    /// From a row of the table.
+    pub fn read(row: &Value) -> Option<Socket> {
         let text = |field: &str| row.get(field)?.as_str();
         let number = |field: &str| row.get(field).and_then(Value::as_u64).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
         let protocol = match text("proto")? {

@@ -5,7 +5,7 @@
 //! route to an address; of NETLINK_SOCK_DIAG: the dump of INET sockets (`ss`). Changing anything is EPERM, other questions EOPNOTSUPP, each with a row in `weft show calls`. Multicast groups
 //! may be joined; nothing is announced in them yet.
 
-mod diag;
+pub(crate) mod diag;
 mod rows;
 
 use crate::calls::Calls;
@@ -57,8 +57,18 @@ pub struct Netlink {
 
 impl Netlink {
     /// A fresh one.
-    pub fn new(kind: i32, protocol: i32) -> Netlink {
-        Netlink { kind, protocol, port: 0, groups: 0 }
+    ///
+    /// # Errors
+    /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is neither NETLINK_ROUTE nor NETLINK_SOCK_DIAG.
+    pub fn new(kind: i32, protocol: i32) -> Result<Netlink, Errno> {
+        // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
+        if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
+            return Err(Errno(libc::ESOCKTNOSUPPORT));
+        }
+        if protocol != libc::NETLINK_ROUTE && protocol != libc::NETLINK_SOCK_DIAG {
+            return Err(Errno(libc::EPROTONOSUPPORT));
+        }
+        Ok(Netlink { kind, protocol, port: 0, groups: 0 })
     }
 
     /// bind(2).
@@ -161,26 +171,32 @@ fn requests(packet: &[u8]) -> Vec<Request<'_>> {
     found
 }
 
-/// Answers the requests of one packet.
+/// Answers the requests of one packet, over the stand-in.
 pub fn request(one: &mut StandIn, packet: &[u8], tid: u32, stack: &mut dyn Stack, calls: &mut Calls) {
     let (Body::Netlink(state), Some(ours)) = (&mut one.body, &one.ours) else { return };
+    for packet in answers(state, packet, tid, stack, calls) {
+        if sys::send_vectors(ours.as_fd(), &[&packet], 0).is_err() {
+            // The program does not read its answers; the kernel too drops what does not fit (ENOBUFS).
+            return;
+        }
+    }
+}
+
+/// The packets that answer the requests of one packet.
+pub fn answers(state: &mut Netlink, packet: &[u8], tid: u32, stack: &mut dyn Stack, calls: &mut Calls) -> Vec<Vec<u8>> {
     let port = state.port(tid);
     let protocol = state.protocol;
+    let mut packets = Vec::new();
     for request in requests(packet) {
         if request.kind < NLMSG_CONTROL_MAX {
             continue;
         }
-        let answers = match protocol {
+        packets.extend(match protocol {
             libc::NETLINK_SOCK_DIAG => pack(diag::answer(&request, stack, calls), &request, port),
             _ => pack(answer(&request, stack, calls), &request, port),
-        };
-        for packet in answers {
-            if sys::send_vectors(ours.as_fd(), &[&packet], 0).is_err() {
-                // The program does not read its answers; the kernel too drops what does not fit (ENOBUFS).
-                return;
-            }
-        }
+        });
     }
+    packets
 }
 
 type Answers = Result<Vec<RouteNetlinkMessage>, Errno>;

@@ -94,7 +94,7 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         if posted.number >= abi::HELLO {
-            return self.question(thread, posted, outside);
+            return self.question(thread, posted, guest, outside);
         }
         match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(thread, posted, guest),
@@ -127,6 +127,7 @@ impl Tree {
             libc::SYS_epoll_ctl => self.epoll_ctl(posted, guest),
             libc::SYS_epoll_wait => self.epoll_wait(thread, posted, guest, outside),
             libc::SYS_setsid | libc::SYS_setpgid => self.regroup(thread, posted),
+            libc::SYS_prctl => self.death_signal(thread, posted, guest),
             libc::SYS_socket => self.make_socket(thread, posted, outside),
             libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(posted, guest, outside.stack()),
             _ => self.socket_call(thread, posted, guest, outside),
@@ -134,7 +135,7 @@ impl Tree {
     }
 
     /// What the program's side asks for itself.
-    fn question(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    fn question(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         match posted.number {
             abi::HELLO => self.executed(thread, posted),
             abi::CLONED => self.cloned(thread, posted),
@@ -164,6 +165,7 @@ impl Tree {
             }
             abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
+            abi::SAID => self.said_file(thread, posted, guest, outside),
             abi::UNSUPPORTED => {
                 let errno = Errno(posted.arguments[2] as i32);
                 let (number, detail) = (posted.arguments[0], posted.arguments[1]);

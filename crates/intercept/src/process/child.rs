@@ -43,6 +43,7 @@ impl Tree {
             stopped: None,
             continued: false,
             exit_signal: libc::SIGCHLD,
+            death_signal: 0,
             vfork_of: None,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
@@ -271,6 +272,10 @@ impl Tree {
                 self.processes.remove(&orphan);
             } else if let Some(one) = self.processes.get_mut(&orphan) {
                 one.parent = None;
+                if one.death_signal != 0 {
+                    let signal = one.death_signal;
+                    self.signal_process(orphan, signal, signal::info_from_kernel(signal));
+                }
             }
         }
         if let Some(waiter) = waiter {
@@ -284,6 +289,20 @@ impl Tree {
         if !self.tell_parent(process, code, value) {
             self.processes.remove(&process);
         }
+    }
+
+    /// prctl(2): PR_SET_PDEATHSIG and PR_GET_PDEATHSIG.
+    pub(super) fn death_signal(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let process = self.process_of(thread)?;
+        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        if posted.int(0) == libc::PR_GET_PDEATHSIG {
+            guest.write(posted.arguments[1], &one.death_signal.to_ne_bytes())?;
+        } else {
+            // "if (!valid_signal(arg2)) error = -EINVAL".
+            one.death_signal =
+                i32::try_from(posted.arguments[1]).ok().filter(|signal| (0..=64).contains(signal)).ok_or(Errno(libc::EINVAL))?;
+        }
+        Ok(Outcome::Done(0))
     }
 
     /// SIGCHLD and wait(2). False: nobody wants to know.

@@ -8,7 +8,8 @@ use std::ffi::{CStr, CString};
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32};
 use std::time::Duration;
 use weft_loader::abi;
 
@@ -49,10 +50,16 @@ struct Plan {
     /// Files under /proc/self and what is written there, for a user namespace. Before the loader is executed: execve takes all rights from
     /// a user that has no number in the namespace.
     maps: Vec<(&'static CStr, Vec<u8>)>,
+    /// Instead of that, root's maps are written from outside; then this process becomes the user of the namespace. Its number outside is
+    /// there before it runs, and it says here that it waits.
+    mapped: Option<Mapping>,
     files: Option<Steps>,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
+
+/// RLIMIT_NOFILE that programs can raise theirs to: the least that hosts allow (RLIMIT_NOFILE of Linux itself, INR_OPEN_MAX).
+const DESCRIPTORS_MAX: libc::rlim_t = 4096;
 
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
@@ -61,6 +68,12 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `Init::start` passes its plan, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
     unsafe {
         let plan = &mut *plan.cast::<Plan>();
+        if let Some(mapping) = &plan.mapped
+            && let Err(errno) = mapping.wait_and_become()
+        {
+            plan.failed = (errno, "become the user of a user namespace");
+            return 1;
+        }
         for (path, text) in &plan.maps {
             let fd = libc::open(path.as_ptr(), libc::O_WRONLY);
             if libc::write(fd, text.as_ptr().cast(), text.len()) < 0 {
@@ -75,8 +88,10 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         }
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: limit.rlim_max };
-        let wide = libc::rlimit { rlim_cur: limit.rlim_max.min(4096), rlim_max: limit.rlim_max };
+        // The host's own limit must not show.
+        let most = limit.rlim_max.min(DESCRIPTORS_MAX);
+        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: most };
+        let wide = libc::rlimit { rlim_cur: most, rlim_max: limit.rlim_max };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
         for (from, _) in &mut plan.descriptors {
@@ -116,6 +131,98 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
     }
 }
 
+/// Makes process 1 and waits until it has executed the loader, or has failed.
+fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
+    let mut stack = vec![0_u64; STACK_BYTES / 8];
+    let number = plan.mapped.as_ref().map_or(std::ptr::null_mut(), |mapping| mapping.pid.as_ptr());
+    let tell = if number.is_null() { 0 } else { libc::CLONE_PARENT_SETTID };
+    let top = stack.len() - 2;
+    // SAFETY: the stack is ours and large enough; `begin` makes system calls only, and the parent waits until it is done with the stack; the
+    // number is an atomic that the plan shares.
+    unsafe {
+        libc::clone(
+            begin,
+            stack.as_mut_ptr().add(top).cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | tell | namespaces,
+            (&raw mut *plan).cast(),
+            number,
+        )
+    }
+}
+
+/// The user and group outside that root's nodes run as ("nobody"), so that root's programs may do with the host's files what anybody's may.
+const NOBODY: u32 = 65_534;
+
+/// How the maps of root's user namespace are written: by a thread, since who makes the process waits for it.
+#[derive(Clone, Default)]
+struct Mapping(std::sync::Arc<Turns>);
+
+#[derive(Default)]
+struct Turns {
+    pid: AtomicI32,
+    /// 0: nobody waits; 1: the process does; 2: the maps are written; 3: they could not be, or are not needed any more.
+    state: AtomicU32,
+    errno: AtomicI32,
+}
+
+impl std::ops::Deref for Mapping {
+    type Target = Turns;
+    fn deref(&self) -> &Turns {
+        &self.0
+    }
+}
+
+impl Turns {
+    fn say(&self, state: u32) {
+        self.state.store(state, SeqCst);
+        // SAFETY: a word of ours. Not a private futex: the other side may be another process.
+        unsafe { libc::syscall(libc::SYS_futex, self.state.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+    fn wait_while(&self, old: u32) -> u32 {
+        loop {
+            let state = self.state.load(SeqCst);
+            if state != old {
+                return state;
+            }
+            // SAFETY: a word of ours.
+            unsafe { libc::syscall(libc::SYS_futex, self.state.as_ptr(), libc::FUTEX_WAIT, old, std::ptr::null::<libc::timespec>()) };
+        }
+    }
+    /// In the new process: only system calls.
+    fn wait_and_become(&self) -> Result<(), i32> {
+        self.say(1);
+        if self.wait_while(1) != 2 {
+            return Err(self.errno.load(SeqCst));
+        }
+        // SAFETY: they take no pointers but an empty list. The calls themselves: libc's would have all threads of the controller follow.
+        let failed = unsafe {
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) != 0
+                || libc::syscall(libc::SYS_setresgid, 0, 0, 0) != 0
+                || libc::syscall(libc::SYS_setresuid, 0, 0, 0) != 0
+        };
+        if failed { Err(sys::last().0) } else { Ok(()) }
+    }
+    /// In a thread beside.
+    fn serve(&self) {
+        if self.wait_while(0) != 1 {
+            return;
+        }
+        let pid = self.pid.load(SeqCst);
+        let map = format!("0 {NOBODY} 1");
+        let written = ["uid_map", "gid_map"].iter().try_for_each(|name| std::fs::write(format!("/proc/{pid}/{name}"), &map));
+        if let Err(error) = &written {
+            self.errno.store(error.raw_os_error().unwrap_or(libc::EIO), SeqCst);
+        }
+        self.say(if written.is_ok() { 2 } else { 3 });
+    }
+    /// The process runs, or there is none.
+    fn over(&self) {
+        if self.state.load(SeqCst) == 0 {
+            self.say(3);
+        }
+    }
+}
+
 impl Init {
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
@@ -134,8 +241,12 @@ impl Init {
         let flags = proc | abi::SET_NAME | optional;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
         let mut maps = Vec::new();
-        // As root, too, where programs have files of their own: they see the same users then.
-        if user != 0 || files.is_some() {
+        let mut mapped = None;
+        // As root, too, where programs have files of their own: they see the same users then, and may do what they may for anybody else.
+        if user == 0 && files.is_some() {
+            namespaces |= libc::CLONE_NEWUSER;
+            mapped = Some(Mapping::default());
+        } else if user != 0 {
             namespaces |= libc::CLONE_NEWUSER;
             maps.push((c"/proc/self/setgroups", b"deny".to_vec()));
             maps.push((c"/proc/self/uid_map", format!("0 {user} 1").into_bytes()));
@@ -153,19 +264,21 @@ impl Init {
             ],
             cpu: config.cpu,
             maps,
+            mapped,
             files,
             failed: (0, ""),
         };
-        let mut stack = vec![0_u64; STACK_BYTES / 8];
-        // SAFETY: the stack is ours and large enough; `begin` makes system calls only, and the parent waits until it is done with the stack.
-        let pid = unsafe {
-            libc::clone(
-                begin,
-                stack.as_mut_ptr().add(stack.len() - 2).cast(),
-                libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | namespaces,
-                (&raw mut plan).cast(),
-            )
-        };
+        let mapping = plan.mapped.clone();
+        let pid = std::thread::scope(|scope| {
+            if let Some(mapping) = &mapping {
+                scope.spawn(|| mapping.serve());
+            }
+            let pid = clone_init(&mut plan, namespaces);
+            if let Some(mapping) = &mapping {
+                mapping.over();
+            }
+            pid
+        });
         if pid < 0 {
             return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
         }

@@ -17,11 +17,13 @@ mod child;
 mod futex;
 mod guest;
 mod launch;
+mod netlink;
 mod object;
 mod poll;
 pub mod processor;
 mod root;
 mod run;
+mod said;
 mod sheet;
 mod signal;
 mod socket;
@@ -303,6 +305,8 @@ struct Process {
     continued: bool,
     /// Signal to the parent at the end.
     exit_signal: i32,
+    /// Signal to this process when its parent ends; 0: none.
+    death_signal: i32,
     /// The thread that waits until this process executes or ends.
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,

@@ -5,6 +5,7 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::netlink::Link;
 use super::poll::Interests;
 use super::time::Timer;
 use super::{Outside, ThreadId, Tree, Wait, signal};
@@ -36,6 +37,8 @@ pub(super) enum Body {
     Timer(TimerFile),
     /// The signals that it reads.
     Signals(u64),
+    /// AF_NETLINK.
+    Link(Link),
 }
 
 /// A timerfd.
@@ -132,7 +135,7 @@ impl Tree {
                     self.timers.remove(key);
                 }
             }
-            Body::Epoll(_) | Body::Signals(_) => {}
+            Body::Epoll(_) | Body::Signals(_) | Body::Link(_) => {}
         }
         for watcher in object.watchers {
             if let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) {

@@ -71,6 +71,7 @@ impl Tree {
             Some(Body::Socket(socket)) => stack.readiness(*socket).0,
             Some(Body::Timer(file)) => u32::from(file.expirations > 0),
             Some(Body::Signals(mask)) => u32::from(self.pending_of(thread) & mask != 0),
+            Some(Body::Link(link)) => link.readiness(),
             Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
                 let ready = interests.members.iter().any(|((_, word), member)| {
                     kind_of(*word) == kind::VIRTUAL

@@ -3,6 +3,7 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::netlink::Link;
 use super::object::Body;
 use super::{Outside, ThreadId, Tree, Wait, signal};
 use crate::arch;
@@ -33,6 +34,9 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
         let number = posted.number as i64;
+        if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
+            return self.link_call(thread, posted, guest, outside);
+        }
         if matches!(number, libc::SYS_read | libc::SYS_readv)
             && !matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Socket(_)))
         {
@@ -81,6 +85,11 @@ impl Tree {
         }
         let made = match domain {
             libc::AF_INET | libc::AF_INET6 => outside.stack().socket(domain, kind & TYPE_MASK, protocol),
+            libc::AF_NETLINK => {
+                let link = Link::new(kind & TYPE_MASK, protocol)?;
+                let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
+                return self.new_object(thread, Body::Link(link), nonblocking, close_on_exec);
+            }
             libc::AF_PACKET => Err(Errno(libc::EPERM)),
             _ => Err(Errno(libc::EAFNOSUPPORT)),
         };
@@ -189,6 +198,9 @@ impl Tree {
         let length = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
         let mut value = vec![0; length];
         guest.read(posted.arguments[3], &mut value)?;
+        if (posted.int(1), posted.int(2)) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
+            value = crate::call::option::filter_program(guest, &value)?;
+        }
         stack
             .set_option(s, posted.int(1), posted.int(2), &value)
             .inspect_err(|errno| self.count_option("setsockopt", posted, *errno))
@@ -374,7 +386,7 @@ impl Tree {
     }
 }
 
-fn vectors(guest: &Guest<'_>, at: u64, count: u64) -> Result<Message, Errno> {
+pub(super) fn vectors(guest: &Guest<'_>, at: u64, count: u64) -> Result<Message, Errno> {
     if count > MESSAGES_MAX {
         return Err(Errno(libc::EINVAL));
     }

@@ -1,0 +1,257 @@
+//! Files of /proc/net as Linux writes them (proc_pid_net(5), net/ipv4/tcp_ipv4.c and others), from the node's tables.
+
+use crate::face::Stack;
+use crate::netlink::diag::Socket;
+use crate::tables::{self, InterfaceRow};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::Table;
+use weft_core::table::{AddressState, Family, LinkType, RouteKind};
+
+/// Flags of routes: RTF_UP, RTF_GATEWAY, RTF_HOST, RTF_REJECT; RTF_LOCAL of IPv6.
+const UP: u32 = 1;
+const GATEWAY: u32 = 2;
+const HOST: u32 = 4;
+const REJECT: u32 = 0x200;
+const LOCAL: u32 = 0x8000_0000;
+
+/// The text of a file, by its name below /proc/net; None: it is none of these.
+pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
+    match name {
+        "tcp" | "tcp6" | "udp" | "udp6" | "raw" | "raw6" | "icmp" | "icmp6" => Some(sockets(name, stack)),
+        "udplite" => Some(header("udp", false)),
+        "udplite6" => Some(header("udp6", true)),
+        "dev" => Some(devices(stack)),
+        "route" => Some(routes(stack)),
+        "ipv6_route" => Some(routes6(stack)),
+        "if_inet6" => Some(addresses6(stack)),
+        "arp" => Some(neighbours(stack)),
+        "sockstat" => Some(counts(stack, false)),
+        "sockstat6" => Some(counts(stack, true)),
+        _ => None,
+    }
+}
+
+fn header(name: &str, v6: bool) -> String {
+    let slot = if name.starts_with("tcp") || v6 { "  sl" } else { "   sl" };
+    let tail = "st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+    let addresses =
+        if v6 { "local_address                         remote_address                        " } else { "local_address rem_address   " };
+    let more = if name.starts_with("tcp") { "" } else { " ref pointer drops" };
+    // Lines of the files over IPv4 are padded: TMPSZ 150, and 127 of udp4_seq_show.
+    match (v6, name.starts_with("tcp")) {
+        (false, true) => format!("{:149}\n", format!("{slot}  {addresses}{tail}")),
+        (false, false) => format!("{:127}\n", format!("{slot}  {addresses}{tail}{more}")),
+        (true, _) => format!("{slot}  {addresses}{tail}{more}\n"),
+    }
+}
+
+fn sockets(name: &str, stack: &mut dyn Stack) -> String {
+    let v6 = name.ends_with('6');
+    let protocol = match name.trim_end_matches('6') {
+        "tcp" => libc::IPPROTO_TCP,
+        "udp" => libc::IPPROTO_UDP,
+        "raw" => libc::IPPROTO_RAW,
+        _ => libc::IPPROTO_ICMP,
+    };
+    let tcp = protocol == libc::IPPROTO_TCP;
+    let mut text = header(name, v6);
+    let all = stack.table(Table::Sockets);
+    let chosen = all.iter().filter_map(Socket::read).filter(|one| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6);
+    for (number, one) in chosen.enumerate() {
+        let nobody = if v6 { SocketAddr::from(([0_u16; 8], 0)) } else { SocketAddr::from(([0_u8; 4], 0)) };
+        let width = if tcp { 4 } else { 5 };
+        let mut line = format!(
+            "{number:width$}: {} {} {:02X} {:08X}:{:08X} 00:00000000 00000000 {:5} {:8} {} ",
+            endpoint(one.local),
+            endpoint(one.peer.unwrap_or(nobody)),
+            one.state,
+            one.queues[1],
+            one.queues[0],
+            0,
+            0,
+            one.inode
+        );
+        line += if tcp { "1 0000000000000000 20 4 30 10 -1" } else { "2 0000000000000000 0" };
+        let _ = match (v6, tcp) {
+            (false, true) => writeln!(text, "{line:149}"),
+            (false, false) => writeln!(text, "{line:127}"),
+            (true, _) => writeln!(text, "{line}"),
+        };
+    }
+    text
+}
+
+/// Words of the address as this machine reads them from memory, in hexadecimal; then the port.
+fn endpoint(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(ip) => format!("{:08X}:{port:04X}", u32::from_ne_bytes(ip.octets())),
+        IpAddr::V6(ip) => {
+            let words: String = ip
+                .octets()
+                .chunks_exact(4)
+                .map(|word| format!("{:08X}", u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
+                .collect();
+            format!("{words}:{port:04X}")
+        }
+    }
+}
+
+fn devices(stack: &mut dyn Stack) -> String {
+    let mut text = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n".to_owned();
+    for row in stack.table(Table::Interfaces) {
+        let number = |field: &str| row.get(field).and_then(Value::as_u64).unwrap_or(0);
+        let name = row.get("name").and_then(Value::as_str).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{name:>6}: {:7} {:7} {:4} {:4} {:4} {:5} {:10} {:9} {:8} {:7} {:4} {:4} {:4} {:5} {:7} {:10}",
+            number("rx_bytes"),
+            number("rx_packets"),
+            0,
+            number("rx_dropped"),
+            0,
+            0,
+            0,
+            0,
+            number("tx_bytes"),
+            number("tx_packets"),
+            0,
+            number("tx_dropped"),
+            0,
+            0,
+            0,
+            0
+        );
+    }
+    text
+}
+
+fn name_of(interfaces: &[InterfaceRow], index: u32) -> &str {
+    interfaces.iter().find(|one| one.index == index).map_or("*", |one| &one.name)
+}
+
+fn word(address: Option<IpAddr>) -> u32 {
+    match address {
+        Some(IpAddr::V4(address)) => u32::from_ne_bytes(address.octets()),
+        _ => 0,
+    }
+}
+
+/// fib_route_seq_show: the main table only, without broadcasts.
+fn routes(stack: &mut dyn Stack) -> String {
+    let interfaces = tables::interfaces(stack);
+    let head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
+    let mut text = format!("{head:127}\n");
+    for route in tables::routes(stack, Family::V4).iter().filter(|route| !route.local_table) {
+        let (destination, bits) = route.destination;
+        let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+        let unicast = route.kind == RouteKind::Unicast;
+        let flags =
+            UP | if route.gateway.is_some() { GATEWAY } else { 0 } | if bits == 32 { HOST } else { 0 } | if unicast { 0 } else { REJECT };
+        let line = format!(
+            "{}\t{:08X}\t{:08X}\t{flags:04X}\t0\t0\t{}\t{:08X}\t0\t0\t0",
+            name_of(&interfaces, route.interface),
+            word(Some(destination)),
+            word(route.gateway),
+            route.metric,
+            u32::from_ne_bytes(Ipv4Addr::from(mask).octets())
+        );
+        let _ = writeln!(text, "{line:127}");
+    }
+    text
+}
+
+fn hex(address: IpAddr) -> String {
+    let octets = match address {
+        IpAddr::V6(address) => address.octets(),
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+    };
+    octets.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// rt6_info_route: all tables.
+fn routes6(stack: &mut dyn Stack) -> String {
+    let interfaces = tables::interfaces(stack);
+    let nowhere = IpAddr::from([0_u8; 16]);
+    let mut text = String::new();
+    for route in tables::routes(stack, Family::V6) {
+        let (destination, bits) = route.destination;
+        let flags = UP | if route.gateway.is_some() { GATEWAY } else { 0 } | if route.local_table { LOCAL } else { 0 };
+        let _ = writeln!(
+            text,
+            "{} {bits:02x} {} 00 {} {:08x} 00000001 00000000 {flags:08x} {:>8}",
+            hex(destination),
+            hex(nowhere),
+            hex(route.gateway.unwrap_or(nowhere)),
+            route.metric,
+            name_of(&interfaces, route.interface)
+        );
+    }
+    text
+}
+
+/// if6_seq_show
+fn addresses6(stack: &mut dyn Stack) -> String {
+    let interfaces = tables::interfaces(stack);
+    let mut text = String::new();
+    for one in tables::addresses(stack, Family::V6) {
+        let IpAddr::V6(address) = one.address else { continue };
+        // IPV6_ADDR_LOOPBACK, _LINKLOCAL, global; IFA_F_TENTATIVE, IFA_F_PERMANENT.
+        let scope = if address.is_loopback() {
+            0x10
+        } else if address.is_unicast_link_local() {
+            0x20
+        } else {
+            0
+        };
+        let flags = if one.state == AddressState::Tentative { 0x40 } else { 0 } | if one.dynamic { 0 } else { 0x80 };
+        let _ = writeln!(
+            text,
+            "{} {:02x} {:02x} {scope:02x} {flags:02x} {:>8}",
+            hex(one.address),
+            one.interface.0,
+            one.prefix_bits,
+            name_of(&interfaces, one.interface.0)
+        );
+    }
+    text
+}
+
+/// arp_format_neigh_entry
+fn neighbours(stack: &mut dyn Stack) -> String {
+    let interfaces = tables::interfaces(stack);
+    let mut text = "IP address       HW type     Flags       HW address            Mask     Device\n".to_owned();
+    for one in tables::neighbours(stack, Family::V4) {
+        let Some(interface) = interfaces.iter().find(|interface| interface.index == one.interface && interface.link == LinkType::Ethernet)
+        else {
+            continue;
+        };
+        let mac: Vec<String> = one.mac.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
+        // ATF_COM
+        let flags = if one.mac.is_some() { 2 } else { 0 };
+        let _ = writeln!(
+            text,
+            "{:<16} 0x{:<10x}0x{flags:<10x}{:<17}     *        {}",
+            one.address.to_string(),
+            1,
+            mac.join(":"),
+            interface.name
+        );
+    }
+    text
+}
+
+fn counts(stack: &mut dyn Stack, v6: bool) -> String {
+    let all: Vec<Socket> = stack.table(Table::Sockets).iter().filter_map(Socket::read).collect();
+    let count = |protocol: i32| all.iter().filter(|one| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6).count();
+    let (tcp, udp, raw) = (count(libc::IPPROTO_TCP), count(libc::IPPROTO_UDP), count(libc::IPPROTO_RAW));
+    if v6 {
+        return format!("TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse 0\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n");
+    }
+    let used = all.len();
+    format!(
+        "sockets: used {used}\nTCP: inuse {tcp} orphan 0 tw 0 alloc {tcp} mem 0\nUDP: inuse {udp} mem 0\nUDPLITE: inuse 0\nRAW: inuse {raw}\nFRAG: inuse 0 memory 0\n"
+    )
+}

@@ -1,0 +1,180 @@
+//! Files under /proc that are made when a program opens them: what the kernel says there is the host's, or is never the same twice.
+//!
+//! A file is a memory file with the text of that moment. Of a process: stat, statm, status and what is like them; of the node: /proc/net.
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::{Outside, Process, ProcessId, State, ThreadId, Tree, sheet};
+use crate::memory::Memory as _;
+use crate::sys::{self, Errno};
+use std::fmt::Write as _;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_loader::abi::{self, kind};
+
+/// Longest path that is looked at; the loader sends no longer ones.
+const PATH_BYTES_MAX: usize = 64;
+/// Ticks of 10 ms (USER_HZ), in nanoseconds.
+const TICK: u64 = 10_000_000;
+/// What every process is said to have: 64 MiB of addresses, 8 MiB of memory. How much it really has depends on the host.
+const PAGES: u64 = 16_384;
+const PAGES_PRESENT: u64 = 2048;
+const PAGE_KIB: u64 = 4;
+
+impl Tree {
+    /// A program opens a file under /proc: (path, O_CLOEXEC). 0: it is the kernel's.
+    pub(super) fn said_file(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
+        guest.read(posted.arguments[0], &mut path)?;
+        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, outside));
+        let Some(text) = text else { return Ok(Outcome::Done(0)) };
+        let file = sheet::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let inode = sys::inode(file.as_fd())? & abi::INODE;
+        super::launch::send(self.init.control.as_fd(), 1, &[file.as_fd()])?;
+        self.arena.channel(thread).descriptor.store(kind::FILE << 56 | inode, Relaxed);
+        Ok(Outcome::Descriptor { close_on_exec: posted.arguments[2] != 0 })
+    }
+
+    /// The text of a file; None: it is the kernel's.
+    fn said(&self, thread: ThreadId, path: &str, outside: &mut dyn Outside) -> Option<String> {
+        let rest = path.strip_prefix("/proc/")?;
+        let (first, rest) = rest.split_once('/')?;
+        if first == "net" {
+            return crate::proc_net::file(rest, outside.stack());
+        }
+        let process = match first {
+            "self" | "thread-self" => self.process_of(thread).ok()?,
+            number => self.process_by_pid(number.parse().ok()?)?,
+        };
+        if let Some(name) = rest.strip_prefix("net/") {
+            return crate::proc_net::file(name, outside.stack());
+        }
+        let (task, rest) = match rest.strip_prefix("task/").map(|rest| rest.split_once('/')) {
+            Some(Some((task, rest))) => (Some(task.parse().ok()?), rest),
+            Some(None) => return None,
+            None => (None, rest),
+        };
+        let one = self.processes.get(&process)?;
+        match rest {
+            "stat" => Some(self.stat_of(one, task)),
+            "statm" => Some(format!("{PAGES} {PAGES_PRESENT} {} 1 0 {} 0\n", PAGES_PRESENT / 2, PAGES / 2)),
+            "status" => Some(self.status_of(process, one, task)),
+            "io" => Some("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n".to_owned()),
+            "schedstat" => Some(format!("{} 0 1\n", one.cpu)),
+            "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
+            "smaps" | "smaps_rollup" | "numa_maps" => Some(String::new()),
+            "wchan" => Some("0".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Its name as ps shows it, which it can change.
+    fn comm(&self, one: &Process) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", one.outer)).unwrap_or_else(|_| one.name.clone());
+        name.trim_end().to_owned()
+    }
+
+    fn letter(&self, one: &Process) -> &'static str {
+        let runs = |thread: &ThreadId| matches!(self.threads.get(thread).map(|one| &one.state), Some(State::Runnable | State::Starting));
+        match () {
+            () if one.status.is_some() => "Z",
+            () if one.stopped.is_some() => "T",
+            () if one.threads.iter().any(runs) => "R",
+            () => "S",
+        }
+    }
+
+    fn parent_of(&self, one: &Process) -> u32 {
+        one.parent.and_then(|id| self.processes.get(&id)).map_or(1, |parent| parent.pid)
+    }
+
+    /// proc_pid_stat(5)
+    fn stat_of(&self, one: &Process, task: Option<u32>) -> String {
+        let cpu = match task {
+            Some(tid) => self.threads.values().find(|thread| thread.tid == tid).map_or(0, |thread| thread.cpu),
+            None => one.cpu,
+        };
+        let bytes = PAGES * PAGE_KIB * 1024;
+        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(one));
+        // ppid pgrp session tty_nr tpgid flags; faults; utime stime cutime cstime; priority nice threads itrealvalue starttime vsize rss rsslim
+        let _ = write!(
+            line,
+            "{} {} {} 0 -1 0 0 0 0 0 {} 0 0 0 20 0 {} 0 ",
+            self.parent_of(one),
+            one.group,
+            one.session,
+            cpu / TICK,
+            one.threads.len()
+        );
+        let _ = writeln!(
+            line,
+            "100 {bytes} {PAGES_PRESENT} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            one.exit_signal
+        );
+        line
+    }
+
+    /// proc_pid_status(5)
+    fn status_of(&self, process: ProcessId, one: &Process, task: Option<u32>) -> String {
+        let slot = self.arena.process(process);
+        let four =
+            |words: &[std::sync::atomic::AtomicU32; 4]| words.iter().map(|word| format!("\t{}", word.load(Relaxed))).collect::<String>();
+        let groups: Vec<String> =
+            slot.other_groups.iter().take(slot.group_count.load(Relaxed) as usize).map(|group| group.load(Relaxed).to_string()).collect();
+        let thread = one.threads.iter().find(|thread| task.is_none_or(|tid| self.threads.get(thread).is_some_and(|one| one.tid == tid)));
+        let (blocked, own) = thread.map_or((0, 0), |thread| {
+            (self.arena.channel(*thread).mask.load(Relaxed), self.threads.get(thread).map_or(0, |one| one.queue.bits()))
+        });
+        let signals = |wanted: &dyn Fn(u64) -> bool| {
+            let is = |signal: usize| slot.actions.get(signal).is_some_and(|action| wanted(action.handler.load(Relaxed)));
+            (1..=64).filter(|signal| is(*signal)).fold(0_u64, |bits, signal| bits | 1 << (signal - 1))
+        };
+        let capabilities = |at: usize| abi::CAPABILITIES & !slot.capabilities_off.get(at).map_or(0, |word| word.load(Relaxed));
+        let state = match self.letter(one) {
+            "Z" => "Z (zombie)",
+            "T" => "T (stopped)",
+            "R" => "R (running)",
+            _ => "S (sleeping)",
+        };
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{pid}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:{}\nGid:{}\nFDSize:\t64\nGroups:\t{} \n",
+            self.comm(one),
+            task.unwrap_or(one.pid),
+            self.parent_of(one),
+            four(&slot.users),
+            four(&slot.groups),
+            groups.join(" "),
+            pid = one.pid,
+        );
+        let (size, present) = (PAGES * PAGE_KIB, PAGES_PRESENT * PAGE_KIB);
+        let _ = write!(
+            text,
+            "VmPeak:\t{size:8} kB\nVmSize:\t{size:8} kB\nVmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{present:8} kB\nVmRSS:\t{present:8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n",
+            one.threads.len()
+        );
+        let _ = write!(
+            text,
+            "SigQ:\t0/4096\nSigPnd:\t{own:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+            one.queue.bits(),
+            signals(&|handler| handler == 1),
+            signals(&|handler| handler > 1)
+        );
+        let _ = write!(
+            text,
+            "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n",
+            slot.inheritable.load(Relaxed),
+            capabilities(1),
+            capabilities(0),
+            abi::CAPABILITIES
+        );
+        text + "Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n"
+    }
+}
