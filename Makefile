@@ -14,11 +14,8 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-<<<<<<< HEAD
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools bench-interop bench-sim
-=======
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim bench-interop
->>>>>>> main
+
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -128,17 +125,15 @@ test-sim-tools: ## virtual time: weft diff and hash, sweeps, expectations, JUnit
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual tools
 
-<<<<<<< HEAD
 bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
 	@tools/setup bench
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual bench
-=======
+
 test-programs-sim: ## virtual time: the table of unmodified programs, each row twice with one hash and with its canary
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual programs
->>>>>>> main
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench

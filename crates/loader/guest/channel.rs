@@ -1,10 +1,6 @@
 //! The way to the controller and back.
 
-<<<<<<< HEAD
-use crate::abi::{self, Channel, Header, Mirror, Process};
-=======
-use crate::abi::{self, Channel, Files, Header, Process};
->>>>>>> main
+use crate::abi::{self, Channel, Files, Header, Mirror, Process};
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;

@@ -50,12 +50,8 @@ const MIRROR_STRIDE: usize = size_of::<Mirror>().next_multiple_of(PAGE);
 const PROCESSES_AT: usize = MIRRORS_AT + MIRRORS * MIRROR_STRIDE;
 const PROCESS_BYTES: usize = 4 * PAGE;
 const CHANNELS_AT: usize = PROCESSES_AT + PROCESSES_MAX * PROCESS_BYTES;
-<<<<<<< HEAD
 const CHANNEL_BYTES: usize = DATA_BYTES + LOG_BYTES + PAGE;
-=======
-const CHANNEL_BYTES: usize = DATA_BYTES + PAGE;
 const FILES_AT: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
->>>>>>> main
 /// Bytes of the whole arena. Pages that were never used cost nothing.
 pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PAGE);
 
@@ -365,9 +361,6 @@ pub struct Copy {
     pub at: AtomicU32,
 }
 
-<<<<<<< HEAD
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && MIRROR_STRIDE >= size_of::<Mirror>());
-=======
 /// Which number programs see for which file of the host's: its place in `entries`, from 1. Only programs use it.
 #[repr(C)]
 pub struct Files {
@@ -397,8 +390,7 @@ pub const fn files_at() -> usize {
     FILES_AT
 }
 
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
->>>>>>> main
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && MIRROR_STRIDE >= size_of::<Mirror>());
 const _: () = assert!(size_of::<Process>() <= PROCESS_BYTES);
 const _: () = assert!(size_of::<Channel>() == CHANNEL_BYTES);
 
