@@ -14,7 +14,10 @@ use core::sync::atomic::Ordering::Relaxed;
 const MSG_DONTWAIT: usize = 0x40;
 const MSG_NOSIGNAL: usize = 0x4000;
 const POLLIN: u32 = 1;
+const POLLOUT: u32 = 4;
 const POLLRDNORM: u32 = 0x40;
+const POLLWRNORM: u32 = 0x100;
+const POLLWRBAND: u32 = 0x200;
 const POLLERR: u32 = 8;
 const POLLHUP: u32 = 0x10;
 const POLLNVAL: u32 = 0x20;
@@ -25,14 +28,15 @@ fn may() -> bool {
     header.now.load(Relaxed) < header.ahead.load(Relaxed)
 }
 
-/// What the socket behind a descriptor shows.
+/// What the socket behind a descriptor shows. None: it is none, or nothing is sure about it.
 fn of(word: u64) -> Option<&'static Mirror> {
     if descriptor::kind_of(word) != kind::VIRTUAL {
         return None;
     }
     let inode = word & abi::INODE;
     let index = header().mirrors.iter().position(|one| one.load(Relaxed) == inode)?;
-    Some(mirror(index))
+    let m = mirror(index);
+    (m.flags.load(Relaxed) & abi::MIRROR_SHOWS != 0).then_some(m)
 }
 
 fn add(counter: &AtomicU32) {
@@ -214,7 +218,8 @@ pub fn poll(t: &Thread, count: usize, limit: Option<u64>) -> Option<i64> {
         }
         let m = of(one.descriptor)?;
         let mut shown = m.readiness.load(Relaxed);
-        if m.sends.load(Relaxed) > 0 {
+        // The node itself may free room by sending on what it has: what is not writable now may be so already.
+        if m.sends.load(Relaxed) > 0 || one.events & !shown & (POLLOUT | POLLWRNORM | POLLWRBAND) != 0 {
             return None;
         }
         if m.taken.load(Relaxed) > 0 {

@@ -268,6 +268,8 @@ pub const MIRROR_RECEIVE: u32 = 4;
 pub const MIRROR_WHOLE: u32 = 8;
 /// `Mirror::flags`: it may be sent.
 pub const MIRROR_SEND: u32 = 16;
+/// `Mirror::flags`: it shows something. Without, nothing is sure.
+pub const MIRROR_SHOWS: u32 = 32;
 
 /// What a datagram takes of `Mirror::room`, at least as much as the socket model says.
 pub const fn datagram_room(bytes: usize) -> usize {

@@ -261,7 +261,7 @@ fn publish(mirror: &Mirror, shown: &Shown, stack: &mut dyn Stack) {
     stack.preview(shown.socket, &mut |preview| {
         let Some(preview) = preview else { return };
         let connected = preview.connected && shown.elsewhere;
-        let mut flags = 0;
+        let mut flags = abi::MIRROR_SHOWS;
         let mut set = |is: bool, flag: u32| flags |= if is { flag } else { 0 };
         set(preview.stream, abi::MIRROR_STREAM);
         set(connected, abi::MIRROR_CONNECTED);
