@@ -31,6 +31,9 @@ _weft() {
             weft,down)
                 cmd="weft__subcmd__down"
                 ;;
+            weft,exec)
+                cmd="weft__subcmd__exec"
+                ;;
             weft,generate)
                 cmd="weft__subcmd__generate"
                 ;;
@@ -74,7 +77,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down run show get set bind unbind trace check bridge sim hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down run show get set bind unbind trace check bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -189,6 +192,24 @@ _weft() {
             ;;
         weft__subcmd__down)
             opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__exec)
+            opts="-h --control --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -362,7 +383,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__sim)
-            opts="-h --out --record --set --seed --seeds --until-fail --threads --junit --json --check --help"
+            opts="-h --out --record --calls --pace --control --break-at --set --seed --seeds --until-fail --threads --junit --json --check --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -374,6 +395,18 @@ _weft() {
                     ;;
                 --record)
                     COMPREPLY=($(compgen -W "full" -- "${cur}"))
+                    return 0
+                    ;;
+                --pace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --break-at)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --set)

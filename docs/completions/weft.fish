@@ -38,6 +38,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line f
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 1: something was not as expected'
+complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a program in a node of a world that runs (`weft sim --pace 1.0`, or `--control`), for example a shell'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`'
@@ -105,15 +106,21 @@ complete -c weft -n "__fish_weft_using_subcommand bridge" -l seed -d 'Seed of th
 complete -c weft -n "__fish_weft_using_subcommand bridge" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`' -r -f -a "full\t'All interfaces, all results of calls, all output'"
+complete -c weft -n "__fish_weft_using_subcommand sim" -l pace -d 'Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l control -d 'Let `weft exec` in through this socket [default: with --pace, sim-PID in weft\'s own directory; else nobody]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l break-at -d 'Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l threads -d 'Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l junit -d 'Write what was expected, and whether it was so, as JUnit\'s XML' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l calls -d 'Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds: stop at the first seed that fails, and say how to repeat it'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket of the world: a path, or sim-PID [default: that of the only world that runs]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand hash" -l json -d 'Print JSON'
 complete -c weft -n "__fish_weft_using_subcommand hash" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand diff" -l json -d 'Print JSON'

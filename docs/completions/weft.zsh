@@ -159,17 +159,30 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--out=[Write results into this folder]:DIR:_files' \
 '--record=[Also write what the hash stands for into DIR/record\: every frame, call and output, whole; for \`weft hash\` and \`weft diff\`]:WHAT:((full\:"All interfaces, all results of calls, all output"))' \
+'(--seeds)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
+'(--seeds)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
+'(--seeds)--break-at=[Stop before the first event at or after this virtual time, for a debugger\: in gdb as at a breakpoint, else as by SIGSTOP]:TIME:_default' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
 '(--seed --out)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
 '--threads=[Threads. They change nothing but how long it takes \[default\: 1; with --seeds, as many as there are cores\]]:N:_default' \
 '--junit=[Write what was expected, and whether it was so, as JUnit'\''s XML]:FILE:_files' \
+'--calls[Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer]' \
 '--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
 '--json[Print the summary as JSON on standard output]' \
 '--check[Read the scenario and say what it comes to, without running it]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+&& ret=0
+;;
+(exec)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the world\: a path, or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':node -- The node:_default' \
+'*::command -- Program and arguments:_default' \
 && ret=0
 ;;
 (hash)
@@ -232,6 +245,7 @@ _weft_commands() {
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 1\: something was not as expected' \
+'exec:Run a program in a node of a world that runs (\`weft sim --pace 1.0\`, or \`--control\`), for example a shell' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
 'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
@@ -264,6 +278,11 @@ _weft__subcmd__diff_commands() {
 _weft__subcmd__down_commands() {
     local commands; commands=()
     _describe -t commands 'weft down commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__exec_commands] )) ||
+_weft__subcmd__exec_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft exec commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__generate_commands] )) ||
 _weft__subcmd__generate_commands() {

@@ -8,7 +8,6 @@ SEED=N and FRAMES=N repeat a run; FUZZ_SECONDS=N fuzzes for another time (0: not
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import paths, results
+from harness import coverage as counted
+from harness import results
 from harness.processes import Failure
 
 from . import fuzz
 
 # Watchdogs.
-BUILD_SECONDS_MAX = 1800
 RUN_SECONDS_MAX = 3000
 COVERAGE_LEAST = 90.0
 
@@ -41,22 +40,9 @@ GROUPS = {
 }
 
 
-def host() -> str:
-    words = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout.split()
-    return words[words.index("host:") + 1]
-
-
 def build() -> Path:
-    """The example with counters in it. A target is named so that the flags are not those of build scripts."""
-    triple = host()
-    environment = {**os.environ, "RUSTFLAGS": "-C instrument-coverage"}
-    done = subprocess.run(
-        ["cargo", "build", "--quiet", "--profile", "hostile", "--target", triple, "--package", "weft-node", "--example", "hostile"],
-        cwd=paths.ROOT, env=environment, stdin=subprocess.DEVNULL, timeout=BUILD_SECONDS_MAX,
-    )
-    if done.returncode != 0:
-        raise Failure(f"cargo build: exit status {done.returncode}")
-    return paths.target_dir() / triple / "hostile" / "examples" / "hostile"
+    """The example with counters in it."""
+    return counted.build("--package", "weft-node", "--example", "hostile") / "examples" / "hostile"
 
 
 def attack(program: Path, folder: Path, frames: int, seed: int) -> str:
@@ -79,29 +65,10 @@ def attack(program: Path, folder: Path, frames: int, seed: int) -> str:
     return "; ".join(line.strip() for line in lines if line.startswith(("sound", "connections")))
 
 
-def llvm(tool: str) -> str:
-    root = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
-    path = Path(root) / "lib" / "rustlib" / host() / "bin" / tool
-    if not path.exists():
-        raise Failure(f"{path} is missing: run `rustup component add llvm-tools`")
-    return str(path)
-
-
 def coverage(program: Path, folder: Path) -> dict[str, tuple[int, int]]:
     """Lines and lines that ran of each source file of weft, by its path in the repository."""
-    profile = folder / "hostile.profdata"
-    subprocess.run([llvm("llvm-profdata"), "merge", "-sparse", str(folder / "hostile.profraw"), "-o", str(profile)], check=True)
-    exported = subprocess.run(
-        [llvm("llvm-cov"), "export", "-summary-only", f"-instr-profile={profile}", str(program)],
-        check=True, capture_output=True, text=True,
-    ).stdout
-    out = {}
-    for file in json.loads(exported)["data"][0]["files"]:
-        _, found, tail = file["filename"].partition("crates/")
-        if found and ".cargo" not in file["filename"]:
-            lines = file["summary"]["lines"]
-            out["crates/" + tail] = (lines["count"], lines["covered"])
-    return out
+    files = counted.read(program, [folder / "hostile.profraw"], folder)
+    return {path: (file.lines, file.lines_ran) for path, file in files.items()}
 
 
 def judge(files: dict[str, tuple[int, int]], group: str) -> str:

@@ -2,14 +2,17 @@
 
 import sys
 
-from virtual import bench, chain, determinism, errors, exact, table, tools
+from virtual import bench, chain, coverage, debugger, determinism, errors, exact, memory, table, tools
 
 TARGETS = {
     "bench": bench.main,
     "chain": chain.main,
+    "coverage": coverage.main,
     "determinism": determinism.main,
     "errors": errors.main,
     "exact": exact.main,
+    "gdb": debugger.main,
+    "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,
 }

@@ -164,10 +164,10 @@ def one_hash(folder: Path) -> str:
     return folders[0][0]
 
 
-def difference(one: Path, other: Path) -> None:
-    """Result folders are equal to the byte but for wall.json."""
+def difference(one: Path, other: Path, but: set[str] = frozenset()) -> None:
+    """Result folders are equal to the byte but for wall.json, and files of the names in `but`."""
     def files(folder: Path) -> list[Path]:
-        return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != "wall.json")
+        return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name not in {"wall.json", *but})
     expect("files", files(other), files(one))
     _, wrong, errors = filecmp.cmpfiles(one, other, [str(path) for path in files(one)], shallow=False)
     if wrong or errors:
@@ -196,6 +196,72 @@ def line_rate(folder: Path) -> str:
     if not 0.97 * most < goodput <= most:
         raise Failure(f"{goodput} bit/s of {most:.0f}")
     return f"{goodput / 1e6:.1f} of {most / 1e6:.1f} Mbit/s"
+
+
+TRACED = """
+capture = true
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+trace = "up.trace"
+delay = "20ms"
+back = { rate = "1gbit" }
+[programs.sink]
+node = "b"
+builtin = "udp-sink"
+port = 9000
+[programs.cbr]
+node = "a"
+builtin = "udp-cbr"
+to = "b:9000"
+rate = "100mbit"
+size = 1472
+count = 600
+"""
+
+
+def trace(folder: Path) -> str:
+    """Packets of 1500 bytes leave at the times of a trace in Mahimahi's format, and at no other."""
+    times = [1, 4, 4, 9, 15, 16, 16, 16, 30]
+    (folder / "up.trace").write_text("".join(f"{time}\n" for time in times))
+    out = folder / "traced"
+    sim(folder, TRACED, "--out", str(out))
+    arrived = fields(out / "captures" / "b-eth0.pcapng", "udp.dstport == 9000", "frame.time_epoch")
+    opportunities = [number * 30 + time + 20 for number in range(100) for time in times]
+    nanos = [int(text.replace(".", "")) for text in arrived]
+    found = [(at - nanos[0] // 10**9 * 10**9) // 1_000_000 for at in nanos]
+    expect("parts of a millisecond", {at % 1_000_000 for at in nanos}, {0})
+    # What asks for addresses takes some of the first; from the tenth on every opportunity is used, because datagrams always wait.
+    start = opportunities.index(found[10])
+    while opportunities[start:start + 2] == [found[10]] * 2 and opportunities[start:start + 3] != found[10:13]:
+        start += 1
+    expect("arrivals in ms", found[10:], opportunities[start:start + len(found) - 10])
+    return f"{len(found)} datagrams until {found[-1]} ms"
+
+
+CPU = """
+[nodes.a]
+cpu = { per_call = "1us" }
+[programs.asks]
+node = "a"
+command = ["python3", "-ISc", "import os, time; a = time.monotonic_ns(); [os.getppid() for _ in range(1000)]; print(time.monotonic_ns() - a)"]
+"""
+
+
+def cpu(folder: Path) -> str:
+    """A call costs what the node says: per_call times factor."""
+    took = {}
+    for cost in ("per_call = '1us'", "per_call = '5us'", "per_call = '5us', factor = 2.0", "factor = 0.5"):
+        out = folder / f"cpu{len(took)}"
+        sim(folder, CPU, "--out", str(out), "--set", f"nodes.a.cpu={{ {cost} }}")
+        took[cost] = int((out / "programs" / "asks" / "stdout").read_text())
+    one = took["per_call = '1us'"]
+    # 1000 calls and what Python asks between two looks at the clock.
+    if not 1_000_000 < one < 1_020_000:
+        raise Failure(f"1000 calls at 1 us took {one} ns")
+    expect("ns", list(took.values()), [one, 5 * one, 10 * one, one // 2])
+    return f"{one} ns"
 
 
 def record(folder: Path) -> str:
@@ -246,7 +312,7 @@ def refused(folder: Path) -> str:
 
 def main() -> int:
     recorder = results.Recorder()
-    rows = {body.__name__: body for body in (ping, gaps, line_rate, tshark, one_hash, large_frames, record, refused)}
+    rows = {body.__name__: body for body in (ping, gaps, line_rate, trace, cpu, tshark, one_hash, large_frames, record, refused)}
     rows.update({f"goodput/{name}": body for name, body in models.ROWS.items()})
     wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
     with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
@@ -254,7 +320,7 @@ def main() -> int:
             if wanted and not any(word in label for word in wanted):
                 continue
             started = time.monotonic()
-            needs = "tshark" if body in (gaps, tshark) else None
+            needs = "tshark" if body in (gaps, trace, tshark) else None
             try:
                 if needs and shutil.which(needs) is None:
                     outcome, reason = results.SKIPPED, f"{needs} is not installed"

@@ -11,16 +11,19 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 from harness import results, weft
 from harness.processes import Failure
 
+from . import live
 from .exact import difference, expect, figures
 
 SECONDS_MAX = 300
@@ -309,6 +312,98 @@ def threads_of_a_sweep(folder: Path) -> str:
     return "8 seeds"
 
 
+ASKS = r"""
+import socket, sys, time
+open('/tmp/x', 'w').write('text that is longer than what is shown of it')
+try: open('/tmp/not there')
+except OSError: pass
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(('10.0.0.2', 7))
+s.send(b'a\nb')
+time.sleep(0.25)
+try: socket.socket(socket.AF_APPLETALK, socket.SOCK_DGRAM)
+except OSError: pass
+sys.exit(3)
+"""
+CALLS = f"""
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+delay = "1ms"
+[programs.asks]
+node = "a"
+start = "2s"
+expect = 3
+command = ["python3", "-ISE", "-c", '''{ASKS}''']
+[programs.child]
+node = "b"
+command = ["sh", "-c", "sleep 1; (sleep 1; exit 4); exit 0"]
+"""
+# What must be in the log, in this order.
+CALLED = (
+    r'\d openat\(AT_FDCWD, "/tmp/x", O_WRONLY\|O_CREAT\|O_TRUNC\|O_CLOEXEC, 0666\) = 3',
+    r'\d write\(3, "text that is longer than what is"\.\.\., 44\) = 44',
+    r'\d openat\(AT_FDCWD, "/tmp/not there", O_RDONLY\|O_CLOEXEC, 0\) = -1 ENOENT \(No such file or directory\)',
+    r'\d socket\(AF_INET, SOCK_DGRAM\|SOCK_CLOEXEC, 0\) = 3',
+    r'\d connect\(3, \{10\.0\.0\.2:7\}, 16\) = 0',
+    r'\d sendto\(3, "a\\nb", 3, 0, NULL\) = 3',
+    r'\d clock_nanosleep\(1, 0x1, \{.*\}, 0\) = 0',
+    r'\d exit_group\(3\) = \?',
+)
+
+
+def calls(folder: Path) -> str:
+    """What programs ask is written as strace writes it, at its virtual time, and asking for that changes nothing."""
+    plain = recorded(folder, "plain", CALLS)
+    expect("hash with --calls", recorded(folder, "told", CALLS, "--calls"), plain)
+    difference(folder / "plain", folder / "told", but={"calls"})
+    lines = (folder / "told" / "programs" / "asks" / "calls").read_text().splitlines()
+    found = iter(lines)
+    for wanted in CALLED:
+        if not any(re.search(wanted, line) for line in found):
+            raise Failure(f"no line is {wanted}, or not in this order:\n" + "\n".join(lines[-60:]))
+    times = [float(line.split()[0]) for line in lines]
+    slept = next(at for at, line in enumerate(lines) if "clock_nanosleep(" in line)
+    if times != sorted(times) or times[0] < 2 or not 0.25 <= times[slept] - times[slept - 1] < 0.2501:
+        raise Failure(f"times: {times[0]} … {times[slept - 1]}, {times[slept]} … {times[-1]}")
+    children = {line.split()[1] for line in (folder / "told" / "programs" / "child" / "calls").read_text().splitlines()}
+    if len(children) < 3:
+        raise Failure(f"processes of the other program: {children}")
+    refused = json.loads((folder / "plain" / "calls.json").read_text())
+    return f"{len(lines)} calls; in vain: {[row['request'] for row in refused['unsupported']]}"
+
+
+def pictures(folder: Path) -> str:
+    """Each picture is there as SVG and as PNG, and the same to the bit every time."""
+    for name in ("one", "two"):
+        run(folder, "sim", scenario(folder, LOSSY), "--out", name, "--set", "sample='50ms'")
+    difference(folder / "one", folder / "two")
+    found = sorted(path.name for path in (folder / "one" / "pictures").iterdir())
+    wanted = [f"{name}.{kind}" for name in ("topology", "throughput", "queue", "cwnd", "srtt") for kind in ("svg", "png")]
+    expect("pictures", found, sorted(wanted))
+    for path in (folder / "one" / "pictures").glob("*.png"):
+        data = path.read_bytes()
+        if data[:8] != b"\x89PNG\r\n\x1a\n" or data[12:16] != b"IHDR":
+            raise Failure(f"{path.name} is no PNG")
+        width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
+        expect(f"{path.name}: depth, colour, interlaced", (depth, colour, interlaced), (8, 2, 0))
+        rows = zlib.decompress(b"".join(chunk for kind, chunk in chunks(data) if kind == b"IDAT"))
+        expect(f"{path.name}: bytes", len(rows), height * (1 + 3 * width))
+        if len(set(rows)) < 5:
+            raise Failure(f"{path.name} is empty")
+    return ", ".join(found)
+
+
+def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Kind and contents of a PNG's parts."""
+    at = 8
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 4], "big")
+        yield data[at + 4:at + 8], data[at + 8:at + 8 + length]
+        at += 12 + length
+
+
 ROWS: dict[str, Callable[[Path], str]] = {
     "diff/a frame that is lost": planted_loss,
     "diff/a program that calls otherwise": planted_word,
@@ -318,6 +413,9 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "sweep/junit": junit_of_a_sweep,
     "expect": expectations,
     "until-fail": until_fail,
+    "calls": calls,
+    "pictures": pictures,
+    **live.ROWS,
 }
 
 

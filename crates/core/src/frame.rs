@@ -175,6 +175,8 @@ pub struct Meta {
     pub gso: Option<Gso>,
     /// Egress to a group: this node's own listeners do not hear it (IP_MULTICAST_LOOP switched off).
     pub no_loop: bool,
+    /// Egress over IPv4: options for the header.
+    pub ip_options: Option<Box<weft_wire::ipv4::Prepared>>,
     /// Firewall mark (SO_MARK).
     pub mark: u32,
     /// Whom to tell when it has left.
@@ -206,6 +208,7 @@ impl Default for Meta {
             checksum: Checksum::Unknown,
             gso: None,
             no_loop: false,
+            ip_options: None,
             mark: 0,
             completion: None,
             error: None,
@@ -285,6 +288,10 @@ impl Frame {
     /// Bytes from the current start to the end.
     pub fn len(&self) -> usize {
         self.0.head.len() - self.0.start + self.0.tail_bytes
+    }
+    /// Bytes in front of the frame that were pulled, from this position on: headers, such as the one at [`Meta::network_at`].
+    pub fn pulled(&self, from: u16) -> &[u8] {
+        self.0.head.get(usize::from(from)..self.0.start).unwrap_or_default()
     }
     /// No bytes at all.
     pub fn is_empty(&self) -> bool {

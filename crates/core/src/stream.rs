@@ -170,6 +170,14 @@ pub enum StreamEvent {
         /// Its remote address.
         remote: SocketAddr,
     },
+    /// What the SYN of a connection just accepted left, when it left anything: its headers (with `save_syn`) and the IP options that the
+    /// connection answers it with.
+    Began {
+        /// The SYN's headers; empty: not saved.
+        syn: Bytes,
+        /// As IP_OPTIONS would give them.
+        ip_options: Vec<u8>,
+    },
     /// The peer has sent FIN; all data before it was delivered.
     HalfClosed,
     /// Connecting failed, or the connection is gone by reset or timeout. The program gets the error once.
@@ -323,6 +331,10 @@ stream_options! {
     fast_open_no_cookie FastOpenNoCookie: bool = false,
     /// SO_ATTACH_FILTER: runs over each segment from its TCP header on; what it rejects never came.
     filter Filter: Option<crate::bpf::Shared> = None,
+    /// IP_OPTIONS as given, for segments over IPv4. Of an accepted connection: the answer to those of its SYN.
+    ip_options IpOptions: Vec<u8> = Vec::new(),
+    /// TCP_SAVE_SYN of a listener: 1: what connections begin with is told from the IP header on; 2: from the link-layer header on.
+    save_syn SaveSyn: u8 = 0,
     /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.
     mtu_discover MtuDiscover: u8 = 1,
 }

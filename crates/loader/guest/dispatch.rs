@@ -56,7 +56,8 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
         local::fold(t, number, result);
         if header().flags.load(Relaxed) & abi::TELL_CALLS != 0 {
-            post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64]);
+            t.channel.descriptor.store(a[4] as u64, Relaxed);
+            post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64, a[3] as u64]);
         }
     }
     if info.code == SYS_SECCOMP {

@@ -10,6 +10,9 @@
 //! The grant can shrink while the actor runs: when what it does changes the sockets of another actor of the same node, that one has its turn at
 //! the same instant. [`ActorContext::grant`] always says the present one; `advance` never moves beyond it.
 
+use crate::calls::CallLine;
+use crate::plan::ProcessPlan;
+use crate::visit::Visitor;
 use weft_core::{Context, Instant};
 use weft_socket::{SocketId, Sockets};
 
@@ -59,6 +62,16 @@ pub trait Actor: Send {
     }
     /// A program is told to stop (SIGTERM for processes). Followed by `run`.
     fn stop(&mut self, program: ProgramId);
+    /// Somebody from outside starts a program. Followed by `run`.
+    fn welcome(&mut self, program: ProgramId, plan: ProcessPlan, visitor: Visitor) {
+        let _ = (program, plan, visitor);
+    }
+    /// A signal from outside for a program and all that it has started.
+    fn signal(&mut self, program: ProgramId, signal: i32) {
+        let _ = (program, signal);
+    }
+    /// Descriptors of programs that lead outside may be ready.
+    fn poke(&mut self) {}
     /// The world ends now: the last chance to write a report. The program does not count as ended for it.
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         let _ = cx;
@@ -69,6 +82,10 @@ pub trait Actor: Send {
     fn waits(&self) -> Vec<(ProgramId, String)>;
     /// Why this run may not repeat, for people; empty: it does.
     fn not_reproducible(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// What programs asked for in vain, with the errno that they got and how often.
+    fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {
         Vec::new()
     }
     /// Is it the one actor of all unmodified programs of its node, which starts them itself?
@@ -96,6 +113,10 @@ pub trait ActorContext {
     fn take_changed(&mut self) -> Vec<SocketId>;
     /// A call's result becomes part of the node's hash.
     fn record(&mut self, record: &CallRecord<'_>);
+    /// A call, for people who want to read them (`--calls`).
+    fn called(&mut self, call: &CallLine<'_>) {
+        let _ = call;
+    }
     /// A program wrote something: becomes part of the node's hash, and of the results.
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]);
     /// A program has started (for actors that start theirs at times of their own). What it left when it ran before is forgotten.
@@ -132,7 +153,7 @@ impl dyn ActorContext + '_ {
     }
 }
 
-/// A call of a program, for the hash, `--calls` and `--record`.
+/// A call of a program, for the hash and `--record`.
 #[derive(Clone, Copy, Debug)]
 pub struct CallRecord<'a> {
     /// Which program.

@@ -4,13 +4,17 @@
 //! sends is put on its own wires; what reaches others is left in [`Core::out`] for the group to hand over.
 
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
+use crate::calls::{CallLine, CallLog};
+use crate::debug::Teller;
 use crate::hash::{self, NodeHash, Way};
 use crate::record::Recorder;
 use crate::switch::Switch;
 use crate::wire::{Direction, Item};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
-use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Meta};
+use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
 use weft_node::Node;
 use weft_socket::{SocketId, Sockets};
 
@@ -104,6 +108,17 @@ pub struct ProgramState {
     pub ended: Option<(Instant, Status)>,
 }
 
+/// Told the name of a node and its time.
+pub type Ring = Arc<dyn Fn(&str, Instant) + Send + Sync>;
+
+/// Called when a time is reached, once for the whole world.
+#[derive(Clone)]
+pub(crate) struct Alarm {
+    pub at: Instant,
+    pub rung: Arc<AtomicBool>,
+    pub ring: Ring,
+}
+
 /// What all machines have.
 pub(crate) struct Core {
     pub name: String,
@@ -113,6 +128,11 @@ pub(crate) struct Core {
     pub hash: NodeHash,
     /// Everything that the hash stands for, where that is wanted.
     pub record: Option<Box<Recorder>>,
+    /// Where calls are written down, where that is wanted.
+    pub calls: Option<Box<CallLog>>,
+    /// For a debugger.
+    pub teller: Teller,
+    pub alarm: Option<Box<Alarm>>,
     pub out: Vec<Handover>,
     pub programs: BTreeMap<ProgramId, ProgramState>,
     /// Programs whose end is waited for.
@@ -141,6 +161,9 @@ impl Core {
             due: BTreeSet::new(),
             hash: NodeHash::default(),
             record: None,
+            calls: None,
+            teller: Teller::default(),
+            alarm: None,
             out: Vec::new(),
             programs: BTreeMap::new(),
             left: 0,
@@ -154,6 +177,17 @@ impl Core {
             done: VecDeque::new(),
             off: false,
             large_frames,
+        }
+    }
+
+    /// The machine's present becomes `to`.
+    fn pass(&mut self, to: Instant) {
+        self.now = self.now.max(to);
+        self.teller.tell(&self.name, self.now);
+        if let Some(alarm) = self.alarm.take_if(|alarm| alarm.at <= to)
+            && !alarm.rung.swap(true, Ordering::AcqRel)
+        {
+            (alarm.ring)(&self.name, self.now);
         }
     }
 
@@ -403,8 +437,11 @@ impl Cell {
 
     /// Does what is due at `at`; actors may run ahead up to `end`, nothing can reach the machine before.
     pub fn wake(&mut self, at: Instant, end: Instant) {
-        self.core.now = self.core.now.max(at);
+        self.core.pass(at);
         self.core.events += 1;
+        if self.core.teller.is_listed() {
+            self.list();
+        }
         let mut due = std::mem::take(&mut self.due);
         self.core.due_ports(&mut due);
         match &mut self.machine {
@@ -449,6 +486,14 @@ impl Cell {
             }
         }
         self.due = due;
+    }
+
+    /// Shows a debugger the machine's sockets.
+    fn list(&mut self) {
+        let Machine::Host(host) = &mut self.machine else { return };
+        let reply = host.control(self.core.now, &Message { serial: 0, op: Op::List(Table::Sockets) });
+        let rows = reply.result.ok().and_then(|rows| rows.as_array().cloned()).unwrap_or_default();
+        self.core.teller.list(self.core.now, self.core.events, &rows);
     }
 
     /// Gives every actor that wants it its turn.
@@ -605,7 +650,7 @@ impl ActorContext for Turn<'_> {
             if next > to || next >= self.grant {
                 break;
             }
-            self.core.now = self.core.now.max(next);
+            self.core.pass(next);
             for index in 0..self.core.ports.len() {
                 self.core.depart(index);
             }
@@ -619,7 +664,7 @@ impl ActorContext for Turn<'_> {
                 return;
             }
         }
-        self.core.now = self.core.now.max(to);
+        self.core.pass(to);
     }
 
     fn sockets(&mut self, call: &mut dyn FnMut(&mut Sockets, &mut Context<'_>)) -> bool {
@@ -644,6 +689,12 @@ impl ActorContext for Turn<'_> {
         self.core.hash.call(self.core.now, record);
         if let Some(whole) = &mut self.core.record {
             whole.call(self.core.now, record);
+        }
+    }
+
+    fn called(&mut self, call: &CallLine<'_>) {
+        if let Some(log) = &mut self.core.calls {
+            log.add(call);
         }
     }
 

@@ -195,14 +195,28 @@ pub(crate) struct Epoch {
     pub look_ahead: Duration,
     /// End this long after the last program that is waited for has ended; none: do not.
     pub linger: Option<Duration>,
+    /// Somebody outside wants to look at the time before each window.
+    pub eager: bool,
 }
+
+/// No window is longer, however far groups may run ahead of each other: now and then somebody has to look whether the run was interrupted.
+const WINDOW_MAX: Duration = Duration::from_millis(10);
 
 impl Epoch {
     fn window_end(&self, from: Instant, until: Instant) -> Instant {
+        (from + self.window()).min(until)
+    }
+
+    /// How long a window is.
+    pub fn window(&self) -> Duration {
         match self.look_ahead {
-            Duration::ZERO => until,
-            span => (from + span).min(until),
+            Duration::ZERO => WINDOW_MAX,
+            span => span.min(WINDOW_MAX),
         }
+    }
+
+    fn is_watched(&self, window: u64) -> bool {
+        self.eager || window.is_multiple_of(WINDOWS_PER_WATCH)
     }
 }
 
@@ -247,7 +261,7 @@ fn run_alone(lane: &mut Lane, epoch: Epoch, watch: Watch<'_>) -> Ended {
     let (mut out, mut until, mut window) = (Vec::new(), epoch.until, 0u64);
     loop {
         until = shortened(&epoch, until, lane.left, lane.last_end);
-        if window.is_multiple_of(WINDOWS_PER_WATCH) && !with_clock(|| watch(lane.next())) {
+        if epoch.is_watched(window) && !with_clock(|| watch(lane.next().min(until))) {
             return Ended { until: lane.next(), idle: false, stopped: true };
         }
         window += 1;
@@ -344,10 +358,13 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: 
             .map(|(index, lane)| {
                 let watch = watch.take();
                 let cpu = processors.and_then(|claim| claim.of(index));
-                scope.spawn(move || {
+                // Debuggers know threads by their names.
+                let named = std::thread::Builder::new().name(format!("weft-lane-{index}"));
+                let thread = named.spawn_scoped(scope, move || {
                     let _pinned = cpu.map(Pinned::new);
                     lane_thread(index, lane, epoch, board, watch)
-                })
+                });
+                thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}"))
             })
             .collect();
         let ends: Vec<Ended> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
@@ -361,8 +378,8 @@ fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch, board: &Board, mut w
     loop {
         board.left[index].store(lane.left, Ordering::Release);
         board.last_end[index].store(lane.last_end.as_nanos(), Ordering::Release);
-        if let Some(watch) = watch.as_mut().filter(|_| window.is_multiple_of(WINDOWS_PER_WATCH))
-            && !with_clock(|| watch(lane.next()))
+        if let Some(watch) = watch.as_mut().filter(|_| epoch.is_watched(window))
+            && !with_clock(|| watch(lane.next().min(until)))
         {
             board.stopped.store(1, Ordering::Release);
         }

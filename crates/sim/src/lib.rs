@@ -12,7 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+mod calls;
 mod cell;
+pub mod debug;
 mod group;
 pub mod hash;
 mod launch;
@@ -25,14 +27,18 @@ pub mod result;
 pub mod scenario;
 pub mod sweep;
 mod switch;
+mod trace;
+pub mod visit;
 mod wire;
 mod world;
 
 pub use actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
-pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState};
+pub use calls::CallLine;
+pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState, Ring};
 pub use group::EVENTS_PER_INSTANT_MAX;
 pub use plan::Plan;
 pub use queue::QueueCounters;
 pub use scenario::Scenario;
+pub use trace::{OPPORTUNITY_BYTES, RateTrace};
 pub use wire::{FRAME_BYTES_MIN, WireCounters};
 pub use world::{FlowSample, LINGER, Reason, RunEnd, WireSample, World, WorldError};

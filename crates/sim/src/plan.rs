@@ -4,8 +4,10 @@
 //! are read already. [`crate::World::new`] checks what can only be checked together and says which part is wrong.
 
 use crate::program::Builtin;
+use crate::trace::RateTrace;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Instant, Op};
 use weft_intercept::process::Files;
@@ -37,6 +39,8 @@ pub struct Plan {
     pub hosts: Hosts,
     /// How often the series of wires and sockets are sampled; none: never.
     pub sample: Option<Duration>,
+    /// Calls of unmodified programs are told as text ([`crate::World::log_calls`]). Changes no result.
+    pub calls: bool,
 }
 
 impl Default for Plan {
@@ -52,6 +56,7 @@ impl Default for Plan {
             events: Vec::new(),
             hosts: Hosts::new(),
             sample: None,
+            calls: false,
         }
     }
 }
@@ -69,7 +74,12 @@ pub struct NodePlan {
     pub capture: Capture,
     /// What its unmodified programs see as files, beside what every node has.
     pub files: Files,
+    /// Virtual time that each call of its unmodified programs costs. Not zero: a program that waits by looking at the clock would never end.
+    pub per_call: Duration,
 }
+
+/// [`NodePlan::per_call`] unless the scenario says otherwise.
+pub const PER_CALL_DEFAULT: Duration = Duration::from_micros(1);
 
 impl NodePlan {
     /// A host with this stack file.
@@ -80,6 +90,7 @@ impl NodePlan {
             large_frames: true,
             capture: Capture::None,
             files: Files::default(),
+            per_call: PER_CALL_DEFAULT,
         }
     }
 }
@@ -139,6 +150,8 @@ pub struct WirePlan {
 pub struct DirectionPlan {
     /// Bits per second; none: no serialisation.
     pub rate: Option<u64>,
+    /// When frames can leave, in place of a rate.
+    pub trace: Option<Arc<RateTrace>>,
     /// Bytes that each frame takes on the wire beside its own: 24 for Ethernet's preamble, checksum and gap.
     pub overhead: u32,
     /// Propagation.
@@ -165,6 +178,7 @@ impl Default for DirectionPlan {
     fn default() -> DirectionPlan {
         DirectionPlan {
             rate: None,
+            trace: None,
             overhead: 0,
             delay: Duration::ZERO,
             jitter: Jitter::None,

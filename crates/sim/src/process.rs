@@ -1,15 +1,18 @@
 //! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
 
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
+use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::plan::{NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::visit::{News, Visitor};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_core::{Context, Instant};
-use weft_intercept::process::{self, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
+use weft_intercept::process::{self, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -75,6 +78,10 @@ struct Program {
     /// Its number in the node while it runs.
     pid: Option<u32>,
     output: Option<[Sheet; 2]>,
+    /// Who is told, where somebody from outside started it.
+    visitor: Option<Visitor>,
+    /// Where its standard input and output lead, until it starts: nobody but the program may hold them after that, or its end would not be seen.
+    outside: Option<[OwnedFd; 3]>,
 }
 
 /// The processes of a node.
@@ -88,6 +95,8 @@ pub struct ProcessTree {
     /// To be started in the next turn.
     starting: Vec<ProgramId>,
     turns: u32,
+    /// Somebody from outside was in it.
+    visited: bool,
 }
 
 impl ProcessTree {
@@ -114,14 +123,32 @@ impl ProcessTree {
         });
         // For tests: nobody runs ahead, and the hash is the same.
         let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
-        let config = Config { ahead, name: node.name.clone(), seed: plan.seed, epoch_ns, files, cpu, ..Config::default() };
+        let config = Config {
+            ahead,
+            cpu,
+            name: node.name.clone(),
+            seed: plan.seed,
+            epoch_ns,
+            files,
+            per_call: node.per_call,
+            tell_calls: plan.calls,
+            ..Config::default()
+        };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
         let programs = programs.iter().filter_map(|(id, program)| match &program.run {
-            Run::Process(process) => Some(Program { id: *id, plan: process.clone(), start: program.start, pid: None, output: None }),
+            Run::Process(process) => Some(Program {
+                id: *id,
+                plan: process.clone(),
+                start: program.start,
+                pid: None,
+                output: None,
+                visitor: None,
+                outside: None,
+            }),
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(ProcessTree { tree, programs: programs.collect(), pids, stopping, starting, turns: 0 })
+        Ok(ProcessTree { tree, programs: programs.collect(), pids, stopping, starting, turns: 0, visited: false })
     }
 
     /// When a program starts next.
@@ -144,9 +171,11 @@ impl ProcessTree {
             match program.start_now(tree, now) {
                 Ok(pid) => {
                     program.pid = Some(pid);
+                    program.tell(News::Started(program.id.0 as usize));
                     pids.insert(pid, program.id);
                 }
                 Err((why, status)) => {
+                    program.tell(News::Refused(why.clone()));
                     cx.output(program.id, Stream::Error, format!("weft: {why}\n").as_bytes());
                     cx.ended(program.id, Status::Exited(status));
                 }
@@ -167,6 +196,7 @@ impl ProcessTree {
                 process::Status::Exited(status) => Status::Exited(status),
                 process::Status::Killed(signal) => Status::Killed(signal),
             };
+            program.tell(News::Ended(status));
             cx.ended_at(id, exit.at, status);
         }
     }
@@ -185,17 +215,27 @@ impl Program {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
             environment: variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<Result<_, _>>()?,
             directory: self.plan.directory.clone(),
-            descriptors: [
-                process::input(&self.plan.input).map_err(trouble)?,
-                sheets[0].descriptor().map_err(trouble)?,
-                sheets[1].descriptor().map_err(trouble)?,
-            ],
+            descriptors: match self.outside.take() {
+                Some(theirs) => theirs,
+                None => [
+                    process::input(&self.plan.input).map_err(trouble)?,
+                    sheets[0].descriptor().map_err(trouble)?,
+                    sheets[1].descriptor().map_err(trouble)?,
+                ],
+            },
         };
         self.output = Some(sheets);
         tree.spawn(now, &spec).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
             (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
         })
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(visitor) = &self.visitor {
+            // Whoever has gone does not want to know.
+            let _ = visitor.news.send(news);
+        }
     }
 
     /// What was written since the last time.
@@ -267,6 +307,30 @@ impl Actor for ProcessTree {
         self.tree.disturbed();
     }
 
+    fn welcome(&mut self, program: ProgramId, plan: ProcessPlan, mut visitor: Visitor) {
+        self.visited = true;
+        self.programs.push(Program {
+            id: program,
+            plan,
+            start: None,
+            pid: None,
+            output: None,
+            outside: visitor.descriptors.take(),
+            visitor: Some(visitor),
+        });
+        self.starting.push(program);
+    }
+
+    fn signal(&mut self, program: ProgramId, signal: i32) {
+        if let Some(pid) = self.programs.iter().find(|known| known.id == program).and_then(|program| program.pid) {
+            self.tree.signal_all(pid, signal);
+        }
+    }
+
+    fn poke(&mut self) {
+        self.tree.poke();
+    }
+
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
@@ -283,7 +347,12 @@ impl Actor for ProcessTree {
     }
 
     fn not_reproducible(&self) -> Vec<String> {
-        self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted")).collect()
+        let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
+        interrupted.chain(self.visited.then(|| "somebody came in from outside (weft exec)".to_owned())).collect()
+    }
+
+    fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {
+        self.tree.calls().unsupported_rows()
     }
 
     fn starts_programs(&self) -> bool {
@@ -334,5 +403,11 @@ impl Outside for Outer<'_> {
         let Record { process, thread, number, result, output, .. } = *record;
         let program = self.pids.get(&record.program).copied().unwrap_or(ProgramId(u32::MAX));
         self.cx.record(&CallRecord { program, process, thread, number, result, output });
+    }
+
+    fn called(&mut self, call: &Called<'_>) {
+        let Called { at, process, thread, text, .. } = *call;
+        let program = self.pids.get(&call.program).copied().unwrap_or(ProgramId(u32::MAX));
+        self.cx.called(&CallLine { at, program, process, thread, text });
     }
 }

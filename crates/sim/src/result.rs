@@ -10,6 +10,7 @@
 //!
 //! All of it depends on the scenario and the seed alone; figures of wall time are the caller's and go to a file of their own.
 
+mod canvas;
 mod junit;
 mod picture;
 mod series;
@@ -158,16 +159,27 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
         std::fs::write(folder.join("stderr"), error)?;
         std::fs::write(folder.join("status.json"), pretty(&program(world, number)))?;
     }
+    let unsupported: Vec<Value> = world
+        .unsupported()
+        .into_iter()
+        .map(|(node, row)| json!({"node": world.plan().nodes[node].name, "request": row.request, "errno": row.errno, "count": row.count}))
+        .collect();
+    std::fs::write(dir.join("calls.json"), pretty(&json!({"unsupported": unsupported})))?;
     let pictures = dir.join("pictures");
     std::fs::create_dir_all(&pictures)?;
-    std::fs::write(pictures.join("topology.svg"), picture::topology(world.plan()))?;
+    let topology = picture::topology(world.plan());
+    std::fs::write(pictures.join("topology.svg"), topology.svg())?;
+    if let Some(png) = topology.png() {
+        std::fs::write(pictures.join("topology.png"), png)?;
+    }
     if world.plan().sample.is_some() {
         let folder = dir.join("series");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("wires.csv"), series::wires(world))?;
         std::fs::write(folder.join("connections.csv"), series::connections(world))?;
-        for (name, picture) in series::pictures(world) {
-            std::fs::write(pictures.join(name), picture)?;
+        for (name, svg, png) in series::pictures(world) {
+            std::fs::write(pictures.join(format!("{name}.svg")), svg)?;
+            std::fs::write(pictures.join(format!("{name}.png")), png)?;
         }
     }
     Ok(())

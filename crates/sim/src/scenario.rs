@@ -13,7 +13,7 @@ mod wire;
 
 pub use expect::{Check, Expectation, Verdict, judge};
 
-use crate::plan::{Capture, Hosts, NodeKind, NodePlan, Plan, SwitchPlan, WirePlan};
+use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, SwitchPlan, WirePlan};
 use indexmap::IndexMap;
 use raw::Raw;
 use std::ops::Range;
@@ -65,6 +65,8 @@ pub(crate) struct InterfaceDraft {
 pub(crate) struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
+    /// Reads the files that it names.
+    pub read: ReadFile<'a>,
 }
 
 impl Source<'_> {
@@ -127,7 +129,7 @@ impl Scenario {
     /// # Errors
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
-        let source = Source { file, text };
+        let source = Source { file, text, read };
         let at = |error: toml::de::Error| {
             let (what, help) = weft_node::explain(error.message(), "scenario");
             source.error(error.span().unwrap_or(0..0), what, help)
@@ -138,7 +140,7 @@ impl Scenario {
             assign(document.get_mut(), path, value, text.len())?;
         }
         let raw: Raw = serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(at)?;
-        build(&source, raw, read)
+        build(&source, raw)
     }
 }
 
@@ -184,7 +186,7 @@ fn assign<'t>(table: &mut DeTable<'t>, path: &'t str, value: &'t str, end: usize
 }
 
 /// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
-fn build(source: &Source<'_>, raw: Raw, read: ReadFile<'_>) -> Result<Scenario, StackError> {
+fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
     let mut drafts = template::nodes(source, &raw)?;
     let mut wires = wire::all(source, &raw, &mut drafts)?;
     let subnets = address::assign(source, &raw, &mut drafts, &mut wires)?;
@@ -195,7 +197,7 @@ fn build(source: &Source<'_>, raw: Raw, read: ReadFile<'_>) -> Result<Scenario, 
         .collect();
     let mut nodes = Vec::new();
     for (draft, routes) in drafts.iter().zip(routes) {
-        nodes.push(host::plan(source, &raw, draft, &wires, &routes, read)?);
+        nodes.push(host::plan(source, &raw, draft, &wires, &routes)?);
     }
     let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, ..Plan::default() };
     plan.seed = raw.seed.unwrap_or(1);
@@ -230,7 +232,8 @@ pub(crate) struct WireDraft {
 /// A switch's node.
 pub(crate) fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
     let kind = NodeKind::Switch(SwitchPlan { learns, ..SwitchPlan::default() });
-    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture: capture(raw, &draft.section), files: Default::default() }
+    let capture = capture(raw, &draft.section);
+    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture, files: Default::default(), per_call: PER_CALL_DEFAULT }
 }
 
 /// Does `pattern` (with `*` for any text) stand for `name`?

@@ -12,6 +12,7 @@
 use crate::hash;
 use crate::plan::{DirectionPlan, Jitter, Loss};
 use crate::queue::{Queue, QueueCounters};
+use crate::trace::Cursor;
 use std::time::Duration;
 use weft_core::{Checksum, Completion, Frame, Instant, Rng};
 
@@ -83,6 +84,8 @@ pub(crate) struct Direction {
     busy_until: Instant,
     /// … and so many (bits · 10⁹) / rate beyond it.
     carry: u64,
+    /// How far its trace is used, where it has one.
+    cursor: Cursor,
     /// Something has to happen at the end of this serialisation.
     departs: Option<Instant>,
     completion: Option<Completion>,
@@ -102,6 +105,7 @@ impl Direction {
             up: true,
             busy_until: Instant::ZERO,
             carry: 0,
+            cursor: Cursor::default(),
             departs: None,
             completion: None,
             last_arrival: Instant::ZERO,
@@ -132,6 +136,9 @@ impl Direction {
         }
         if plan.rate != self.plan.rate {
             self.carry = 0;
+        }
+        if plan.trace != self.plan.trace {
+            self.cursor = Cursor::default();
         }
         self.plan = plan;
     }
@@ -209,6 +216,10 @@ impl Direction {
     }
 
     fn serialise(&mut self, now: Instant, bytes: u32) -> Instant {
+        if let Some(trace) = &self.plan.trace {
+            self.busy_until = self.cursor.leave(trace, now, bytes);
+            return self.busy_until;
+        }
         let Some(rate) = self.plan.rate else {
             self.busy_until = now;
             return now;

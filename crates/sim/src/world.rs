@@ -1,7 +1,9 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
 use crate::actor::{ProgramId, Status};
+use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
+use crate::debug::Teller;
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
 use crate::launch::{add_tree, arrange, lane_of, launch_all, start_builtins, start_programs};
@@ -17,6 +19,8 @@ use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
 use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
+
+mod visit;
 
 /// After the last program that is waited for has ended, connections may still close for so long.
 pub const LINGER: Duration = Duration::from_secs(1);
@@ -107,6 +111,7 @@ pub struct World {
     processors: Option<Claim>,
     now: Instant,
     end: Option<RunEnd>,
+    door: visit::Door,
     /// Samples of wires.
     pub wire_samples: Vec<WireSample>,
     /// Samples of connections.
@@ -161,9 +166,13 @@ impl World {
             let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
             lanes[number % threads].push(Group::new(number as u32, members));
         }
+        crate::debug::register(plan.nodes.iter().map(|node| node.name.as_str()));
+        for (lane, group) in lanes.iter_mut().enumerate().flat_map(|(lane, groups)| groups.iter_mut().map(move |group| (lane, group))) {
+            group.cells.iter_mut().for_each(|cell| cell.core.teller = Teller::new(lane, &cell.core.name));
+        }
         let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
-        let (wire_samples, flow_samples) = (Vec::new(), Vec::new());
-        Ok(World { plan, lanes, places, ports, boots, processors, now: Instant::ZERO, end: None, wire_samples, flow_samples })
+        let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());
+        Ok(World { plan, lanes, places, ports, boots, processors, now: Instant::ZERO, end: None, door, wire_samples, flow_samples })
     }
 
     /// What it was built from.
@@ -215,6 +224,42 @@ impl World {
         Ok(())
     }
 
+    /// Writes every call of every unmodified program below this folder of results, where the plan says so ([`Plan::calls`]): to be called before the run.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn log_calls(&mut self, dir: &Path) -> io::Result<()> {
+        for node in 0..self.plan.nodes.len() {
+            let of_node = self.plan.programs.iter().enumerate().filter(|(_, program)| program.node == node);
+            let processes = of_node.filter(|(_, program)| matches!(program.run, Run::Process(_)));
+            let places = processes.map(|(number, program)| (ProgramId(number as u32), dir.join("programs").join(&program.name)));
+            let log = CallLog::create(places)?;
+            if let Some(cell) = self.cell_mut(node) {
+                cell.core.calls = Some(Box::new(log));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the logs that [`World::log_calls`] began.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish_calls(&mut self) -> io::Result<()> {
+        for node in 0..self.plan.nodes.len() {
+            if let Some(log) = self.cell_mut(node).and_then(|cell| cell.core.calls.take()) {
+                log.finish()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What programs asked for in vain, by node.
+    pub fn unsupported(&self) -> Vec<(usize, weft_intercept::calls::Unsupported)> {
+        let of = |node: usize| self.cell(node).into_iter().flat_map(|cell| &cell.actors).flat_map(|slot| slot.actor.unsupported());
+        (0..self.plan.nodes.len()).flat_map(|node| of(node).map(move |row| (node, row))).collect()
+    }
+
     /// Ends the record that [`World::record`] began, and makes it complete.
     ///
     /// # Errors
@@ -256,11 +301,20 @@ impl World {
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
             let look_ahead = self.look_ahead();
             let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
-            let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger };
-            let ended = group::run(&mut self.lanes, epoch, watch, self.processors.as_ref());
+            let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced() };
+            let (lanes, door) = (&mut self.lanes, &self.door);
+            let half = epoch.window() / 2;
+            let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());
             if let Some(at) = self.lanes.iter().find_map(|lane| lane.stuck) {
                 self.now = at;
                 break Reason::Stuck;
+            }
+            if ended.stopped && self.door.knocks() {
+                self.admit(ended.until.min(epoch.until));
+                continue;
+            }
+            if ended.idle && event == Instant::FAR_FUTURE && self.wait_for_visitors() && watch(self.now) {
+                continue;
             }
             if ended.stopped {
                 self.now = ended.until.min(epoch.until);
@@ -271,14 +325,8 @@ impl World {
                 break Reason::Programs;
             }
             if ended.idle && event == Instant::FAR_FUTURE {
-                self.now = self
-                    .lanes
-                    .iter()
-                    .flat_map(|lane| &lane.groups)
-                    .flat_map(|group| &group.cells)
-                    .map(|cell| cell.core.now)
-                    .max()
-                    .unwrap_or(self.now);
+                let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
+                self.now = cells.map(|cell| cell.core.now).max().unwrap_or(self.now);
                 break Reason::Idle;
             }
             if ended.until >= self.plan.end {

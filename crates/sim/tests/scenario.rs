@@ -76,6 +76,7 @@ fn every_template_is_connected_by_addresses_and_routes() {
         ("kind = \"star\"\ncount = 300", "n3", "n290", 2),
         ("kind = \"grid\"\nwidth = 4\nheight = 3", "n1-1", "n4-3", 5),
         ("kind = \"dumbbell\"\nleft = 3\nright = 2", "n-left3", "n-right1", 3),
+        ("kind = \"fat-tree\"\narity = 4", "n1", "n16", 6),
     ] {
         for ipv6 in [false, true] {
             let text = format!(
@@ -240,6 +241,12 @@ fn wrong_files_are_told_where_and_what_to_do() {
         ("[templates.t]\nkind = \"tree\"", 2, "no template 'tree'", "chain, ring"),
         ("[templates.t]\nkind = \"ring\"\ncount = 2", 3, "at least 3", "example"),
         ("[templates.t]\nkind = \"grid\"\nwidth = 2", 2, "needs height", "height = "),
+        ("[templates.t]\nkind = \"fat-tree\"", 2, "needs arity", "arity = 4"),
+        ("[templates.t]\nkind = \"fat-tree\"\narity = 5", 3, "with 5 ports", "even number"),
+        ("@trace = \"none\"", 5, "cannot read 'none'", "Mahimahi"),
+        ("@trace = \"none\"\nrate = \"1mbit\"", 5, "two rates", "one of"),
+        ("[nodes.a]\ncpu = { per_call = \"0ns\" }", 2, "a call would cost 0 s", "1ns to 1s"),
+        ("[nodes.a]\ncpu = { factor = -1.0 }", 2, "a call would cost", "1ns to 1s"),
         ("@[programs.p]\nnode = \"z\"\nbuiltin = \"echo\"\nport = 1", 6, "no node 'z'", "a, b"),
         ("@[programs.p]\nnode = \"a\"", 5, "one of builtin and command", "builtin ="),
         ("@[programs.p]\nnode = \"a\"\nbuiltin = \"echo\"\nport = 7\nstdin = \"x\"", 9, "stdin is for commands", "command ="),

@@ -7,6 +7,7 @@ use crate::options::Options;
 use crate::socket::{QueuedError, Seen, Socket, Waiting};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::table::Family;
+use weft_wire::ipv4::Prepared;
 
 const fn aligned(length: usize) -> usize {
     length.div_ceil(8) * 8
@@ -44,6 +45,8 @@ fn each(mut control: &[u8], mut f: impl FnMut(i32, i32, &[u8]) -> Result<(), Err
 pub(crate) struct Ancillary {
     /// Unspecified: none, even if the socket is bound to one.
     pub source: Option<IpAddr>,
+    /// IP_RETOPTS: instead of IP_OPTIONS.
+    pub ip_options: Option<Prepared>,
     pub interface: Option<u32>,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
@@ -124,6 +127,8 @@ fn of_ipv4(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             out.interface = (interface != 0).then_some(interface);
             out.source = Some(Ipv4Addr::new(a, b, c, d).into());
         }
+        // "ip_options_get(net, &ipc->opt, …, err < 40 ? err : 40)"
+        IP_RETOPTS => out.ip_options = Some(Prepared::new(data.get(..40).unwrap_or(data), |_| false).ok_or(Errno::EINVAL)?),
         IP_TTL => match int(data) {
             Some(ttl @ 1..=255) => out.ttl = Some(ttl as u8),
             _ => return Err(Errno::EINVAL),
@@ -243,6 +248,17 @@ fn of_ipv4_packet(options: &Options, seen: &Seen, to: Ipv4Addr, out: &mut Vec<u8
     }
     if options.receive_tos {
         out.extend(message(SOL_IP, IP_TOS, &[seen.tos]));
+    }
+    if let Some(received) = &seen.ip_options {
+        if options.receive_options {
+            out.extend(message(SOL_IP, IP_RECVOPTS, received));
+        }
+        if options.return_options {
+            // No source route ever comes in (ip4 refuses them), so that who sent it does not matter.
+            let answer = Prepared::answer(received, Ipv4Addr::UNSPECIFIED, |_| false);
+            let given = answer.map(|answer| answer.given()).unwrap_or_default();
+            out.extend(message(SOL_IP, IP_RETOPTS, &given));
+        }
     }
     if let (true, Some(port)) = (options.receive_original_destination, seen.to_port) {
         let to = std::net::SocketAddr::new(seen.to, port);

@@ -168,7 +168,7 @@ impl Sockets {
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;
-        let route = self.route_through(to.ip(), source, interface, cx)?;
+        let route = self.route_through(self.first_hop(s, &Default::default(), to.ip()), source, interface, cx)?;
         // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
         if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return Err(Errno::ENETUNREACH);

@@ -161,7 +161,7 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
         let interface = self.outgoing_interface(s, to, &ancillary)?;
-        let route = self.route_through(to.ip(), source, interface, cx)?;
+        let route = self.route_through(self.first_hop(s, &ancillary, to.ip()), source, interface, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -230,8 +230,9 @@ impl Sockets {
         cx: &Context<'_>,
     ) -> Result<usize, Errno> {
         let options = &self.get(s)?.options;
+        let in_header = self.ip_options(s, ancillary, to.ip()).map_or(0, |options| options.len());
         let (discover, headers, most) = match to {
-            SocketAddr::V4(_) => (options.mtu_discover, 28, PAYLOAD_BYTES_MAX),
+            SocketAddr::V4(_) => (options.mtu_discover, 28 + in_header, PAYLOAD_BYTES_MAX - in_header),
             SocketAddr::V6(_) => (options.mtu_discover6, 48, PAYLOAD_BYTES_MAX_V6),
         };
         let mtu = self.path_mtu(s, to, route, cx)?;
@@ -281,7 +282,8 @@ impl Sockets {
         if segment != 0 {
             // udp_send_skb, udp_v6_send_skb: "if (hlen + min(datalen, cork->gso_size) > cork->fragsize) … -EMSGSIZE; if (datalen >
             // cork->gso_size * UDP_MAX_SEGMENTS) … -EINVAL; if (sk->sk_no_check_tx) … -EINVAL;"
-            let headers = if to.is_ipv6() { 48 } else { 28 };
+            let in_header = self.ip_options(s, &ancillary, to.ip()).map_or(0, |options| options.len());
+            let headers = if to.is_ipv6() { 48 } else { 28 + in_header };
             if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
                 return Err(Errno::EMSGSIZE);
             }
@@ -307,6 +309,7 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) {
         let interface = self.outgoing_interface(s, to, &ancillary).unwrap_or(0);
+        let ip_options = self.ip_options(s, &ancillary, to.ip());
         let Some(socket) = self.store.get_mut(s) else { return };
         let (options, port, v6) = (&socket.options, socket.number, to.is_ipv6());
         let bytes = truesize(data.len());
@@ -329,12 +332,13 @@ impl Sockets {
         meta.dont_fragment = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
             _ if v6 => ancillary.dont_fragment.unwrap_or(options.dont_fragment),
-            IP_PMTUDISC_WANT => data.len() + 28 <= route.mtu as usize || segment != 0,
+            IP_PMTUDISC_WANT => data.len() + 28 + ip_options.map_or(0, |options| options.len()) <= route.mtu as usize || segment != 0,
             _ => false,
         };
         if segment != 0 && data.len() > segment {
             meta.gso = Some(Gso { segment_bytes: segment as u16, kind: GsoKind::Udp });
         }
+        meta.ip_options = ip_options.map(Box::new);
         meta.no_loop = to.ip().is_multicast() && !options.multicast_loops(v6);
         let timed = (options.timestamping | ancillary.timestamping.unwrap_or(0) != 0).then(|| data.clone());
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });

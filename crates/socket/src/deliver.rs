@@ -98,6 +98,16 @@ impl Sockets {
             StreamEvent::Soft(error) => self.soft_error(s, error),
             StreamEvent::Urgent { ahead } => self.stream_urgent(s, ahead),
             StreamEvent::TimeWait => self.done(s),
+            StreamEvent::Began { syn, ip_options } => {
+                if let Some(socket) = self.store.get_mut(s) {
+                    socket.options.ip_options =
+                        weft_wire::ipv4::Prepared::new(&ip_options, |_| false).filter(|options| !options.is_empty());
+                    if let Some(stream) = socket.stream_mut() {
+                        stream.saved_syn = Some(syn).filter(|syn| !syn.is_empty());
+                        stream.transport.ip_options = ip_options;
+                    }
+                }
+            }
             StreamEvent::SendQueueEmpty | StreamEvent::Accepted { .. } | StreamEvent::Released => {}
         }
     }
@@ -146,7 +156,7 @@ impl Sockets {
         let address_locked = parent.address_locked;
         let shutdown = parent.shutdown;
         // sk_clone: "newsk->sk_priority = 0;"
-        let options = crate::options::Options { priority: 0, memberships: Vec::new(), ..options };
+        let options = crate::options::Options { priority: 0, memberships: Vec::new(), ip_options: None, ..options };
         let owner = parent.owner;
         let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
         socket.owner = owner;
@@ -380,7 +390,7 @@ impl Sockets {
             bytes,
             truesize,
             from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
-            seen: Seen::of(meta, own, Some(meta.dst_port)),
+            seen: Seen::of(&frame, own, Some(meta.dst_port)),
             received,
             joined: Joined { each_bytes: 0, datagrams: 1, vector },
             data: frame.into_payload(),

@@ -28,9 +28,21 @@ const EXTENSIONS_MAX: usize = 8;
 
 impl Seen {
     /// Of a received packet; `own` and `to_port` are not in its metadata.
-    pub(crate) fn of(meta: &Meta, own: IpAddr, to_port: Option<u16>) -> Seen {
-        Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos }
+    pub(crate) fn of(frame: &Frame, own: IpAddr, to_port: Option<u16>) -> Seen {
+        let meta = frame.meta();
+        Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, ip_options: received_options(frame) }
     }
+}
+
+/// The options of a received packet's IPv4 header. A raw socket's packet begins with that header, others have it behind them.
+fn received_options(frame: &Frame) -> Option<Box<[u8]>> {
+    let network_at = frame.meta().network_at;
+    if network_at == 0 || frame.meta().dst.is_ipv6() {
+        return None;
+    }
+    let header = if frame.position() == network_at { frame.head() } else { frame.pulled(network_at) };
+    let length = usize::from(header.first()? & 0xf) * 4;
+    header.get(weft_wire::ipv4::HEADER_LEN..length).filter(|options| !options.is_empty()).map(Into::into)
 }
 
 /// A quoted packet; everything in it may be damaged.
@@ -186,8 +198,15 @@ impl Sockets {
         if socket.options.wants_errors(v6) {
             // ip_recv_error: the message was not prepared for IP_PKTINFO, ipi_spec_dst stays empty.
             let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let seen =
-                Seen { to: quoted.source, own: unspecified, to_port: None, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos };
+            let seen = Seen {
+                to: quoted.source,
+                own: unspecified,
+                to_port: None,
+                interface: meta.interface.0,
+                ttl: meta.ttl,
+                tos: meta.tos,
+                ip_options: None,
+            };
             let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
             let entry = QueuedError {
                 errno: number,

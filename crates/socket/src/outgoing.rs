@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
 use weft_core::{Answer, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
+use weft_wire::ipv4::Prepared;
 
 /// Largest IPv4 packet, bytes (IP_MAX_MTU).
 pub(crate) const PACKET_BYTES_MAX: usize = 65_535;
@@ -74,12 +75,23 @@ impl Sockets {
         if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
             return Err(Errno::ENODEV);
         }
-        let route = self.route_through(to, source, interface, cx)?;
+        let route = self.route_through(self.first_hop(s, &ancillary, to), source, interface, cx)?;
         if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
         let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
         Ok(Outgoing { to, source, route, ancillary, protocol })
+    }
+
+    /// The options of a packet to this address: a control message's before the socket's.
+    pub(crate) fn ip_options(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> Option<Prepared> {
+        let of_socket = || self.get(s).ok()?.options.ip_options;
+        ancillary.ip_options.or_else(of_socket).filter(|options| to.is_ipv4() && !options.is_empty())
+    }
+
+    /// Where it is sent: "if (ipc.opt && ipc.opt->opt.srr) { if (!daddr) … faddr = ipc.opt->opt.faddr; connected = 0; }".
+    pub(crate) fn first_hop(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> IpAddr {
+        self.ip_options(s, ancillary, to).and_then(|options| options.first_hop()).map_or(to, IpAddr::V4)
     }
 
     /// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
@@ -110,7 +122,8 @@ impl Sockets {
     pub(crate) fn check_length(&mut self, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
         let v6 = out.to.is_ipv6();
         let options = &self.get(s)?.options;
-        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let in_header = self.ip_options(s, &out.ancillary, out.to).map_or(0, |options| options.len());
+        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 + in_header };
         let whole = match i32::from(options.discover(v6)) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
             _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
@@ -127,12 +140,13 @@ impl Sockets {
 
     /// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
     pub(crate) fn emit(&mut self, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
+        let ip_options = self.ip_options(s, &out.ancillary, out.to);
         let Some(socket) = self.store.get_mut(s) else { return };
         let options = &socket.options;
         let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
         let bytes = truesize(frame.len());
         let v6 = out.to.is_ipv6();
-        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 + ip_options.map_or(0, |options| options.len()) };
         let fits = frame.len() + header <= out.route.mtu as usize;
         let at = frame.position();
         let meta = frame.meta_mut();
@@ -150,6 +164,7 @@ impl Sockets {
         if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
             meta.dont_fragment = true;
         }
+        meta.ip_options = ip_options.map(Box::new);
         meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
         meta.transport_at = at;
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });

@@ -180,6 +180,10 @@ impl Sockets {
         let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
         self.confirm(flags, &out.route, cx);
         if header_included {
+            // "Linux does not mangle headers on raw sockets, so that IP options + IP_HDRINCL is non-sense."
+            if self.ip_options(s, &out.ancillary, out.to).is_some() {
+                return Err(Errno::EINVAL);
+            }
             return self.send_header_included(s, data, &out, cx);
         }
         self.append_raw(s, data, flags & MSG_MORE != 0, out, cx)
@@ -395,7 +399,7 @@ impl Sockets {
             bytes,
             truesize: truesize(bytes.saturating_sub(28)),
             from: scoped(meta.src, 0, meta.interface.0),
-            seen: Seen::of(meta, own, to_port),
+            seen: Seen::of(&frame, own, to_port),
             received: if meta.received == Instant::ZERO { now } else { meta.received },
             joined: Joined::default(),
             data: frame.into_payload(),

@@ -132,6 +132,8 @@ pub(crate) struct Stream {
     pub transport: Box<StreamOptions>,
     /// An error that did not end the connection (`sk_err_soft`).
     pub soft_error: Option<Errno>,
+    /// TCP_SAVED_SYN, until it is read.
+    pub saved_syn: Option<Bytes>,
     /// TCP_FASTOPEN_CONNECT.
     pub fast_open_connect: bool,
     /// The SYN waits for the first write (`defer_connect`); there is no flow yet.
@@ -158,6 +160,7 @@ impl Stream {
             parent: None,
             transport: Box::default(),
             soft_error: None,
+            saved_syn: None,
             fast_open_connect: false,
             deferred: false,
         }
@@ -206,7 +209,7 @@ pub(crate) struct QueuedError {
 }
 
 /// What control messages tell of a received packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub to: IpAddr,
     /// The own address that stands for `to` where that is a group or broadcast (`ipi_spec_dst`).
@@ -216,6 +219,8 @@ pub(crate) struct Seen {
     pub interface: u32,
     pub ttl: u8,
     pub tos: u8,
+    /// IPv4 options of the header, if it has any.
+    pub ip_options: Option<Box<[u8]>>,
 }
 
 /// What of a datagram was joined to it (UDP_GRO).
@@ -392,7 +397,9 @@ impl Socket {
         let v6 = peer.is_ipv6();
         let (ttl, tos) = if v6 { (options.hop_limit.max(0) as u8, options.traffic_class) } else { (options.ttl, options.tos) };
         let discover = if v6 { options.mtu_discover6 } else { options.mtu_discover };
+        let ip_options = options.ip_options.filter(|_| !v6).map_or_else(Vec::new, |options| options.given().to_vec());
         if let Some(stream) = self.stream_mut() {
+            stream.transport.ip_options = ip_options;
             (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover) = (ttl, tos, discover);
         }
     }

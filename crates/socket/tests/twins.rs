@@ -192,6 +192,11 @@ fn records() {
 }
 
 #[test]
+fn headers() {
+    twins("headers");
+}
+
+#[test]
 fn loopback() {
     twins("loopback");
 }

@@ -9,6 +9,7 @@ mod error;
 mod fast_open;
 mod ingress;
 mod initial;
+mod kept;
 mod keyed;
 mod listen;
 mod parameters;
@@ -22,7 +23,7 @@ use crate::counters;
 use crate::outbox::{Env, Outbox, RateLimit};
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tables::{Kind as Token, Slab, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
@@ -30,7 +31,7 @@ use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
-    OutPort, Port, Query, Reason, Rng, StreamError, StreamEvent, StreamMessage, Table, Vector,
+    OutPort, Port, Query, Reason, Rng, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
 };
 
 /// How often a connection confirms its neighbour at most: progress comes with every acknowledgment, a neighbour is reachable for 15 s and more.
@@ -52,7 +53,7 @@ pub static KIND: Kind = Kind {
 stream messages with the sockets. Checksums leave as partial ones, large frames leave whole (gso) where the route allows; both are the \
 edge's to complete.\n\
 SYN cookies answer where a listener has no room for half-open connections (RFC 4987). Controls: cubic, reno, bbr.\n\
-It refuses: fragments (the IP block's), IP options. It owns the table of flows, whose state cannot be exported yet.\n\
+It refuses: fragments (the IP block's). It owns the table of flows, whose state cannot be exported yet.\n\
 Example: [block.tcp] congestion = \"reno\", mss = 536",
     inputs: &[
         Port::required("lower", Carries::Transport, "segments from IP"),
@@ -210,7 +211,8 @@ impl TcpBlock {
         if slot.connection.path().epoch != self.epoch {
             let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
             let old = *slot.connection.path();
-            let path = ask_path(&tuple, old.interface, self.epoch, cx).unwrap_or(Path { epoch: self.epoch, ..old });
+            let path = ask_path(&tuple, first_hop(slot.connection.options()), old.interface, self.epoch, cx)
+                .unwrap_or(Path { epoch: self.epoch, ..old });
             slot.connection.set_path(&mut env, path);
         }
         let result = f(&mut slot.connection, &mut env);
@@ -322,9 +324,14 @@ impl TcpBlock {
     }
 }
 
+/// The first hop of a source route, which is where segments go.
+fn first_hop(options: &StreamOptions) -> Option<Ipv4Addr> {
+    crate::connection::prepared(options)?.first_hop()
+}
+
 /// The way to the peer.
-fn ask_path(tuple: &Tuple, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
-    let destination = tuple.remote.ip();
+fn ask_path(tuple: &Tuple, hop: Option<Ipv4Addr>, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
+    let destination = hop.map_or(tuple.remote.ip(), IpAddr::V4);
     // A link-local peer is on the interface that its address names.
     let interface = if interface == InterfaceIndex::NONE { interface_of(tuple.remote) } else { interface };
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);

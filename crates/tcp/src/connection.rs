@@ -36,7 +36,7 @@ pub(crate) use fast_open::accept_early;
 pub use fast_open::{Learned, Start};
 pub use handshake::{Handshake, Setup};
 pub(crate) use handshake::{Offer, announced_mss as announced, initial_receive_window as first_window, syn_options, window_shift as shift};
-pub(crate) use transmit::{Headers, write_header};
+pub(crate) use transmit::{Headers, prepared, write_header};
 
 use crate::congestion::usage::CwndUsage;
 use crate::congestion::{CongestionControl, Window};

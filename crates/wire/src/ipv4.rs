@@ -7,6 +7,10 @@
 //!
 //! The reserved flag (bit 0) is ignored in parsing, as Linux does, and sent as zero.
 
+mod prepared;
+
+pub use prepared::Prepared;
+
 use core::net::Ipv4Addr;
 
 use arrayvec::ArrayVec;

@@ -38,7 +38,7 @@ use weft_core::*;
 use weft_wire::Protocol;
 use weft_wire::checksum::{self, Sum};
 use weft_wire::icmpv4::{self, Message, unreachable};
-use weft_wire::ipv4::{self, Header};
+use weft_wire::ipv4::{self, Header, Prepared};
 
 const IN_LOWER: InPort = InPort(0);
 const OUT_LOWER: OutPort = OutPort(0);
@@ -388,6 +388,15 @@ impl Icmp4 {
 
 /// Makes a received message one to send, to where it came from.
 fn turn_round(frame: &mut Frame) {
+    // RFC 1122 §3.2.2.6: "If a Record Route and/or Time Stamp option is received in an ICMP Echo Request, this option (these options) SHOULD be
+    // updated to include the current host and included in the IP header of the Echo Reply message, without 'truncation'."
+    let options = match (frame.pulled(frame.meta().network_at), frame.meta().src) {
+        (header @ [first, ..], IpAddr::V4(from)) if first & 0xf > 5 => {
+            let received = header.get(ipv4::HEADER_LEN..usize::from(first & 0xf) * 4).unwrap_or_default();
+            Prepared::answer(received, from, |_| false).map(Box::new)
+        }
+        _ => None,
+    };
     let meta = frame.meta_mut();
     *meta = Meta {
         direction: Direction::Egress,
@@ -398,6 +407,7 @@ fn turn_round(frame: &mut Frame) {
         tos: meta.tos,
         mark: meta.mark,
         completion: meta.completion.take(),
+        ip_options: options,
         ..Meta::default()
     };
 }

@@ -5,6 +5,7 @@ pub mod bridge;
 pub mod check;
 pub mod diff;
 pub mod down;
+pub mod exec;
 pub mod generate;
 pub mod get;
 pub mod hash;

@@ -1,5 +1,10 @@
 //! `weft sim`
 
+mod breaks;
+mod pace;
+mod visitors;
+
+use self::pace::Wall;
 use super::read_text;
 use crate::output;
 use anyhow::Context as _;
@@ -10,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_sim::scenario::{Verdict, judge};
-use weft_sim::{Scenario, World, result, sweep};
+use weft_sim::visit::Visits;
+use weft_sim::{Plan, Scenario, World, result, sweep};
 
 /// Run a scenario in virtual time. Exit status 1: something was not as expected
 #[derive(clap::Args, Debug)]
@@ -23,6 +29,18 @@ pub struct Args {
     /// Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`
     #[arg(long, value_name = "WHAT", value_enum, requires = "out")]
     record: Option<Record>,
+    /// Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer
+    #[arg(long, requires = "out")]
+    calls: bool,
+    /// Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result
+    #[arg(long, value_name = "SPEED", conflicts_with = "seeds")]
+    pace: Option<f64>,
+    /// Let `weft exec` in through this socket [default: with --pace, sim-PID in weft's own directory; else nobody]
+    #[arg(long, value_name = "PATH", conflicts_with = "seeds")]
+    control: Option<PathBuf>,
+    /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
+    #[arg(long, value_name = "TIME", conflicts_with = "seeds")]
+    break_at: Option<String>,
     /// Set a value over the scenario's, for example wires.ab.loss=0.01
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -95,18 +113,38 @@ fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
     }
 }
 
-fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let mut world = World::new(scenario.plan.clone(), args.threads.unwrap_or(1))?;
+fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
+    let plan = Plan { calls: args.calls, ..scenario.plan.clone() };
+    let threads = match args.pace {
+        Some(speed) if !(1e-6..=1e6).contains(&speed) => anyhow::bail!("--pace: {speed} is no speed\nhelp: write --pace 1.0"),
+        Some(_) => 1,
+        None => args.threads.unwrap_or(1),
+    };
+    let mut world = World::new(plan, threads)?;
+    let visits = Arc::new(Visits::default());
+    let _door = let_in(args, &mut world, &visits)?;
+    breaks::show_debugger();
+    if let Some(text) = &args.break_at {
+        breaks::at(&mut world, text)?;
+    }
     let captures = match &args.out {
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
             if args.record.is_some() {
                 world.record(dir).with_context(|| format!("cannot record into {}", dir.display()))?;
             }
+            if args.calls {
+                world.log_calls(dir).with_context(|| format!("cannot write calls into {}", dir.display()))?;
+            }
             result::Captures::begin(&mut world, dir).with_context(|| format!("cannot capture into {}", dir.display()))?
         }
         None => result::Captures::default(),
     };
+    let wall = args.pace.map(|speed| Arc::new(Wall::begin(speed, Arc::clone(&visits), Arc::clone(interrupted))));
+    if let Some(wall) = &wall {
+        world.pace(Arc::clone(wall) as Arc<dyn weft_sim::visit::Pacer>);
+    }
+    let late = || wall.as_ref().map(|wall| wall.late().as_nanos() as u64);
     let begun = Instant::now();
     let end_of_time = scenario.plan.whole.then_some(scenario.plan.end);
     let mut progress = Progress { begun, shown: begun, visible: std::io::IsTerminal::is_terminal(&std::io::stderr()), end_of_time };
@@ -115,7 +153,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
         !interrupted.load(Ordering::Relaxed)
     });
     progress.clear();
-    let wall = begun.elapsed();
+    let took = begun.elapsed();
     let verdicts = judge(&world, &end, &scenario.expectations);
     let summary = result::summary(&scenario.file, &world, &end, &verdicts);
     if let Some(dir) = &args.out {
@@ -123,8 +161,9 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
         if args.record.is_some() {
             world.finish_record(dir).context("the record could not be written to its end")?;
         }
+        world.finish_calls().context("the calls could not be written to their end")?;
         result::write(dir, &world, &summary).with_context(|| format!("cannot write results into {}", dir.display()))?;
-        let figures = json!({"wall_ns": wall.as_nanos() as u64, "threads": world.threads(), "events_per_second": world.events() as f64 / wall.as_secs_f64()});
+        let figures = json!({"wall_ns": took.as_nanos() as u64, "threads": world.threads(), "events_per_second": world.events() as f64 / took.as_secs_f64(), "late_max_ns": late()});
         std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
     }
     if let Some(file) = &args.junit {
@@ -138,11 +177,11 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
     for why in world.not_reproducible() {
         eprintln!("weft: this run may not repeat: {why}");
     }
-    let speed = end.at.as_nanos() as f64 / 1e9 / wall.as_secs_f64().max(1e-9);
+    let speed = end.at.as_nanos() as f64 / 1e9 / took.as_secs_f64().max(1e-9);
     eprintln!(
         "weft: {} of virtual time in {:.3} s ({speed:.1} times as fast), {} events: {}",
         end.at,
-        wall.as_secs_f64(),
+        took.as_secs_f64(),
         world.events(),
         summary["end"].as_str().unwrap_or("")
     );
@@ -151,6 +190,19 @@ fn one(args: &Args, scenario: Scenario, interrupted: &AtomicBool) -> anyhow::Res
         false => show(&world, &summary),
     }
     Ok(verdict(&verdicts))
+}
+
+/// Opens the door for `weft exec`, where that is wanted.
+fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Result<Option<visitors::Door>> {
+    let path = match (&args.control, args.pace) {
+        (Some(path), _) => path.clone(),
+        (None, Some(_)) => visitors::default_path(),
+        (None, None) => return Ok(None),
+    };
+    let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;
+    world.open(Arc::clone(visits));
+    eprintln!("weft: ready control={}", path.display());
+    Ok(Some(door))
 }
 
 /// Names what was not as expected.

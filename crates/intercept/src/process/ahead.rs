@@ -132,7 +132,7 @@ impl Tree {
 
     /// Until when a thread that now gets the processor may answer for the controller. Brings the mirrors up to date for it.
     pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, outside: &mut dyn Outside) -> Instant {
-        let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead) else { return Instant::ZERO };
+        let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
         if !self.queue.is_empty() || self.closing || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
             return Instant::ZERO;
         }

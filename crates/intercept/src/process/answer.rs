@@ -1,7 +1,7 @@
 //! Posted calls, by number: who answers each, and how the answer gets back.
 
 use super::guest::{Guest, Posted};
-use super::{Outside, Record, ThreadId, Tree, Wait, signal};
+use super::{Called, Outside, Record, ThreadId, Tree, Wait, signal};
 use crate::sys::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,10 +70,6 @@ impl Tree {
     /// Records a call of a program. The loader's own questions are none.
     pub(super) fn tell(&mut self, thread: ThreadId, posted: &Posted, result: i64, output: &[u8], outside: &mut dyn Outside) {
         let (number, arguments, result) = match posted.number {
-            abi::TELL => {
-                let [number, a, b, c, result, _] = posted.arguments;
-                (number as u32, [a, b, c], result as i64)
-            }
             abi::POLL => (libc::SYS_poll as u32, [posted.arguments[0], 0, 0], result),
             number if number >= abi::HELLO => return,
             number => (number as u32, [posted.arguments[0], posted.arguments[1], posted.arguments[2]], result),
@@ -84,6 +80,17 @@ impl Tree {
             one.and_then(|one| self.processes.get(&one.process)).map_or((0, 0), |process| (process.program, process.pid));
         let thread = one.map_or(0, |one| one.tid);
         outside.record(&Record { at: self.clock, program, process, thread, number, arguments, result, output });
+    }
+
+    /// Tells a call as text, where that is wanted: one that has returned, or one that never will.
+    pub(super) fn called(&self, thread: ThreadId, number: u64, words: [u64; 5], result: Option<i64>, outside: &mut dyn Outside) {
+        let Some(one) = self.threads.get(&thread) else { return };
+        let Some(process) = self.processes.get(&one.process) else { return };
+        let guest = Guest::new(self.arena.channel(thread), process.outer);
+        let text = super::strace::describe(&guest, number as i64, words, result);
+        // What was answered in the program happened at its own time, which may be later than the node's.
+        let at = self.clock.max(weft_core::Instant::from_nanos(self.arena.header().now.load(Relaxed)));
+        outside.called(&Called { at, program: process.program, process: process.pid, thread: one.tid, text: &text });
     }
 
     pub(super) fn dispatch(
@@ -101,10 +108,12 @@ impl Tree {
             libc::SYS_futex => self.futex(thread, posted, guest),
             libc::SYS_clone => self.clone_call(thread, posted),
             libc::SYS_exit => {
+                self.ends(thread, posted, outside);
                 self.thread_exits(thread, posted);
                 Ok(Outcome::Gone)
             }
             libc::SYS_exit_group => {
+                self.ends(thread, posted, outside);
                 self.process_exits(thread, posted);
                 Ok(Outcome::Gone)
             }
@@ -131,6 +140,13 @@ impl Tree {
             libc::SYS_socket => self.make_socket(thread, posted, outside),
             libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(posted, guest, outside.stack()),
             _ => self.socket_call(thread, posted, guest, outside),
+        }
+    }
+
+    /// A call that does not return.
+    fn ends(&self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) {
+        if self.config.tell_calls {
+            self.called(thread, posted.number, [posted.arguments[0], 0, 0, 0, 0], None, outside);
         }
     }
 

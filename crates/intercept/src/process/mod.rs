@@ -27,6 +27,7 @@ mod said;
 mod sheet;
 mod signal;
 mod socket;
+mod strace;
 mod time;
 
 use crate::calls::Calls;
@@ -69,7 +70,7 @@ pub struct Config {
     /// RDTSC shows virtual time. Without, programs that use it see real time and are not reproducible; but switching between a program that
     /// may not use it and a controller that may costs a change of CR4 each way, several µs under a hypervisor.
     pub trap_tsc: bool,
-    /// Report calls that are answered inside the program to [`Outside::record`] too. Each costs a round trip.
+    /// Tell every call to [`Outside::called`], as text. Each costs a round trip, and changes nothing in virtual time.
     pub tell_calls: bool,
     /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
     pub ahead: bool,
@@ -199,6 +200,21 @@ pub struct Record<'a> {
     pub output: &'a [u8],
 }
 
+/// A call that has returned, or never will, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// When it returned.
+    pub at: Instant,
+    /// The process that was started from outside and that this one descends from.
+    pub program: u32,
+    /// Process in the node.
+    pub process: u32,
+    /// Thread in the node.
+    pub thread: u32,
+    /// Name, arguments and result in strace's manner.
+    pub text: &'a str,
+}
+
 /// The world, as a tree sees it.
 pub trait Outside {
     /// Nothing from outside can reach the node before this time.
@@ -219,6 +235,10 @@ pub trait Outside {
     }
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
+    /// With [`Config::tell_calls`]: a program has made a call.
+    fn called(&mut self, call: &Called<'_>) {
+        let _ = call;
+    }
 }
 
 /// A channel's number.
@@ -460,6 +480,24 @@ impl Tree {
             Some((process.program, format!("{} ({who}) {}", process.name, describe(&thread.state))))
         };
         self.threads.values().filter_map(line).collect()
+    }
+
+    /// Sends a signal from outside to a program that [`Tree::spawn`] has started, and to all that it has started.
+    pub fn signal_all(&mut self, program: u32, signal: i32) {
+        let all: Vec<ProcessId> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.program == program && process.status.is_none())
+            .map(|(id, _)| *id)
+            .collect();
+        for process in all {
+            self.signal_process(process, signal, signal::info_from_kernel(signal));
+        }
+    }
+
+    /// Something outside of the node may have made a descriptor of a program's readable or writable: who waits for one looks again.
+    pub fn poke(&mut self) {
+        self.arena.header().activity.fetch_add(1, Relaxed);
     }
 
     fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {

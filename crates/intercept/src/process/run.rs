@@ -170,7 +170,7 @@ impl Tree {
                 self.died_of_signal(thread);
                 return;
             }
-            if !self.wait_for_post(thread) {
+            if !self.wait_for_call(thread, outside) {
                 self.vanished(thread);
                 return;
             }
@@ -206,6 +206,21 @@ impl Tree {
                 self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
             }
         }
+    }
+
+    /// [`Tree::wait_for_post`], but calls that are only told do not count: nothing happens at them, so that who tells and who does not are alike.
+    fn wait_for_call(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> bool {
+        while self.wait_for_post(thread) {
+            let posted = Posted::read(self.arena.channel(thread));
+            if posted.number != abi::TELL {
+                return true;
+            }
+            let [number, a, b, c, result, d] = posted.arguments;
+            self.called(thread, number, [a, b, c, d, posted.descriptor], Some(result as i64), outside);
+            self.answer(thread, 0);
+            self.arena.release(thread);
+        }
+        false
     }
 
     /// Waits for a thread's next post. False: its process is gone.

@@ -1,6 +1,8 @@
-//! The topology as SVG: nodes on a line when they are one, else on a circle by distance from the middle of the network.
+//! The topology: nodes on a line when they are one, else on a circle by distance from the middle of the network.
 
+use super::canvas::{Canvas, Ink};
 use crate::plan::{NodeKind, Plan};
+use plotters_backend::DrawingBackend as _;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
@@ -73,42 +75,125 @@ fn distances(from: usize, joined: &[Vec<usize>]) -> Vec<Option<usize>> {
     out
 }
 
+/// Something in the picture.
+enum Mark {
+    Line {
+        from: (f64, f64),
+        to: (f64, f64),
+    },
+    Host {
+        at: (f64, f64),
+        runs: bool,
+    },
+    Switch {
+        at: (f64, f64),
+    },
+    /// In the middle of a place: of a node, or, smaller and grey, of a wire.
+    Name {
+        at: (f64, f64),
+        text: String,
+        of_node: bool,
+    },
+}
+
+/// A picture, not yet of any format.
+pub(super) struct Picture {
+    size: (f64, f64),
+    marks: Vec<Mark>,
+}
+
+const NODE_RADIUS: f64 = 12.0;
+const SWITCH: (f64, f64) = (24.0, 18.0);
+const RUNS: (u8, u8, u8) = (0xcf, 0xe8, 0xcf);
+const IDLE: (u8, u8, u8) = (0xdd, 0xe6, 0xf5);
+const DARK: (u8, u8, u8) = (0x33, 0x33, 0x33);
+
 /// The picture.
-pub(super) fn topology(plan: &Plan) -> String {
+pub(super) fn topology(plan: &Plan) -> Picture {
     let places = places(plan);
     let pixel = |place: (f64, f64)| (MARGIN + place.0 * NODE_PIXELS, MARGIN + place.1 * NODE_PIXELS * 0.6);
     let (width, height) =
         places.iter().map(|place| pixel(*place)).fold((0.0, 0.0), |most: (f64, f64), at| (most.0.max(at.0), most.1.max(at.1)));
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{:.0}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>",
-        width + MARGIN,
-        height + MARGIN
-    );
     let named = plan.nodes.len() <= NAMES_MAX;
+    let mut marks = Vec::new();
     for wire in &plan.wires {
-        let ((ax, ay), (bx, by)) = (pixel(places[wire.ends[0].0]), pixel(places[wire.ends[1].0]));
-        let _ = writeln!(out, "<line x1=\"{ax:.1}\" y1=\"{ay:.1}\" x2=\"{bx:.1}\" y2=\"{by:.1}\" stroke=\"#888\"/>");
+        let (from, to) = (pixel(places[wire.ends[0].0]), pixel(places[wire.ends[1].0]));
+        marks.push(Mark::Line { from, to });
         if named && plan.wires.len() <= NAMES_MAX / 4 {
-            let (x, y) = ((ax + bx) / 2.0, (ay + by) / 2.0 - 4.0);
-            let _ =
-                writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#666\" font-size=\"10\">{}</text>", wire.name);
+            let at = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0 - 4.0);
+            marks.push(Mark::Name { at, text: wire.name.clone(), of_node: false });
         }
     }
-    for (node, place) in plan.nodes.iter().zip(&places) {
-        let (x, y) = pixel(*place);
-        let programs = plan.programs.iter().any(|program| plan.nodes[program.node].name == node.name);
-        let fill = if programs { "#cfe8cf" } else { "#dde6f5" };
-        let _ = match node.kind {
-            NodeKind::Host(_) => writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"12\" fill=\"{fill}\" stroke=\"#333\"/>"),
-            NodeKind::Switch(_) => {
-                writeln!(out, "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"24\" height=\"18\" fill=\"#eee\" stroke=\"#333\"/>", x - 12.0, y - 9.0)
-            }
-        };
+    for (number, (node, place)) in plan.nodes.iter().zip(&places).enumerate() {
+        let at = pixel(*place);
+        marks.push(match node.kind {
+            NodeKind::Host(_) => Mark::Host { at, runs: plan.programs.iter().any(|program| program.node == number) },
+            NodeKind::Switch(_) => Mark::Switch { at },
+        });
         if named {
-            let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", y + 26.0, node.name);
+            marks.push(Mark::Name { at: (at.0, at.1 + 26.0), text: node.name.clone(), of_node: true });
         }
     }
-    out + "</svg>\n"
+    Picture { size: (width + MARGIN, height + MARGIN), marks }
+}
+
+impl Picture {
+    /// As SVG.
+    pub fn svg(&self) -> String {
+        let hex = |(red, green, blue): (u8, u8, u8)| format!("#{red:02x}{green:02x}{blue:02x}");
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{:.0}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>",
+            self.size.0, self.size.1
+        );
+        for mark in &self.marks {
+            let _ = match mark {
+                Mark::Line { from: (ax, ay), to: (bx, by) } => {
+                    writeln!(out, "<line x1=\"{ax:.1}\" y1=\"{ay:.1}\" x2=\"{bx:.1}\" y2=\"{by:.1}\" stroke=\"#888\"/>")
+                }
+                Mark::Host { at: (x, y), runs } => {
+                    let fill = hex(if *runs { RUNS } else { IDLE });
+                    writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{NODE_RADIUS}\" fill=\"{fill}\" stroke=\"#333\"/>")
+                }
+                Mark::Switch { at: (x, y) } => {
+                    let (left, top, (width, height)) = (x - SWITCH.0 / 2.0, y - SWITCH.1 / 2.0, SWITCH);
+                    writeln!(
+                        out,
+                        "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width}\" height=\"{height}\" fill=\"#eee\" stroke=\"#333\"/>"
+                    )
+                }
+                Mark::Name { at: (x, y), text, of_node: true } => {
+                    writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>")
+                }
+                Mark::Name { at: (x, y), text, of_node: false } => {
+                    writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#666\" font-size=\"10\">{text}</text>")
+                }
+            };
+        }
+        out + "</svg>\n"
+    }
+
+    /// As PNG; none: it is too large for one.
+    pub fn png(&self) -> Option<Vec<u8>> {
+        let mut canvas = Canvas::new((self.size.0 as u32, self.size.1 as u32))?;
+        let whole = |at: (f64, f64)| (at.0 as i32, at.1 as i32);
+        for mark in &self.marks {
+            match mark {
+                Mark::Line { from, to } => canvas.draw_line(whole(*from), whole(*to), &Ink((0x88, 0x88, 0x88))).ok()?,
+                Mark::Host { at, runs } => {
+                    canvas.draw_circle(whole(*at), NODE_RADIUS as u32, &Ink(if *runs { RUNS } else { IDLE }), true).ok()?;
+                    canvas.draw_circle(whole(*at), NODE_RADIUS as u32, &Ink(DARK), false).ok()?;
+                }
+                Mark::Switch { at } => {
+                    let half = (SWITCH.0 / 2.0, SWITCH.1 / 2.0);
+                    let (corner, other) = (whole((at.0 - half.0, at.1 - half.1)), whole((at.0 + half.0, at.1 + half.1)));
+                    canvas.draw_rect(corner, other, &Ink((0xee, 0xee, 0xee)), true).ok()?;
+                    canvas.draw_rect(corner, other, &Ink(DARK), false).ok()?;
+                }
+                Mark::Name { at, text, of_node } => canvas.label(text, *at, if *of_node { (0, 0, 0) } else { (0x66, 0x66, 0x66) }),
+            }
+        }
+        canvas.png().ok()
+    }
 }

@@ -1,9 +1,13 @@
 //! Series over time: of wires and of TCP connections, as CSV and as pictures.
 
+use super::canvas::Canvas;
 use crate::world::World;
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 /// Series that one picture shows at most: more could not be told apart.
 const SERIES_MAX: usize = 8;
@@ -84,8 +88,8 @@ pub(super) fn connections(world: &World) -> String {
 type Points = Vec<(f64, f64)>;
 type Lines = Vec<(String, Points)>;
 
-/// The pictures of the series: file name, SVG.
-pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
+/// The pictures of the series: name, SVG and PNG.
+pub(super) fn pictures(world: &World) -> Vec<(&'static str, String, Vec<u8>)> {
     let at = |nanos: u64| nanos as f64 / 1e9;
     let wires = by_wire(world);
     let line = |value: fn(&(u64, u64, usize, u64, u64)) -> f64| -> Lines {
@@ -116,12 +120,21 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, String)> {
     keep_largest(&mut cwnd);
     keep_largest(&mut srtt);
     let all = [
-        ("throughput.svg", "throughput, Mbit/s", line(|point| point.1 as f64 / 1e6)),
-        ("queue.svg", "frames that wait", line(|point| point.2 as f64)),
-        ("cwnd.svg", "congestion window, segments", cwnd),
-        ("srtt.svg", "smoothed round-trip time, ms", srtt),
+        ("throughput", "throughput, Mbit/s", line(|point| point.1 as f64 / 1e6)),
+        ("queue", "frames that wait", line(|point| point.2 as f64)),
+        ("cwnd", "congestion window, segments", cwnd),
+        ("srtt", "smoothed round-trip time, ms", srtt),
     ];
-    all.into_iter().filter_map(|(file, title, lines)| Some((file, chart(title, &lines).ok()?))).collect()
+    all.into_iter()
+        .filter_map(|(name, title, lines)| {
+            let mut svg = String::new();
+            chart(SVGBackend::with_string(&mut svg, SIZE).into_drawing_area(), title, &lines).ok()?;
+            let canvas = Rc::new(RefCell::new(Canvas::new(SIZE)?));
+            chart(DrawingArea::from(&canvas), title, &lines).ok()?;
+            let png = canvas.borrow().png().ok()?;
+            Some((name, svg, png))
+        })
+        .collect()
 }
 
 fn keep_largest(lines: &mut Lines) {
@@ -132,28 +145,25 @@ fn keep_largest(lines: &mut Lines) {
     }
 }
 
-fn chart(title: &str, lines: &Lines) -> Result<String, Box<dyn std::error::Error>> {
+type Area<B> = DrawingArea<B, Shift>;
+
+fn chart<B: DrawingBackend>(root: Area<B>, title: &str, lines: &Lines) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let points = || lines.iter().flat_map(|(_, points)| points);
     let end = points().map(|(x, _)| *x).fold(0.0, f64::max).max(1e-9);
     let top = points().map(|(_, y)| *y).fold(0.0, f64::max).max(1e-9) * 1.05;
-    let mut out = String::new();
-    {
-        let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption(title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(36)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..end, 0.0..top)?;
-        chart.configure_mesh().x_desc("virtual time, s").draw()?;
-        for (number, (name, points)) in lines.iter().enumerate() {
-            let colour = Palette99::pick(number).to_rgba();
-            let series = chart.draw_series(LineSeries::new(points.iter().copied(), &colour))?;
-            series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
-        }
-        chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
-        root.present()?;
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..end, 0.0..top)?;
+    chart.configure_mesh().x_desc("virtual time, s").draw()?;
+    for (number, (name, points)) in lines.iter().enumerate() {
+        let colour = Palette99::pick(number).to_rgba();
+        let series = chart.draw_series(LineSeries::new(points.iter().copied(), &colour))?;
+        series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
     }
-    Ok(out)
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    root.present()
 }

@@ -2,23 +2,17 @@
 
 use super::address::{Hop, forwards};
 use super::raw::{OwnText, Raw};
-use super::{NodeDraft, ReadFile, Source, WireDraft, capture, switch};
-use crate::plan::{NodeKind, NodePlan};
+use super::{NodeDraft, Source, WireDraft, capture, switch};
+use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 use toml::Spanned;
 use weft_intercept::process::{Files, OwnFile};
 use weft_node::{Stack, StackError};
 
 /// The node of a draft.
-pub(super) fn plan(
-    source: &Source<'_>,
-    raw: &Raw,
-    draft: &NodeDraft,
-    wires: &[WireDraft],
-    routes: &[Hop],
-    read: ReadFile<'_>,
-) -> Result<NodePlan, StackError> {
+pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<NodePlan, StackError> {
     match draft.section.kind.as_ref().map(|kind| (kind.get_ref().as_str(), kind)) {
         None | Some(("host", _)) => {}
         Some(("switch", _)) => return Ok(switch(draft, raw, true)),
@@ -34,10 +28,11 @@ pub(super) fn plan(
             return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
         }
     }
-    let files = own_files(source, draft, read)?;
+    let files = own_files(source, draft)?;
+    let per_call = per_call(source, draft)?;
     let mut stack = match &draft.section.stack {
         Some(file) => {
-            let text = read(file.get_ref())
+            let text = (source.read)(file.get_ref())
                 .map_err(|why| source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a stack file"))?;
             let mut stack = Stack::parse(file.get_ref(), &text)?;
             stack.rename(&draft.name);
@@ -66,17 +61,17 @@ pub(super) fn plan(
     let plain = section.stack.is_none() && section.parameters.is_empty() && section.sysctls.is_empty() && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
-        return Ok(NodePlan { files, ..host(draft, raw, stack) });
+        return Ok(NodePlan { files, per_call, ..host(draft, raw, stack) });
     }
     weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
         Some(_) => error,
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
-    Ok(NodePlan { files, ..host(draft, raw, stack) })
+    Ok(NodePlan { files, per_call, ..host(draft, raw, stack) })
 }
 
 /// The folder that is its root, and the files that it has beside.
-fn own_files(source: &Source<'_>, draft: &NodeDraft, read: ReadFile<'_>) -> Result<Files, StackError> {
+fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {
     let root = draft.section.root.as_ref().map(|root| {
         let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(root.get_ref());
         match folder.is_dir() {
@@ -100,7 +95,7 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft, read: ReadFile<'_>) -> Resu
         }
         let contents = match file.get_ref() {
             OwnText::Text(text) => text.clone(),
-            OwnText::From(from) => read(from.from.get_ref()).map_err(|why| {
+            OwnText::From(from) => (source.read)(from.from.get_ref()).map_err(|why| {
                 source.error(from.from.span(), format!("cannot read '{}': {why}", from.from.get_ref()), "name a file with text in it")
             })?,
         };
@@ -113,8 +108,32 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft, read: ReadFile<'_>) -> Resu
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);
     let kind = NodeKind::Host(Box::new(stack));
-    NodePlan { name: draft.name.clone(), kind, large_frames, capture: capture(raw, &draft.section), files: Files::default() }
+    let (capture, files) = (capture(raw, &draft.section), Files::default());
+    NodePlan { name: draft.name.clone(), kind, large_frames, capture, files, per_call: PER_CALL_DEFAULT }
 }
+
+/// What a call costs on this node.
+fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duration, StackError> {
+    let Some(cpu) = &draft.section.cpu else { return Ok(PER_CALL_DEFAULT) };
+    let base = match &cpu.get_ref().per_call {
+        Some(text) => source.duration(text)?,
+        None => PER_CALL_DEFAULT,
+    };
+    let factor = cpu.get_ref().factor.unwrap_or(1.0);
+    let cost = base.as_secs_f64() * factor;
+    if !(PER_CALL_LEAST.as_secs_f64()..=PER_CALL_MOST.as_secs_f64()).contains(&cost) {
+        let what = format!("a call would cost {} s", cost);
+        return Err(source.error(
+            cpu.span(),
+            what,
+            "make per_call times factor 1ns to 1s: programs that wait by looking at the clock have to end",
+        ));
+    }
+    Ok(base.mul_f64(factor))
+}
+
+const PER_CALL_LEAST: Duration = Duration::from_nanos(1);
+const PER_CALL_MOST: Duration = Duration::from_secs(1);
 
 const SYSCTL_HELP: &str = "use parameters = { \"tcp.congestion\" = \"reno\" }; `weft help block tcp` lists them";
 

@@ -56,8 +56,17 @@ pub(crate) struct Node {
     #[serde(default)]
     pub parameters: IndexMap<Text, Spanned<toml::Value>>,
     pub root: Option<Text>,
+    pub cpu: Option<Spanned<Cpu>>,
     #[serde(default)]
     pub files: IndexMap<Text, Spanned<OwnText>>,
+}
+
+/// How fast a node's programs get on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cpu {
+    pub per_call: Option<Text>,
+    pub factor: Option<f64>,
 }
 
 /// What is in a file: a text, or what is in another.
@@ -105,6 +114,7 @@ pub(crate) struct Wire {
     pub between: Option<Spanned<Vec<Text>>>,
     pub back: Option<Box<Spanned<Wire>>>,
     pub rate: Option<Text>,
+    pub trace: Option<Text>,
     pub overhead: Option<u32>,
     pub delay: Option<Text>,
     pub jitter: Option<Text>,
@@ -143,6 +153,7 @@ pub(crate) struct Template {
     pub height: Option<Spanned<u32>>,
     pub left: Option<Spanned<u32>>,
     pub right: Option<Spanned<u32>>,
+    pub arity: Option<Spanned<u32>>,
     #[serde(default)]
     pub wire: Wire,
     pub bottleneck: Option<Wire>,

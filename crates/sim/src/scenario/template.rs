@@ -59,6 +59,8 @@ pub(super) enum Shape {
     Star(u32),
     Grid(u32, u32),
     Dumbbell(u32, u32),
+    /// Of switches with so many ports, even.
+    FatTree(u32),
 }
 
 pub(super) struct Made {
@@ -70,6 +72,24 @@ pub(super) struct Made {
 pub(super) struct MadeWire {
     pub ends: (usize, usize),
     pub bottleneck: bool,
+}
+
+/// Ports of a fat tree's switches.
+const ARITY_MAX: u32 = 64;
+
+/// How many ports the switches of a fat tree have.
+fn arity(source: &Source<'_>, section: &Template) -> Result<u32, StackError> {
+    let Some(arity) = &section.arity else {
+        let help = "write arity = 4: 4 pods, 16 hosts";
+        return Err(source.error(section.kind.span(), "a fat-tree needs arity, the number of ports of its switches", help));
+    };
+    match *arity.get_ref() {
+        number if number % 2 == 0 && (2..=ARITY_MAX).contains(&number) => Ok(number),
+        number => {
+            let what = format!("no fat-tree is of switches with {number} ports");
+            Err(source.error(arity.span(), what, format!("use an even number from 2 to {ARITY_MAX}; it has arity³ / 4 hosts")))
+        }
+    }
 }
 
 impl Shape {
@@ -94,9 +114,10 @@ impl Shape {
             "star" => Shape::Star(need(&section.count, "count", 1)?),
             "grid" => Shape::Grid(need(&section.width, "width", 1)?, need(&section.height, "height", 1)?),
             "dumbbell" => Shape::Dumbbell(need(&section.left, "left", 1)?, need(&section.right, "right", 1)?),
+            "fat-tree" => Shape::FatTree(arity(source, section)?),
             other => {
                 let what = format!("there is no template '{other}'");
-                return Err(source.error(section.kind.span(), what, "use chain, ring, star, grid or dumbbell"));
+                return Err(source.error(section.kind.span(), what, "use chain, ring, star, grid, dumbbell or fat-tree"));
             }
         })
     }
@@ -111,6 +132,15 @@ impl Shape {
             }
             Shape::Grid(width, height) => {
                 (1..=*height).flat_map(|y| (1..=*width).map(move |x| (x, y))).map(|(x, y)| host(format!("{name}{x}-{y}"))).collect()
+            }
+            Shape::FatTree(arity) => {
+                let half = arity / 2;
+                let layer = |what: &'static str| {
+                    (1..=*arity).flat_map(move |pod| (1..=half).map(move |number| format!("{name}-{what}{pod}-{number}")))
+                };
+                let hosts = (1..=arity * half * half).map(|number| format!("{name}{number}"));
+                let cores = (1..=half * half).map(|number| format!("{name}-core{number}"));
+                hosts.chain(layer("edge")).chain(layer("aggregation")).chain(cores).map(host).collect()
             }
             Shape::Dumbbell(left, right) => ["router-left", "router-right"]
                 .into_iter()
@@ -131,6 +161,16 @@ impl Shape {
                 let right = (0..height).flat_map(|y| (1..width).map(move |x| (y * width + x - 1, y * width + x)));
                 let down = (1..height).flat_map(|y| (0..width).map(move |x| ((y - 1) * width + x, y * width + x)));
                 right.chain(down).map(|(a, b)| wire(a, b)).collect()
+            }
+            Shape::FatTree(arity) => {
+                // Al-Fares, Loukissas, Vahdat (2008) §3.1: "there are k pods, each containing two layers of k/2 switches".
+                let half = arity / 2;
+                let (hosts, layer) = (arity * half * half, arity * half);
+                let leaves = (0..hosts).map(|host| (host, hosts + host / half));
+                let inside = (0..layer).flat_map(|edge| (0..half).map(move |up| (hosts + edge, hosts + layer + edge / half * half + up)));
+                let above =
+                    (0..layer).flat_map(|up| (0..half).map(move |core| (hosts + layer + up, hosts + 2 * layer + up % half * half + core)));
+                leaves.chain(inside).chain(above).map(|(a, b)| wire(a, b)).collect()
             }
             Shape::Dumbbell(left, right) => {
                 let bottleneck = MadeWire { ends: (0, 1), bottleneck: true };

@@ -4,7 +4,9 @@ use super::raw::{self, Raw, Texts, Wire};
 use super::template::Shape;
 use super::{InterfaceDraft, NODES_MAX, NodeDraft, Source, WireDraft, in_order, matches};
 use crate::plan::{DirectionPlan, Discipline, Jitter, Loss, WirePlan};
+use crate::trace::RateTrace;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use weft_node::StackError;
@@ -156,6 +158,18 @@ pub(super) fn direction(source: &Source<'_>, wire: &Wire, before: DirectionPlan)
     let mut plan = before;
     if let Some(rate) = &wire.rate {
         plan.rate = Some(source.rate(rate)?);
+        plan.trace = None;
+    }
+    if let Some(file) = &wire.trace {
+        if wire.rate.is_some() {
+            return Err(source.error(file.span(), "the wire has two rates", "use one of rate and trace"));
+        }
+        let text = (source.read)(file.get_ref()).map_err(|why| {
+            source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a trace in Mahimahi's format")
+        })?;
+        let help = "each line is a time in milliseconds at which a packet of 1500 bytes can leave";
+        let trace = RateTrace::parse(file.get_ref(), &text).map_err(|why| source.error(file.span(), why, help))?;
+        (plan.trace, plan.rate) = (Some(Arc::new(trace)), None);
     }
     plan.overhead = wire.overhead.unwrap_or(plan.overhead);
     if let Some(delay) = &wire.delay {

@@ -4,8 +4,9 @@ use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{AddressKind, Table};
+use weft_core::table::{AddressKind, Family, Table};
 use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
+use weft_wire::ipv4::Prepared;
 
 /// Linux's default TTL (net.ipv4.ip_default_ttl).
 const TTL_DEFAULT: i32 = 64;
@@ -62,14 +63,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::IntOrByte(|a, v| Ok(a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?.no_defragmentation = v != 0)),
         Get::IntOrByte(|a| flag(a.socket()?.raw().is_some_and(|raw| raw.no_defragmentation))),
     ),
-    // IP options are not sent; clearing them is taken.
     row(
         SOL_IP,
         IP_OPTIONS,
         "IP_OPTIONS",
         Any,
-        Set::Bytes(|_, v| if v.is_empty() { Ok(()) } else { Err(Errno::EINVAL) }),
-        Get::Bytes(|_, _| Ok(Vec::new())),
+        Set::Bytes(set_ip_options),
+        Get::Bytes(|a, length| {
+            let mut given = a.options()?.ip_options.map_or_else(Vec::new, |options| options.given().to_vec());
+            given.truncate(length);
+            Ok(given)
+        }),
     ),
     flag_row!(IP_RECVOPTS, receive_options),
     flag_row!(IP_RETOPTS, return_options),
@@ -183,6 +187,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
 ];
+
+/// "if (optlen > 40) goto e_inval; err = ip_options_get(sock_net(sk), &opt, optval, optlen);" Programs have all rights over their node.
+fn set_ip_options(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let is_own = |address: Ipv4Addr| {
+        let kind = a.cx.ask(Table::Addresses(Family::V4), &Query::AddressKind(address.into()));
+        matches!(kind, Answer::AddressKind(AddressKind::Local(_)))
+    };
+    let prepared = Prepared::new(value, is_own).ok_or(Errno::EINVAL)?;
+    a.options()?.ip_options = Some(prepared).filter(|prepared| !prepared.is_empty());
+    a.of_family(false, StreamOption::IpOptions(prepared.given().to_vec()))
+}
 
 fn set_tos(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     // __ip_sock_set_tos: "if (sk->sk_type == SOCK_STREAM) { val &= ~INET_ECN_MASK; val |= inet_sk(sk)->tos & INET_ECN_MASK; }"

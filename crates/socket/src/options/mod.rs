@@ -24,6 +24,7 @@ use crate::socket::{Body, Socket, SocketId, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 use weft_core::{Context, StreamCall, StreamOption, bpf};
+use weft_wire::ipv4::Prepared;
 
 /// SO_SNDBUF of a new stream socket (net.ipv4.tcp_wmem[1]).
 pub(crate) const TCP_SEND_BUFFER: u32 = 16384;
@@ -80,6 +81,8 @@ kept! {
     zerocopy: bool = false,
     pacing_rate_max: u64 = u64::MAX,
     tos: u8 = 0,
+    /// IP_OPTIONS.
+    ip_options: Option<Prepared> = None,
     /// 0: the node's default.
     ttl: u8 = 0,
     mtu_discover: u8 = IP_PMTUDISC_WANT as u8,

@@ -183,12 +183,12 @@ pub(super) const ROWS: &[OptionRow] = &[
         TCP_SAVE_SYN,
         "TCP_SAVE_SYN",
         Stream,
-        Set::Int(|_, v| match v {
-            0 => Ok(()),
-            1 | 2 => Err(Errno::ENOPROTOOPT),
-            _ => Err(Errno::EINVAL),
+        // "0: disable, 1: enable, 2: start from ether_header": "if (val < 0 || val > 2) err = -EINVAL;"
+        Set::Int(|a, v| {
+            let how = within(v, 0, 2)? as u8;
+            a.transport(StreamOption::SaveSyn(how))
         }),
-        Get::Int(|_| Ok(0)),
+        Get::Int(|a| Ok(i32::from(a.stream()?.transport.save_syn))),
     ),
     // No upper-layer protocol (kernel TLS) is built in: tcp_set_ulp gives ENOENT for a name it cannot find.
     row(

@@ -127,8 +127,7 @@ pub(super) const TCP_ROWS: &[OptionRow] = &[
         // "val = tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset;": the connection's own offset is not told here.
         Get::Int(|a| Ok(a.cx.now.as_millis() as i32)),
     ),
-    // Nothing was saved, because TCP_SAVE_SYN cannot be set.
-    row(SOL_TCP, TCP_SAVED_SYN, "TCP_SAVED_SYN", Stream, READ_ONLY, Get::Bytes(|_, _| Ok(Vec::new()))),
+    row(SOL_TCP, TCP_SAVED_SYN, "TCP_SAVED_SYN", Stream, READ_ONLY, Get::Bytes(saved_syn)),
     // tcp_zerocopy_receive: "vma = find_tcp_vma(current->mm, address, …); if (!vma) return -EINVAL;" No socket here can be mapped.
     row(SOL_TCP, TCP_ZEROCOPY_RECEIVE, "TCP_ZEROCOPY_RECEIVE", Stream, READ_ONLY, Get::Never(Errno::EINVAL)),
     row(
@@ -196,4 +195,13 @@ fn set_transmit_time(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> 
     }
     let options = a.options()?;
     Ok((options.transmit_time, options.transmit_time_on) = ((clock, flags), true))
+}
+
+/// "if (len < tcp_saved_syn_len(saved_syn)) … return -EINVAL; … tcp_saved_syn_free(tp);": it is told once.
+fn saved_syn(a: &mut Access<'_, '_>, length: usize) -> Result<Vec<u8>, Errno> {
+    let stream = a.stream()?;
+    if stream.saved_syn.as_ref().is_some_and(|syn| length < syn.len()) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(stream.saved_syn.take().map_or_else(Vec::new, |syn| syn.to_vec()))
 }

@@ -25,6 +25,7 @@ const TEXTS_MORE: &[(&str, &str)] = &[
     ("ping", include_str!("bodies/ping.txt")),
     ("records", include_str!("bodies/records.txt")),
     ("loopback", include_str!("bodies/loopback.txt")),
+    ("headers", include_str!("bodies/headers.txt")),
 ];
 const TEXTS_6: &[(&str, &str)] = &[
     ("dual", include_str!("bodies/dual.txt")),

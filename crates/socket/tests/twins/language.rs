@@ -368,6 +368,12 @@ impl Run<'_> {
                 let (level, option) = option(label);
                 self.host.set(self.s(name), level, option, &value(to)).map(|()| "ok".to_owned())
             }
+            // How long a value is that differs from run to run.
+            ["length", name, label, length] => {
+                let (level, option) = option(label);
+                let value = self.host.get(self.s(name), level, option, length.parse().expect("a length"))?;
+                Ok(value.len().to_string())
+            }
             // Sets each value and reads it back.
             ["try", name, label, values @ ..] => {
                 let tried = values.iter().map(|to| {

@@ -54,6 +54,12 @@ fn is_filtered(options: &StreamOptions, frame: &mut Frame) -> bool {
     wanted == 0
 }
 
+/// The way of a segment about which nothing else is known.
+pub(super) fn bare(tuple: &Tuple) -> Headers {
+    let (local, remote) = (tuple.local, tuple.remote);
+    Headers { local, remote, tos: 0, ttl: 0, mark: 0, interface: InterfaceIndex::NONE, dont_fragment: true, ip_options: None }
+}
+
 impl TcpBlock {
     pub(super) fn segment_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         let counters = &mut self.out.counters;
@@ -144,15 +150,14 @@ impl TcpBlock {
             reset.flags |= Flags::ACK;
         }
         self.out.counters.add(Counter::OutRsts, 1);
-        self.emit_bare(tuple, &reset, 0, 0, 0, InterfaceIndex::NONE);
+        self.emit_bare(&reset, &bare(tuple));
         self.flush(cx);
     }
 
     /// A segment without payload that belongs to no connection.
-    pub(super) fn emit_bare(&mut self, tuple: &Tuple, segment: &Segment, tos: u8, ttl: u8, mark: u32, interface: InterfaceIndex) {
+    pub(super) fn emit_bare(&mut self, segment: &Segment, to: &Headers) {
         let mut frame = Frame::egress();
-        let to = Headers { local: tuple.local, remote: tuple.remote, tos, ttl, mark, interface, dont_fragment: true };
-        write_header(&mut frame, segment, &to);
+        write_header(&mut frame, segment, to);
         emit(&mut self.out, frame);
     }
 

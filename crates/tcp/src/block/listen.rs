@@ -5,9 +5,11 @@
 //! that SYNs are answered by cookies (`cookies`), of which nothing is kept.
 
 use super::cookies::{self, Agreement};
+use super::ingress::bare;
+use super::kept::Kept;
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
-use crate::connection::{Connection, Handshake, Offer, Path, Setup, accept_early, syn_options};
+use crate::connection::{Connection, Handshake, Headers, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
 use crate::extension::{Extension, Outgoing, Plain};
 use crate::outbox::Env;
@@ -88,6 +90,7 @@ pub(super) struct Request {
     answered: Option<Instant>,
     /// Only where a listener accepts one.
     extension: Option<Box<dyn Extension>>,
+    kept: Kept,
 }
 
 impl Request {
@@ -132,6 +135,7 @@ pub(super) struct Opening {
     pub timestamp_offset: u32,
     pub path: Path,
     pub extension: Option<Box<dyn Extension>>,
+    pub kept: Kept,
 }
 
 /// How a wait grows with the repetitions of a SYN|ACK.
@@ -165,7 +169,7 @@ impl TcpBlock {
             return cx.drop(frame, Reason::TcpInvalidState);
         }
         if segment.flags.contains(Flags::ACK) {
-            if let Some(opening) = self.take_cookie(listener, tuple, segment, cx) {
+            if let Some(opening) = self.take_cookie(listener, tuple, segment, &frame, cx) {
                 return self.establish(opening, segment, frame, cx);
             }
             self.reset_in_answer(tuple, segment, frame.len() as u32, cx);
@@ -194,17 +198,18 @@ impl TcpBlock {
             return cx.drop(frame, Reason::SynQueueFull);
         }
         let bound = InterfaceIndex(found.options.interface);
-        let Ok(path) = ask_path(tuple, bound, self.epoch, cx) else {
+        let Ok(path) = ask_path(tuple, None, bound, self.epoch, cx) else {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::NoRoute);
         };
+        let kept = Kept::of(&frame, found.options.save_syn);
         if by_cookie {
-            return self.answer_by_cookie(listener, tuple, segment, path, cx);
+            return self.answer_by_cookie(listener, tuple, segment, path, &kept, cx);
         }
         let verdict = self.try_fast_open(listener, tuple, segment, !frame.is_empty(), cx.now);
         match verdict.early && self.connections.len() < self.settings.connections_max as usize {
-            true => self.begin_early(listener, tuple, segment, frame, path, (initial, verdict.option), cx),
-            false => self.add_request(listener, tuple, segment, path, initial, verdict.option, cx),
+            true => self.begin_early(listener, tuple, segment, frame, path, (initial, verdict.option, kept), cx),
+            false => self.add_request(listener, tuple, segment, path, (initial, verdict.option, kept), cx),
         }
     }
 
@@ -217,7 +222,7 @@ impl TcpBlock {
         segment: &Segment,
         frame: Frame,
         path: Path,
-        (initial, option): (Option<Seq>, Option<FastOpen>),
+        (initial, option, kept): (Option<Seq>, Option<FastOpen>, Kept),
         cx: &mut Context<'_>,
     ) {
         let Some(listener) = self.listeners.get(key) else { return };
@@ -229,6 +234,7 @@ impl TcpBlock {
             timestamp_offset: self.secrets.timestamp_offset(tuple),
             path,
             extension: None,
+            kept,
         };
         let Some(connection) = self.begin_accepted(opening, accept_early, cx.now) else { return };
         if let (Some(slot), Some(listener)) = (self.connections.get_mut(connection), self.listeners.get_mut(key)) {
@@ -266,15 +272,13 @@ impl TcpBlock {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn add_request(
         &mut self,
         listener: u64,
         tuple: &Tuple,
         segment: &Segment,
         path: Path,
-        initial: Option<Seq>,
-        fast_open: Option<FastOpen>,
+        (initial, fast_open, kept): (Option<Seq>, Option<FastOpen>, Kept),
         cx: &mut Context<'_>,
     ) {
         let Some(found) = self.listeners.get(listener) else { return };
@@ -296,6 +300,7 @@ impl TcpBlock {
             acknowledged: false,
             answered: None,
             extension,
+            kept,
         };
         let key = self.requests.insert(request);
         self.tuples.insert(*tuple, Owner::Request(key));
@@ -312,9 +317,16 @@ impl TcpBlock {
         if let Some(extension) = &mut request.extension {
             extension.write_options(Outgoing::SynAck, &mut segment.options);
         }
-        let (tuple, interface) = (request.tuple, request.path.interface);
-        let (tos, ttl, mark) = (listener.options.tos & !3, listener.options.ttl, listener.options.mark);
-        self.emit_bare(&tuple, &segment, tos, ttl, mark, interface);
+        let options = &listener.options;
+        let to = Headers {
+            tos: options.tos & !3,
+            ttl: options.ttl,
+            mark: options.mark,
+            interface: request.path.interface,
+            ip_options: request.kept.prepared(),
+            ..bare(&request.tuple)
+        };
+        self.emit_bare(&segment, &to);
         self.flush(cx);
     }
 
@@ -440,7 +452,7 @@ impl TcpBlock {
         }
         let tuple = request.tuple;
         self.out.counters.add(Counter::TCPChallengeACK, 1);
-        self.emit_bare(&tuple, &ack, 0, 0, 0, InterfaceIndex::NONE);
+        self.emit_bare(&ack, &bare(&tuple));
         self.flush(cx);
     }
 
@@ -467,11 +479,12 @@ impl TcpBlock {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::ListenOverflow);
         }
-        let Some(Request { tuple, listener, handshake, initial, timestamp_offset, path, extension, .. }) = self.remove_request(key, cx)
+        let Some(Request { tuple, listener, handshake, initial, timestamp_offset, path, extension, kept, .. }) =
+            self.remove_request(key, cx)
         else {
             return;
         };
-        let opening = Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension };
+        let opening = Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension, kept };
         self.establish(opening, segment, frame, cx);
     }
 
@@ -494,10 +507,11 @@ impl TcpBlock {
         make: impl FnOnce(&mut Env<'_>, Setup, Handshake) -> Connection,
         now: Instant,
     ) -> Option<u64> {
-        let Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension } = opening;
+        let Opening { tuple, listener, handshake, initial, timestamp_offset, path, extension, kept } = opening;
         let listener = self.listeners.get_mut(listener)?;
         listener.waiting += 1;
-        let options = listener.options.clone();
+        // inet_csk_clone_lock, tcp_v4_syn_recv_sock: "newinet->inet_opt = … ireq_opt": the answer to the SYN's, not the listener's own.
+        let options = StreamOptions { ip_options: kept.ip_options.clone(), ..listener.options.clone() };
         let parent = listener.flow;
         self.next_flow += 1;
         let flow = FlowId(FlowId::ACCEPTED | self.next_flow);
@@ -522,11 +536,15 @@ impl TcpBlock {
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };
         self.out.messages.push(StreamMessage::Event { flow: parent, event });
+        if !kept.is_empty() {
+            let event = StreamEvent::Began { syn: kept.syn, ip_options: kept.ip_options };
+            self.out.messages.push(StreamMessage::Event { flow, event });
+        }
         Some(connection_key)
     }
 
     /// Answers a SYN and forgets it (tcp_conn_request with `want_cookie`).
-    fn answer_by_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, path: Path, cx: &mut Context<'_>) {
+    fn answer_by_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, path: Path, kept: &Kept, cx: &mut Context<'_>) {
         let Some(listener) = self.listeners.get(key) else { return };
         let mut handshake = self.agree(listener, tuple, segment, &path, cx.now);
         if handshake.timestamp.is_none() {
@@ -538,18 +556,19 @@ impl TcpBlock {
         let clock = cookies::stamp(cx.now.as_millis() as u32, agreement);
         let answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
         let (tos, ttl, mark) = (listener.options.tos & !3, listener.options.ttl, listener.options.mark);
+        let to = Headers { tos, ttl, mark, interface: path.interface, ip_options: kept.prepared(), ..bare(tuple) };
         if let Some(listener) = self.listeners.get_mut(key) {
             let counter = if listener.has_no_room(self.settings.syn_backlog) { Some(Counter::TCPReqQFullDoCookies) } else { None };
             listener.overflowed_at = Some(cx.now);
             counter.into_iter().for_each(|counter| self.out.counters.add(counter, 1));
         }
         self.out.counters.add(Counter::SyncookiesSent, 1);
-        self.emit_bare(tuple, &answer, tos, ttl, mark, path.interface);
+        self.emit_bare(&answer, &to);
         self.flush(cx);
     }
 
     /// An acknowledgment to a listener: of a SYN|ACK that was a cookie (cookie_v4_check)?
-    fn take_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, cx: &mut Context<'_>) -> Option<Opening> {
+    fn take_cookie(&mut self, key: u64, tuple: &Tuple, segment: &Segment, frame: &Frame, cx: &mut Context<'_>) -> Option<Opening> {
         let listener = self.listeners.get(key)?;
         let recent = listener.overflowed_at.is_some_and(|at| cx.now.since(at) <= cookies::VALID);
         if self.settings.syncookies == 0 || !recent || segment.flags.contains(Flags::SYN) {
@@ -561,7 +580,7 @@ impl TcpBlock {
             return None;
         };
         self.out.counters.add(Counter::SyncookiesRecv, 1);
-        let path = ask_path(tuple, InterfaceIndex(listener.options.interface), self.epoch, cx).ok()?;
+        let path = ask_path(tuple, None, InterfaceIndex(listener.options.interface), self.epoch, cx).ok()?;
         // As the SYN said it, which is gone.
         let mut said = Segment { seq: peer_initial, ..Segment::default() };
         said.options.mss = Some(peer_mss);
@@ -584,7 +603,9 @@ impl TcpBlock {
                 (handshake.sent_at, handshake.measured) = (cx.now - age, true);
             }
         }
-        Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension: None })
+        // cookie_v4_check: "ireq->ireq_opt = tcp_v4_save_options(sock_net(sk), skb)", here of the final ACK.
+        let kept = Kept::of(frame, 0);
+        Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension: None, kept })
     }
 
     /// An ICMP error about a SYN|ACK: Linux lets the request go (tcp_req_err).

@@ -1,10 +1,11 @@
 //! TIME-WAIT as a compact record (RFC 9293 §3.6.1, RFC 6191, RFC 1337, as Linux's tcp_timewait_state_process).
 
+use super::ingress::bare;
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, TcpBlock, UPPER};
-use crate::connection::Finished;
+use crate::connection::{Finished, Headers};
 use crate::counters::Counter;
-use weft_core::{Context, FlowId, Frame, Instant, InterfaceIndex, Reason, StreamEvent, StreamMessage, Value};
+use weft_core::{Context, FlowId, Frame, Instant, Reason, StreamEvent, StreamMessage, Value};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 /// A connection in TIME-WAIT.
@@ -151,7 +152,8 @@ impl TcpBlock {
             let value = (cx.now.as_millis() as u32).wrapping_add(wait.timestamp_offset);
             ack.options.timestamps = Some(Timestamps { value, echo: recent });
         }
-        self.emit_bare(&tuple, &ack, wait.tos, wait.ttl, wait.mark, InterfaceIndex::NONE);
+        let to = Headers { tos: wait.tos, ttl: wait.ttl, mark: wait.mark, ..bare(&tuple) };
+        self.emit_bare(&ack, &to);
         self.flush(cx);
     }
 

@@ -2,7 +2,7 @@
 
 use super::listen::Listener;
 use super::tables::Tuple;
-use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical};
+use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical, first_hop};
 use crate::congestion;
 use crate::connection::{Connection, Setup, Start};
 use crate::extension::Plain;
@@ -117,7 +117,7 @@ impl TcpBlock {
         if self.connections.len() >= self.settings.connections_max as usize {
             return self.refuse(id, flow, StreamError::NoBuffers, cx);
         }
-        let path = match ask_path(&tuple, InterfaceIndex(options.interface), self.epoch, cx) {
+        let path = match ask_path(&tuple, first_hop(&options), InterfaceIndex(options.interface), self.epoch, cx) {
             Ok(path) => path,
             Err(error) => return self.refuse(id, flow, error, cx),
         };

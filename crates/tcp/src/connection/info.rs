@@ -116,8 +116,10 @@ impl Connection {
         serde_json::json!({"name": self.control.name(), "cwnd_bytes": self.window.cwnd_bytes, "values": values})
     }
 
-    /// Bytes of IP and TCP header without options, for its family.
+    /// Bytes of IP and TCP header for its family, with the IP options that each segment carries and without TCP's
+    /// (RFC 9293 §3.7.1: "the MSS … must be decreased by … the size of any IP options").
     pub fn header_bytes(&self) -> u32 {
-        header_bytes(self.remote)
+        let options = if self.remote.is_ipv4() { self.options.ip_options.len().next_multiple_of(4) } else { 0 };
+        header_bytes(self.remote) + options as u32
     }
 }

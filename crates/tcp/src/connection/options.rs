@@ -1,6 +1,6 @@
 //! Socket options that change while the connection lives, segment size, and the timestamp clock.
 
-use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, header_bytes};
+use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6};
 use super::timers::Timer;
 use super::{Connection, State};
 use crate::congestion;
@@ -44,7 +44,7 @@ impl Connection {
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
             StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
             StreamOption::UnsentLowWater(_) => self.return_credit(env, 0),
-            StreamOption::MssMax(_) => self.update_mss(env),
+            StreamOption::MssMax(_) | StreamOption::IpOptions(_) => self.update_mss(env),
             StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => {
                 self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto())
             }
@@ -60,7 +60,7 @@ impl Connection {
         let default = if self.remote.is_ipv4() { MSS_DEFAULT_V4 } else { MSS_DEFAULT_V6 };
         let peer = if self.send.peer_mss == 0 { default } else { self.send.peer_mss };
         let mtu = self.path_mtu.usable(self.path.mtu);
-        let mut mss = peer.min(mtu.saturating_sub(header_bytes(self.remote)));
+        let mut mss = peer.min(mtu.saturating_sub(self.header_bytes()));
         for limit in [config.mss, self.options.mss_max] {
             if limit > 0 {
                 mss = mss.min(limit);

@@ -13,7 +13,8 @@ use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex};
+use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex, StreamOptions};
+use weft_wire::ipv4::Prepared;
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
 use weft_wire::{Protocol, checksum};
 
@@ -32,6 +33,8 @@ pub(crate) struct Headers {
     pub mark: u32,
     pub interface: InterfaceIndex,
     pub dont_fragment: bool,
+    /// Over IPv4 only.
+    pub ip_options: Option<Prepared>,
 }
 
 /// Puts the TCP header in front of a frame that holds the payload, and fills in what IP is to know. The checksum is left to the edge.
@@ -61,6 +64,15 @@ pub(crate) fn write_header(frame: &mut Frame, segment: &Segment, to: &Headers) {
     meta.interface = to.interface;
     meta.dont_fragment = to.dont_fragment;
     meta.transport_at = position;
+    meta.ip_options = to.ip_options.filter(|_| to.remote.is_ipv4()).map(Box::new);
+}
+
+/// IP_OPTIONS of a connection, ready for headers.
+pub(crate) fn prepared(options: &StreamOptions) -> Option<Prepared> {
+    match options.ip_options.as_slice() {
+        [] => None,
+        given => Prepared::new(given, |_| false),
+    }
 }
 
 impl Connection {
@@ -79,6 +91,7 @@ impl Connection {
             mark: self.options.mark,
             interface: self.path.interface,
             dont_fragment: self.options.mtu_discover != 0,
+            ip_options: prepared(&self.options),
         };
         let payload = frame.len() as u32;
         let segments = frame.meta().gso.map_or(1, |gso| payload.div_ceil(u32::from(gso.segment_bytes).max(1)));

@@ -7,7 +7,7 @@ use weft_core::table::{RouteAnswer, RouteKind};
 use weft_wire::Protocol;
 use weft_wire::checksum::Sum;
 use weft_wire::ethernet::EtherType;
-use weft_wire::ipv4::{HEADER_LEN, HEADER_LEN_MAX, Header};
+use weft_wire::ipv4::{HEADER_LEN, HEADER_LEN_MAX, Header, Options};
 
 /// Largest packet, bytes.
 const PACKET_BYTES_MAX: usize = 65_535;
@@ -22,11 +22,13 @@ impl Ip4 {
             self.counters[count::OUT_DISCARDS] += 1;
             return Verdict::Drop(Reason::BadPacket);
         };
+        // RFC 1122 §3.2.1.8 (c): a source-routed packet goes to the first of its hops, and to its destination in the end.
+        let destination = meta.ip_options.as_ref().and_then(|options| options.first_hop()).unwrap_or(destination);
         let key = RouteKey { destination, source, interface: meta.interface };
         frame.meta_mut().direction = Direction::Egress;
         let Some(answer) = self.route(&key, cx) else {
             self.counters[count::OUT_NO_ROUTES] += 1;
-            return self.refuse(frame, source, IcmpErrorKind::NetUnreachable, Reason::NoRoute);
+            return self.refuse(frame, source, IcmpErrorKind::NetUnreachable, Reason::NoRoute, cx.now);
         };
         match answer.kind {
             RouteKind::Unicast | RouteKind::Local => {}
@@ -36,15 +38,15 @@ impl Ip4 {
                 self.counters[count::OUT_DISCARDS] += 1;
                 return Verdict::Drop(Reason::NoRoute);
             }
-            RouteKind::Unreachable => return self.refuse(frame, source, IcmpErrorKind::HostUnreachable, Reason::NoRoute),
-            RouteKind::Prohibit => return self.refuse(frame, source, IcmpErrorKind::Prohibited, Reason::NoRoute),
+            RouteKind::Unreachable => return self.refuse(frame, source, IcmpErrorKind::HostUnreachable, Reason::NoRoute, cx.now),
+            RouteKind::Prohibit => return self.refuse(frame, source, IcmpErrorKind::Prohibited, Reason::NoRoute, cx.now),
         }
         let source = self.choose_source(frame, source, &answer);
         if self.paths.mtu(destination).is_some_and(|path| path.fragments) {
             // Linux ip_dont_fragment: not on a path whose MTU is locked.
             frame.meta_mut().dont_fragment = false;
         }
-        match self.check_size(frame, source, &answer) {
+        match self.check_size(frame, source, &answer, cx.now) {
             Err(verdict) => verdict,
             Ok(fits) => self.finish(frame, source, &answer, fits, cx),
         }
@@ -88,11 +90,12 @@ impl Ip4 {
     }
 
     /// Does it fit the route? Large frames need only fit packet by packet. `Ok(false)`: it does not, and may be fragmented.
-    fn check_size(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer) -> Result<bool, Verdict> {
-        let total = HEADER_LEN + frame.len();
+    fn check_size(&mut self, frame: &mut Frame, source: Ipv4Addr, answer: &RouteAnswer, now: Instant) -> Result<bool, Verdict> {
+        let header_len = HEADER_LEN + frame.meta().ip_options.as_ref().map_or(0, |options| options.len());
+        let total = header_len + frame.len();
         let packet = match frame.meta().gso {
             None => total,
-            Some(gso) => HEADER_LEN + transport_header_len(frame, 0) + usize::from(gso.segment_bytes),
+            Some(gso) => header_len + transport_header_len(frame, 0) + usize::from(gso.segment_bytes),
         };
         if total > PACKET_BYTES_MAX {
             self.counters[count::FRAG_FAILS] += 1;
@@ -102,17 +105,17 @@ impl Ip4 {
         let fits = packet <= answer.mtu as usize;
         if !fits && frame.meta().dont_fragment {
             self.counters[count::FRAG_FAILS] += 1;
-            return Err(self.refuse(frame, source, IcmpErrorKind::TooBig { mtu: answer.mtu }, Reason::TooBig));
+            return Err(self.refuse(frame, source, IcmpErrorKind::TooBig { mtu: answer.mtu }, Reason::TooBig, now));
         }
         Ok(fits)
     }
 
     /// Tells the local sender why its packet was not sent. The packet goes to it with the header that it would have had.
-    fn refuse(&mut self, frame: &mut Frame, source: Ipv4Addr, kind: IcmpErrorKind, reason: Reason) -> Verdict {
+    fn refuse(&mut self, frame: &mut Frame, source: Ipv4Addr, kind: IcmpErrorKind, reason: Reason, now: Instant) -> Verdict {
         if !self.is_bound(OUT_ERROR) {
             return Verdict::Drop(reason);
         }
-        self.push_header(frame, source, 0);
+        self.push_header(frame, source, 0, now);
         self.complain(frame, kind, source.into(), reason)
     }
 
@@ -130,7 +133,7 @@ impl Ip4 {
             }
             _ => 0,
         };
-        self.push_header(frame, source, identification);
+        self.push_header(frame, source, identification, cx.now);
         self.leave(frame, answer, fits, cx)
     }
 
@@ -186,7 +189,8 @@ impl Ip4 {
         if copy.meta().checksum == Checksum::Unknown {
             copy.meta_mut().checksum = Checksum::Valid;
         }
-        if let Verdict::Forward(port) = self.deliver(&mut copy, protocol, HEADER_LEN, cx)
+        let header_len = usize::from(frame.meta().transport_at - frame.meta().network_at);
+        if let Verdict::Forward(port) = self.deliver(&mut copy, protocol, header_len, cx)
             && port != OUT_ERROR
         {
             cx.emit(port, copy);
@@ -248,12 +252,12 @@ impl Ip4 {
     }
 
     #[inline]
-    fn push_header(&self, frame: &mut Frame, source: Ipv4Addr, identification: u16) {
+    fn push_header(&self, frame: &mut Frame, source: Ipv4Addr, identification: u16, now: Instant) {
+        let prepared = frame.meta_mut().ip_options.take();
         let meta = frame.meta();
         let IpAddr::V4(dst) = meta.dst else { return };
-        let header = Header {
+        let mut header = Header {
             tos: meta.tos,
-            total_len: (HEADER_LEN + frame.len()).min(PACKET_BYTES_MAX) as u16,
             identification,
             dont_fragment: meta.dont_fragment,
             ttl: meta.ttl.max(1),
@@ -262,11 +266,18 @@ impl Ip4 {
             dst,
             ..Header::default()
         };
-        header.emit(frame.push(HEADER_LEN));
+        if let Some(prepared) = prepared {
+            // At most 40 bytes, by their type.
+            header.options = Options::from_bytes(&prepared.write(source, dst, self.milliseconds_since_midnight(now))).unwrap_or_default();
+            header.dst = prepared.first_hop().unwrap_or(dst);
+        }
+        let header_len = header.header_len();
+        header.total_len = (header_len + frame.len()).min(PACKET_BYTES_MAX) as u16;
+        header.emit(frame.push(header_len));
         let network_at = frame.position();
         let meta = frame.meta_mut();
         meta.network_at = network_at;
-        meta.transport_at = network_at + HEADER_LEN as u16;
+        meta.transport_at = network_at + header_len as u16;
     }
 }
 

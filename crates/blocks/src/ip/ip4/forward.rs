@@ -118,7 +118,7 @@ impl Ip4 {
     }
 
     /// RFC 791 §3.1: "a right-justified, 32-bit timestamp in milliseconds since midnight UT", or, as nobody told, since the node's boot.
-    fn milliseconds_since_midnight(&self, now: Instant) -> u32 {
+    pub(super) fn milliseconds_since_midnight(&self, now: Instant) -> u32 {
         match self.boot_time {
             0 => now.as_millis() as u32 | NON_STANDARD_TIME,
             boot => ((boot / 1_000_000 + now.as_millis()) % DAY_MILLIS) as u32,

@@ -1,6 +1,6 @@
 //! Received packets: checks, then delivery by protocol.
 
-use super::options::{Found, Problem, check};
+use super::options::{Found, Problem, Stamp, check, record};
 use super::*;
 use std::net::Ipv4Addr;
 use weft_core::table::AddressKind;
@@ -97,7 +97,28 @@ impl Ip4 {
                 Err(verdict) => return verdict,
             },
         };
+        if !header.options.is_empty() {
+            self.record_arrival(frame, &header, header_len, cx.now);
+        }
         self.deliver(frame, header.protocol, header_len, cx)
+    }
+
+    /// A destination writes itself into routes and timestamps that are recorded, as routers do (Linux __ip_options_compile); the header's checksum,
+    /// which nobody reads any more, stays as it came.
+    fn record_arrival(&mut self, frame: &mut Frame, header: &Header, header_len: usize, now: Instant) {
+        let own = match self.addresses.kind(header.dst) {
+            AddressKind::Local(_) => header.dst,
+            // fib_compute_spec_dst
+            _ => match self.resolve(header.src, None, None).map(|way| way.source) {
+                Some(IpAddr::V4(own)) => own,
+                _ => return,
+            },
+        };
+        let stamp = Stamp { onward: own, back: own, time: self.milliseconds_since_midnight(now) };
+        let Some(options) = frame.head_mut().get_mut(HEADER_LEN..header_len) else { return };
+        if let Ok(found) = check(options) {
+            record(options, found, stamp, |asked| !self.addresses.owners(asked).is_empty());
+        }
     }
 
     fn bad_header(&mut self, error: Error) -> Verdict {

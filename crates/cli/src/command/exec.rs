@@ -1,0 +1,112 @@
+//! `weft exec`
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde_json::{Value, json};
+use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What sockets of worlds are called, before the process id of `weft sim`.
+pub const PREFIX: &str = "sim-";
+
+/// Signals that go on to the program.
+const SIGNALS: [i32; 5] = [
+    signal_hook::consts::SIGINT,
+    signal_hook::consts::SIGTERM,
+    signal_hook::consts::SIGHUP,
+    signal_hook::consts::SIGQUIT,
+    signal_hook::consts::SIGUSR1,
+];
+
+/// Run a program in a node of a world that runs (`weft sim --pace 1.0`, or `--control`), for example a shell.
+///
+/// Its standard input, output and error are those of this command; its time, files, names and network are the node's. In a world that is not paced, time
+/// goes on as fast as it can while the program waits for you. Exit status: the program's, or 128 and the signal that killed it
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Control socket of the world: a path, or sim-PID [default: that of the only world that runs]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// The node
+    node: String,
+    /// Program and arguments
+    #[arg(last = true, default_value = "sh")]
+    command: Vec<String>,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let path = match &args.control {
+        Some(path) => weft_host::place::resolve(path),
+        None => only_world()?,
+    };
+    let stream = UnixStream::connect(&path).map_err(|error| {
+        anyhow::anyhow!(
+            "no world answers at {}: {error}\nhelp: start one with `weft sim FILE --pace 1.0`, or with --control PATH",
+            path.display()
+        )
+    })?;
+    let environment: serde_json::Map<String, Value> =
+        ["TERM", "COLUMNS", "LINES"].iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?.into()))).collect();
+    request(&stream, &json!({"node": args.node, "command": args.command, "environment": environment}))?;
+    let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
+    let mut out = stream.try_clone()?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if out.write_all(format!("{}\n", json!({"signal": signal})).as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    for line in BufReader::new(stream).lines() {
+        let said: Value = serde_json::from_str(&line?)?;
+        if let Some(why) = said["refused"].as_str() {
+            anyhow::bail!("{why}");
+        }
+        if let Some(status) = said["exited"].as_i64() {
+            return Ok(ExitCode::from(status as u8));
+        }
+        if let Some(signal) = said["killed"].as_i64() {
+            return Ok(ExitCode::from((128 + signal) as u8));
+        }
+    }
+    eprintln!("weft: the world has ended");
+    Ok(ExitCode::from(1))
+}
+
+/// Sends the request with our standard input, output and error.
+fn request(stream: &UnixStream, value: &Value) -> io::Result<()> {
+    let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
+    let descriptors = [input.as_fd(), output.as_fd(), error.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let text = format!("{value}\n");
+    let sent = sendmsg(stream, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    let mut stream = stream;
+    stream.write_all(text.as_bytes().get(sent..).unwrap_or_default())
+}
+
+/// The socket of the only world of this user that runs.
+fn only_world() -> anyhow::Result<PathBuf> {
+    let folder = weft_host::place::own_directory();
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_world(path)).collect();
+    found.sort();
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => anyhow::bail!("no world runs\nhelp: start one with `weft sim FILE --pace 1.0`, or say where it is with --control"),
+        (Some(last), false) => {
+            let names: Vec<String> =
+                found.iter().chain([&last]).filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+            anyhow::bail!("several worlds run: {}\nhelp: choose one: weft exec --control {} …", names.join(", "), names[0])
+        }
+    }
+}
+
+fn is_world(path: &Path) -> bool {
+    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    named && UnixStream::connect(path).is_ok()
+}

@@ -1,0 +1,170 @@
+//! The socket through which `weft exec` comes into a running world.
+//!
+//! One line of JSON with the three descriptors of the visitor goes in, `{"signal": N}` may follow; out come `{"started": N}` or `{"refused": "why"}`, and
+//! `{"exited": N}` or `{"killed": N}`. A connection that closes without one of these: the world has ended.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde_json::{Value, json};
+use std::io::{self, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+use weft_sim::Status;
+use weft_sim::visit::{News, Visit, Visitor, Visits};
+
+/// Longest request.
+const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Visitors at a time.
+const VISITORS_MAX: usize = 64;
+/// How often a program that waits to write outside tries again.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// Input that nobody reads must not keep the world busy.
+const AFTER_INPUT: Duration = Duration::from_millis(2);
+
+/// The socket; removed when it is dropped.
+pub(super) struct Door {
+    path: PathBuf,
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        weft_host::place::leave(&self.path);
+    }
+}
+
+/// Where the socket of this process is when nobody says otherwise.
+pub(super) fn default_path() -> PathBuf {
+    weft_host::place::own_directory().join(format!("{}{}", super::super::exec::PREFIX, std::process::id()))
+}
+
+/// Opens the socket and serves it from a thread.
+pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Door> {
+    weft_host::place::prepare(path)?;
+    let listener = UnixListener::bind(path)?;
+    let visits = Arc::clone(visits);
+    std::thread::spawn(move || {
+        let inside = Arc::new(());
+        for stream in listener.incoming().flatten() {
+            if Arc::strong_count(&inside) > VISITORS_MAX {
+                let _ = tell(&stream, &json!({"refused": format!("{VISITORS_MAX} visitors are inside already")}));
+                continue;
+            }
+            let (visits, inside) = (Arc::clone(&visits), Arc::clone(&inside));
+            std::thread::spawn(move || {
+                if let Err(why) = serve(&stream, &visits) {
+                    let _ = tell(&stream, &json!({"refused": why}));
+                }
+                drop(inside);
+            });
+        }
+    });
+    Ok(Door { path: path.to_owned() })
+}
+
+fn tell(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
+    stream.write_all(format!("{value}\n").as_bytes())
+}
+
+/// One visitor, from coming to going.
+fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
+    let (request, descriptors) = receive(stream)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let command: Vec<String> = request["command"].as_array().into_iter().flatten().filter_map(text).collect();
+    let node = text(&request["node"]).ok_or("the request names no node")?;
+    let environment = request["environment"].as_object().into_iter().flatten();
+    let environment = environment.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+    let input = descriptors[0].try_clone().map_err(|error| error.to_string())?;
+    let (news, told) = channel();
+    if !visits.push(Visit::Start(Visitor { node, command, environment, descriptors: Some(descriptors), news })) {
+        return Err("too many visitors wait".to_owned());
+    }
+    match told.recv() {
+        Ok(News::Started(number)) => {
+            tell(stream, &json!({"started": number})).map_err(|error| error.to_string())?;
+            accompany(stream, visits, number, &input, &told);
+            Ok(())
+        }
+        Ok(News::Refused(why)) => Err(why),
+        Ok(News::Ended(_)) | Err(_) => Err("the world has ended".to_owned()),
+    }
+}
+
+/// While the program runs: signals go in, readiness is told, and its end goes out.
+fn accompany(stream: &UnixStream, visits: &Visits, number: usize, input: &OwnedFd, told: &Receiver<News>) {
+    let mut input = Some(input);
+    let mut line = Vec::new();
+    loop {
+        match told.try_recv() {
+            Ok(News::Ended(Status::Exited(status))) => return drop(tell(stream, &json!({"exited": status}))),
+            Ok(News::Ended(Status::Killed(signal))) => return drop(tell(stream, &json!({"killed": signal}))),
+            Ok(_) | Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return,
+        }
+        let mut ready = vec![PollFd::new(stream, PollFlags::IN)];
+        ready.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
+        if poll(&mut ready, Some(&LOOK_EVERY)).is_err() {
+            continue;
+        }
+        visits.push(Visit::Poke(number));
+        let seen: Vec<PollFlags> = ready.iter().map(PollFd::revents).collect();
+        if seen.get(1).is_some_and(|flags| !flags.is_empty()) {
+            std::thread::sleep(AFTER_INPUT);
+        }
+        if seen.get(1).is_some_and(|flags| flags.contains(PollFlags::NVAL)) {
+            input = None;
+        }
+        if seen.first().is_none_or(|flags| flags.is_empty()) {
+            continue;
+        }
+        let mut bytes = [0; 256];
+        let mut reader = stream;
+        match reader.read(&mut bytes) {
+            Ok(0) | Err(_) => {
+                // Whoever started it has gone.
+                visits.push(Visit::Signal(number, signal_hook::consts::SIGHUP));
+                return;
+            }
+            Ok(count) => line.extend_from_slice(bytes.get(..count).unwrap_or_default()),
+        }
+        while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            let message: Vec<u8> = line.drain(..=end).collect();
+            let signal = serde_json::from_slice::<Value>(&message).ok().and_then(|value| value["signal"].as_i64());
+            if let Some(signal) = signal.and_then(|signal| i32::try_from(signal).ok()).filter(|signal| (1..32).contains(signal)) {
+                visits.push(Visit::Signal(number, signal));
+            }
+        }
+        if line.len() > REQUEST_BYTES_MAX {
+            return;
+        }
+    }
+}
+
+/// The request, and standard input, output and error of whoever makes it.
+fn receive(stream: &UnixStream) -> Result<(Value, [OwnedFd; 3]), String> {
+    let (mut text, mut descriptors) = (Vec::new(), Vec::new());
+    while !text.ends_with(b"\n") {
+        let mut bytes = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        let count = received.map_err(|errno| errno.to_string())?.bytes;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        text.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        if count == 0 || text.len() > REQUEST_BYTES_MAX {
+            return Err("the request is no line of JSON".to_owned());
+        }
+    }
+    let request = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let descriptors = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| "three descriptors come with a request")?;
+    Ok((request, descriptors))
+}

@@ -1,0 +1,157 @@
+//! Visits while the world runs: see [`crate::visit`].
+
+use super::World;
+use crate::actor::{Next, ProgramId};
+use crate::cell::{Alarm, Machine, ProgramState, Ring};
+use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
+use crate::process::ProcessTree;
+use crate::visit::{News, Pacer, Visit, Visitor, Visits};
+use std::sync::Arc;
+use std::time::Duration;
+use weft_core::Instant;
+
+/// How long an idle world sleeps before it looks whether it was interrupted.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// Who may come in from outside, and whether the world's time is tied to theirs.
+#[derive(Default)]
+pub(super) struct Door {
+    visits: Option<Arc<Visits>>,
+    pacer: Option<Arc<dyn Pacer>>,
+    /// Programs from this number on are visitors'.
+    first: Option<usize>,
+}
+
+impl Door {
+    /// Called before each window: waits for the time outside. False: somebody wants to come in.
+    pub fn before(&self, window: Instant, half: Duration) -> bool {
+        if let Some(pacer) = &self.pacer {
+            // A window's events come at once: half of it early, half of it late.
+            pacer.wait(window + half);
+        }
+        !self.knocks()
+    }
+
+    pub fn knocks(&self) -> bool {
+        self.visits.as_ref().is_some_and(|visits| visits.pending())
+    }
+
+    /// Is time tied to the time outside?
+    pub fn is_paced(&self) -> bool {
+        self.pacer.is_some()
+    }
+}
+
+impl World {
+    /// Calls `ring` with the name of a node when the first node reaches this time, before it does anything then: for debuggers.
+    pub fn alarm(&mut self, at: Instant, ring: Ring) {
+        let alarm = Alarm { at, rung: Arc::default(), ring };
+        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+        cells.for_each(|cell| cell.core.alarm = Some(Box::new(alarm.clone())));
+    }
+
+    /// Lets people in while it runs, who come through `visits`.
+    pub fn open(&mut self, visits: Arc<Visits>) {
+        self.door.visits = Some(visits);
+    }
+
+    /// Ties the world's time to the time outside. Changes no result; the world should run on one thread.
+    pub fn pace(&mut self, pacer: Arc<dyn Pacer>) {
+        self.door.pacer = Some(pacer);
+    }
+
+    /// Was somebody from outside in it?
+    pub fn was_visited(&self) -> bool {
+        self.door.first.is_some()
+    }
+
+    pub(super) fn latest(&self) -> Instant {
+        let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
+        cells.map(|cell| cell.core.now).max().unwrap_or(self.now).max(self.now)
+    }
+
+    /// Nothing is due, but somebody is inside: sleeps until they do something. False: nobody is.
+    pub(super) fn wait_for_visitors(&mut self) -> bool {
+        let (Some(first), Some(visits), None) = (self.door.first, self.door.visits.clone(), &self.door.pacer) else { return false };
+        let inside = |number: usize| self.program(number).is_some_and(|program| program.ended.is_none());
+        if !(first..self.plan.programs.len()).any(inside) {
+            return false;
+        }
+        visits.wait(IDLE);
+        self.admit(self.latest());
+        true
+    }
+
+    /// Lets in everybody who waits, not after `limit`, before which nothing is due.
+    pub(super) fn admit(&mut self, limit: Instant) {
+        let Some(visits) = self.door.visits.clone() else { return };
+        let outside = self.door.pacer.as_ref().map_or(limit, |pacer| pacer.now());
+        self.now = outside.clamp(self.latest().min(limit), limit);
+        for visit in visits.take() {
+            match visit {
+                Visit::Start(visitor) => {
+                    let news = visitor.news.clone();
+                    if let Err(why) = self.welcome(visitor) {
+                        let _ = news.send(News::Refused(why));
+                    }
+                }
+                Visit::Signal(program, signal) => self.with_actor(program, |actor, id| actor.signal(id, signal)),
+                Visit::Poke(program) => self.with_actor(program, |actor, _| actor.poke()),
+            }
+        }
+    }
+
+    fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
+        let (now, id) = (self.now, ProgramId(program as u32));
+        let Some(node) = self.plan.programs.get(program).map(|program| program.node) else { return };
+        let Some(slot) = self.cell_mut(node).and_then(|cell| cell.actors.iter_mut().find(|slot| slot.programs.contains(&id))) else {
+            return;
+        };
+        f(&mut *slot.actor, id);
+        slot.next.at = slot.next.at.min(now);
+    }
+
+    /// Starts a visitor's program.
+    fn welcome(&mut self, visitor: Visitor) -> Result<(), String> {
+        let now = self.now;
+        let names = || self.plan.nodes.iter().take(20).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
+        let node = self.plan.nodes.iter().position(|node| node.name == visitor.node);
+        let node = node.ok_or_else(|| format!("there is no node '{}'; there are: {}", visitor.node, names()))?;
+        let number = self.plan.programs.len();
+        let mut run = ProcessPlan::new([]);
+        (run.command, run.environment) = (visitor.command.clone(), visitor.environment.clone());
+        let name = format!("exec{number}@{}", visitor.node);
+        let plan = ProgramPlan { name, node, run: Run::Process(run.clone()), start: None, expect: Expect::Any };
+        let id = ProgramId(number as u32);
+        let world = std::mem::take(&mut self.plan);
+        let welcomed = match self.cell_mut(node) {
+            Some(cell) if matches!(cell.machine, Machine::Host(_)) => {
+                cell.core.now = cell.core.now.max(now);
+                let there = cell.actors.iter().any(|slot| slot.actor.starts_programs());
+                let made = if there {
+                    Ok(())
+                } else {
+                    let common = ProcessTree::common(&world);
+                    ProcessTree::launch(&world, &world.nodes[node], &[], &common, None)
+                        .map(|tree| cell.add_actor(Box::new(tree), now, Vec::new()))
+                };
+                made.map(|()| {
+                    if let Some(slot) = cell.actors.iter_mut().find(|slot| slot.actor.starts_programs()) {
+                        slot.programs.push(id);
+                        slot.actor.welcome(id, run, visitor);
+                        slot.next = Next::at(now);
+                    }
+                    cell.core.programs.insert(id, ProgramState::default());
+                    cell.core.awaited.insert(id);
+                    cell.core.left += 1;
+                })
+            }
+            _ => Err(format!("'{}' is a switch, or off", visitor.node)),
+        };
+        self.plan = world;
+        welcomed?;
+        self.plan.programs.push(plan);
+        self.door.first = self.door.first.or(Some(number));
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+"""Coverage of weft's own source: programs with counters in them, and what their profiles say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Iterable
+
+from . import paths
+from .processes import Failure
+
+BUILD_SECONDS_MAX = 3000
+
+
+def host() -> str:
+    words = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout.split()
+    return words[words.index("host:") + 1]
+
+
+def build(*words: str) -> Path:
+    """`cargo build` with counters, in the profile "hostile"; returns the folder of what was built. A target is named so that the flags are not those of
+    build scripts."""
+    triple = host()
+    environment = {**os.environ, "RUSTFLAGS": "-C instrument-coverage"}
+    done = subprocess.run(["cargo", "build", "--quiet", "--profile", "hostile", "--target", triple, *words], cwd=paths.ROOT, env=environment,
+                          stdin=subprocess.DEVNULL, timeout=BUILD_SECONDS_MAX)
+    if done.returncode != 0:
+        raise Failure(f"cargo build: exit status {done.returncode}")
+    return paths.target_dir() / triple / "hostile"
+
+
+def llvm(tool: str) -> str:
+    """A tool of the compiler that wrote the profile."""
+    root = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+    path = Path(root) / "lib" / "rustlib" / host() / "bin" / tool
+    if not path.exists():
+        raise Failure(f"{path} is missing: run `rustup component add llvm-tools`")
+    return str(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """What there is in a source file, and how much of it ran."""
+
+    lines: int
+    lines_ran: int
+    functions: int
+    functions_ran: int
+
+
+def read(program: Path, profiles: Iterable[Path], folder: Path) -> dict[str, File]:
+    """Each source file of weft, by its path in the repository."""
+    merged = folder / "merged.profdata"
+    subprocess.run([llvm("llvm-profdata"), "merge", "-sparse", *map(str, profiles), "-o", str(merged)], check=True)
+    exported = subprocess.run([llvm("llvm-cov"), "export", "-summary-only", f"-instr-profile={merged}", str(program)], check=True,
+                              capture_output=True, text=True).stdout
+    out = {}
+    for file in json.loads(exported)["data"][0]["files"]:
+        _, found, tail = file["filename"].partition("crates/")
+        if found and ".cargo" not in file["filename"]:
+            lines, functions = file["summary"]["lines"], file["summary"]["functions"]
+            out["crates/" + tail] = File(lines["count"], lines["covered"], functions["count"], functions["covered"])
+    return out

@@ -1,0 +1,145 @@
+"""`make test-gdb`: gdb and a world. A breakpoint that holds for one node only, and what `tools/gdb/weft.py` knows about the rest.
+
+Virtual time stands still while somebody looks: two sessions say the same.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness import paths, results, weft
+from harness.processes import Failure
+
+from .exact import expect
+
+SECONDS_MAX = 120
+
+WORLD = """
+[nodes.client]
+[nodes.router]
+[nodes.server]
+[wires.cr]
+between = ["client", "router"]
+delay = "1ms"
+[wires.rs]
+between = ["router", "server"]
+rate = "100mbit"
+delay = "2ms"
+[programs.sink]
+node = "server"
+builtin = "tcp-sink"
+port = 5001
+[programs.send]
+node = "client"
+builtin = "tcp-send"
+to = "server:5001"
+bytes = 100_000
+"""
+
+# Called for every segment that TCP sends, on every node.
+SESSION = """
+set pagination off
+set confirm off
+set width 0
+python
+def frames():
+    # The innermost may be those of functions that the compiler has put in place.
+    frame = gdb.selected_frame()
+    while frame is not None:
+        yield frame.name()
+        frame = frame.older() if frame.type() == gdb.INLINE_FRAME else None
+end
+break write_header if $weft_on("server")
+run
+python print("stop", *frames())
+weft where
+weft sockets
+continue
+python print("stop", *frames())
+weft where
+weft nodes
+delete
+tbreak write_header if $weft_on("client") && $weft_time() > 10000000
+continue
+weft where
+continue
+"""
+BREAK_AT = """
+set pagination off
+set confirm off
+run
+weft where
+continue
+"""
+
+
+def session(folder: Path, script: str, *words: str) -> list[str]:
+    (folder / "world.toml").write_text(WORLD)
+    (folder / "script").write_text(script)
+    command = [paths.tool("gdb"), "-nx", "-batch", "-x", str(paths.ROOT / "tools" / "gdb" / "weft.py"), "-x", "script", "--args", weft.binary(), "sim",
+               "world.toml", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def says(lines: list[str], pattern: str) -> list[str]:
+    return [line for line in lines if re.search(pattern, line)]
+
+
+def one_node_only(folder: Path) -> str:
+    """It stops twice in a function of TCP on the node "server", though the others call it as well; then once on another, after a time."""
+    sessions = [session(folder, SESSION) for _ in range(2)]
+    for lines in sessions:
+        text = "\n".join(lines)
+        if len(says(lines, r"^stop .*write_header")) != 2:
+            raise Failure(f"it does not stop twice:\n{text[-3000:]}")
+        places = says(lines, r"^node \w+ at [\d.]+ s$")
+        nodes = [line.split()[1] for line in places]
+        expect("nodes", nodes, ["server", "server", "client"])
+        times = [float(line.split()[3]) for line in places]
+        if not 0.003 <= times[0] <= times[1] or times[2] <= 0.01:
+            raise Failure(f"times: {times}")
+        if not says(lines, r"tcp .*LISTEN.*:5001") or not all(says(lines, rf"^{node} .* events$") for node in ("client", "router", "server")):
+            raise Failure(f"`weft sockets` or `weft nodes` says something else:\n{text[-3000:]}")
+        if not says(lines, r"^hash [0-9a-f]{32}$"):
+            raise Failure(f"the run does not end:\n{text[-3000:]}")
+    kept = [says(lines, r"^(stop|node|hash|server|client|router) ") for lines in sessions]
+    expect("second session", kept[1], kept[0])
+    return "; ".join(says(sessions[0], r"^node "))
+
+
+def same_hash(folder: Path) -> str:
+    """Who is looked at comes to the same hash as who is not."""
+    (folder / "world.toml").write_text(WORLD)
+    plain = subprocess.run([weft.binary(), "sim", "world.toml"], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX).stdout
+    watched = says(session(folder, SESSION), "^hash ")
+    expect("hash", watched, [line for line in plain.splitlines() if line.startswith("hash ")])
+    return watched[0]
+
+
+def break_at(folder: Path) -> str:
+    """`--break-at` stops in gdb before the first event at that time."""
+    lines = session(folder, BREAK_AT, "--break-at", "5ms")
+    places = says(lines, r"^node \w+ at [\d.]+ s$")
+    if len(places) != 1 or not 0.005 <= float(places[0].split()[3]) < 0.01 or not says(lines, "^hash ") or not says(lines, "SIGTRAP"):
+        raise Failure("\n".join(lines)[-3000:])
+    return places[0]
+
+
+def main() -> int:
+    recorder = results.Recorder()
+    for name, body in {"one node only, twice the same": one_node_only, "one hash": same_hash, "--break-at": break_at}.items():
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="weft-gdb-") as folder:
+            try:
+                outcome, reason = results.PASSED, body(Path(folder))
+            except paths.MissingTool as missing:
+                outcome, reason = results.SKIPPED, str(missing)
+            except Failure as failure:
+                outcome, reason = results.FAILED, str(failure)
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
+    return recorder.finish()
