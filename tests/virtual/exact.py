@@ -198,6 +198,45 @@ def line_rate(folder: Path) -> str:
     return f"{goodput / 1e6:.1f} of {most / 1e6:.1f} Mbit/s"
 
 
+POLLED = """
+capture = true
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "1gbit"
+delay = "5us"
+[programs.sink]
+node = "b"
+builtin = "udp-sink"
+port = 9000
+[programs.polls]
+node = "a"
+command = ["python3", "-ISc", '''
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("b", 9000))
+s.send(b"first"); time.sleep(0.01)
+due = time.monotonic_ns() + 1_000_000
+for n in range(500):
+    while time.monotonic_ns() < due: pass
+    s.send(b"x" * 1470)
+    due += 117_000
+''']
+"""
+
+
+def polls(folder: Path) -> str:
+    """An unmodified program that looks at the clock until its time has come leaves exact gaps on the wire."""
+    out = folder / "polled"
+    sim(folder, POLLED, "--out", str(out))
+    times = fields(out / "captures" / "b-eth0.pcapng", "udp.dstport == 9000", "frame.time_epoch")
+    instants = [int(text.replace(".", "")) for text in times][1:]
+    expect("datagrams", len(instants), 500)
+    expect("gaps in ns", {later - earlier for earlier, later in zip(instants, instants[1:])}, {117_000})
+    return f"{len(instants)} datagrams, every gap 117000 ns"
+
+
 TRACED = """
 capture = true
 [nodes.a]
@@ -312,7 +351,7 @@ def refused(folder: Path) -> str:
 
 def main() -> int:
     recorder = results.Recorder()
-    rows = {body.__name__: body for body in (ping, gaps, line_rate, trace, cpu, tshark, one_hash, large_frames, record, refused)}
+    rows = {body.__name__: body for body in (ping, gaps, polls, line_rate, trace, cpu, tshark, one_hash, large_frames, record, refused)}
     rows.update({f"goodput/{name}": body for name, body in models.ROWS.items()})
     wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
     with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
@@ -320,7 +359,7 @@ def main() -> int:
             if wanted and not any(word in label for word in wanted):
                 continue
             started = time.monotonic()
-            needs = "tshark" if body in (gaps, trace, tshark) else None
+            needs = "tshark" if body in (gaps, polls, trace, tshark) else None
             try:
                 if needs and shutil.which(needs) is None:
                     outcome, reason = results.SKIPPED, f"{needs} is not installed"

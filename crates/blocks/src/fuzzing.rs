@@ -9,6 +9,8 @@ const HEADER_BYTES: usize = 20;
 const MEMORY_BYTES_MAX: usize = 40_000;
 /// Bytes of input that a fragment is read from.
 const STEP_BYTES: usize = 5;
+/// Most payload of a fragment.
+const LENGTH_BYTES_MAX: usize = 255 * 7;
 
 /// Fragments, five bytes each: offset in eights, length, flags (more, ECN, "don't fragment", eights × 256), which packet, and seconds that pass. The
 /// bytes of a fragment tell their place, so that what comes out can be checked.
@@ -48,7 +50,8 @@ pub fn reassembly(bytes: &[u8]) {
             let payload = frame.to_vec().split_off(whole.header_len);
             assert!(frame.len() <= limits.packet_bytes_max && payload.iter().enumerate().all(|(at, value)| *value == byte(at)));
         }
-        assert!(reassembly.memory_bytes() <= MEMORY_BYTES_MAX + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + length);
+        // What came last before the bound was passed is kept.
+        assert!(reassembly.memory_bytes() <= MEMORY_BYTES_MAX + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + LENGTH_BYTES_MAX);
     }
     while reassembly.expire(now + limits.timeout).is_some() {}
     assert!(reassembly.is_empty() && reassembly.memory_bytes() == 0);

@@ -4,7 +4,8 @@ mod common;
 use common::*;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_blocks::ip::ip4::ADDRESSES_MAX;
+use weft_core::table::{Address, AddressKind, Family, Route, RouteAnswer, RouteKind};
 use weft_core::*;
 use weft_wire::ethernet::{EtherType, Mac};
 use weft_wire::{Protocol, ipv4};
@@ -409,6 +410,23 @@ fn addresses_and_routes_move_to_a_new_block() {
         assert!(matches!(result, Err(StateError::Damaged { .. })), "{kind}");
     }
     assert_eq!(tables.iter().map(|table| node.list(*table)).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn state_with_more_addresses_than_a_node_may_have_is_refused() {
+    let mut node = Node::with_peer();
+    let id = node.id("ip4");
+    let state = node.engine.graph().block(id).unwrap().export(node.now).unwrap();
+    let (addresses, routes) = state.read::<(Vec<Address>, Vec<Route>)>("ip4", state.version).unwrap();
+    let mut import = |count: u32| {
+        let addresses: Vec<Address> =
+            (0..count).map(|nth| Address { address: Ipv4Addr::from(0x0a00_0001 + nth).into(), ..addresses[0] }).collect();
+        let state = State::write("ip4", state.version, &(addresses, &routes)).unwrap();
+        node.engine.with(node.now, id, |block, _| block.import(&state, Instant::ZERO)).unwrap()
+    };
+    import(ADDRESSES_MAX as u32).unwrap();
+    let refused = import(ADDRESSES_MAX as u32 + 1).unwrap_err().to_string();
+    assert!(refused.contains("more addresses"), "{refused}");
 }
 
 /// What leaves ip4 through a port that leads to a counter, as frames.

@@ -177,6 +177,8 @@ pub struct Meta {
     pub no_loop: bool,
     /// Egress over IPv4: options for the header.
     pub ip_options: Option<Box<weft_wire::ipv4::Prepared>>,
+    /// Egress over IPv6: extension headers to put in front of the transport's.
+    pub attached: Option<Box<crate::Attached>>,
     /// Firewall mark (SO_MARK).
     pub mark: u32,
     /// Whom to tell when it has left.
@@ -209,6 +211,7 @@ impl Default for Meta {
             gso: None,
             no_loop: false,
             ip_options: None,
+            attached: None,
             mark: 0,
             completion: None,
             error: None,

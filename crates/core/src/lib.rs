@@ -6,6 +6,7 @@
 //! `async` runtime with tasks per connection, was rejected: its scheduler would own the order of things, which has to belong to the world.
 #![forbid(unsafe_code)]
 
+pub mod attached;
 pub mod block;
 pub mod bpf;
 pub mod change;
@@ -32,6 +33,7 @@ pub mod timer;
 pub mod transaction;
 pub mod vector;
 
+pub use attached::Attached;
 pub use block::{Block, BlockId, BlockRow, Carries, Config, Counter, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port};
 pub use bytes::Bytes;
 pub use change::{Change, HOLDER_NODE, SourceFilter};

@@ -333,6 +333,8 @@ stream_options! {
     filter Filter: Option<crate::bpf::Shared> = None,
     /// IP_OPTIONS as given, for segments over IPv4. Of an accepted connection: the answer to those of its SYN.
     ip_options IpOptions: Vec<u8> = Vec::new(),
+    /// IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS, for segments over IPv6.
+    attached Attached: Option<Box<crate::Attached>> = None,
     /// TCP_SAVE_SYN of a listener: 1: what connections begin with is told from the IP header on; 2: from the link-layer header on.
     save_syn SaveSyn: u8 = 0,
     /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.

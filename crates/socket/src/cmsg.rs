@@ -6,6 +6,8 @@ use crate::errno::Errno;
 use crate::options::Options;
 use crate::socket::{QueuedError, Seen, Socket, Waiting};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_core::Attached;
+use weft_core::attached::Part;
 use weft_core::table::Family;
 use weft_wire::ipv4::Prepared;
 
@@ -41,12 +43,14 @@ fn each(mut control: &[u8], mut f: impl FnMut(i32, i32, &[u8]) -> Result<(), Err
 }
 
 /// What a datagram's control messages ask for.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Ancillary {
     /// Unspecified: none, even if the socket is bound to one.
     pub source: Option<IpAddr>,
     /// IP_RETOPTS: instead of IP_OPTIONS.
     pub ip_options: Option<Prepared>,
+    /// Extension headers: instead of the socket's.
+    pub attached: Option<Box<Attached>>,
     pub interface: Option<u32>,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
@@ -143,7 +147,7 @@ fn of_ipv4(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `ip6_datagram_send_ctl`. Extension headers cannot be sent: EINVAL, as for numbers that nobody knows.
+/// `ip6_datagram_send_ctl`. A routing header is EINVAL: only type 2 could be given so.
 fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
     match kind {
         IPV6_PKTINFO | IPV6_2292PKTINFO => {
@@ -163,6 +167,10 @@ fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             Some(class @ 0..=255) => out.tos = Some(class as u8),
             _ => return Err(Errno::EINVAL),
         },
+        IPV6_HOPOPTS | IPV6_2292HOPOPTS => attach(out, Part::HopByHop, data, true)?,
+        IPV6_2292DSTOPTS => attach(out, Part::Destination, data, true)?,
+        IPV6_DSTOPTS => attach(out, Part::Destination, data, false)?,
+        IPV6_RTHDRDSTOPTS => attach(out, Part::BeforeRouting, data, false)?,
         IPV6_DONTFRAG => match int(data) {
             Some(flag @ 0..=1) => out.dont_fragment = Some(flag == 1),
             _ => return Err(Errno::EINVAL),
@@ -170,6 +178,14 @@ fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
         _ => return Err(Errno::EINVAL),
     }
     Ok(())
+}
+
+/// One header: "if (opt->hopopt || cmsg->cmsg_len < CMSG_LEN(sizeof(struct ipv6_opt_hdr))) … len = ((hdr->hdrlen + 1) << 3);
+/// if (cmsg->cmsg_len < CMSG_LEN(len)) … -EINVAL".
+fn attach(out: &mut Ancillary, part: Part, data: &[u8], once: bool) -> Result<(), Errno> {
+    let attached = out.attached.get_or_insert_default();
+    let again = once && !attached.get(part).is_empty();
+    if again || data.is_empty() || !attached.set(part, data) { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 /// `sock_cmsg_send` for streams: only SOL_SOCKET messages are looked at.
@@ -249,7 +265,7 @@ fn of_ipv4_packet(options: &Options, seen: &Seen, to: Ipv4Addr, out: &mut Vec<u8
     if options.receive_tos {
         out.extend(message(SOL_IP, IP_TOS, &[seen.tos]));
     }
-    if let Some(received) = &seen.ip_options {
+    if let Some(received) = seen.headers.as_ref().filter(|_| seen.to.is_ipv4()) {
         if options.receive_options {
             out.extend(message(SOL_IP, IP_RECVOPTS, received));
         }
@@ -274,16 +290,56 @@ fn of_ipv6_packet(options: &Options, seen: &Seen, out: &mut Vec<u8>) {
     if options.receive_traffic_class {
         out.extend(message(SOL_IPV6, IPV6_TCLASS, &i32::from(seen.tos).to_ne_bytes()));
     }
+    for (kind, header) in extensions(seen) {
+        let wanted = match kind {
+            HOP_BY_HOP => (options.receive_hop_options, IPV6_HOPOPTS),
+            ROUTING => (options.receive_routing, IPV6_RTHDR),
+            _ => (options.receive_destination_options, IPV6_DSTOPTS),
+        };
+        if wanted.0 {
+            out.extend(message(SOL_IPV6, wanted.1, header));
+        }
+    }
     if options.packet_info_2292 {
         out.extend(message(SOL_IPV6, IPV6_2292PKTINFO, &packet_info6(seen)));
     }
     if options.receive_hop_limit_2292 {
         out.extend(message(SOL_IPV6, IPV6_2292HOPLIMIT, &hop_limit));
     }
+    for (kind, header) in extensions(seen) {
+        let wanted = match kind {
+            HOP_BY_HOP => (options.receive_hop_options_2292, IPV6_2292HOPOPTS),
+            ROUTING => (options.receive_routing_2292, IPV6_2292RTHDR),
+            _ => (options.receive_destination_options_2292, IPV6_2292DSTOPTS),
+        };
+        if wanted.0 {
+            out.extend(message(SOL_IPV6, wanted.1, header));
+        }
+    }
     if let (true, Some(port)) = (options.receive_original_destination6, seen.to_port) {
         let to = std::net::SocketAddr::new(seen.to, port);
         out.extend(message(SOL_IPV6, IPV6_ORIGDSTADDR, &crate::address::to_bytes(to)));
     }
+}
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const DESTINATION: u8 = 60;
+
+/// The extension headers of a received packet, each with what it is.
+fn extensions(seen: &Seen) -> impl Iterator<Item = (u8, &[u8])> {
+    let (first, rest) = seen.headers.as_deref().and_then(<[u8]>::split_first).unwrap_or((&u8::MAX, &[]));
+    let mut next = (*first, rest);
+    std::iter::from_fn(move || {
+        let (kind, bytes) = next;
+        if !matches!(kind, HOP_BY_HOP | ROUTING | DESTINATION) {
+            return None;
+        }
+        let [following, units, ..] = bytes else { return None };
+        let (header, after) = bytes.split_at_checked((usize::from(*units) + 1) * 8)?;
+        next = (*following, after);
+        Some((kind, header))
+    })
 }
 
 /// `struct in6_pktinfo`: 20 bytes.

@@ -230,10 +230,10 @@ impl Sockets {
         cx: &Context<'_>,
     ) -> Result<usize, Errno> {
         let options = &self.get(s)?.options;
-        let in_header = self.ip_options(s, ancillary, to.ip()).map_or(0, |options| options.len());
+        let extras = self.counted_extras(s, ancillary, to.ip());
         let (discover, headers, most) = match to {
-            SocketAddr::V4(_) => (options.mtu_discover, 28 + in_header, PAYLOAD_BYTES_MAX - in_header),
-            SocketAddr::V6(_) => (options.mtu_discover6, 48, PAYLOAD_BYTES_MAX_V6),
+            SocketAddr::V4(_) => (options.mtu_discover, 28 + extras, PAYLOAD_BYTES_MAX - extras),
+            SocketAddr::V6(_) => (options.mtu_discover6, 48 + extras, PAYLOAD_BYTES_MAX_V6 - extras),
         };
         let mtu = self.path_mtu(s, to, route, cx)?;
         let whole = match i32::from(discover) {
@@ -282,8 +282,7 @@ impl Sockets {
         if segment != 0 {
             // udp_send_skb, udp_v6_send_skb: "if (hlen + min(datalen, cork->gso_size) > cork->fragsize) … -EMSGSIZE; if (datalen >
             // cork->gso_size * UDP_MAX_SEGMENTS) … -EINVAL; if (sk->sk_no_check_tx) … -EINVAL;"
-            let in_header = self.ip_options(s, &ancillary, to.ip()).map_or(0, |options| options.len());
-            let headers = if to.is_ipv6() { 48 } else { 28 + in_header };
+            let headers = self.header_extras(s, &ancillary, to.ip()) + if to.is_ipv6() { 48 } else { 28 };
             if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
                 return Err(Errno::EMSGSIZE);
             }
@@ -309,7 +308,9 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) {
         let interface = self.outgoing_interface(s, to, &ancillary).unwrap_or(0);
+        let extras = self.header_extras(s, &ancillary, to.ip());
         let ip_options = self.ip_options(s, &ancillary, to.ip());
+        let attached = self.attached(s, &ancillary, to.ip()).cloned().map(Box::new);
         let Some(socket) = self.store.get_mut(s) else { return };
         let (options, port, v6) = (&socket.options, socket.number, to.is_ipv6());
         let bytes = truesize(data.len());
@@ -332,13 +333,13 @@ impl Sockets {
         meta.dont_fragment = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
             _ if v6 => ancillary.dont_fragment.unwrap_or(options.dont_fragment),
-            IP_PMTUDISC_WANT => data.len() + 28 + ip_options.map_or(0, |options| options.len()) <= route.mtu as usize || segment != 0,
+            IP_PMTUDISC_WANT => data.len() + 28 + extras <= route.mtu as usize || segment != 0,
             _ => false,
         };
         if segment != 0 && data.len() > segment {
             meta.gso = Some(Gso { segment_bytes: segment as u16, kind: GsoKind::Udp });
         }
-        meta.ip_options = ip_options.map(Box::new);
+        (meta.ip_options, meta.attached) = (ip_options.map(Box::new), attached);
         meta.no_loop = to.ip().is_multicast() && !options.multicast_loops(v6);
         let timed = (options.timestamping | ancillary.timestamping.unwrap_or(0) != 0).then(|| data.clone());
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });

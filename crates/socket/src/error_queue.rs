@@ -30,15 +30,22 @@ impl Seen {
     /// Of a received packet; `own` and `to_port` are not in its metadata.
     pub(crate) fn of(frame: &Frame, own: IpAddr, to_port: Option<u16>) -> Seen {
         let meta = frame.meta();
-        Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, ip_options: received_options(frame) }
+        Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, headers: received_headers(frame) }
     }
 }
 
-/// The options of a received packet's IPv4 header. A raw socket's packet begins with that header, others have it behind them.
-fn received_options(frame: &Frame) -> Option<Box<[u8]>> {
+/// The options of a received packet's IPv4 header, or its extension headers. A raw socket's packet begins with that header, others have it
+/// behind them.
+fn received_headers(frame: &Frame) -> Option<Box<[u8]>> {
     let network_at = frame.meta().network_at;
-    if network_at == 0 || frame.meta().dst.is_ipv6() {
+    if network_at == 0 {
         return None;
+    }
+    if frame.meta().dst.is_ipv6() {
+        let (fixed, extensions) = frame.pulled(network_at).split_at_checked(weft_wire::ipv6::HEADER_LEN)?;
+        let first = fixed[6];
+        let any = matches!(Protocol(first), Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS);
+        return any.then(|| [&[first], extensions].concat().into());
     }
     let header = if frame.position() == network_at { frame.head() } else { frame.pulled(network_at) };
     let length = usize::from(header.first()? & 0xf) * 4;
@@ -205,7 +212,7 @@ impl Sockets {
                 interface: meta.interface.0,
                 ttl: meta.ttl,
                 tos: meta.tos,
-                ip_options: None,
+                headers: None,
             };
             let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
             let entry = QueuedError {

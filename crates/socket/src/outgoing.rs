@@ -9,8 +9,9 @@ use crate::inet6::source_for;
 use crate::socket::SocketId;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use weft_core::attached::Part;
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
-use weft_core::{Answer, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
+use weft_core::{Answer, Attached, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
 use weft_wire::ipv4::Prepared;
 
@@ -22,7 +23,7 @@ pub(crate) const HEADER_BYTES_V4: usize = 20;
 pub(crate) const HEADER_BYTES_V6: usize = 40;
 
 /// Where a payload goes, and what its socket and control messages ask for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     pub to: IpAddr,
     /// None: the route's.
@@ -89,9 +90,31 @@ impl Sockets {
         ancillary.ip_options.or_else(of_socket).filter(|options| to.is_ipv4() && !options.is_empty())
     }
 
+    /// The extension headers of a packet to this address, likewise.
+    pub(crate) fn attached<'a>(&'a self, s: SocketId, ancillary: &'a Ancillary, to: IpAddr) -> Option<&'a Attached> {
+        let of_socket = || self.get(s).ok()?.options.attached.as_deref();
+        ancillary.attached.as_deref().or_else(of_socket).filter(|attached| to.is_ipv6() && !attached.is_empty())
+    }
+
+    /// Bytes that both add to a packet's headers.
+    pub(crate) fn header_extras(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> usize {
+        let options = self.ip_options(s, ancillary, to).map_or(0, |options| options.len());
+        options + self.attached(s, ancillary, to).map_or(0, Attached::len)
+    }
+
+    /// The same as lengths are checked: __ip6_append_data has "exthdrlen = opt ? opt->opt_flen : 0; length += exthdrlen;" beside a headersize that
+    /// counts these bytes already.
+    pub(crate) fn counted_extras(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> usize {
+        let again = self.attached(s, ancillary, to).map_or(0, |attached| attached.get(Part::Destination).len());
+        self.header_extras(s, ancillary, to) + again
+    }
+
     /// Where it is sent: "if (ipc.opt && ipc.opt->opt.srr) { if (!daddr) … faddr = ipc.opt->opt.faddr; connected = 0; }".
     pub(crate) fn first_hop(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> IpAddr {
-        self.ip_options(s, ancillary, to).and_then(|options| options.first_hop()).map_or(to, IpAddr::V4)
+        match self.attached(s, ancillary, to).and_then(Attached::first_hop) {
+            Some(hop) => hop.into(),
+            None => self.ip_options(s, ancillary, to).and_then(|options| options.first_hop()).map_or(to, IpAddr::V4),
+        }
     }
 
     /// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
@@ -122,15 +145,15 @@ impl Sockets {
     pub(crate) fn check_length(&mut self, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
         let v6 = out.to.is_ipv6();
         let options = &self.get(s)?.options;
-        let in_header = self.ip_options(s, &out.ancillary, out.to).map_or(0, |options| options.len());
-        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 + in_header };
+        let extras = self.counted_extras(s, &out.ancillary, out.to);
+        let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
         let whole = match i32::from(options.discover(v6)) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
             _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
         };
         let to = SocketAddr::new(out.to, 0);
         let mtu = self.path_mtu(s, to, &out.route, cx)?.min(PACKET_BYTES_MAX);
-        let most = if v6 { PACKET_BYTES_MAX } else { PACKET_BYTES_MAX - header };
+        let most = PACKET_BYTES_MAX - if v6 { extras } else { header };
         if bytes <= if whole { mtu - mtu.min(header) } else { most } {
             return Ok(());
         }
@@ -140,13 +163,15 @@ impl Sockets {
 
     /// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
     pub(crate) fn emit(&mut self, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
+        let extras = self.header_extras(s, &out.ancillary, out.to);
         let ip_options = self.ip_options(s, &out.ancillary, out.to);
+        let attached = self.attached(s, &out.ancillary, out.to).cloned().map(Box::new);
         let Some(socket) = self.store.get_mut(s) else { return };
         let options = &socket.options;
         let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
         let bytes = truesize(frame.len());
         let v6 = out.to.is_ipv6();
-        let header = if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 + ip_options.map_or(0, |options| options.len()) };
+        let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
         let fits = frame.len() + header <= out.route.mtu as usize;
         let at = frame.position();
         let meta = frame.meta_mut();
@@ -164,7 +189,7 @@ impl Sockets {
         if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
             meta.dont_fragment = true;
         }
-        meta.ip_options = ip_options.map(Box::new);
+        (meta.ip_options, meta.attached) = (ip_options.map(Box::new), attached);
         meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
         meta.transport_at = at;
         meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });

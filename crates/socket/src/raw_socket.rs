@@ -283,7 +283,7 @@ impl Sockets {
         complete_header(&mut header, header_bytes, out, cx);
         let protocol = header.get(9).copied().unwrap_or(0);
         frame.append(Bytes::from(header));
-        let out = Outgoing { protocol: Protocol(protocol), ..*out };
+        let out = Outgoing { protocol: Protocol(protocol), ..out.clone() };
         self.emit(s, frame, &out, PACKET, cx);
         Ok(length)
     }

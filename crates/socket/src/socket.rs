@@ -219,8 +219,8 @@ pub(crate) struct Seen {
     pub interface: u32,
     pub ttl: u8,
     pub tos: u8,
-    /// IPv4 options of the header, if it has any.
-    pub ip_options: Option<Box<[u8]>>,
+    /// IPv4 options of the header, if it has any; of IPv6 the number of the first extension header and what follows the fixed header.
+    pub headers: Option<Box<[u8]>>,
 }
 
 /// What of a datagram was joined to it (UDP_GRO).
@@ -398,8 +398,10 @@ impl Socket {
         let (ttl, tos) = if v6 { (options.hop_limit.max(0) as u8, options.traffic_class) } else { (options.ttl, options.tos) };
         let discover = if v6 { options.mtu_discover6 } else { options.mtu_discover };
         let ip_options = options.ip_options.filter(|_| !v6).map_or_else(Vec::new, |options| options.given().to_vec());
+        let attached = options.attached.clone().filter(|_| v6);
         if let Some(stream) = self.stream_mut() {
             stream.transport.ip_options = ip_options;
+            stream.transport.attached = attached;
             (stream.transport.ttl, stream.transport.tos, stream.transport.mtu_discover) = (ttl, tos, discover);
         }
     }

@@ -197,6 +197,11 @@ fn headers() {
 }
 
 #[test]
+fn headers6() {
+    twins("headers6");
+}
+
+#[test]
 fn loopback() {
     twins("loopback");
 }

@@ -23,7 +23,7 @@ use crate::counters;
 use crate::outbox::{Env, Outbox, RateLimit};
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use tables::{Kind as Token, Slab, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
@@ -211,9 +211,11 @@ impl TcpBlock {
         if slot.connection.path().epoch != self.epoch {
             let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
             let old = *slot.connection.path();
-            let path = ask_path(&tuple, first_hop(slot.connection.options()), old.interface, self.epoch, cx)
+            let path = ask_path(&tuple, first_hop(slot.connection.options(), tuple.remote.is_ipv6()), old.interface, self.epoch, cx)
                 .unwrap_or(Path { epoch: self.epoch, ..old });
-            slot.connection.set_path(&mut env, path);
+            // offload::cut looks for headers in the first 256 bytes of a frame.
+            let whole = slot.connection.options().attached.is_none();
+            slot.connection.set_path(&mut env, Path { gso_max_bytes: if whole { path.gso_max_bytes } else { 0 }, ..path });
         }
         let result = f(&mut slot.connection, &mut env);
         self.settle(key, cx);
@@ -325,13 +327,16 @@ impl TcpBlock {
 }
 
 /// The first hop of a source route, which is where segments go.
-fn first_hop(options: &StreamOptions) -> Option<Ipv4Addr> {
-    crate::connection::prepared(options)?.first_hop()
+fn first_hop(options: &StreamOptions, v6: bool) -> Option<IpAddr> {
+    match v6 {
+        false => crate::connection::prepared(options)?.first_hop().map(IpAddr::V4),
+        true => options.attached.as_ref()?.first_hop().map(IpAddr::V6),
+    }
 }
 
 /// The way to the peer.
-fn ask_path(tuple: &Tuple, hop: Option<Ipv4Addr>, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
-    let destination = hop.map_or(tuple.remote.ip(), IpAddr::V4);
+fn ask_path(tuple: &Tuple, hop: Option<IpAddr>, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
+    let destination = hop.unwrap_or(tuple.remote.ip());
     // A link-local peer is on the interface that its address names.
     let interface = if interface == InterfaceIndex::NONE { interface_of(tuple.remote) } else { interface };
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);

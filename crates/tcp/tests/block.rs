@@ -67,6 +67,16 @@ fn received_bytes_are_handed_up_in_the_memory_they_arrived_in() {
 }
 
 #[test]
+fn a_connection_that_is_bound_to_an_interface_takes_no_other() {
+    let mut node = Node::new("one", &[]);
+    node.connect(1, "10.0.0.1:1", "10.0.0.2:80", StreamOptions { interface: 3, ..StreamOptions::default() });
+    node.connect(2, "10.0.0.1:2", "10.0.0.2:80", StreamOptions { interface: 2, ..StreamOptions::default() });
+    let mut replies = |flow: u64| node.app(|app, _| app.flow(FlowId(flow)).replies.clone());
+    assert_eq!([1, 2].map(&mut replies), [vec![Err(StreamError::NetUnreachable)], vec![Ok(())]]);
+    assert_eq!(node.take_segments().len(), 1);
+}
+
+#[test]
 fn bytes_below_are_bounded_and_completions_go_on() {
     let (mut pair, _) = joined(&[("tsq_bytes", 5000.into())]);
     let node = &mut pair.nodes[0];

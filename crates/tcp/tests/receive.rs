@@ -269,6 +269,30 @@ fn the_window_closes_and_opens_with_the_program() {
 }
 
 #[test]
+fn a_buffer_with_room_keeps_its_window_when_memory_is_short() {
+    // tcp_adjust_rcv_ssthresh under pressure, but in __tcp_select_window only of a buffer that is more than half full.
+    // Above 4096 bytes it is.
+    let memory = [("mem_low", 4096.into()), ("mem_pressure", 4096.into()), ("rmem_default", 131_072.into())];
+    let segments = |count: u32| -> String {
+        (0..count).map(|nth| format!("-> ACK seq {} ack 1 len 1460\n<- ACK ack {}\n", 1 + 1460 * nth, 1461 + 1460 * nth)).collect()
+    };
+    run(
+        &memory,
+        &format!(
+            "listen
+            hold
+            -> SYN seq 0 win 65535 mss 1000
+            <- SYN|ACK seq 0 ack 1
+            -> ACK seq 1 ack 1
+            {}
+            counter TCPMemoryPressures 1
+            info rcv_ssthresh 65536",
+            segments(14)
+        ),
+    );
+}
+
+#[test]
 fn urgent_data_is_signalled_once_and_stays_in_line() {
     accepted(
         "-> ACK|URG|PSH seq 1 ack 1 len 10 urg 5

@@ -3,6 +3,8 @@
 use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use weft_core::StreamOption;
+use weft_core::attached::{Part, is_routing_allowed};
 
 /// A row of a flag at SOL_IPV6 that is kept in `$field`: an `int`, fewer bytes are EINVAL.
 macro_rules! flag_row {
@@ -18,12 +20,40 @@ macro_rules! flag_row {
     };
 }
 
+/// A row of an extension header that goes with every packet.
+macro_rules! attached_row {
+    ($name:ident, $part:ident) => {
+        row(
+            SOL_IPV6,
+            $name,
+            stringify!($name),
+            Any,
+            Set::Bytes(|a, v| attach(a, Part::$part, v)),
+            Get::Bytes(|a, length| {
+                let mut header = a.options()?.attached.as_ref().map_or_else(Vec::new, |attached| attached.get(Part::$part).to_vec());
+                header.truncate(length);
+                Ok(header)
+            }),
+        )
+    };
+}
+
 pub(super) const ROWS: &[OptionRow] = &[
     flag_row!(IPV6_RECVPKTINFO, packet_info6),
     flag_row!(IPV6_2292PKTINFO, packet_info_2292),
     flag_row!(IPV6_RECVHOPLIMIT, receive_hop_limit),
     flag_row!(IPV6_2292HOPLIMIT, receive_hop_limit_2292),
     flag_row!(IPV6_RECVTCLASS, receive_traffic_class),
+    flag_row!(IPV6_RECVHOPOPTS, receive_hop_options),
+    flag_row!(IPV6_RECVRTHDR, receive_routing),
+    flag_row!(IPV6_RECVDSTOPTS, receive_destination_options),
+    flag_row!(IPV6_2292HOPOPTS, receive_hop_options_2292),
+    flag_row!(IPV6_2292RTHDR, receive_routing_2292),
+    flag_row!(IPV6_2292DSTOPTS, receive_destination_options_2292),
+    attached_row!(IPV6_HOPOPTS, HopByHop),
+    attached_row!(IPV6_RTHDRDSTOPTS, BeforeRouting),
+    attached_row!(IPV6_RTHDR, Routing),
+    attached_row!(IPV6_DSTOPTS, Destination),
     flag_row!(IPV6_RECVORIGDSTADDR, receive_original_destination6),
     row(
         SOL_IPV6,
@@ -121,4 +151,20 @@ fn timestamping(a: &mut Access<'_, '_>, new: bool) -> Result<Vec<u8>, Errno> {
     let mut value = flags.to_ne_bytes().to_vec();
     value.resize(8, 0);
     Ok(value)
+}
+
+/// `ipv6_set_opt_hdr`: "remove any sticky options header with a zero option length, per RFC3542."; "if (optlen < sizeof(struct ipv6_opt_hdr) ||
+/// optlen & 0x7 || optlen > 8 * 255) goto sticky_done;" Programs have all rights over their node.
+fn attach(a: &mut Access<'_, '_>, part: Part, value: &[u8]) -> Result<(), Errno> {
+    let odd = value.len() < 2 || !value.len().is_multiple_of(8) || value.len() > 8 * 255;
+    if !value.is_empty() && (odd || part == Part::Routing && !is_routing_allowed(value)) {
+        return Err(Errno::EINVAL);
+    }
+    let mut attached = a.options()?.attached.clone().unwrap_or_default();
+    if !attached.set(part, value) {
+        return Err(Errno::EINVAL);
+    }
+    let attached = Some(attached).filter(|attached| !attached.is_empty());
+    a.options()?.attached.clone_from(&attached);
+    a.of_family(true, StreamOption::Attached(attached))
 }

@@ -23,7 +23,7 @@ use crate::multicast::Membership;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
-use weft_core::{Context, StreamCall, StreamOption, bpf};
+use weft_core::{Attached, Context, StreamCall, StreamOption, bpf};
 use weft_wire::ipv4::Prepared;
 
 /// SO_SNDBUF of a new stream socket (net.ipv4.tcp_wmem[1]).
@@ -83,6 +83,15 @@ kept! {
     tos: u8 = 0,
     /// IP_OPTIONS.
     ip_options: Option<Prepared> = None,
+    /// IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS.
+    attached: Option<Box<Attached>> = None,
+    /// IPV6_RECVHOPOPTS, IPV6_RECVRTHDR, IPV6_RECVDSTOPTS, and RFC 2292's forms.
+    receive_hop_options: bool = false,
+    receive_routing: bool = false,
+    receive_destination_options: bool = false,
+    receive_hop_options_2292: bool = false,
+    receive_routing_2292: bool = false,
+    receive_destination_options_2292: bool = false,
     /// 0: the node's default.
     ttl: u8 = 0,
     mtu_discover: u8 = IP_PMTUDISC_WANT as u8,

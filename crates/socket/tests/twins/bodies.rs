@@ -35,6 +35,7 @@ const TEXTS_6: &[(&str, &str)] = &[
     ("multicast6", include_str!("bodies/multicast6.txt")),
     ("records6", include_str!("bodies/records6.txt")),
     ("loopback6", include_str!("bodies/loopback6.txt")),
+    ("headers6", include_str!("bodies/headers6.txt")),
 ];
 
 /// The topics of IPv4 that every adapter is compared in.

@@ -57,7 +57,17 @@ fn is_filtered(options: &StreamOptions, frame: &mut Frame) -> bool {
 /// The way of a segment about which nothing else is known.
 pub(super) fn bare(tuple: &Tuple) -> Headers {
     let (local, remote) = (tuple.local, tuple.remote);
-    Headers { local, remote, tos: 0, ttl: 0, mark: 0, interface: InterfaceIndex::NONE, dont_fragment: true, ip_options: None }
+    Headers {
+        local,
+        remote,
+        tos: 0,
+        ttl: 0,
+        mark: 0,
+        interface: InterfaceIndex::NONE,
+        dont_fragment: true,
+        ip_options: None,
+        attached: None,
+    }
 }
 
 impl TcpBlock {

@@ -324,6 +324,7 @@ impl TcpBlock {
             mark: options.mark,
             interface: request.path.interface,
             ip_options: request.kept.prepared(),
+            attached: options.attached.clone(),
             ..bare(&request.tuple)
         };
         self.emit_bare(&segment, &to);
@@ -556,7 +557,15 @@ impl TcpBlock {
         let clock = cookies::stamp(cx.now.as_millis() as u32, agreement);
         let answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
         let (tos, ttl, mark) = (listener.options.tos & !3, listener.options.ttl, listener.options.mark);
-        let to = Headers { tos, ttl, mark, interface: path.interface, ip_options: kept.prepared(), ..bare(tuple) };
+        let to = Headers {
+            tos,
+            ttl,
+            mark,
+            interface: path.interface,
+            ip_options: kept.prepared(),
+            attached: listener.options.attached.clone(),
+            ..bare(tuple)
+        };
         if let Some(listener) = self.listeners.get_mut(key) {
             let counter = if listener.has_no_room(self.settings.syn_backlog) { Some(Counter::TCPReqQFullDoCookies) } else { None };
             listener.overflowed_at = Some(cx.now);

@@ -4,7 +4,7 @@ use super::listen::Listener;
 use super::tables::Tuple;
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical, first_hop};
 use crate::congestion;
-use crate::connection::{Connection, Setup, Start};
+use crate::connection::{Connection, Path, Setup, Start};
 use crate::extension::Plain;
 use crate::outbox::Env;
 use std::collections::VecDeque;
@@ -117,8 +117,8 @@ impl TcpBlock {
         if self.connections.len() >= self.settings.connections_max as usize {
             return self.refuse(id, flow, StreamError::NoBuffers, cx);
         }
-        let path = match ask_path(&tuple, first_hop(&options), InterfaceIndex(options.interface), self.epoch, cx) {
-            Ok(path) => path,
+        let path = match ask_path(&tuple, first_hop(&options, remote.is_ipv6()), InterfaceIndex(options.interface), self.epoch, cx) {
+            Ok(path) => Path { gso_max_bytes: if options.attached.is_none() { path.gso_max_bytes } else { 0 }, ..path },
             Err(error) => return self.refuse(id, flow, error, cx),
         };
         let start = data.map(|data| self.start_with(&tuple, data, options.fast_open_no_cookie, path.mtu, cx.now));

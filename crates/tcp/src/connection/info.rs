@@ -119,7 +119,11 @@ impl Connection {
     /// Bytes of IP and TCP header for its family, with the IP options that each segment carries and without TCP's
     /// (RFC 9293 §3.7.1: "the MSS … must be decreased by … the size of any IP options").
     pub fn header_bytes(&self) -> u32 {
-        let options = if self.remote.is_ipv4() { self.options.ip_options.len().next_multiple_of(4) } else { 0 };
+        let options = match (self.remote.is_ipv4(), &self.options.attached) {
+            (true, _) => self.options.ip_options.len().next_multiple_of(4),
+            (false, Some(attached)) => attached.len(),
+            (false, None) => 0,
+        };
         header_bytes(self.remote) + options as u32
     }
 }

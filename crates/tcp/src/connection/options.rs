@@ -45,6 +45,11 @@ impl Connection {
             StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
             StreamOption::UnsentLowWater(_) => self.return_credit(env, 0),
             StreamOption::MssMax(_) | StreamOption::IpOptions(_) => self.update_mss(env),
+            StreamOption::Attached(_) => {
+                // Whether large frames may leave whole is asked for again.
+                self.path.epoch = 0;
+                self.update_mss(env);
+            }
             StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => {
                 self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto())
             }

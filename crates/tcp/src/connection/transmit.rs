@@ -13,7 +13,7 @@ use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex, StreamOptions};
+use weft_core::{Attached, Checksum, Completion, Duration, Frame, Gso, GsoKind, Instant, InterfaceIndex, StreamOptions};
 use weft_wire::ipv4::Prepared;
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
 use weft_wire::{Protocol, checksum};
@@ -24,7 +24,7 @@ const FRAME_PAYLOAD_MAX: u32 = 65_535 - 60 - 60;
 const CORK_TIME: Duration = Duration::from_millis(200);
 
 /// Where a segment goes, beside its TCP header.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Headers {
     pub local: SocketAddr,
     pub remote: SocketAddr,
@@ -35,6 +35,8 @@ pub(crate) struct Headers {
     pub dont_fragment: bool,
     /// Over IPv4 only.
     pub ip_options: Option<Prepared>,
+    /// Over IPv6 only.
+    pub attached: Option<Box<Attached>>,
 }
 
 /// Puts the TCP header in front of a frame that holds the payload, and fills in what IP is to know. The checksum is left to the edge.
@@ -64,6 +66,7 @@ pub(crate) fn write_header(frame: &mut Frame, segment: &Segment, to: &Headers) {
     meta.interface = to.interface;
     meta.dont_fragment = to.dont_fragment;
     meta.transport_at = position;
+    meta.attached = to.attached.clone().filter(|_| to.remote.is_ipv6());
     meta.ip_options = to.ip_options.filter(|_| to.remote.is_ipv4()).map(Box::new);
 }
 
@@ -92,6 +95,7 @@ impl Connection {
             interface: self.path.interface,
             dont_fragment: self.options.mtu_discover != 0,
             ip_options: prepared(&self.options),
+            attached: self.options.attached.clone(),
         };
         let payload = frame.len() as u32;
         let segments = frame.meta().gso.map_or(1, |gso| payload.div_ceil(u32::from(gso.segment_bytes).max(1)));

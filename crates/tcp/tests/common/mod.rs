@@ -179,6 +179,8 @@ impl Block for Below {
     }
     fn query(&self, query: &Query, _now: Instant) -> Answer {
         match query {
+            // There is one interface.
+            Query::Route { interface: Some(interface), .. } if *interface != InterfaceIndex(2) => Answer::None,
             Query::Route { destination, source, .. } => Answer::Route(RouteAnswer {
                 kind: RouteKind::Unicast,
                 interface: InterfaceIndex(2),

@@ -230,3 +230,27 @@ impl RouteCache {
         self.entries[place] = Some((key, answer));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_differ_in_one_thing_lie_in_different_places() {
+        let cache = RouteCache::new(&mut Rng::for_name(1, "cache"));
+        let key = |destination: u32, source: u32, interface: u32| RouteKey {
+            destination: destination.into(),
+            source: source.into(),
+            interface: InterfaceIndex(interface),
+        };
+        let places = |key: &dyn Fn(u32) -> RouteKey| {
+            let found: std::collections::BTreeSet<usize> = (1..=64).map(|number| cache.place(&key(number))).collect();
+            assert!(found.iter().all(|place| *place < cache.entries.len()));
+            found.len()
+        };
+        // Of 64 balls in 256 places about 57 lie alone or first.
+        assert!(places(&|number| key(0x0a00_0000 + number, 0x0a4d_0002, 2)) > 40);
+        assert!(places(&|number| key(0x0a00_0001, 0x0a4d_0000 + number, 0)) > 40);
+        assert!(places(&|number| key(0x0a00_0001, 0, number)) > 40);
+    }
+}

@@ -31,6 +31,7 @@ impl Ip6 {
             self.counters[count::OUT_DISCARDS] += 1;
             return Verdict::Drop(Reason::BadPacket);
         };
+        let destination = meta.attached.as_ref().and_then(|attached| attached.first_hop()).unwrap_or(destination);
         let key = RouteKey { destination, source, interface: meta.interface };
         frame.meta_mut().direction = Direction::Egress;
         let answer = match self.way(frame, &key, cx) {
@@ -69,14 +70,16 @@ impl Ip6 {
 
     /// Does it fit the route? Large frames need only fit packet by packet; what may be fragmented is.
     fn check_size(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Option<Verdict> {
+        let headers = HEADER_LEN + frame.meta().attached.as_ref().map_or(0, |attached| attached.len());
         let packet = match frame.meta().gso {
-            None => HEADER_LEN + frame.len(),
-            Some(gso) => HEADER_LEN + transport_header_len(frame) + usize::from(gso.segment_bytes),
+            None => headers + frame.len(),
+            Some(gso) => headers + transport_header_len(frame) + usize::from(gso.segment_bytes),
         };
-        if frame.len() <= PAYLOAD_BYTES_MAX && packet <= answer.mtu as usize {
+        let payload = frame.len() + headers - HEADER_LEN;
+        if payload <= PAYLOAD_BYTES_MAX && packet <= answer.mtu as usize {
             return None;
         }
-        if frame.len() > PAYLOAD_BYTES_MAX {
+        if payload > PAYLOAD_BYTES_MAX {
             self.counters[count::OUT_DISCARDS] += 1;
             return Some(Verdict::Drop(Reason::TooBig));
         }
@@ -143,13 +146,22 @@ impl Ip6 {
     #[inline]
     fn push_header(&self, frame: &mut Frame, source: Ipv6Addr) {
         let flow_label = self.flow_label(frame, source);
+        let IpAddr::V6(dst) = frame.meta().dst else { return };
+        let (next_header, dst, attached_len) = match frame.meta_mut().attached.take() {
+            None => (frame.meta().protocol, dst, 0),
+            Some(attached) => {
+                let (tail, next) = attached.fragmentable_bytes(frame.meta().protocol);
+                frame.push(tail.len()).copy_from_slice(&tail);
+                let next = push_unfragmentable(frame, &attached, dst, next);
+                (next, attached.first_hop().unwrap_or(dst), attached.len())
+            }
+        };
         let meta = frame.meta();
-        let IpAddr::V6(dst) = meta.dst else { return };
         let header = Header {
             traffic_class: meta.tos,
             flow_label,
             payload_len: frame.len().min(PAYLOAD_BYTES_MAX) as u16,
-            next_header: meta.protocol,
+            next_header,
             hop_limit: meta.ttl.max(1),
             src: source,
             dst,
@@ -158,7 +170,7 @@ impl Ip6 {
         let network_at = frame.position();
         let meta = frame.meta_mut();
         meta.network_at = network_at;
-        meta.transport_at = network_at + HEADER_LEN as u16;
+        meta.transport_at = network_at + (HEADER_LEN + attached_len) as u16;
     }
 
     /// RFC 6437 §3: "It is therefore RECOMMENDED that source hosts support the flow label by setting the Flow Label field for all packets of a
@@ -208,6 +220,13 @@ impl Ip6 {
         }
         self.leave(frame, header.src, &answer, cx)
     }
+}
+
+/// Puts the headers in front that every fragment has; what the IPv6 header's next header is then.
+pub(super) fn push_unfragmentable(frame: &mut Frame, attached: &Attached, to: Ipv6Addr, next: Protocol) -> Protocol {
+    let (bytes, next) = attached.unfragmentable_bytes(to, next);
+    frame.push(bytes.len()).copy_from_slice(&bytes);
+    next
 }
 
 /// The source address: the sender's, or the route's. An unfinished checksum gets the chosen one added, which was zero in it before.

@@ -1,5 +1,6 @@
 //! Fragments: put together on the way in, made on the way out (RFC 8200 §4.5).
 
+use super::egress::push_unfragmentable;
 use super::extensions::Upper;
 use super::*;
 use crate::ip::reassembly::{Fragment, Key, Limits, Outcome, Whole};
@@ -152,7 +153,9 @@ impl Ip6 {
 
     /// Sends a packet, which begins with its transport header, in fragments that fit its route.
     pub(super) fn send_fragments(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
-        let room = (answer.mtu as usize).saturating_sub(HEADER_LEN + FRAGMENT_LEN) / UNIT_BYTES * UNIT_BYTES;
+        let attached = frame.meta_mut().attached.take().unwrap_or_default();
+        let before = attached.unfragmentable_len();
+        let room = (answer.mtu as usize).saturating_sub(HEADER_LEN + before + FRAGMENT_LEN) / UNIT_BYTES * UNIT_BYTES;
         let IpAddr::V6(dst) = frame.meta().dst else { return Verdict::Drop(Reason::BadPacket) };
         if room == 0 {
             self.counters[count::FRAG_FAILS] += 1;
@@ -166,6 +169,8 @@ impl Ip6 {
         let flow_label = self.flow_label(frame, source);
         // Linux ipv6_select_ident: at random, so that nobody can count them (RFC 7739).
         let identification = cx.rng.u32();
+        let (tail, fragmented) = attached.fragmentable_bytes(frame.meta().protocol);
+        frame.push(tail.len()).copy_from_slice(&tail);
         let total = frame.len();
         for offset in (0..total).step_by(room) {
             let bytes = room.min(total - offset);
@@ -177,22 +182,23 @@ impl Ip6 {
             *piece.meta_mut() = Meta { completion: None, checksum: Checksum::Valid, gso: None, ..frame.meta().clone() };
             let place = Place { offset: offset as u16, more, identification };
             // Cannot fail: a fragment header has one length.
-            let _ = Extension::Fragment(place).emit(frame.meta().protocol, piece.push(FRAGMENT_LEN));
+            let _ = Extension::Fragment(place).emit(fragmented, piece.push(FRAGMENT_LEN));
+            let next_header = push_unfragmentable(&mut piece, &attached, dst, Protocol::FRAGMENT);
             let meta = frame.meta();
             let header = Header {
                 traffic_class: meta.tos,
                 flow_label,
                 payload_len: piece.len() as u16,
-                next_header: Protocol::FRAGMENT,
+                next_header,
                 hop_limit: meta.ttl,
                 src: source,
-                dst,
+                dst: attached.first_hop().unwrap_or(dst),
             };
             header.emit(piece.push(HEADER_LEN));
             let network_at = piece.position();
             let meta = piece.meta_mut();
             meta.network_at = network_at;
-            meta.transport_at = network_at + (HEADER_LEN + FRAGMENT_LEN) as u16;
+            meta.transport_at = network_at + (HEADER_LEN + before + FRAGMENT_LEN) as u16;
             if !more {
                 meta.completion = completion.take();
             }

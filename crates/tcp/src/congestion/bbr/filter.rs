@@ -51,6 +51,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn after_a_pause_the_second_best_is_too_old_as_well() {
+        let mut filter = MaxFilter::default();
+        for (round, value, best) in [(0, 100, 100), (1, 90, 100), (3, 80, 100), (9, 70, 100), (15, 10, 70)] {
+            filter.update(round, 10, value);
+            assert_eq!(filter.get(), best, "round {round}");
+        }
+    }
+
+    #[test]
     fn the_maximum_is_never_below_what_a_full_window_holds_and_never_of_outside() {
         let mut rng = weft_core::Rng::for_name(3, "max filter");
         let mut filter = MaxFilter::default();
