@@ -14,7 +14,11 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
+<<<<<<< HEAD
 .PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop
+=======
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-gdb test-valgrind coverage bench-interop bench-sim
+>>>>>>> main
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -123,6 +127,11 @@ test-sim-tools: ## virtual time: weft diff and hash, sweeps, expectations, JUnit
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual tools
+
+bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
+	@tools/setup bench
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m virtual bench
 
 test-gdb: ## virtual time: gdb stops in the stack of one node, twice the same
 	@tools/setup test

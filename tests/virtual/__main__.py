@@ -2,9 +2,10 @@
 
 import sys
 
-from virtual import chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools
 
 TARGETS = {
+    "bench": bench.main,
     "chain": chain.main,
     "coverage": coverage.main,
     "cpython": cpython.main,

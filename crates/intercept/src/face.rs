@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use weft_core::{Answer, Block as _, Context, Query, Table};
 
-pub use weft_socket::{Errno, Poll, Received, SocketId, SocketState, Sockets};
+pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
 
 /// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and
 /// tells the supervisor with `after_stack_ran`.
@@ -45,6 +45,10 @@ pub trait Stack {
     fn send_room(&mut self, s: SocketId) -> usize;
     fn receive_ready(&mut self, s: SocketId) -> usize;
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
+    /// What is sure about a socket; see [`weft_socket::Preview`].
+    fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>));
+    /// Does what is sent to this address, or to the peer, leave the node for one other?
+    fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool;
     /// The rows of a table, one JSON object each; empty when the node has no such table.
     fn table(&mut self, table: Table) -> Vec<Value>;
     /// See [`Lend::not_a_programs`].
@@ -116,6 +120,12 @@ impl<L: Lend> Stack for L {
     }
     fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
         self.sockets(|sockets, _| sockets.pending_error(s)).flatten()
+    }
+    fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>)) {
+        self.sockets(|sockets, _| look(sockets.preview(s)));
+    }
+    fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool {
+        self.sockets(|sockets, cx| sockets.is_elsewhere(s, to, cx)).unwrap_or_default()
     }
     fn not_a_programs(&mut self, s: SocketId) {
         Lend::not_a_programs(self, s);

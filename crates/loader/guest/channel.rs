@@ -1,6 +1,6 @@
 //! The way to the controller and back.
 
-use crate::abi::{self, Channel, Files, Header, Process};
+use crate::abi::{self, Channel, Files, Header, Mirror, Process};
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -18,6 +18,10 @@ pub fn process(index: usize) -> &'static Process {
 pub fn channel(index: usize) -> &'static Channel {
     // SAFETY: as in `header`.
     unsafe { &*((abi::ARENA_ADDRESS + abi::channel_at(index % abi::CHANNELS_MAX)) as *const Channel) }
+}
+pub fn mirror(index: usize) -> &'static Mirror {
+    // SAFETY: as in `header`; any bytes are a mirror.
+    unsafe { &*((abi::ARENA_ADDRESS + abi::mirror_at(index % abi::MIRRORS)) as *const Mirror) }
 }
 
 /// The numbers of files.

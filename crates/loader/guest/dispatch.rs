@@ -1,6 +1,7 @@
 //! The handler of system calls: who answers which.
 
 use crate::abi::{self, kind};
+use crate::ahead;
 use crate::channel::{Copies, exchange, header, post};
 use crate::descriptor;
 use crate::identity;
@@ -180,7 +181,8 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
             Ok(0)
         }
         WAIT4 | WAITID => wait(t, number, a),
-        NANOSLEEP | CLOCK_NANOSLEEP | PAUSE | RT_SIGTIMEDWAIT | KILL | TKILL | TGKILL | RT_SIGQUEUEINFO | RT_TGSIGQUEUEINFO | ALARM
+        NANOSLEEP | CLOCK_NANOSLEEP => Ok(ahead::sleep(t, number, a).unwrap_or_else(|| forward(t, number, a, 0))),
+        PAUSE | RT_SIGTIMEDWAIT | KILL | TKILL | TGKILL | RT_SIGQUEUEINFO | RT_TGSIGQUEUEINFO | ALARM
         | SETITIMER | GETITIMER | TIMER_CREATE | TIMER_SETTIME | TIMER_GETTIME | TIMER_GETOVERRUN | TIMER_DELETE | EPOLL_CREATE
         | EPOLL_CREATE1 | TIMERFD_CREATE => Ok(forward(t, number, a, 0)),
         SIGNALFD | SIGNALFD4 => {
@@ -376,7 +378,7 @@ fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let writes = matches!(number, nr::WRITE | nr::WRITEV);
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
-        kind::VIRTUAL => Ok(forward(t, number, a, word)),
+        kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::RANDOM if number == nr::READ => local::getrandom(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
@@ -399,7 +401,7 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
-        kind::VIRTUAL => Ok(forward(t, number, a, word)),
+        kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::NATIVE => Ok(match number {
             nr::SENDTO => native::message(t, number, a, 3, true),
             nr::RECVFROM => native::message(t, number, a, 3, false),

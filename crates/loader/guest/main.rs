@@ -13,6 +13,7 @@
 #[path = "../src/abi.rs"]
 #[allow(dead_code)]
 mod abi;
+mod ahead;
 mod channel;
 mod descriptor;
 mod dispatch;

@@ -63,6 +63,9 @@ type Limit = Option<u64>;
 
 /// Posts the entries until the controller has an answer: how many are ready, in `found` of the entries.
 fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
+    if let Some(result) = crate::ahead::poll(t, count, limit) {
+        return result;
+    }
     let mut first = 1;
     loop {
         look(t, count);

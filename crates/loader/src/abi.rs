@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7231;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7232;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -21,6 +21,16 @@ pub const PROCESSES_MAX: usize = 1024;
 pub const CHANNELS_MAX: usize = 2048;
 /// Bytes of a channel's buffer.
 pub const DATA_BYTES: usize = 64 * 1024;
+/// Bytes of a channel's log of calls that were answered ahead.
+pub const LOG_BYTES: usize = 64 * 1024;
+/// Sockets of a node whose state is shown to its programs.
+pub const MIRRORS: usize = 8;
+/// Bytes of received data that a mirror can show.
+pub const MIRROR_BYTES: usize = 32 * 1024;
+/// Datagrams that a mirror can show.
+pub const MIRROR_MESSAGES: usize = 64;
+/// Bytes of a `sockaddr` that a mirror can hold.
+pub const ADDRESS_BYTES: usize = 32;
 /// Bytes of arguments and environment with which a program can be started from outside.
 pub const SPAWN_BYTES: usize = 256 * 1024;
 /// PATH_MAX.
@@ -35,10 +45,12 @@ pub const NAME_BYTES: usize = 65;
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 const SPAWN_AT: usize = HEADER_BYTES;
-const PROCESSES_AT: usize = SPAWN_AT + SPAWN_BYTES;
+const MIRRORS_AT: usize = SPAWN_AT + SPAWN_BYTES;
+const MIRROR_STRIDE: usize = size_of::<Mirror>().next_multiple_of(PAGE);
+const PROCESSES_AT: usize = MIRRORS_AT + MIRRORS * MIRROR_STRIDE;
 const PROCESS_BYTES: usize = 4 * PAGE;
 const CHANNELS_AT: usize = PROCESSES_AT + PROCESSES_MAX * PROCESS_BYTES;
-const CHANNEL_BYTES: usize = DATA_BYTES + PAGE;
+const CHANNEL_BYTES: usize = DATA_BYTES + LOG_BYTES + PAGE;
 const FILES_AT: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
 /// Bytes of the whole arena. Pages that were never used cost nothing.
 pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PAGE);
@@ -133,6 +145,10 @@ pub struct Header {
     /// When the node began by the host's clock, in seconds since 1970: files that were written later are said to be from the node's start.
     /// 0: programs see files as the host does.
     pub real_start: AtomicU64,
+    /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.
+    pub ahead: AtomicU64,
+    /// The sockets that [`Mirror`]s show, by inode; 0: none.
+    pub mirrors: [AtomicU64; MIRRORS],
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
 }
@@ -201,6 +217,90 @@ pub struct Process {
     pub target: Area<PATH_BYTES>,
 }
 
+/// What a socket shows to programs while `Header::ahead` lasts. Nothing that others do changes it before: nothing reaches the node until then, and no
+/// other thread of it can run.
+#[repr(C)]
+pub struct Mirror {
+    /// [`MIRROR_STREAM`] and others.
+    pub flags: AtomicU32,
+    /// What poll(2) says.
+    pub readiness: AtomicU32,
+    /// How much `send` is sure to take: bytes of a stream; for datagrams, of memory.
+    pub room: AtomicU64,
+    /// Longest datagram that this socket has sent already.
+    pub longest: AtomicU64,
+    /// Datagrams in `messages`.
+    pub count: AtomicU32,
+    /// Bytes of `peer`; 0: none.
+    pub peer_bytes: AtomicU32,
+    /// Whom it has sent to before, as `sockaddr`.
+    pub peer: Area<ADDRESS_BYTES>,
+    /// Taken ahead of `count`. The program's side counts, the controller begins anew.
+    pub taken: AtomicU32,
+    /// Sends ahead.
+    pub sends: AtomicU32,
+    /// What those took of `room`.
+    pub sent: AtomicU64,
+    /// What has been received.
+    pub messages: [Piece; MIRROR_MESSAGES],
+    /// Its bytes: of each message the sender's `sockaddr` ([`ADDRESS_BYTES`]), then the data, to multiples of 8.
+    pub data: Area<MIRROR_BYTES>,
+}
+
+/// A received datagram of a mirror.
+#[repr(C)]
+pub struct Piece {
+    /// Where in `Mirror::data`.
+    pub at: AtomicU32,
+    /// Bytes of data.
+    pub bytes: AtomicU32,
+    /// Bytes of the sender's address.
+    pub from_bytes: AtomicU32,
+}
+
+/// `Mirror::flags`: a stream, whose data is not shown.
+pub const MIRROR_STREAM: u32 = 1;
+/// `Mirror::flags`: it may be sent without an address.
+pub const MIRROR_CONNECTED: u32 = 2;
+/// `Mirror::flags`: what was received may be taken.
+pub const MIRROR_RECEIVE: u32 = 4;
+/// `Mirror::flags`: and `messages` are all that there is.
+pub const MIRROR_WHOLE: u32 = 8;
+/// `Mirror::flags`: it may be sent.
+pub const MIRROR_SEND: u32 = 16;
+/// `Mirror::flags`: it shows something. Without, nothing is sure.
+pub const MIRROR_SHOWS: u32 = 32;
+
+/// What a datagram takes of `Mirror::room`, at least as much as the socket model says.
+pub const fn datagram_room(bytes: usize) -> usize {
+    // The data with its headers, rounded up to a power of two, and what describes it.
+    2 * (bytes + 512) + 512
+}
+
+/// A call that was answered ahead, in `Channel::log`, followed by copies of what it points to. The controller does the same at the same time.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Logged {
+    /// When it was made.
+    pub at: u64,
+    /// When it returned.
+    pub ended: u64,
+    /// `Header::trace` then.
+    pub trace: u64,
+    /// As in the channel.
+    pub number: u64,
+    /// As in the channel.
+    pub arguments: [u64; 6],
+    /// As in the channel.
+    pub descriptor: u64,
+    /// What was answered.
+    pub result: i64,
+    /// Address, bytes, and where behind this the copies are.
+    pub copies: [[u64; 3]; 2],
+    /// Bytes of this and its copies.
+    pub bytes: u64,
+}
+
 /// One thread.
 #[repr(C)]
 pub struct Channel {
@@ -238,12 +338,18 @@ pub struct Channel {
     pub cpu: AtomicU64,
     /// When it was last given the processor.
     pub resumed: AtomicU64,
+    /// Calls in `log`.
+    pub logged: AtomicU32,
+    /// Bytes of `log` that they take.
+    pub log_bytes: AtomicU32,
     /// siginfo_t of `signal`.
     pub info: Area<128>,
     /// Fills the first page.
-    pub reserved: Area<{ PAGE - 328 }>,
+    pub reserved: Area<{ PAGE - 336 }>,
     /// Bytes that go with the call or the answer.
     pub data: Area<DATA_BYTES>,
+    /// Calls that were answered ahead: [`Logged`].
+    pub log: Area<LOG_BYTES>,
 }
 
 /// A piece of a program's memory, copied.
@@ -286,7 +392,7 @@ pub const fn files_at() -> usize {
     FILES_AT
 }
 
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && MIRROR_STRIDE >= size_of::<Mirror>());
 const _: () = assert!(size_of::<Process>() <= PROCESS_BYTES);
 const _: () = assert!(size_of::<Channel>() == CHANNEL_BYTES);
 
@@ -297,6 +403,10 @@ pub const fn process_at(index: usize) -> usize {
 /// Where a channel is in the arena.
 pub const fn channel_at(index: usize) -> usize {
     CHANNELS_AT + index * CHANNEL_BYTES
+}
+/// Where a mirror is in the arena.
+pub const fn mirror_at(index: usize) -> usize {
+    MIRRORS_AT + index * MIRROR_STRIDE
 }
 /// Where the arguments of [`COMMAND_SPAWN`] are.
 pub const fn spawn_at() -> usize {

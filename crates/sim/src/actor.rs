@@ -54,6 +54,8 @@ pub trait Actor: Send {
     fn run(&mut self, cx: &mut dyn ActorContext, grant: Instant) -> Next;
     /// Sockets of this node have changed (readiness, state, error), this actor's or others': called before the `run` that follows.
     fn sockets_changed(&mut self, changed: &[SocketId]);
+    /// The node was changed from outside.
+    fn disturbed(&mut self) {}
     /// A program that does not start by time is to start. Followed by `run`.
     fn start(&mut self, program: ProgramId) {
         let _ = program;
@@ -74,6 +76,8 @@ pub trait Actor: Send {
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         let _ = cx;
     }
+    /// The world is given up: whatever outlives it is told to end, and not waited for yet.
+    fn kill(&mut self) {}
     /// Who waits for what, for people: one line a program that has not ended.
     fn waits(&self) -> Vec<(ProgramId, String)>;
     /// Why this run may not repeat, for people; empty: it does.
@@ -98,6 +102,8 @@ pub trait ActorContext {
     fn grant(&self) -> Instant;
     /// When the node itself has something to do next: a timer, or the end of a serialisation. It may change sockets.
     fn next_event(&self) -> Instant;
+    /// No timer of the node's is due before this, and no other actor is on the node. None: one is.
+    fn quiet_until(&self) -> Option<Instant>;
     /// Moves the present to `to`, at most to the grant: the node's own timers and ends of serialisation until then have happened.
     fn advance(&mut self, to: Instant);
     /// Calls into the node's sockets at the present; what follows (frames) is carried on. False: the node has no sockets (any more).

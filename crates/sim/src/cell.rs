@@ -559,6 +559,7 @@ impl Cell {
         let now = self.core.now;
         for slot in self.actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
             slot.next.at = slot.next.at.min(now);
+            slot.actor.disturbed();
         }
     }
 }
@@ -634,6 +635,10 @@ impl ActorContext for Turn<'_> {
 
     fn next_event(&self) -> Instant {
         self.core.next_departure().min(self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
+    }
+
+    fn quiet_until(&self) -> Option<Instant> {
+        self.alone.then(|| self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
     }
 
     fn advance(&mut self, to: Instant) {

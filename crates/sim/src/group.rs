@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
+use weft_intercept::process::processor::{Claim, Pinned, with_clock};
 
 /// Events of one group at one instant after which the world is taken for a loop.
 pub const EVENTS_PER_INSTANT_MAX: u64 = 10_000_000;
@@ -236,12 +237,15 @@ const WINDOWS_PER_WATCH: u64 = 256;
 /// Called with the virtual time now and then, by one thread; false: stop.
 pub(crate) type Watch<'a> = &'a mut (dyn FnMut(Instant) -> bool + Send);
 
-/// Runs windows until the epoch ends.
-pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
+/// Runs windows until the epoch ends. With processors every thread stays on its own, and with it the programs of its nodes.
+pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     lanes.iter_mut().for_each(Lane::refresh);
     match lanes {
-        [only] => run_alone(only, epoch, watch),
-        several => run_together(several, epoch, watch),
+        [only] => {
+            let _pinned = processors.and_then(|claim| claim.of(0)).map(Pinned::new);
+            run_alone(only, epoch, watch)
+        }
+        several => run_together(several, epoch, watch, processors),
     }
 }
 
@@ -257,7 +261,7 @@ fn run_alone(lane: &mut Lane, epoch: Epoch, watch: Watch<'_>) -> Ended {
     let (mut out, mut until, mut window) = (Vec::new(), epoch.until, 0u64);
     loop {
         until = shortened(&epoch, until, lane.left, lane.last_end);
-        if epoch.is_watched(window) && !watch(lane.next().min(until)) {
+        if epoch.is_watched(window) && !with_clock(|| watch(lane.next().min(until))) {
             return Ended { until: lane.next(), idle: false, stopped: true };
         }
         window += 1;
@@ -343,7 +347,7 @@ impl Board {
     }
 }
 
-fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
+fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     let board = Board::new(lanes.len());
     let mut watch = Some(watch);
     std::thread::scope(|scope| {
@@ -353,9 +357,13 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>) -> Ended {
             .enumerate()
             .map(|(index, lane)| {
                 let watch = watch.take();
+                let cpu = processors.and_then(|claim| claim.of(index));
                 // Debuggers know threads by their names.
                 let named = std::thread::Builder::new().name(format!("weft-lane-{index}"));
-                let thread = named.spawn_scoped(scope, move || lane_thread(index, lane, epoch, board, watch));
+                let thread = named.spawn_scoped(scope, move || {
+                    let _pinned = cpu.map(Pinned::new);
+                    lane_thread(index, lane, epoch, board, watch)
+                });
                 thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}"))
             })
             .collect();
@@ -371,7 +379,7 @@ fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch, board: &Board, mut w
         board.left[index].store(lane.left, Ordering::Release);
         board.last_end[index].store(lane.last_end.as_nanos(), Ordering::Release);
         if let Some(watch) = watch.as_mut().filter(|_| epoch.is_watched(window))
-            && !watch(lane.next().min(until))
+            && !with_clock(|| watch(lane.next().min(until)))
         {
             board.stopped.store(1, Ordering::Release);
         }

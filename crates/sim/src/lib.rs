@@ -17,6 +17,7 @@ mod cell;
 pub mod debug;
 mod group;
 pub mod hash;
+mod launch;
 pub mod plan;
 pub mod process;
 pub mod program;

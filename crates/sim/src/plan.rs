@@ -408,6 +408,13 @@ pub enum Action {
         /// Which program.
         program: usize,
     },
+    /// A signal for an unmodified program and all that it has started.
+    Signal {
+        /// Which program.
+        program: usize,
+        /// Number of the signal.
+        signal: i32,
+    },
     /// A program is told to stop.
     Stop {
         /// Which program.

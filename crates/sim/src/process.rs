@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use weft_core::{Context, Instant};
 use weft_intercept::process::{self, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
@@ -35,24 +36,36 @@ const ENVIRONMENT: [(&str, &str); 7] = [
 /// Where programs look names up. There is a name server only where the scenario starts one.
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
 
-/// What every node has under /etc.
-fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> {
+/// What is the same for all nodes.
+#[derive(Debug)]
+pub struct Common {
+    /// /etc/hosts
+    hosts: Arc<[u8]>,
+}
+
+fn hosts(plan: &Plan) -> String {
     let mut hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     for (name, address) in &plan.hosts {
         let _ = writeln!(hosts, "{address}\t{name}");
     }
+    hosts
+}
+
+/// What every node has under /etc.
+fn usual_files(plan: &Plan, node: &NodePlan, common: &Common) -> impl Iterator<Item = OwnFile> {
     let identity = xxhash_rust::xxh3::xxh3_128_with_seed(node.name.as_bytes(), plan.seed);
     let digits = format!("{identity:032x}");
     let boot = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-") + "\n";
     let files = [
-        ("/etc/hosts", hosts),
         ("/etc/hostname", format!("{}\n", node.name)),
         ("/etc/machine-id", format!("{digits}\n")),
         ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
         ("/run/weft/boot_id", boot),
         ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
     ];
-    files.into_iter().map(|(path, text)| OwnFile { path: path.into(), contents: text.into_bytes().into(), executable: false })
+    let hosts = ("/etc/hosts", Arc::clone(&common.hosts));
+    let files = files.into_iter().map(|(path, text)| (path, text.into_bytes().into())).chain([hosts]);
+    files.map(|(path, contents)| OwnFile { path: path.into(), contents, executable: false })
 }
 
 /// A program of the node, before, while and after it runs.
@@ -87,15 +100,32 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// The actor for the unmodified programs of a node, of which some start by time.
+    /// What [`ProcessTree::launch`] wants to know about the world.
+    pub fn common(plan: &Plan) -> Common {
+        Common { hosts: hosts(plan).into_bytes().into() }
+    }
+
+    /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub fn launch(plan: &Plan, node: &NodePlan, programs: &[(ProgramId, &ProgramPlan)]) -> Result<ProcessTree, String> {
+    pub fn launch(
+        plan: &Plan,
+        node: &NodePlan,
+        programs: &[(ProgramId, &ProgramPlan)],
+        common: &Common,
+        cpu: Option<usize>,
+    ) -> Result<ProcessTree, String> {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
-        let files =
-            Some(Files { root: node.files.root.clone(), own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect() });
+        let files = Some(Files {
+            root: node.files.root.clone(),
+            own: usual_files(plan, node, common).chain(node.files.own.iter().cloned()).collect(),
+        });
+        // For tests: nobody runs ahead, and the hash is the same.
+        let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
         let config = Config {
+            ahead,
+            cpu,
             name: node.name.clone(),
             seed: plan.seed,
             epoch_ns,
@@ -269,6 +299,14 @@ impl Actor for ProcessTree {
         }
     }
 
+    fn kill(&mut self) {
+        self.tree.give_up();
+    }
+
+    fn disturbed(&mut self) {
+        self.tree.disturbed();
+    }
+
     fn welcome(&mut self, program: ProgramId, plan: ProcessPlan, mut visitor: Visitor) {
         self.visited = true;
         self.programs.push(Program {
@@ -294,6 +332,7 @@ impl Actor for ProcessTree {
     }
 
     fn finish(&mut self, cx: &mut dyn ActorContext) {
+        self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
     }
 
@@ -342,6 +381,10 @@ impl Outside for Outer<'_> {
 
     fn next_event(&self) -> Instant {
         self.cx.next_event()
+    }
+
+    fn quiet_until(&self) -> Option<Instant> {
+        self.cx.quiet_until()
     }
 
     fn advance(&mut self, to: Instant) {

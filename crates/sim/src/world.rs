@@ -6,8 +6,8 @@ use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
+use crate::launch::{add_tree, arrange, lane_of, launch_all, start_builtins, start_programs};
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
-use crate::process::ProcessTree;
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
+use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
 mod visit;
@@ -106,6 +107,8 @@ pub struct World {
     /// Port at both ends of each wire.
     ports: Vec<[u32; 2]>,
     boots: Vec<Rng>,
+    /// Which processor each thread is pinned to, where there are unmodified programs.
+    processors: Option<Claim>,
     now: Instant,
     end: Option<RunEnd>,
     door: visit::Door,
@@ -129,6 +132,8 @@ impl World {
     pub fn new(plan: Plan, threads: usize) -> Result<World, WorldError> {
         check(&plan)?;
         let groups = grouping(&plan);
+        let threads = threads.clamp(1, groups.len().max(1));
+        let groups = arrange(&plan, groups, threads);
         let mut places = vec![Place { group: 0, cell: 0 }; plan.nodes.len()];
         for (number, members) in groups.iter().enumerate() {
             for (cell, node) in members.iter().enumerate() {
@@ -144,11 +149,18 @@ impl World {
             interfaces.push(known);
         }
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
+        let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
+        let processors = unmodified.then(|| Claim::new(threads));
+        let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
         for (index, cell) in cells.iter_mut().flatten().enumerate() {
             await_programs(&plan, index, cell);
-            start_programs(&plan, index, cell, Instant::ZERO)?;
+            start_builtins(&plan, index, cell, Instant::ZERO);
         }
-        let threads = threads.clamp(1, groups.len().max(1));
+        for (node, tree) in launch_all(&plan, &cpu_of)? {
+            if let Some(Some(cell)) = cells.get_mut(node) {
+                add_tree(&plan, node, cell, Instant::ZERO, tree);
+            }
+        }
         let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
         for (number, members) in groups.iter().enumerate() {
             let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
@@ -160,7 +172,7 @@ impl World {
         }
         let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
         let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());
-        Ok(World { plan, lanes, places, ports, boots, now: Instant::ZERO, end: None, door, wire_samples, flow_samples })
+        Ok(World { plan, lanes, places, ports, boots, processors, now: Instant::ZERO, end: None, door, wire_samples, flow_samples })
     }
 
     /// What it was built from.
@@ -292,7 +304,7 @@ impl World {
             let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced() };
             let (lanes, door) = (&mut self.lanes, &self.door);
             let half = epoch.window() / 2;
-            let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now));
+            let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());
             if let Some(at) = self.lanes.iter().find_map(|lane| lane.stuck) {
                 self.now = at;
                 break Reason::Stuck;
@@ -383,6 +395,14 @@ impl World {
             }
             Action::Restart { node } => self.restart(*node),
             Action::Start { program } => self.start(*program),
+            Action::Signal { program, signal } => {
+                let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
+                if let Some(cell) = self.cell_mut(node) {
+                    cell.core.now = cell.core.now.max(now);
+                }
+                self.with_actor(*program, |actor, id| actor.signal(id, *signal));
+                Ok(())
+            }
             Action::Stop { program } => {
                 let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
                 if let Some(cell) = self.cell_mut(node) {
@@ -473,11 +493,12 @@ impl World {
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
+        let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
                 cell.core.off = false;
-                let result = start_programs(&plan, node, cell, now);
+                let result = start_programs(&plan, node, cell, now, cpu);
                 cell.carry_on();
                 result.map_err(|error| error.to_string())
             }
@@ -758,22 +779,10 @@ fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
     }
 }
 
-/// Makes the actors of the programs that start by time.
-fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) -> Result<(), WorldError> {
-    let mut processes = Vec::new();
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
-        let id = ProgramId(number as u32);
-        match (&program.run, program.start) {
-            (Run::Builtin(builtin), Some(start)) => cell.add_actor(builtin.actor(id), start.max(now), vec![id]),
-            (Run::Builtin(_), None) => {}
-            (Run::Process(_), _) => processes.push((id, program)),
-        }
+impl Drop for World {
+    /// All nodes' processes are killed before the first of them is waited for.
+    fn drop(&mut self) {
+        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
     }
-    if processes.is_empty() {
-        return Ok(());
-    }
-    let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    let actor = ProcessTree::launch(plan, &plan.nodes[node], &processes).map_err(WorldError::Stack)?;
-    cell.add_actor(Box::new(actor), first.max(now), processes.iter().map(|(id, _)| *id).collect());
-    Ok(())
 }

@@ -66,6 +66,8 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
              [programs.missing]\nnode = \"b\"\ncommand = [\"no-such-program\"]\nexpect = 127\n\
              [programs.sleeper]\nnode = \"b\"\ncommand = [\"sleep\", \"1000\"]\nexpect = \"any\"\n\
              [programs.later]\nnode = \"b\"\ncommand = [\"date\", \"+%s.%N\"]\nwaits = true\n\
+             [programs.told]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"trap 'echo hup; exit 9' HUP; sleep 1000 & wait\"]\nexpect = 9\n\
+             [[events]]\nat = \"2500ms\"\nsignal = \"told\"\nname = \"SIGHUP\"\n\
              [[events]]\nat = \"2s\"\nstop = \"sleeper\"\n[[events]]\nat = \"3s\"\nstart = \"later\"\n",
         ))
         .plan,
@@ -81,6 +83,7 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
         (error.as_str(), status),
         ("weft: cannot execute no-such-program: No such file or directory (os error 2)\n", Some(Status::Exited(127)))
     );
+    assert_eq!(text(&world, "told"), ("hup\n".to_owned(), String::new(), Some(Status::Exited(9))));
     assert_eq!(text(&world, "sleeper").2, Some(Status::Killed(15)));
     let (later, _, _) = text(&world, "later");
     let since = later.trim().strip_prefix("1893456003.").and_then(|nanos| nanos.parse::<u32>().ok()).unwrap_or_else(|| panic!("{later}"));

@@ -47,6 +47,7 @@ impl Tree {
                 if !matches!(posted.number, abi::POLL) {
                     guest.commit();
                 }
+                self.note_call(posted, result, &guest, outside);
                 self.tell(thread, posted, result, &guest.output(), outside);
             }
             Ok(Outcome::Descriptor { close_on_exec }) => {
@@ -60,18 +61,20 @@ impl Tree {
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(errno) => {
                 self.answer(thread, -i64::from(errno.0));
+                self.note_call(posted, -i64::from(errno.0), &guest, outside);
                 self.tell(thread, posted, -i64::from(errno.0), &[], outside);
             }
         }
     }
 
     /// Records a call of a program. The loader's own questions are none.
-    fn tell(&self, thread: ThreadId, posted: &Posted, result: i64, output: &[u8], outside: &mut dyn Outside) {
+    pub(super) fn tell(&mut self, thread: ThreadId, posted: &Posted, result: i64, output: &[u8], outside: &mut dyn Outside) {
         let (number, arguments, result) = match posted.number {
             abi::POLL => (libc::SYS_poll as u32, [posted.arguments[0], 0, 0], result),
             number if number >= abi::HELLO => return,
             number => (number as u32, [posted.arguments[0], posted.arguments[1], posted.arguments[2]], result),
         };
+        self.report(outside);
         let one = self.threads.get(&thread);
         let (program, process) =
             one.and_then(|one| self.processes.get(&one.process)).map_or((0, 0), |process| (process.program, process.pid));
@@ -90,7 +93,13 @@ impl Tree {
         outside.called(&Called { at, program: process.program, process: process.pid, thread: one.tid, text: &text });
     }
 
-    fn dispatch(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    pub(super) fn dispatch(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
         if posted.number >= abi::HELLO {
             return self.question(thread, posted, guest, outside);
         }

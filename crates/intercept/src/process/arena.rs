@@ -5,13 +5,12 @@ use crate::sys::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
-use weft_loader::abi::{self, Channel, Header, Process};
+use weft_loader::abi::{self, Channel, Header, Mirror, Process};
 
 /// The mapped arena.
 #[derive(Debug)]
 pub(super) struct Arena {
     base: *mut u8,
-    memory: OwnedFd,
 }
 
 // SAFETY: the mapping belongs to this value; what it hands out is atomic, or bytes behind the protocol of `abi`.
@@ -31,7 +30,8 @@ pub(super) fn memory_file(name: &std::ffi::CStr, flags: libc::c_uint) -> Result<
 }
 
 impl Arena {
-    pub fn new() -> Result<Arena, StartError> {
+    /// A new arena, and its memory file, which is needed only until process 1 has it.
+    pub fn new() -> Result<(Arena, OwnedFd), StartError> {
         let failed = |errno| StartError::Step { step: "make the memory that is shared with programs", errno };
         let memory = memory_file(c"weft-arena", libc::MFD_CLOEXEC).map_err(failed)?;
         // SAFETY: takes no pointers.
@@ -52,15 +52,11 @@ impl Arena {
         if base == libc::MAP_FAILED {
             return Err(failed(crate::sys::last()));
         }
-        let arena = Arena { base: base.cast(), memory };
+        let arena = Arena { base: base.cast() };
         arena.header().magic.store(abi::MAGIC, Relaxed);
-        Ok(arena)
+        Ok((arena, memory))
     }
 
-    /// Its memfd.
-    pub fn memory(&self) -> &OwnedFd {
-        &self.memory
-    }
     pub fn header(&self) -> &Header {
         // SAFETY: the first page of the mapping, which lives as long as `self`; all fields are atomic or areas.
         unsafe { &*self.base.cast() }
@@ -72,6 +68,10 @@ impl Arena {
     pub fn channel(&self, index: usize) -> &Channel {
         // SAFETY: as in `process`.
         unsafe { &*self.base.add(abi::channel_at(index % abi::CHANNELS_MAX)).cast() }
+    }
+    pub fn mirror(&self, index: usize) -> &Mirror {
+        // SAFETY: as in `process`.
+        unsafe { &*self.base.add(abi::mirror_at(index % abi::MIRRORS)).cast() }
     }
     /// Writes what a program is started with; false when it does not fit.
     pub fn put_spawn(&self, bytes: &[u8]) -> bool {
@@ -87,7 +87,7 @@ impl Arena {
     pub fn clear_channel(&self, index: usize, process: usize) {
         let channel = self.channel(index);
         channel.word.store(abi::RUNNING, Relaxed);
-        for word in [&channel.alive, &channel.tid, &channel.signal, &channel.writes, &channel.answer] {
+        for word in [&channel.alive, &channel.tid, &channel.signal, &channel.writes, &channel.answer, &channel.logged, &channel.log_bytes] {
             word.store(0, Relaxed);
         }
         for word in [&channel.mask, &channel.pending, &channel.cpu, &channel.resumed] {

@@ -5,7 +5,7 @@ use crate::sys::{self, Errno};
 use bytes::BytesMut;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
-use weft_loader::abi::{self, Channel};
+use weft_loader::abi::{self, Area, Channel};
 
 /// A call, read once: the other side may change its channel at any time.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +35,17 @@ impl Posted {
     }
 }
 
+/// Where copies of a program's memory are.
+enum Copies<'a> {
+    /// With the call, and more can be read from the program.
+    Channel(&'a Channel),
+    /// In the log; the program has gone on since. Address, bytes, and where behind the beginning they are.
+    Log(&'a Area<{ abi::LOG_BYTES }>, usize, [[u64; 3]; 2]),
+}
+
 /// The memory of a program whose thread sleeps in a channel.
 pub(super) struct Guest<'a> {
-    channel: &'a Channel,
+    copies: Copies<'a>,
     /// Its number outside.
     outer: u32,
     /// What is to be copied into the program with the answer: address, length, bytes.
@@ -47,14 +55,19 @@ pub(super) struct Guest<'a> {
 
 impl<'a> Guest<'a> {
     pub fn new(channel: &'a Channel, outer: u32) -> Guest<'a> {
-        Guest { channel, outer, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
+        Guest { copies: Copies::Channel(channel), outer, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
+    }
+    /// The memory as it was when the call that lies there in the log was made. What is written comes to nothing but [`Guest::output`].
+    pub fn logged(log: &'a Area<{ abi::LOG_BYTES }>, at: usize, copies: [[u64; 3]; 2]) -> Guest<'a> {
+        Guest { copies: Copies::Log(log, at, copies), outer: 0, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
     }
 
     /// Puts what was written into the channel, to be copied by the program's side.
     pub fn commit(&self) {
+        let Copies::Channel(channel) = &self.copies else { return };
         let writes = self.writes.borrow();
-        self.channel.data.put(0, &writes);
-        self.channel.writes.store(self.count.get(), Relaxed);
+        channel.data.put(0, &writes);
+        channel.writes.store(self.count.get(), Relaxed);
     }
     /// Writes what was written straight into the program.
     pub fn flush(&self) {
@@ -77,11 +90,23 @@ impl<'a> Guest<'a> {
 
 impl Memory for Guest<'_> {
     fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
-        for copy in &self.channel.copies {
+        let channel = match &self.copies {
+            Copies::Channel(channel) => channel,
+            Copies::Log(log, at, copies) => {
+                let of = |[address, bytes, offset]: &[u64; 3]| {
+                    let inside = pointer >= *address && pointer.saturating_add(into.len() as u64) <= address.saturating_add(*bytes);
+                    inside.then_some(at + *offset as usize + (pointer - address) as usize)
+                };
+                let from = copies.iter().filter(|[address, ..]| *address != 0).find_map(of);
+                let whole = from.is_some_and(|from| log.get(from, into) == into.len());
+                return if whole { Ok(()) } else { Err(Errno(libc::EFAULT)) };
+            }
+        };
+        for copy in &channel.copies {
             let (address, bytes) = (copy.address.load(Relaxed), u64::from(copy.bytes.load(Relaxed)));
             if address != 0 && pointer >= address && pointer.saturating_add(into.len() as u64) <= address.saturating_add(bytes) {
                 let at = copy.at.load(Relaxed) as usize + (pointer - address) as usize;
-                if self.channel.data.get(at, into) == into.len() {
+                if channel.data.get(at, into) == into.len() {
                     return Ok(());
                 }
             }
@@ -92,7 +117,7 @@ impl Memory for Guest<'_> {
     fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
         let mut writes = self.writes.borrow_mut();
         let padded = from.len().next_multiple_of(8);
-        if writes.len() + 16 + padded > abi::DATA_BYTES {
+        if writes.len() + 16 + padded > abi::DATA_BYTES && matches!(self.copies, Copies::Channel(_)) {
             return sys::write_memory(self.outer, pointer, from);
         }
         if !from.is_empty() {
@@ -113,7 +138,10 @@ impl Memory for Guest<'_> {
                 return Ok(into);
             }
         }
-        sys::read_vectors(self.outer, vectors, limit)
+        match self.copies {
+            Copies::Channel(_) => sys::read_vectors(self.outer, vectors, limit),
+            Copies::Log(..) => Err(Errno(libc::EFAULT)),
+        }
     }
 
     fn scatter(&self, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {

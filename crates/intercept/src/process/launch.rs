@@ -224,7 +224,7 @@ impl Turns {
 }
 
 impl Init {
-    pub fn start(arena: &Arena, config: &Config) -> Result<Init, StartError> {
+    pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
         let (commands, commanded) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
@@ -258,7 +258,7 @@ impl Init {
         let mut plan = Plan {
             descriptors: [
                 (image.as_raw_fd(), abi::DESCRIPTOR_LOADER),
-                (arena.memory().as_raw_fd(), abi::DESCRIPTOR_ARENA),
+                (memory.as_raw_fd(), abi::DESCRIPTOR_ARENA),
                 (theirs.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
                 (commanded.as_raw_fd(), abi::DESCRIPTOR_COMMANDS),
             ],
@@ -283,6 +283,7 @@ impl Init {
             return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
         }
         let init = Init { pid, control, commands, own_files: plan.files.is_some() };
+        plan.files.iter().for_each(Steps::learn);
         drop((theirs, commanded));
         if plan.failed.0 != 0 {
             return Err(step(plan.failed.1)(Errno(plan.failed.0)));

@@ -10,6 +10,7 @@
 //!
 //! What is not there is an errno, a warning and a row of [`Tree::calls`].
 
+mod ahead;
 mod answer;
 mod arena;
 mod child;
@@ -19,6 +20,7 @@ mod launch;
 mod netlink;
 mod object;
 mod poll;
+pub mod processor;
 mod root;
 mod run;
 mod said;
@@ -70,6 +72,8 @@ pub struct Config {
     pub trap_tsc: bool,
     /// Tell every call to [`Outside::called`], as text. Each costs a round trip, and changes nothing in virtual time.
     pub tell_calls: bool,
+    /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
+    pub ahead: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
 }
@@ -87,6 +91,7 @@ impl Default for Config {
             patience: Duration::from_secs(10),
             trap_tsc: true,
             tell_calls: false,
+            ahead: true,
             files: None,
         }
     }
@@ -224,6 +229,10 @@ pub trait Outside {
     fn stack(&mut self) -> &mut dyn Stack;
     /// Sockets that have changed since the last call.
     fn take_changed(&mut self) -> Vec<SocketId>;
+    /// No timer of the node's is due before this, and nobody but the tree uses its sockets. None: that is not so, or not known.
+    fn quiet_until(&self) -> Option<Instant> {
+        None
+    }
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
     /// With [`Config::tell_calls`]: a program has made a call.
@@ -356,6 +365,9 @@ pub struct Tree {
     rng: Rng,
     exits: Vec<Exit>,
     round_trips: u64,
+    shows: ahead::Shows,
+    /// The trace that was last told.
+    told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
 }
@@ -366,13 +378,14 @@ impl Tree {
     /// # Errors
     /// [`StartError::Step`]: mostly that user namespaces are forbidden.
     pub fn new(config: Config) -> Result<Tree, StartError> {
-        let arena = Arc::new(Arena::new()?);
+        let (arena, memory) = Arena::new()?;
+        let arena = Arc::new(arena);
         let header = arena.header();
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
         header.boot.store(1_000_000_000, Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
-        let init = Init::start(&arena, &config)?;
+        let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
         if failed & abi::INIT_VSYSCALL != 0 {
             let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
@@ -405,6 +418,8 @@ impl Tree {
             rng,
             exits: Vec::new(),
             round_trips: 0,
+            shows: ahead::Shows::default(),
+            told: 0,
             preempted: Vec::new(),
         })
     }
@@ -425,6 +440,14 @@ impl Tree {
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }
+    /// How many of them programs answered for the controller.
+    pub fn answered_ahead(&self) -> u64 {
+        self.shows.calls
+    }
+    /// The node was changed from outside.
+    pub fn disturbed(&mut self) {
+        self.shows.disturbed();
+    }
     /// Counters, among them what is not supported.
     pub fn calls(&self) -> &Calls {
         &self.calls
@@ -436,6 +459,10 @@ impl Tree {
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
         self.processes.values().all(|process| process.status.is_some())
+    }
+    /// Kills the whole node, and waits for nothing: the last that is done with it.
+    pub fn give_up(&mut self) {
+        self.init.kill();
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {

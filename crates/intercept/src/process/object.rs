@@ -124,6 +124,7 @@ impl Tree {
 
     fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
         let Some(object) = self.objects.remove(&inode) else { return };
+        self.shows.forget(inode, &self.arena);
         match object.body {
             Body::Socket(socket) => {
                 self.by_socket.remove(&socket);

@@ -135,7 +135,11 @@ impl Tree {
 
     fn entries(&self, thread: ThreadId, count: usize) -> Vec<Entry> {
         let mut bytes = vec![0; count * size_of::<Entry>()];
-        self.arena.channel(thread).data.get(0, &mut bytes);
+        let channel = self.arena.channel(thread);
+        match self.shows.entries {
+            Some(at) => channel.log.get(at, &mut bytes),
+            None => channel.data.get(0, &mut bytes),
+        };
         let parse = |one: &[u8]| {
             let int = |at: usize| one.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
             let descriptor = u64::from(int(16)) | u64::from(int(20)) << 32;
@@ -145,6 +149,9 @@ impl Tree {
     }
 
     fn put_entries(&self, thread: ThreadId, entries: &[Entry]) {
+        if self.shows.entries.is_some() {
+            return;
+        }
         let mut bytes = Vec::with_capacity(size_of_val(entries));
         for entry in entries {
             bytes.extend(entry.fd.to_ne_bytes());

@@ -8,11 +8,14 @@
 
 use super::StartError;
 use crate::sys::Errno;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What a node's programs see as files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +125,12 @@ enum Otherwise {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     steps: Vec<Step>,
+    /// The folders that get an overlay: which step, and whether it was refused.
+    layers: Vec<(usize, PathBuf, AtomicBool)>,
 }
+
+/// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
+static NO_OVERLAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn text(path: impl AsRef<Path>) -> Result<CString, StartError> {
     CString::new(path.as_ref().as_os_str().as_bytes())
@@ -212,6 +220,7 @@ impl Steps {
             }
         }
         steps.own_files(files, &upper, &root)?;
+        let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in &layered {
             let (lower, to) = (base.join(name), root.join(name));
             if !lower.is_dir() {
@@ -222,15 +231,18 @@ impl Steps {
             let options =
                 [&b"lowerdir="[..], &escaped(&lower), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
             let options = [&options.concat()[..], b",userxattr"].concat();
-            steps.mount(
-                "lay the node's files over the host's",
-                "weft",
-                &to,
-                c"overlay",
-                libc::MS_NOSUID,
-                &options,
-                Otherwise::Instead(2),
-            )?;
+            if !refused.contains(&lower) {
+                steps.layers.push((steps.steps.len(), lower.clone(), AtomicBool::new(false)));
+                steps.mount(
+                    "lay the node's files over the host's",
+                    "weft",
+                    &to,
+                    c"overlay",
+                    libc::MS_NOSUID,
+                    &options,
+                    Otherwise::Instead(2),
+                )?;
+            }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
             steps.mount("show a folder of the host's", &lower, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
             steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
@@ -332,17 +344,29 @@ impl Steps {
         Ok(())
     }
 
+    /// Remembers what the kernel has refused, for the nodes that follow.
+    pub fn learn(&self) {
+        let found: Vec<_> = self.layers.iter().filter(|(.., refused)| refused.load(Ordering::Relaxed)).collect();
+        if !found.is_empty() {
+            let mut all = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(found.into_iter().map(|(_, lower, _)| lower.clone()));
+        }
+    }
+
     /// Does it all, in a process with a mount namespace of its own. On failure: the step and errno. Only system calls here.
     pub fn perform(&self) -> Result<(), (&'static str, i32)> {
         // SAFETY: takes no pointers; what programs inherit is the usual mask.
         unsafe { libc::umask(0) };
         let mut leave_out = 0;
-        for step in &self.steps {
+        for (index, step) in self.steps.iter().enumerate() {
             if leave_out > 0 {
                 leave_out -= 1;
                 continue;
             }
             let result = step.act.perform();
+            if let (Err(_), Some((.., refused))) = (result, self.layers.iter().find(|(layer, ..)| *layer == index)) {
+                refused.store(true, Ordering::Relaxed);
+            }
             match (result, step.otherwise) {
                 (Ok(()), Otherwise::Instead(steps)) => leave_out = steps,
                 (Ok(()), _) | (Err(_), Otherwise::GoOn | Otherwise::Instead(_)) => {}

@@ -85,6 +85,7 @@ impl Tree {
     /// Runs whoever is runnable from `now` on, until the grant at most.
     pub fn run(&mut self, now: Instant, outside: &mut dyn Outside) -> Next {
         self.clock = self.clock.max(now);
+        super::processor::without_clock();
         loop {
             let grant = outside.grant();
             if self.clock >= grant {
@@ -107,7 +108,6 @@ impl Tree {
             };
             self.turn(thread, outside);
         }
-        self.report(outside);
         let at = match (self.queue.is_empty(), self.timers.next()) {
             (false, _) => self.clock,
             (true, Some(at)) => at.max(self.clock),
@@ -116,8 +116,13 @@ impl Tree {
         Next { at, ended: self.is_empty() }
     }
 
+    /// The world ends: what programs have done since their last call that was told goes into the hash.
+    pub fn finish(&mut self, outside: &mut dyn Outside) {
+        self.report(outside);
+    }
+
     /// What calls have left to be done for others: signals that a call takes, children that somebody waits for.
-    fn settle(&mut self, outside: &mut dyn Outside) {
+    pub(super) fn settle(&mut self, outside: &mut dyn Outside) {
         self.drop_closed(outside);
         while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || !self.changed_objects.is_empty() {
             self.finish_signal_waits(outside);
@@ -126,10 +131,15 @@ impl Tree {
         }
     }
 
-    /// What was answered inside programs goes into the world's hash as one number.
-    fn report(&self, outside: &mut dyn Outside) {
+    /// What was answered inside programs goes into the world's hash as one number, before every call that is told.
+    pub(super) fn report(&mut self, outside: &mut dyn Outside) {
         let (program, process, thread) = (0, 0, 0);
-        let result = self.trace() as i64;
+        let trace = self.shows.trace.unwrap_or_else(|| self.trace());
+        if trace == self.told {
+            return;
+        }
+        self.told = trace;
+        let result = trace as i64;
         outside.record(&Record { at: self.clock, program, process, thread, number: u32::MAX, arguments: [0; 3], result, output: &[] });
     }
 
@@ -146,9 +156,12 @@ impl Tree {
                 return;
             }
             let limit = [outside.grant(), share_ends, self.timers.next().unwrap_or(Instant::FAR_FUTURE)].into_iter().min();
+            let limit = limit.unwrap_or(self.clock);
+            let ahead = self.look_ahead(thread, limit, outside);
             let header = self.arena.header();
+            header.ahead.store(ahead.as_nanos(), Relaxed);
             header.now.store(self.clock.as_nanos(), Relaxed);
-            header.grant.store(limit.unwrap_or(self.clock).as_nanos(), Relaxed);
+            header.grant.store(limit.as_nanos(), Relaxed);
             let channel = self.arena.channel(thread);
             channel.resumed.store(self.clock.as_nanos(), Relaxed);
             let dying = channel.answer.load(Relaxed) == abi::DIE;
@@ -163,7 +176,8 @@ impl Tree {
                 self.vanished(thread);
                 return;
             }
-            self.take_time(thread, began);
+            let slept = self.make_good(thread, outside);
+            self.take_time(thread, began + slept);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             let over = matches!(self.handle(thread, outside), Turn::Over);
@@ -262,11 +276,11 @@ impl Tree {
                 || posted.number == libc::SYS_epoll_wait as u64 && posted.arguments[4] == 0;
             thread.spins &= posted.number == abi::PREEMPTED;
             if !again {
-                thread.deadline = None;
-                thread.expired = false;
-                thread.held = false;
-                thread.moved = 0;
+                thread.begin_call();
             }
+        }
+        if matches!(posted.number, abi::FATAL) || matches!(posted.number as i64, libc::SYS_exit | libc::SYS_exit_group) {
+            self.report(outside);
         }
         match posted.number {
             abi::PREEMPTED => {
@@ -361,11 +375,12 @@ impl Tree {
     }
 
     /// Threads whose sockets have changed look again, in the order in which they began to wait.
-    fn wake_for_sockets(&mut self, outside: &mut dyn Outside) {
+    pub(super) fn wake_for_sockets(&mut self, outside: &mut dyn Outside) {
         while !self.changed.is_empty() {
             let changed = std::mem::take(&mut self.changed);
             let mut objects = std::collections::BTreeSet::new();
             for socket in &changed {
+                self.shows.changed(*socket);
                 self.note_edges(*socket, &mut objects);
                 if !self.by_socket.contains_key(socket) {
                     outside.stack().not_a_programs(*socket);

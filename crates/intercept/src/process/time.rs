@@ -116,14 +116,20 @@ impl Tree {
         }
     }
 
+    /// Until when nanosleep(2) or clock_nanosleep(2) would sleep.
+    pub(super) fn deadline_of_sleep(&self, posted: &Posted, guest: &Guest<'_>) -> Result<Instant, Errno> {
+        let (clock, flags, at) = match posted.number as i64 {
+            libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, 0, posted.arguments[0]),
+            _ => (posted.int(0), posted.int(1), posted.arguments[2]),
+        };
+        let wanted = guest.read_timespec(at)?;
+        self.at_clock(clock, wanted, flags & TIMER_ABSTIME != 0)
+    }
+
     /// nanosleep(2), clock_nanosleep(2)
     pub(super) fn sleep(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let relative = posted.number == libc::SYS_nanosleep as u64;
-        let (clock, flags, at, rest) = if relative {
-            (libc::CLOCK_MONOTONIC, 0, posted.arguments[0], posted.arguments[1])
-        } else {
-            (posted.int(0), posted.int(1), posted.arguments[2], posted.arguments[3])
-        };
+        let (flags, rest) = if relative { (0, posted.arguments[1]) } else { (posted.int(1), posted.arguments[3]) };
         let absolute = flags & TIMER_ABSTIME != 0;
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
@@ -136,8 +142,7 @@ impl Tree {
             }
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
-        let wanted = guest.read_timespec(at)?;
-        let deadline = self.at_clock(clock, wanted, absolute)?;
+        let deadline = self.deadline_of_sleep(posted, guest)?;
         if deadline <= self.clock {
             return Ok(Outcome::Done(0));
         }

@@ -3,7 +3,7 @@
 use super::Source;
 use super::raw::{Event, Raw};
 use super::wire::direction;
-use crate::plan::{Action, DirectionPlan, EventPlan, Plan};
+use crate::plan::{Action, DirectionPlan, EventPlan, Plan, Run};
 use std::collections::BTreeSet;
 use toml::Spanned;
 use weft_core::{Instant, Op, Selector};
@@ -55,10 +55,11 @@ fn actions(
         event.restart.is_some(),
         event.start.is_some(),
         event.stop.is_some(),
+        event.signal.is_some(),
         event.node.is_some(),
     ];
     if given.iter().filter(|given| **given).count() != 1 {
-        let help = "write one of set (with wire), down, up, partition, heal, crash, restart, start, stop and node";
+        let help = "write one of set (with wire), down, up, partition, heal, crash, restart, start, stop, signal and node";
         return Err(source.error(event.at.span(), "an event does one thing", help));
     }
     if let Some(set) = &event.set {
@@ -101,7 +102,33 @@ fn actions(
     if let Some(name) = one(&event.stop) {
         return Ok(vec![Action::Stop { program: program(source, &name, plan)? }]);
     }
+    if let Some(name) = &event.signal {
+        return signal(source, event, name, plan).map(|action| vec![action]);
+    }
     control(source, event, plan).map(|action| vec![action])
+}
+
+/// Signals that people send, by their names.
+const SIGNALS: [(&str, i32); 10] =
+    [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("USR1", 10), ("USR2", 12), ("ALRM", 14), ("TERM", 15), ("CONT", 18), ("STOP", 19)];
+
+/// `signal` with `name`.
+fn signal(source: &Source<'_>, event: &Event, of: &Spanned<String>, plan: &Plan) -> Result<Action, StackError> {
+    let program = program(source, of, plan)?;
+    if !matches!(plan.programs.get(program).map(|program| &program.run), Some(Run::Process(_))) {
+        return Err(source.error(of.span(), "a built-in program takes no signals", "use stop = \"NAME\""));
+    }
+    let Some(name) = &event.name else {
+        return Err(source.error(of.span(), "which signal?", "write name = \"SIGHUP\""));
+    };
+    let short = name.get_ref().strip_prefix("SIG").unwrap_or(name.get_ref());
+    match SIGNALS.iter().find(|(known, _)| *known == short) {
+        Some((_, number)) => Ok(Action::Signal { program, signal: *number }),
+        None => {
+            let known: Vec<String> = SIGNALS.iter().map(|(name, _)| format!("SIG{name}")).collect();
+            Err(source.error(name.span(), format!("no signal is '{}'", name.get_ref()), format!("use one of {}", known.join(", "))))
+        }
+    }
 }
 
 /// Wires whose ends are on different sides.

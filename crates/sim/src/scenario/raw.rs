@@ -205,6 +205,8 @@ pub(crate) struct Event {
     pub restart: Option<Text>,
     pub start: Option<Text>,
     pub stop: Option<Text>,
+    pub signal: Option<Text>,
+    pub name: Option<Text>,
     pub node: Option<Text>,
     pub parameter: Option<Text>,
     pub value: Option<toml::Value>,

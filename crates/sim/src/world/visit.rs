@@ -1,9 +1,10 @@
 //! Visits while the world runs: see [`crate::visit`].
 
-use super::{ProcessTree, World};
+use super::World;
 use crate::actor::{Next, ProgramId};
 use crate::cell::{Alarm, Machine, ProgramState, Ring};
 use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
+use crate::process::ProcessTree;
 use crate::visit::{News, Pacer, Visit, Visitor, Visits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
+    pub(super) fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
         let (now, id) = (self.now, ProgramId(program as u32));
         let Some(node) = self.plan.programs.get(program).map(|program| program.node) else { return };
         let Some(slot) = self.cell_mut(node).and_then(|cell| cell.actors.iter_mut().find(|slot| slot.programs.contains(&id))) else {
@@ -130,7 +131,9 @@ impl World {
                 let made = if there {
                     Ok(())
                 } else {
-                    ProcessTree::launch(&world, &world.nodes[node], &[]).map(|tree| cell.add_actor(Box::new(tree), now, Vec::new()))
+                    let common = ProcessTree::common(&world);
+                    ProcessTree::launch(&world, &world.nodes[node], &[], &common, None)
+                        .map(|tree| cell.add_actor(Box::new(tree), now, Vec::new()))
                 };
                 made.map(|()| {
                     if let Some(slot) = cell.actors.iter_mut().find(|slot| slot.actor.starts_programs()) {

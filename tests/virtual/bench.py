@@ -1,0 +1,245 @@
+"""What virtual time costs in real time: `make bench-sim`, with unmodified programs (pairs.c) but for the rows that say otherwise.
+
+Medians of five runs of the whole command in the full form, of one otherwise, which also does less. Needs are stated for the
+reference machine and scaled like those of `make bench`. A pass that does not come to the first one's hash is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable
+
+from harness import paths, weft
+from harness.bench import machine, report
+
+FULL = bool(os.environ.get("FULL"))
+RUNS = 5 if FULL else 1
+TRIPS = 100_000 if FULL else 10_000
+SECONDS_MAX = 600
+PAIRS = 100
+CROWD = 1000
+FANOUT = 50
+# For what has as many programs as there are nodes, every processor is used.
+CORES = len(os.sched_getaffinity(0))
+
+WIRE = """
+[nodes.a]
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "1gbit"
+delay = "DELAY"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run of the command: how long it took, what it says, and what all its processes held where that was asked for."""
+
+    seconds: float
+    summary: dict
+    bytes: int
+
+
+def program(name: str, node: str, *command: str, start: str = "0ms", expect: str = "0") -> str:
+    words = ", ".join(json.dumps(word) for word in command)
+    expect = expect if expect.isdigit() else f'"{expect}"'
+    return f'[programs.{name}]\nnode = "{node}"\ncommand = [{words}]\nstart = "{start}"\nexpect = {expect}\n'
+
+
+def builtin(name: str, node: str, kind: str, more: str) -> str:
+    return f'[programs.{name}]\nnode = "{node}"\nbuiltin = "{kind}"\n{more}\n'
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pairs = str(folder / "pairs")
+        source = str(Path(__file__).with_name("pairs.c"))
+        subprocess.run([paths.tool("cc"), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", self.pairs, source], check=True, timeout=60)
+        self.hashes: dict[str, str] = {}
+
+    def run(self, text: str, threads: int = 1, hold: int = 0) -> Run:
+        file = self.folder / "scenario.toml"
+        file.write_text(text)
+        words = [weft.binary(), "sim", str(file), "--json", "--threads", str(threads)]
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            started = time.monotonic()
+            child = subprocess.Popen(words, stdout=output, stderr=errors, stdin=subprocess.DEVNULL, cwd="/")
+            try:
+                held = self.memory(child, hold) if hold else 0
+                child.wait(SECONDS_MAX)
+            finally:
+                child.kill()
+                child.wait()
+            seconds = time.monotonic() - started
+            for stream in (output, errors):
+                stream.seek(0)
+            if child.returncode != 0:
+                raise RuntimeError(f"weft sim: exit status {child.returncode}\n{errors.read()[-2000:]}")
+            summary = json.loads(output.read())
+        before = self.hashes.setdefault(text, summary["hash"])
+        if before != summary["hash"] or summary["not_reproducible"]:
+            raise RuntimeError(f"hash {before}, then {summary['hash']} {summary['not_reproducible']}")
+        return Run(seconds, summary, held)
+
+    @staticmethod
+    def memory(child: subprocess.Popen, processes: int) -> int:
+        """Stops the command when so many processes are there, and adds up what all of them hold."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while child.poll() is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"longer than {SECONDS_MAX} s")
+            if len(below(child.pid)) >= processes:
+                child.send_signal(signal.SIGSTOP)
+                held = sum(proportional(pid) for pid in below(child.pid))
+                child.send_signal(signal.SIGCONT)
+                return held
+            time.sleep(0.01)
+        raise RuntimeError(f"there never were {processes} processes")
+
+    def median(self, text: str, value: Callable[[Run], float], threads: int = 1) -> float:
+        return statistics.median(value(self.run(text, threads)) for _ in range(RUNS))
+
+    # The rows.
+
+    def round_trips(self, kind: str, name: str, needed: float) -> report.Row:
+        text = WIRE.replace("DELAY", "1ms") + program("echo", "b", self.pairs, f"{kind}-echo", "7000", expect="any")
+        text += program("ping", "a", self.pairs, f"{kind}-ping", "b", "7000", str(TRIPS), start="10ms")
+        return report.Row(name, self.median(text, lambda run: run.seconds / TRIPS * 1e6), "µs", needed=needed)
+
+    def flow(self) -> report.Row:
+        count = 2 * TRIPS
+        text = WIRE.replace("DELAY", "1ms") + program("sink", "b", self.pairs, "flow-sink", "7000", str(count))
+        text += program("flow", "a", self.pairs, "flow", "b", "7000", str(count), start="10ms")
+        return report.Row("UDP flow, 100 Mbit/s", self.median(text, lambda run: count / run.seconds), "packets/s", needed=100_000)
+
+    def bulk(self) -> list[report.Row]:
+        seconds = 10 if FULL else 2
+        own = WIRE.replace("DELAY", "1ms") + program("sink", "b", self.pairs, "bulk-sink", "5001")
+        own += program("send", "a", self.pairs, "bulk", "b", "5001", str(seconds), start="10ms")
+        traffic = WIRE.replace("DELAY", "1ms") + builtin("sink", "b", "tcp-sink", "port = 5001")
+        traffic += builtin("send", "a", "tcp-send", f'to = "b:5001"\nduration = "{seconds}s"')
+
+        def rate(run: Run) -> float:
+            directions = [direction for wire in run.summary["wires"] for direction in wire["directions"]]
+            return sum(direction["frames"] for direction in directions) / run.seconds
+
+        return [
+            report.Row("TCP bulk, 1 Gbit/s, built-in traffic", self.median(traffic, rate), "segments/s", needed=600_000),
+            report.Row("… on two threads", self.median(traffic, rate, threads=2), "segments/s", needed=1_000_000),
+            report.Row("TCP bulk, 1 Gbit/s, programs", self.median(own, rate), "segments/s"),
+            report.Row("… on two threads", self.median(own, rate, threads=2), "segments/s"),
+        ]
+
+    def crowd(self) -> list[report.Row]:
+        # In pairs: on one LAN most of the time would go into everybody's telling everybody about multicast groups.
+        text = 'duration = "1s"\nipv6 = true\n' + "".join(f"[nodes.n{node}]\n" for node in range(CROWD))
+        text += "".join(f'[wires.w{node}]\nbetween = ["n{node}", "n{node + 1}"]\nrate = "1gbit"\ndelay = "1ms"\n' for node in range(0, CROWD, 2))
+        text += program("sleep", "n*", "sleep", "1000", expect="running")
+        seconds = self.median(text, lambda run: run.seconds, threads=CORES)
+        # weft, and of every node process 1 and the sleeping one. It is stopped for the addition, so that time is not measured.
+        held = self.run(text, hold=1 + 2 * CROWD).bytes
+        return [
+            report.Row("1,000 nodes with a sleeping process, all processors", seconds, "s", needed=0.9),
+            report.Row("… memory", held / 2**20, "MiB", needed=400),
+        ]
+
+    def fetches(self) -> report.Row:
+        # A tree: twenty routers with fifty nodes each.
+        text = f'[nodes.server]\nfiles = {{ "/srv/www/x" = "{"x" * 1000}" }}\n[nodes.core]\n'
+        text += "".join(f"[nodes.n{node}]\n" for node in range(CROWD)) + "".join(f"[nodes.r{router}]\n" for router in range(CROWD // FANOUT))
+        text += '[wires.s]\nbetween = ["server", "core"]\nrate = "10gbit"\ndelay = "100us"\n'
+        text += "".join(f'[wires.c{router}]\nbetween = ["core", "r{router}"]\nrate = "10gbit"\ndelay = "100us"\n' for router in range(CROWD // FANOUT))
+        text += "".join(f'[wires.w{node}]\nbetween = ["n{node}", "r{node // FANOUT}"]\nrate = "1gbit"\ndelay = "100us"\n' for node in range(CROWD))
+        text += program("web", "server", "python3", "-m", "http.server", "80", "--directory", "/srv/www", expect="any")
+        # One after the other: the server's backlog is 5.
+        text += "".join(program(f"curl{node}", f"n{node}", "curl", "-s", "-o", "/dev/null", "http://server/x", start=f"{1000 + 3 * node}ms") for node in range(CROWD))
+        return report.Row("1,000 nodes fetch with curl", self.median(text, lambda run: run.seconds), "s", needed=8)
+
+    def independent(self) -> report.Row:
+        count = 100 if FULL else 20
+        text = "".join(WIRE.replace("DELAY", "1ms").replace("nodes.a", f"nodes.a{n}").replace("nodes.b", f"nodes.b{n}")
+                       .replace("wires.ab", f"wires.w{n}").replace('["a", "b"]', f'["a{n}", "b{n}"]') for n in range(PAIRS))
+        for n in range(PAIRS):
+            text += program(f"echo{n}", f"b{n}", self.pairs, "udp-echo", "7000", expect="any")
+            text += program(f"ping{n}", f"a{n}", self.pairs, "udp-ping", f"b{n}", "7000", str(count * 10), start="10ms")
+        # Only what runs in parallel: how long the programs take to start stands in a row of its own.
+        idle = text.replace(f'"{count * 10}"', '"1"')
+        net = {threads: self.median(text, lambda run: run.seconds, threads) - self.median(idle, lambda run: run.seconds, threads) for threads in (1, 2)}
+        return report.Row("100 pairs, from 1 thread to 2", net[1] / net[2], "×", needed=1.7)
+
+
+def below(pid: int) -> list[int]:
+    """The process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = Path("/proc", entry, "stat").read_text()
+            except OSError:
+                continue
+            children.setdefault(int(stat[stat.rindex(")") + 2:].split()[1]), []).append(int(entry))
+    found = [pid]
+    for one in found:
+        found.extend(children.get(one, ()))
+    return found
+
+
+def proportional(pid: int) -> int:
+    """The process's share of memory, bytes: what several have mapped is divided among them."""
+    try:
+        lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def scaled(row: report.Row, speed: float) -> report.Row:
+    """Bytes and ratios are the same on every machine."""
+    if row.unit in ("MiB", "×"):
+        return dataclasses.replace(row, met=(row.value <= row.needed) if row.unit == "MiB" else row.value >= row.needed)
+    return machine.scale(row, speed)
+
+
+def main() -> int:
+    measured = machine.measure()
+    rows = measured.rows()
+    print(report.table(rows), flush=True)
+    only = os.environ.get("ONLY")
+    # Not below /tmp: a node has a /tmp of its own.
+    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        bench = Bench(Path(name))
+        sources = {
+            "udp": lambda: [bench.round_trips("udp", "UDP round trip over 1 ms", 15)],
+            "tcp": lambda: [bench.round_trips("tcp", "TCP round trip over 1 ms", 18)],
+            "flow": lambda: [bench.flow()],
+            "bulk": bench.bulk,
+            "crowd": bench.crowd,
+            "curl": lambda: [bench.fetches()],
+            "pairs": lambda: [bench.independent()],
+        }
+        failed = False
+        for label, source in sources.items():
+            if only and label not in only.split(","):
+                continue
+            try:
+                found = [scaled(row, measured.speed) if row.needed is not None else row for row in source()]
+            except RuntimeError as error:  # one that fails must not take the others' results with it
+                print(f"failed: {label}: {error}", flush=True)
+                failed = True
+                continue
+            print(report.table(found), flush=True)
+            rows += found
+    report.write("sim", rows)
+    print("\n" + report.table(rows), flush=True)
+    return 1 if failed or (FULL and any(row.met is False for row in rows)) else 0
