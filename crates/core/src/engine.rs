@@ -230,6 +230,11 @@ impl Engine {
         result
     }
 
+    /// A block, to be looked at: nothing is carried on afterwards, so nothing may come of it.
+    pub fn block(&mut self, block: BlockId) -> Option<&mut dyn Block> {
+        self.slots.slot_mut(block)?.block.as_deref_mut()
+    }
+
     /// Reports that a frame has left the world's side, and runs what follows.
     pub fn completed(&mut self, now: Instant, completion: Completion) {
         self.advance(now);

@@ -15,6 +15,11 @@ pub trait Lend {
     /// Calls `f` with the sockets of the node and the context of their block, at the present time. None: the node has no sockets (any more).
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R>;
 
+    /// The same for what needs no context: nothing can follow from it.
+    fn look<R>(&mut self, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+        self.sockets(|sockets, _| f(sockets))
+    }
+
     /// A socket has changed that belongs to no program: somebody else on this node waits for it, perhaps.
     fn not_a_programs(&mut self, s: SocketId) {
         let _ = s;
@@ -74,16 +79,16 @@ impl<L: Lend> Stack for L {
         self.sockets(|sockets, cx| sockets.accept(s, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn accepted_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.accepted_address(s)).unwrap_or(Err(Errno::ENETDOWN))
+        self.look(|sockets| sockets.accepted_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno> {
         self.sockets(|sockets, cx| sockets.shutdown(s, how, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.local_address(s)).unwrap_or(Err(Errno::ENETDOWN))
+        self.look(|sockets| sockets.local_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, _| sockets.peer_address(s)).unwrap_or(Err(Errno::ENETDOWN))
+        self.look(|sockets| sockets.peer_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
         self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
@@ -104,25 +109,25 @@ impl<L: Lend> Stack for L {
         self.sockets(|sockets, cx| sockets.close(s, cx));
     }
     fn readiness(&mut self, s: SocketId) -> Poll {
-        self.sockets(|sockets, _| sockets.readiness(s)).unwrap_or(Poll::ERR)
+        self.look(|sockets| sockets.readiness(s)).unwrap_or(Poll::ERR)
     }
     fn take_changed(&mut self) -> Vec<SocketId> {
-        self.sockets(|sockets, _| sockets.take_changed()).unwrap_or_default()
+        self.look(|sockets| sockets.take_changed()).unwrap_or_default()
     }
     fn state(&mut self, s: SocketId) -> Option<SocketState> {
-        self.sockets(|sockets, _| sockets.state(s)).flatten()
+        self.look(|sockets| sockets.state(s)).flatten()
     }
     fn send_room(&mut self, s: SocketId) -> usize {
-        self.sockets(|sockets, _| sockets.send_room(s)).unwrap_or_default()
+        self.look(|sockets| sockets.send_room(s)).unwrap_or_default()
     }
     fn receive_ready(&mut self, s: SocketId) -> usize {
-        self.sockets(|sockets, _| sockets.receive_ready(s)).unwrap_or_default()
+        self.look(|sockets| sockets.receive_ready(s)).unwrap_or_default()
     }
     fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
-        self.sockets(|sockets, _| sockets.pending_error(s)).flatten()
+        self.look(|sockets| sockets.pending_error(s)).flatten()
     }
     fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>)) {
-        self.sockets(|sockets, _| look(sockets.preview(s)));
+        self.look(|sockets| look(sockets.preview(s)));
     }
     fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool {
         self.sockets(|sockets, cx| sockets.is_elsewhere(s, to, cx)).unwrap_or_default()

@@ -164,7 +164,7 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     let room = [(a[5], 4)];
     let copies = if named { &room[..] } else { &[] };
     if taken >= m.count.load(Relaxed) {
-        let waits = flags & MSG_DONTWAIT == 0 && !descriptor::is_nonblocking(a[0]);
+        let waits = flags & MSG_DONTWAIT == 0 && !descriptor::is_nonblocking(a[0], word);
         if shown & abi::MIRROR_WHOLE == 0 || waits {
             return None;
         }

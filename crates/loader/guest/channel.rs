@@ -3,7 +3,7 @@
 use crate::abi::{self, Channel, Files, Header, Mirror, Process};
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
+use crate::x86_64::{gate, numbers as nr};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The first page of the arena.
@@ -54,15 +54,22 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
         word.store(arguments.get(at).copied().unwrap_or(0), Relaxed);
     }
     c.word.store(abi::POSTED, Release);
-    let controller = &header().controller;
+    let header = header();
+    let controller = &header.controller;
     controller.fetch_add(1, SeqCst);
-    // FUTEX_WAKE
-    sys::call(nr::FUTEX, &[controller.as_ptr() as usize, 1, 1, 0, 0, 0]);
+    // Who sleeps says so first, and then looks at the word once more (the kernel does): nobody is missed.
+    if header.controller_sleeps.load(SeqCst) != 0 {
+        // FUTEX_WAKE
+        sys::call(nr::FUTEX, &[controller.as_ptr() as usize, 1, 1, 0, 0, 0]);
+    }
     while c.word.load(Acquire) == abi::POSTED {
+        c.sleeps.store(1, SeqCst);
         // FUTEX_WAIT
         sys::call(nr::FUTEX, &[c.word.as_ptr() as usize, 0, abi::POSTED as usize, 0, 0, 0]);
     }
+    c.sleeps.store(0, Relaxed);
     c.word.store(abi::RUNNING, Relaxed);
+    gate::runs(t);
     let mut result = c.result.load(Relaxed);
     match c.answer.load(Relaxed) {
         abi::DIE => crate::signal::die_of(result as usize),

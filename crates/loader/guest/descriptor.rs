@@ -1,10 +1,11 @@
 //! What a descriptor is: the kernel's or the controller's, and whether it can block. Remembered per number until it is closed.
 
 use crate::abi::{self, kind};
-use crate::channel::post;
+use crate::channel::{header, post};
 use crate::sys;
 use crate::thread::{FILES, Thread};
 use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
 
 const S_IFMT: u32 = 0o170_000;
 const S_IFSOCK: u32 = 0o140_000;
@@ -83,9 +84,21 @@ pub fn is_ours(fd: i32) -> bool {
     (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd)
 }
 
-/// Is O_NONBLOCK set?
-pub fn is_nonblocking(fd: usize) -> bool {
-    flags(fd) & O_NONBLOCK != 0
+/// Is O_NONBLOCK set? `word`: what the descriptor is, one of the controller's.
+pub fn is_nonblocking(fd: usize, word: u64) -> bool {
+    let inode = word & abi::INODE;
+    let slot = &header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN];
+    let known = slot.load(Relaxed);
+    if known >> 1 == inode {
+        return known & 1 != 0;
+    }
+    let is = flags(fd) & O_NONBLOCK != 0;
+    slot.store(inode << 1 | u64::from(is), Relaxed);
+    is
+}
+/// The flags of the controller's object were changed, perhaps.
+pub fn flags_changed(word: u64) {
+    header().nonblocking[(word & abi::INODE) as usize % abi::NONBLOCKING_KNOWN].store(0, Relaxed);
 }
 /// F_GETFL; 0 when there is no such descriptor.
 pub fn flags(fd: usize) -> isize {
@@ -113,7 +126,7 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 pub fn closed(t: &mut Thread, was: u64) {
     match kind_of(was) {
         kind::VIRTUAL => {
-            t.channel.descriptor.store(was, core::sync::atomic::Ordering::Relaxed);
+            t.channel.descriptor.store(was, Relaxed);
             post(t, abi::CLOSED, &[]);
         }
         kind::NATIVE => crate::native::touched(),
@@ -156,7 +169,7 @@ pub fn close_range(t: &mut Thread, a: &[usize; 6]) -> isize {
         result = sys::call(nr::CLOSE_RANGE, &[first.max(high + 1), last, flags]);
     }
     if flags & CLOEXEC == 0 {
-        t.channel.descriptor.store(kind::VIRTUAL << 56, core::sync::atomic::Ordering::Relaxed);
+        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
         post(t, abi::CLOSED, &[]);
         crate::native::touched();
     }

@@ -13,7 +13,8 @@ use crate::signal;
 use crate::sys;
 use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
-use crate::x86_64::numbers as nr;
+use crate::x86_64::gate;
+use crate::x86_64::{entry, numbers as nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 const SYS_SECCOMP: i32 = 1;
@@ -28,12 +29,8 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let t = thread::current();
-    let r = &context.registers;
-    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
     if info.code != SYS_USER_DISPATCH && info.code != SYS_SECCOMP {
-        // Sent by the controller: this thread has run without a call for too long.
-        post(t, abi::PREEMPTED, &[]);
-        signal::finish(t, context, None);
+        preempted(t, context);
         return;
     }
     let number = info.number as usize;
@@ -43,14 +40,75 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
         return;
     }
     let after = context.registers[RIP];
+    if number == gate::FINISH
+        && let Some((number, after, result)) = t.finishing.take()
+    {
+        context.registers[RIP] = after;
+        signal::finish(t, context, Some((number, after, result)));
+        return;
+    }
+    if info.code == SYS_USER_DISPATCH {
+        gate::seen(number, after);
+        trapped(t, context, number, after);
+        return;
+    }
+    let r = &context.registers;
+    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
+    local::tick(t);
+    context.registers[RAX] = made(t, None, number, &a) as u64;
+}
+
+/// The controller has sent a signal: this thread has run without a call for too long.
+fn preempted(t: &mut Thread, context: &mut Context) {
+    let running = gate::running();
+    if running != t.index {
+        // The kernel has chosen one of those that sleep at a gate.
+        let tid = thread::by_index(running).channel.tid.load(Relaxed) as usize;
+        sys::call(nr::TGKILL, &[sys::call(nr::GETPID, &[]) as usize, tid, signal::SIGSYS]);
+        return;
+    }
+    let (text, bytes) = entry::text();
+    if (context.registers[RIP] as usize).wrapping_sub(text) < bytes {
+        // It makes a call right now.
+        return;
+    }
+    post(t, abi::PREEMPTED, &[]);
+    signal::finish(t, context, None);
+}
+
+/// A call of the program with the kernel's frame.
+pub fn trapped(t: &mut Thread, context: &mut Context, number: usize, after: u64) {
+    let r = &context.registers;
+    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
     local::tick(t);
     if number == nr::RT_SIGRETURN {
         signal::sigreturn(t, context);
         signal::finish(t, context, None);
         return;
     }
-    let result = answer(t, context, number, &a);
-    let result = match result {
+    let result = made(t, Some(context), number, &a);
+    signal::finish(t, context, Some((number, after, result)));
+}
+
+/// A call that came through a gate: its result. None: there is more to be done, which needs the kernel's frame; see [`gate::FINISH`].
+pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
+    let t = thread::current();
+    let number = registers.number as usize;
+    let a = registers.arguments.map(|word| word as usize);
+    local::tick(t);
+    let result = made(t, None, number, &a);
+    let again = matches!(result, abi::RESTART | abi::RESTART_NO_HANDLER) || t.saved_mask.is_some();
+    let c = t.channel;
+    if again || c.signal.load(Relaxed) != 0 || c.pending.load(Relaxed) & !c.mask.load(Relaxed) != 0 {
+        t.finishing = Some((number, registers.after, result));
+        return None;
+    }
+    Some(result)
+}
+
+/// Answers a call, and notes what it came to.
+fn made(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> i64 {
+    let result = match answer(t, context, number, a) {
         Ok(value) | Err(value) => value as i64,
     };
     if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
@@ -60,17 +118,13 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
             post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64, a[3] as u64]);
         }
     }
-    if info.code == SYS_SECCOMP {
-        context.registers[RAX] = result as u64;
-        return;
-    }
-    signal::finish(t, context, Some((number, after, result)));
+    result
 }
 
 /// Hands a call to the controller. `word`: what descriptor argument 0 is.
 pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
     let channel = t.channel;
-    let nonblocking = word != 0 && descriptor::is_nonblocking(a[0]);
+    let nonblocking = descriptor::kind_of(word) == kind::VIRTUAL && descriptor::is_nonblocking(a[0], word);
     channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
     let mut copies = Copies::new(channel);
     match number {
@@ -128,7 +182,7 @@ fn kernel(number: usize, a: &[usize; 6]) -> Answer {
     Ok(sys::call(number, a))
 }
 
-fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) -> Answer {
+fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> Answer {
     use nr::*;
     match number {
         READ | WRITE | READV | WRITEV => data(t, number, a),
@@ -147,7 +201,10 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
         GETRANDOM => local::getrandom(t, a[0], a[1]),
         RT_SIGACTION => signal::action(t, a),
         RT_SIGPROCMASK => signal::mask(t, a),
-        SIGALTSTACK => signal::alternate(t, context, a),
+        SIGALTSTACK | FORK | VFORK | CLONE | CLONE3 => match context {
+            Some(context) => with_frame(t, context, number, a),
+            None => Err(sys::ENOSYS),
+        },
         RT_SIGPENDING => sys::write_u64(a[0], t.channel.pending.load(Relaxed) & t.channel.mask.load(Relaxed)).map(|()| 0),
         RT_SIGSUSPEND => {
             signal::swap_mask(t, a[0])?;
@@ -164,13 +221,6 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
             t.clear_tid = a[0];
             Ok(sys::call(GETTID, &[]))
         }
-        FORK => Ok(thread::fork(t, context)),
-        VFORK => Ok(thread::vfork(t, context)),
-        CLONE => {
-            let arguments = thread::clone_arguments(context, a);
-            Ok(thread::clone(t, context, arguments))
-        }
-        CLONE3 => Ok(thread::clone3(t, context, a[0], a[1])),
         EXECVE => Ok(crate::exec::execve(t, path_of(t, a[0]), a[1], a[2])),
         EXECVEAT => Ok(crate::exec::execveat(t, a)),
         EXIT => thread::exit(t, a[0]),
@@ -221,6 +271,20 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
             Ok(result)
         }
         _ => more(t, number, a),
+    }
+}
+
+/// Calls that need the registers of the kernel's frame.
+fn with_frame(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) -> Answer {
+    match number {
+        nr::SIGALTSTACK => signal::alternate(t, context, a),
+        nr::FORK => Ok(thread::fork(t, context)),
+        nr::VFORK => Ok(thread::vfork(t, context)),
+        nr::CLONE3 => Ok(thread::clone3(t, context, a[0], a[1])),
+        _ => {
+            let arguments = thread::clone_arguments(context, a);
+            Ok(thread::clone(t, context, arguments))
+        }
     }
 }
 
@@ -435,6 +499,8 @@ fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 /// ioctl, fcntl, locks, and moving data inside the kernel
 fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_DUPFD: usize = 0;
+    const F_SETFL: usize = 4;
+    const FIONBIO: usize = 0x5421;
     const F_DUPFD_CLOEXEC: usize = 1030;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
@@ -444,6 +510,9 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let (fd, what) = (a[0], a[1] as u32 as usize);
     if descriptor::is_ours(fd as i32) {
         return Err(sys::EBADF);
+    }
+    if matches!((number, what), (nr::FCNTL, F_SETFL) | (nr::IOCTL, FIONBIO)) {
+        descriptor::flags_changed(descriptor::word(t, fd));
     }
     match number {
         nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
@@ -607,7 +676,35 @@ fn map(number: usize, a: &[usize; 6]) -> Answer {
         nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
         _ => memory::is_ours(a[0], a[1]),
     };
-    if touches { Err(sys::EINVAL) } else { kernel(number, a) }
+    if touches {
+        return Err(sys::EINVAL);
+    }
+    let result = sys::call(number, a);
+    if result >= 0 {
+        mapped(number, a, result as usize);
+    }
+    Ok(result)
+}
+
+/// Which text is a file's (see `gate`).
+fn mapped(number: usize, a: &[usize; 6], result: usize) {
+    const MAP_PRIVATE: usize = 2;
+    const MAP_ANONYMOUS: usize = 0x20;
+    const READ_EXECUTE: usize = 5;
+    match number {
+        nr::MMAP => {
+            gate::forget(result, a[1]);
+            if a[2] == READ_EXECUTE && a[3] & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE {
+                gate::note(result, a[1]);
+            }
+        }
+        nr::MREMAP => {
+            gate::forget(a[0], a[1]);
+            gate::forget(result, a[2]);
+        }
+        nr::MADVISE => {}
+        _ => gate::forget(a[0], a[1]),
+    }
 }
 
 fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {

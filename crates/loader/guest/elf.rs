@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
+use crate::x86_64::{gate, numbers as nr};
 
 /// Where position-independent programs go.
 const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
@@ -164,6 +164,9 @@ fn map_segment(fd: usize, segment: &Segment, bias: usize) {
         let result = sys::call(nr::MMAP, &[start, mapped - start, protection, 0x12, fd, offset]);
         if result != start as isize {
             sys::die("cannot map a segment of the program, errno", -result as usize);
+        }
+        if protection == 5 {
+            gate::note(start, mapped - start);
         }
         if end > file_end && protection & 2 != 0 {
             // SAFETY: writable and just mapped, to the end of the page.

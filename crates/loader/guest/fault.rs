@@ -2,14 +2,16 @@
 
 use crate::abi;
 use crate::channel::{header, post};
+use crate::dispatch;
 use crate::signal;
 use crate::sys;
 use crate::thread;
 use crate::x86_64::context::*;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::{entry, gate, numbers as nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 const SI_KERNEL: i32 = 0x80;
+const SIGILL: i32 = 4;
 
 /// Handler of SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut Context) {
@@ -29,6 +31,13 @@ pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut 
         return;
     }
     let t = thread::current();
+    if number == SIGILL && gate::site_before(at + 2).is_some() {
+        // Where the syscall instruction was.
+        let number = context.registers[RAX] as usize;
+        context.registers[RIP] = at + 2;
+        dispatch::trapped(t, context, number, at + 2);
+        return;
+    }
     let signal = number as usize & 63;
     let handled = t.process.actions[signal].handler.load(Relaxed) > 1;
     if handled && t.channel.mask.load(Relaxed) & 1 << (signal - 1) == 0 {

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::signal;
 use crate::sys;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::{entry, gate, numbers as nr};
 
 const PAGE: usize = 4096;
 /// Room for the break: 4 GiB of addresses.
@@ -50,5 +50,6 @@ pub fn is_ours(start: usize, bytes: usize) -> bool {
     let (text, _) = entry::text();
     overlaps(abi::ARENA_ADDRESS, abi::ARENA_ADDRESS + abi::ARENA_BYTES)
         || overlaps(text & !(PAGE - 1), entry::image_end().next_multiple_of(PAGE))
+        || gate::is_ours(start, end)
         || start < end && (signal::is_ours(start) || signal::is_ours(end - 1))
 }

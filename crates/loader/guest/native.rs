@@ -91,7 +91,7 @@ const MSG_NOSIGNAL: usize = 0x4000;
 
 /// sendto, recvfrom, sendmsg, recvmsg of AF_UNIX sockets. `flags`: which argument.
 pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writes: bool) -> isize {
-    let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::is_nonblocking(a[0]);
+    let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::flags(a[0]) & descriptor::NONBLOCK != 0;
     let mut arguments = *a;
     arguments[flags] |= MSG_DONTWAIT;
     loop {

@@ -7,7 +7,7 @@ use crate::fault;
 use crate::sys;
 use crate::thread::{self, BLOCK, BLOCKS_ADDRESS, Thread};
 use crate::x86_64::context::*;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::{entry, gate, numbers as nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 pub const SIGKILL: usize = 9;
@@ -37,7 +37,8 @@ pub fn install_handlers() {
     // Faults stay unblocked: one in our copying of the program's memory is expected.
     let faults = FAULTS.iter().fold(0_u64, |mask, signal| mask | 1 << (signal - 1));
     let action = |handler: usize| KernelAction { handler: handler as u64, flags, restorer: entry::restorer(), mask: !faults };
-    native(SIGSYS, &action(crate::dispatch::on_call as *const () as usize));
+    // SA_RESTART: the controller's may come while a call of ours is in the kernel, by way of a gate.
+    native(SIGSYS, &KernelAction { flags: flags | SA_RESTART, ..action(crate::dispatch::on_call as *const () as usize) });
     for signal in FAULTS {
         native(signal, &KernelAction { flags: flags | SA_NODEFER, ..action(fault::on_fault as *const () as usize) });
     }
@@ -180,7 +181,7 @@ fn interrupted(context: &mut Context, number: usize, after: u64, result: i64, ag
     if result == abi::RESTART || result == abi::RESTART_NO_HANDLER {
         if again {
             // Two bytes back lies the instruction.
-            context.registers[RIP] = after.wrapping_sub(2);
+            context.registers[RIP] = gate::site_before(after).unwrap_or(after.wrapping_sub(2));
             context.registers[RAX] = number as u64;
         } else {
             context.registers[RAX] = sys::EINTR as u64;

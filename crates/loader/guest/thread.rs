@@ -36,6 +36,8 @@ pub struct Thread {
     pub set_tid: usize,
     /// Mask that holds again after a call that had one of its own.
     pub saved_mask: Option<u64>,
+    /// A call that came through a gate and is answered, with its number and where the program goes on; see `gate::FINISH`.
+    pub finishing: Option<(usize, u64, i64)>,
     /// The call is to be made again.
     pub restart: bool,
     pub index: usize,
@@ -72,6 +74,12 @@ pub fn current() -> &'static mut Thread {
     unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
 }
 
+/// A thread by the index of its block.
+pub fn by_index(index: usize) -> &'static Thread {
+    // SAFETY: the block of a thread that is there, as `gate::running` says.
+    unsafe { &*((BLOCKS_ADDRESS + index % BLOCKS * BLOCK) as *const Thread) }
+}
+
 unsafe fn allocate() -> Option<usize> {
     // SAFETY: one thread of a node runs at a time.
     let used = unsafe { &mut *(&raw mut USED) };
@@ -102,6 +110,7 @@ unsafe fn put(index: usize, channel: &'static Channel) -> &'static mut Thread {
             begins_at: 0,
             set_tid: 0,
             saved_mask: None,
+            finishing: None,
             restart: false,
             index,
             is_thread: false,

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7232;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7233;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -27,6 +27,8 @@ pub const LOG_BYTES: usize = 64 * 1024;
 pub const MIRRORS: usize = 8;
 /// Bytes of received data that a mirror can show.
 pub const MIRROR_BYTES: usize = 32 * 1024;
+/// Objects of which O_NONBLOCK is known, at most.
+pub const NONBLOCKING_KNOWN: usize = 64;
 /// Datagrams that a mirror can show.
 pub const MIRROR_MESSAGES: usize = 64;
 /// Bytes of a `sockaddr` that a mirror can hold.
@@ -126,6 +128,8 @@ pub struct Header {
     pub boot: AtomicU64,
     /// The controller sleeps on it.
     pub controller: AtomicU32,
+    /// It does, or is about to: it has to be woken.
+    pub controller_sleeps: AtomicU32,
     /// Whose channel the image that is being executed continues.
     pub exec_channel: AtomicU32,
     /// How many threads wait at futexes: with none, waking needs no controller.
@@ -149,6 +153,9 @@ pub struct Header {
     pub ahead: AtomicU64,
     /// The sockets that [`Mirror`]s show, by inode; 0: none.
     pub mirrors: [AtomicU64; MIRRORS],
+    /// What is known of O_NONBLOCK of the controller's objects, by the low bits of their inode numbers: the number, shifted left, and the flag.
+    /// It belongs to the open file, which all descriptors of an object share. 0: not known.
+    pub nonblocking: [AtomicU64; NONBLOCKING_KNOWN],
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
 }
@@ -159,6 +166,8 @@ pub const TELL_CALLS: u32 = 1;
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
 pub const MOUNT_PROC: u32 = 4;
+/// `Header::flags`: call sites that are used often become jumps into the loader.
+pub const GATES: u32 = 16;
 /// `Header::flags`: init sets the host name.
 pub const SET_NAME: u32 = 8;
 
@@ -308,6 +317,10 @@ pub struct Channel {
     pub word: AtomicU32,
     /// Not 0 while the kernel knows the thread; cleared and woken by the kernel (CLONE_CHILD_CLEARTID).
     pub alive: AtomicU32,
+    /// The thread sleeps on `word`, or is about to: it has to be woken.
+    pub sleeps: AtomicU32,
+    /// Keeps what follows aligned.
+    pub unused: AtomicU32,
     /// Slot of its process.
     pub process: AtomicU32,
     /// Its number.
@@ -345,7 +358,7 @@ pub struct Channel {
     /// siginfo_t of `signal`.
     pub info: Area<128>,
     /// Fills the first page.
-    pub reserved: Area<{ PAGE - 336 }>,
+    pub reserved: Area<{ PAGE - 344 }>,
     /// Bytes that go with the call or the answer.
     pub data: Area<DATA_BYTES>,
     /// Calls that were answered ahead: [`Logged`].

@@ -322,6 +322,13 @@ impl Node {
             }
         }
     }
+    /// What can be asked of the sockets without a context. Cheaper than [`Node::sockets`]: nothing can follow from it.
+    pub fn look<R>(&mut self, now: Instant, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+        match (&mut self.engine, self.sockets) {
+            (Runner::Core(engine), Some(id)) => engine.block(id)?.as_any_mut().downcast_mut::<Sockets>().map(f),
+            _ => self.sockets(now, |sockets, _| f(sockets)),
+        }
+    }
     /// How often the node has got other sockets than before (none, too): all ids from before mean nothing then.
     pub fn sockets_changes(&self) -> u64 {
         self.sockets_changes

@@ -108,6 +108,10 @@ pub trait ActorContext {
     fn advance(&mut self, to: Instant);
     /// Calls into the node's sockets at the present; what follows (frames) is carried on. False: the node has no sockets (any more).
     fn sockets(&mut self, call: &mut dyn FnMut(&mut Sockets, &mut Context<'_>)) -> bool;
+    /// The node's sockets, for what needs no context: nothing can follow from it. False: it has none.
+    fn look(&mut self, look: &mut dyn FnMut(&mut Sockets)) -> bool {
+        self.sockets(&mut |sockets, _| look(sockets))
+    }
     /// The sockets that changed since the last time anybody asked, this actor's own calls included. Those that it does not take are told by
     /// [`Actor::sockets_changed`].
     fn take_changed(&mut self) -> Vec<SocketId>;
@@ -139,6 +143,18 @@ impl dyn ActorContext + '_ {
         self.sockets(&mut |sockets, cx| {
             if let Some(f) = f.take() {
                 result = Some(f(sockets, cx));
+            }
+        });
+        result
+    }
+
+    /// [`ActorContext::look`] with a result. None: the node has no sockets.
+    pub fn see<R>(&mut self, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+        let mut f = Some(f);
+        let mut result = None;
+        self.look(&mut |sockets| {
+            if let Some(f) = f.take() {
+                result = Some(f(sockets));
             }
         });
         result

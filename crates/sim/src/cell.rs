@@ -500,7 +500,7 @@ impl Cell {
     fn turn(&mut self, end: Instant) {
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         loop {
-            changed.extend(node.sockets(core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+            changed.extend(node.look(core.now, Sockets::take_changed).unwrap_or_default());
             if !changed.is_empty() {
                 for slot in actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
                     slot.actor.sockets_changed(changed);
@@ -616,7 +616,7 @@ impl Turn<'_> {
         if self.alone {
             return;
         }
-        let found = self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default();
+        let found = self.node.look(self.core.now, Sockets::take_changed).unwrap_or_default();
         if !found.is_empty() {
             self.changed.extend(found);
             self.grant = self.core.now + std::time::Duration::from_nanos(1);
@@ -674,8 +674,12 @@ impl ActorContext for Turn<'_> {
         had
     }
 
+    fn look(&mut self, look: &mut dyn FnMut(&mut Sockets)) -> bool {
+        self.node.look(self.core.now, look).is_some()
+    }
+
     fn take_changed(&mut self) -> Vec<SocketId> {
-        self.changed.extend(self.node.sockets(self.core.now, |sockets, _| sockets.take_changed()).unwrap_or_default());
+        self.changed.extend(self.node.look(self.core.now, Sockets::take_changed).unwrap_or_default());
         if self.alone {
             return std::mem::take(self.changed);
         }

@@ -60,12 +60,14 @@ impl NodeHash {
 
     /// A call returned.
     pub fn call(&mut self, at: Instant, call: &CallRecord<'_>) {
-        let mut record = Vec::with_capacity(48);
-        record.push(2);
-        record.extend(at.as_nanos().to_le_bytes());
-        record.extend([call.process, call.thread, call.number].iter().flat_map(|number| number.to_le_bytes()));
-        record.extend(call.result.to_le_bytes());
-        record.extend(xxh3_128(call.output).to_le_bytes());
+        let mut record = [0u8; 45];
+        record[0] = 2;
+        record[1..9].copy_from_slice(&at.as_nanos().to_le_bytes());
+        record[9..13].copy_from_slice(&call.process.to_le_bytes());
+        record[13..17].copy_from_slice(&call.thread.to_le_bytes());
+        record[17..21].copy_from_slice(&call.number.to_le_bytes());
+        record[21..29].copy_from_slice(&call.result.to_le_bytes());
+        record[29..45].copy_from_slice(&xxh3_128(call.output).to_le_bytes());
         self.add(&record);
     }
 

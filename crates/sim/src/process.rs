@@ -121,10 +121,12 @@ impl ProcessTree {
             root: node.files.root.clone(),
             own: usual_files(plan, node, common).chain(node.files.own.iter().cloned()).collect(),
         });
-        // For tests: nobody runs ahead, and the hash is the same.
-        let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
+        // For tests: nobody runs ahead, every call is trapped, and the hash is the same.
+        let wanted = |name: &str| std::env::var_os(name).is_none_or(|value| value != "0");
+        let (ahead, gates) = (wanted("WEFT_SIM_AHEAD"), wanted("WEFT_SIM_GATES"));
         let config = Config {
             ahead,
+            gates,
             cpu,
             name: node.name.clone(),
             seed: plan.seed,
@@ -371,6 +373,10 @@ struct Outer<'a> {
 impl Lend for Outer<'_> {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         self.cx.call(f)
+    }
+
+    fn look<R>(&mut self, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+        self.cx.see(f)
     }
 }
 

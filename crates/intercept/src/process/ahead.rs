@@ -210,8 +210,8 @@ impl Tree {
             self.missed(thread, &format!("call {} answered {} and came to {result}", one.number, one.result));
         }
         self.note_call(&posted, result, &guest, outside);
-        let output = if result < 0 { Vec::new() } else { guest.output() };
-        self.tell(thread, &posted, result, &output, outside);
+        let output = guest.output();
+        self.tell(thread, &posted, result, if result < 0 { &[] } else { &output }, outside);
         self.shows.trace = None;
     }
 

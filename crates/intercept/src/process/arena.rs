@@ -3,7 +3,7 @@
 use super::StartError;
 use crate::sys::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::Duration;
 use weft_loader::abi::{self, Channel, Header, Mirror, Process};
 
@@ -87,7 +87,16 @@ impl Arena {
     pub fn clear_channel(&self, index: usize, process: usize) {
         let channel = self.channel(index);
         channel.word.store(abi::RUNNING, Relaxed);
-        for word in [&channel.alive, &channel.tid, &channel.signal, &channel.writes, &channel.answer, &channel.logged, &channel.log_bytes] {
+        for word in [
+            &channel.alive,
+            &channel.sleeps,
+            &channel.tid,
+            &channel.signal,
+            &channel.writes,
+            &channel.answer,
+            &channel.logged,
+            &channel.log_bytes,
+        ] {
             word.store(0, Relaxed);
         }
         for word in [&channel.mask, &channel.pending, &channel.cpu, &channel.resumed] {
@@ -117,9 +126,12 @@ impl Arena {
 
     /// Lets a thread go on with the answer in its channel.
     pub fn release(&self, index: usize) {
-        let word = &self.channel(index).word;
-        word.store(abi::ANSWERED, Release);
-        futex_wake(word);
+        let channel = self.channel(index);
+        channel.word.store(abi::ANSWERED, SeqCst);
+        // As in the other direction: who sleeps says so first.
+        if channel.sleeps.load(SeqCst) != 0 {
+            futex_wake(&channel.word);
+        }
     }
     /// Has the thread posted a call?
     pub fn has_posted(&self, index: usize) -> bool {
@@ -132,7 +144,9 @@ impl Arena {
         if self.has_posted(index) {
             return true;
         }
+        self.header().controller_sleeps.store(1, SeqCst);
         futex_wait(controller, seen, limit);
+        self.header().controller_sleeps.store(0, Relaxed);
         self.has_posted(index)
     }
     /// Waits until the kernel has cleared a thread's word: it is gone. False: it is still there after `limit`.

@@ -83,8 +83,8 @@ impl<'a> Guest<'a> {
         }
     }
     /// What was written, without addresses and lengths.
-    pub fn output(&self) -> Vec<u8> {
-        self.writes.borrow().clone()
+    pub fn output(&self) -> std::cell::Ref<'_, [u8]> {
+        std::cell::Ref::map(self.writes.borrow(), Vec::as_slice)
     }
 }
 

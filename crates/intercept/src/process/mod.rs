@@ -74,6 +74,8 @@ pub struct Config {
     pub tell_calls: bool,
     /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
     pub ahead: bool,
+    /// Call sites that programs use often become jumps past the kernel. Changes nothing but how long it takes.
+    pub gates: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
 }
@@ -92,6 +94,7 @@ impl Default for Config {
             trap_tsc: true,
             tell_calls: false,
             ahead: true,
+            gates: true,
             files: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Unmodified programs in virtual time, on the loader and its controller, over real nodes.
 
 mod children;
+mod gates;
 mod native;
 mod programs;
 mod sockets;

@@ -26,7 +26,7 @@ condition: 1
 end: 10 s
 ";
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -119,6 +119,11 @@ static ONE: Mutex<()> = Mutex::new(());
 impl World {
     /// Nodes a (10.0.0.1), b (10.0.0.2).
     pub fn new(seed: u64, count: usize) -> World {
+        World::tuned(seed, count, |_| ())
+    }
+
+    /// With other settings.
+    pub fn tuned(seed: u64, count: usize, tune: impl Fn(&mut Config)) -> World {
         let hosts = (0..count)
             .map(|index| {
                 let name = ["a", "b"][index];
@@ -133,7 +138,9 @@ impl World {
                 let described = node.describe(&stack, 0, section).expect("a description");
                 let interface = node.add_interface(Instant::ZERO, &described).expect("an interface");
                 node.configure(Instant::ZERO, &stack).expect("addresses");
-                let config = Config { name: name.to_owned(), seed, tell_calls: std::env::var_os("TELL").is_some(), ..Config::default() };
+                let mut config =
+                    Config { name: name.to_owned(), seed, tell_calls: std::env::var_os("TELL").is_some(), ..Config::default() };
+                tune(&mut config);
                 let tree = Tree::new(config).expect("process 1");
                 let outer = Outer {
                     node,

@@ -2,4 +2,5 @@
 
 pub mod context;
 pub mod entry;
+pub mod gate;
 pub mod numbers;

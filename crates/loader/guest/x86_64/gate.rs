@@ -1,0 +1,320 @@
+//! Gates: call sites that are used often no longer go through the kernel.
+//!
+//! A trap costs a signal: the kernel saves every register, and restores it. What C libraries compile for a call, `mov eax, NUMBER; syscall`, has
+//! room for a jump to the loader. So the site of a call that was trapped [`OFTEN`] times becomes `jmp [slot]`, by way of a stub of its own that
+//! knows number and place. The slots lie so low that the jump's last two bytes, where the syscall instruction was, are no instruction: who
+//! jumps there by another way faults, and the fault is served as the call (`guest/fault.rs`). Only text that was mapped from a file, privately and
+//! not to be written, is changed; whatever is unusual goes on being trapped. The program notices nothing but the time: the same code answers, at
+//! the same virtual time.
+//!
+//! Everything that needs the registers of the kernel's frame (signals above all) goes back to it: the gate then ends in a trap of its
+//! own ([`FINISH`]), with the call's result kept in the thread.
+
+use crate::abi;
+use crate::channel::header;
+use crate::dispatch;
+use crate::sys;
+use crate::thread::{BLOCK, BLOCKS_ADDRESS, Thread};
+use crate::x86_64::numbers as nr;
+use core::arch::global_asm;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Traps at one site before it becomes a gate: short programs do not pay for it.
+const OFTEN: u64 = 32;
+/// Sites that are counted at a time.
+const COUNTED: usize = 64;
+/// Pieces of text that are known to be a file's.
+const TEXTS: usize = 32;
+/// Most gates of a process.
+const GATES: usize = 512;
+/// The slots: pointers to the stubs. 0x06 is no instruction in 64-bit mode.
+const SLOTS: usize = 0x6_0000;
+/// The stubs. The first is the trap.
+const STUBS: usize = 0x6f90_0000_0000;
+const STUB_BYTES: usize = 32;
+const SITE_BYTES: usize = 7;
+const PAGE: usize = 4096;
+/// The number with which a gate traps when its call is answered but something is left to be done.
+pub const FINISH: usize = 0x7765_6674;
+
+/// What the program had in its registers.
+#[repr(C)]
+pub struct Registers {
+    /// The arguments.
+    pub arguments: [u64; 6],
+    /// The call's number.
+    pub number: u64,
+    /// Where the program goes on.
+    pub after: u64,
+    flags: u64,
+    stack: u64,
+}
+
+/// Where the handler stack of the running thread begins.
+static mut TOP: u64 = 0;
+/// Sites by number: address behind it, and times in the low eight bits.
+static mut SEEN: [u64; COUNTED] = [0; COUNTED];
+/// Text of files: start and end.
+static mut FILES: [(usize, usize); TEXTS] = [(0, 0); TEXTS];
+/// Gates so far, with the trap; 0: the pages are not there.
+static mut USED: usize = 0;
+/// There is no room for the pages.
+static mut REFUSED: bool = false;
+
+// As the syscall instruction does, everything but rax, rcx and r11 is kept, the vector registers too: nothing in the loader uses more than their
+// lower halves. The program's stack is not touched (it may have a red zone).
+global_asm!(
+    ".globl weft_gate",
+    ".hidden weft_gate",
+    "weft_gate:",
+    "mov r11, rsp",
+    "mov rsp, [rip + {top}]",
+    "push r11",
+    "pushfq",
+    "push rcx",
+    "push rax",
+    "push r9",
+    "push r8",
+    "push r10",
+    "push rdx",
+    "push rsi",
+    "push rdi",
+    "cld",
+    "mov rdi, rsp",
+    "sub rsp, 256",
+    "movaps [rsp], xmm0",
+    "movaps [rsp + 16], xmm1",
+    "movaps [rsp + 32], xmm2",
+    "movaps [rsp + 48], xmm3",
+    "movaps [rsp + 64], xmm4",
+    "movaps [rsp + 80], xmm5",
+    "movaps [rsp + 96], xmm6",
+    "movaps [rsp + 112], xmm7",
+    "movaps [rsp + 128], xmm8",
+    "movaps [rsp + 144], xmm9",
+    "movaps [rsp + 160], xmm10",
+    "movaps [rsp + 176], xmm11",
+    "movaps [rsp + 192], xmm12",
+    "movaps [rsp + 208], xmm13",
+    "movaps [rsp + 224], xmm14",
+    "movaps [rsp + 240], xmm15",
+    "call {serve}",
+    "movaps xmm0, [rsp]",
+    "movaps xmm1, [rsp + 16]",
+    "movaps xmm2, [rsp + 32]",
+    "movaps xmm3, [rsp + 48]",
+    "movaps xmm4, [rsp + 64]",
+    "movaps xmm5, [rsp + 80]",
+    "movaps xmm6, [rsp + 96]",
+    "movaps xmm7, [rsp + 112]",
+    "movaps xmm8, [rsp + 128]",
+    "movaps xmm9, [rsp + 144]",
+    "movaps xmm10, [rsp + 160]",
+    "movaps xmm11, [rsp + 176]",
+    "movaps xmm12, [rsp + 192]",
+    "movaps xmm13, [rsp + 208]",
+    "movaps xmm14, [rsp + 224]",
+    "movaps xmm15, [rsp + 240]",
+    "add rsp, 256",
+    "pop rdi",
+    "pop rsi",
+    "pop rdx",
+    "pop r10",
+    "pop r8",
+    "pop r9",
+    "pop rcx",
+    "pop rcx",
+    "popfq",
+    "pop rsp",
+    "jmp rcx",
+    top = sym TOP,
+    serve = sym serve,
+);
+
+unsafe extern "C" {
+    fn weft_gate();
+}
+
+/// A call that came through a gate.
+unsafe extern "C" fn serve(registers: *mut Registers) -> i64 {
+    // SAFETY: `weft_gate` has just put them on the thread's block.
+    let registers = unsafe { &mut *registers };
+    match dispatch::through_gate(registers) {
+        Some(result) => result,
+        None => {
+            registers.after = STUBS as u64;
+            FINISH as i64
+        }
+    }
+}
+
+/// This thread runs from now on, and no other.
+pub fn runs(t: &Thread) {
+    // SAFETY: one thread of a node runs at a time.
+    unsafe { TOP = top_of(t.index) };
+}
+/// Which thread runs, by the index of its block.
+pub fn running() -> usize {
+    // SAFETY: as above.
+    ((unsafe { TOP } as usize).saturating_sub(BLOCKS_ADDRESS) / BLOCK).saturating_sub(1)
+}
+fn top_of(index: usize) -> u64 {
+    (BLOCKS_ADDRESS + (index + 1) * BLOCK) as u64
+}
+
+/// Text of a file was mapped, privately, and not to be written.
+pub fn note(start: usize, bytes: usize) {
+    // SAFETY: as above.
+    let files = unsafe { &mut *(&raw mut FILES) };
+    if let Some(free) = files.iter_mut().find(|(_, end)| *end == 0) {
+        *free = (start, start + bytes);
+    }
+}
+/// Something else is there now, or may be.
+pub fn forget(start: usize, bytes: usize) {
+    // SAFETY: as above.
+    let files = unsafe { &mut *(&raw mut FILES) };
+    let end = start.saturating_add(bytes);
+    for one in files.iter_mut().filter(|one| one.0 < end && start < one.1) {
+        *one = (0, 0);
+    }
+}
+
+fn used() -> usize {
+    // SAFETY: as above.
+    unsafe { USED }
+}
+
+/// Are these pages ours?
+pub fn is_ours(start: usize, end: usize) -> bool {
+    let overlaps = |low: usize, high: usize| start < high && low < end;
+    used() > 0 && (overlaps(SLOTS, SLOTS + slots_bytes()) || overlaps(STUBS, STUBS + GATES * STUB_BYTES))
+}
+const fn slots_bytes() -> usize {
+    (GATES * 8).next_multiple_of(PAGE)
+}
+
+/// A call was trapped; `after` is where its program goes on. Sites that are used often become gates.
+pub fn seen(number: usize, after: u64) {
+    if header().flags.load(Relaxed) & abi::GATES == 0 {
+        return;
+    }
+    // SAFETY: as above.
+    let slot = unsafe { &mut (*(&raw mut SEEN))[(after >> 1) as usize % COUNTED] };
+    if *slot >> 8 != after {
+        *slot = after << 8 | 1;
+    } else if *slot & 0xff < 0xff {
+        *slot += 1;
+        if *slot & 0xff == OFTEN && may(number) {
+            build(number, after as usize);
+        }
+    }
+}
+
+/// Calls that need no frame of the kernel's, but for what [`FINISH`] does.
+fn may(number: usize) -> bool {
+    use nr::*;
+    let needs = [SIGALTSTACK, FORK, VFORK, CLONE, CLONE3, EXECVE, EXECVEAT, EXIT, EXIT_GROUP, RT_SIGRETURN, RT_SIGSUSPEND, PAUSE];
+    number < 1024 && !needs.contains(&number)
+}
+
+fn build(number: usize, after: usize) {
+    let site = after.wrapping_sub(SITE_BYTES);
+    // SAFETY: as above.
+    let files = unsafe { &*(&raw const FILES) };
+    let mut code = [0; SITE_BYTES];
+    if !files.iter().any(|(start, end)| *start <= site && after <= *end) || sys::copy_in(site, &mut code).is_err() {
+        return;
+    }
+    let [opcode, a, b, c, d, syscall @ ..] = code;
+    if opcode != 0xb8 || u32::from_le_bytes([a, b, c, d]) as usize != number || syscall != [0x0f, 0x05] {
+        return;
+    }
+    let Some(gate) = stub(number, after) else { return };
+    let from = site & !(PAGE - 1);
+    let bytes = (after - from).next_multiple_of(PAGE);
+    if sys::call(nr::MPROTECT, &[from, bytes, 7]) != 0 {
+        return;
+    }
+    let _ = sys::copy_out(site, &jump(gate));
+    sys::call(nr::MPROTECT, &[from, bytes, 5]);
+}
+
+/// What a gate's site looks like.
+fn jump(gate: usize) -> [u8; SITE_BYTES] {
+    let [a, b, c, d] = ((SLOTS + 8 * gate) as u32).to_le_bytes();
+    // jmp [slot]
+    [0xff, 0x24, 0x25, a, b, c, d]
+}
+
+/// The stub of a site: a new one, or what was made for the same call at the same place before.
+fn stub(number: usize, after: usize) -> Option<usize> {
+    prepare().then_some(())?;
+    let mut code = [0x90; STUB_BYTES];
+    // mov eax, NUMBER; mov rcx, AFTER; mov r11, GATE; jmp r11
+    code[0] = 0xb8;
+    code[1..5].copy_from_slice(&(number as u32).to_le_bytes());
+    code[5..7].copy_from_slice(&[0x48, 0xb9]);
+    code[7..15].copy_from_slice(&after.to_le_bytes());
+    code[15..17].copy_from_slice(&[0x49, 0xbb]);
+    code[17..25].copy_from_slice(&(weft_gate as *const () as usize).to_le_bytes());
+    code[25..28].copy_from_slice(&[0x41, 0xff, 0xe3]);
+    let used = used();
+    let mut other = [0; STUB_BYTES];
+    for gate in 1..used {
+        if sys::copy_in(STUBS + gate * STUB_BYTES, &mut other).is_ok() && other == code {
+            return Some(gate);
+        }
+    }
+    if used == GATES || !put_stub(used, &code) {
+        return None;
+    }
+    sys::write_u64(SLOTS + 8 * used, (STUBS + used * STUB_BYTES) as u64).ok()?;
+    // SAFETY: as above.
+    unsafe { USED = used + 1 };
+    Some(used)
+}
+
+fn put_stub(gate: usize, code: &[u8]) -> bool {
+    let bytes = GATES * STUB_BYTES;
+    if sys::call(nr::MPROTECT, &[STUBS, bytes, 3]) != 0 {
+        return false;
+    }
+    let put = sys::copy_out(STUBS + gate * STUB_BYTES, code).is_ok();
+    sys::call(nr::MPROTECT, &[STUBS, bytes, 5]) == 0 && put
+}
+
+/// Maps slots and stubs; false: there is no room, or it is not allowed.
+fn prepare() -> bool {
+    // SAFETY: as above.
+    if used() > 0 || unsafe { REFUSED } {
+        return used() > 0;
+    }
+    // MAP_PRIVATE|MAP_ANONYMOUS|MAP_FIXED_NOREPLACE
+    let slots = sys::call(nr::MMAP, &[SLOTS, slots_bytes(), 3, 0x10_0022, usize::MAX, 0]);
+    let stubs = sys::call(nr::MMAP, &[STUBS, GATES * STUB_BYTES, 3, 0x10_0022, usize::MAX, 0]);
+    // syscall; ud2
+    let good = slots == SLOTS as isize && stubs == STUBS as isize && put_stub(0, &[0x0f, 0x05, 0x0f, 0x0b]);
+    if !good {
+        for (at, bytes) in [(slots, slots_bytes()), (stubs, GATES * STUB_BYTES)] {
+            if at > 0 {
+                sys::unmap(at as usize, bytes);
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { (USED, REFUSED) = (usize::from(good), !good) };
+    good
+}
+
+/// Is the site of a gate behind this address? Then that is where it begins.
+pub fn site_before(after: u64) -> Option<u64> {
+    let site = after.wrapping_sub(SITE_BYTES as u64);
+    let mut code = [0; SITE_BYTES];
+    sys::copy_in(site as usize, &mut code).ok()?;
+    let slot = u32::from_le_bytes([code[3], code[4], code[5], code[6]]) as usize;
+    let gate = slot.wrapping_sub(SLOTS) / 8;
+    let made = (1..used()).contains(&gate) && code == jump(gate);
+    let knows = sys::read_u64(STUBS + gate * STUB_BYTES + 7);
+    (made && knows == Ok(after)).then_some(site)
+}
