@@ -29,7 +29,7 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder, self.number = folder, 0
 
-    def run(self, text: str, *words: str, as_user: bool = False, ahead: bool = True, debug: bool = False) -> tuple[str, Path]:
+    def run(self, text: str, *words: str, as_user: bool = False, shortcuts: bool = True, debug: bool = False) -> tuple[str, Path]:
         """The hash and the results."""
         self.number += 1
         # The summary names the file.
@@ -41,7 +41,7 @@ class Runs:
         if as_user:
             command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
-                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(ahead))})
+                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts))})
         if done.returncode != 0:
             errors = "".join(f"{path.parent.name}: {path.read_text()[-600:]}" for path in out.glob("programs/*/stderr"))
             raise Failure(f"exit status {done.returncode}\n{done.stderr[-1500:]}\n{errors}")
@@ -54,8 +54,8 @@ class Runs:
 def same(runs: Runs, text: str) -> str:
     """As often as it is run, however it is run."""
     ways: list[tuple[str, dict]] = [("1", {}), ("2", {})] * (10 if FULL else 1)
-    # Calls that programs answer for the controller come to the same as those that they do not.
-    ways.append(("1", {"ahead": False}))
+    # Calls that programs answer for the controller, and those that get past the kernel, come to the same as those that do not.
+    ways.append(("1", {"shortcuts": False}))
     if os.geteuid() == 0:
         ways.append(("1", {"as_user": True}))
     if FULL:

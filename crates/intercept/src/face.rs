@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use std::time::Duration;
 use weft_core::{Answer, Block as _, Context, Query, Table};
 
 pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
@@ -50,6 +51,8 @@ pub trait Stack {
     fn send_room(&mut self, s: SocketId) -> usize;
     fn receive_ready(&mut self, s: SocketId) -> usize;
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
+    fn is_stream(&mut self, s: SocketId) -> bool;
+    fn timeouts(&mut self, s: SocketId) -> (Option<Duration>, Option<Duration>);
     /// What is sure about a socket; see [`weft_socket::Preview`].
     fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>));
     /// Does what is sent to this address, or to the peer, leave the node for one other?
@@ -125,6 +128,12 @@ impl<L: Lend> Stack for L {
     }
     fn pending_error(&mut self, s: SocketId) -> Option<Errno> {
         self.look(|sockets| sockets.pending_error(s)).flatten()
+    }
+    fn is_stream(&mut self, s: SocketId) -> bool {
+        self.look(|sockets| sockets.is_stream(s)).unwrap_or_default()
+    }
+    fn timeouts(&mut self, s: SocketId) -> (Option<Duration>, Option<Duration>) {
+        self.look(|sockets| sockets.timeouts(s)).unwrap_or_default()
     }
     fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>)) {
         self.look(|sockets| look(sockets.preview(s)));

@@ -163,6 +163,10 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     let arguments = a.map(|word| word as u64);
     let room = [(a[5], 4)];
     let copies = if named { &room[..] } else { &[] };
+    let stream = shown & abi::MIRROR_STREAM != 0;
+    if stream && named {
+        return None;
+    }
     if taken >= m.count.load(Relaxed) {
         let waits = flags & MSG_DONTWAIT == 0 && !descriptor::is_nonblocking(a[0], word);
         if shown & abi::MIRROR_WHOLE == 0 || waits {
@@ -171,6 +175,9 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
         let call =
             Call { number: number as u64, arguments, descriptor: word | abi::NONBLOCKING, copies, began: now(), result: sys::EAGAIN as i64 };
         return log(t, &call).then_some(sys::EAGAIN);
+    }
+    if stream {
+        return take_bytes(t, m, number, a, word);
     }
     let piece = m.messages.get(taken as usize)?;
     let (at, count) = (piece.at.load(Relaxed) as usize, (piece.bytes.load(Relaxed) as usize).min(bytes));
@@ -200,6 +207,26 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     }
     add(&m.taken);
     Some(count as isize)
+}
+
+/// Bytes of a stream, of which there are some.
+fn take_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64) -> Option<isize> {
+    let (taken, count) = (m.taken.load(Relaxed) as usize, (m.count.load(Relaxed) as usize).min(abi::MIRROR_BYTES));
+    let bytes = a[2].min(count.checked_sub(taken)?);
+    // More may be there than is shown.
+    if bytes < a[2] && m.flags.load(Relaxed) & abi::MIRROR_WHOLE == 0 {
+        return None;
+    }
+    if !entry::copy(a[1], m.data.pointer() as usize + taken, bytes) {
+        return None;
+    }
+    let arguments = a.map(|word| word as u64);
+    let call = Call { number: number as u64, arguments, descriptor: word, copies: &[], began: now(), result: bytes as i64 };
+    if !log(t, &call) {
+        return None;
+    }
+    m.taken.store((taken + bytes) as u32, Relaxed);
+    Some(bytes as isize)
 }
 
 /// A poll set, in the channel's buffer. The number of entries that are ready, which then tell what was found.

@@ -4,6 +4,7 @@ use crate::abi::{self, kind};
 use crate::ahead;
 use crate::channel::{Copies, exchange, header, post};
 use crate::descriptor;
+use crate::futex;
 use crate::identity;
 use crate::local;
 use crate::memory;
@@ -22,7 +23,7 @@ const SYS_USER_DISPATCH: i32 = 2;
 const AF_UNIX: usize = 1;
 const AT_FDCWD: usize = -100_isize as usize;
 
-type Answer = Result<isize, isize>;
+pub type Answer = Result<isize, isize>;
 
 /// Handler of SIGSYS: a call of the program (Syscall User Dispatch), one through the vsyscall page (seccomp), or the controller's impatience.
 pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
@@ -173,7 +174,7 @@ pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
     fd as isize
 }
 
-fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
+pub fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
     post(t, abi::UNSUPPORTED, &[number as u64, detail as u64, -errno as u64]);
     Err(errno)
 }
@@ -225,7 +226,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
         EXECVEAT => Ok(crate::exec::execveat(t, a)),
         EXIT => thread::exit(t, a[0]),
         EXIT_GROUP => thread::exit_group(t, a[0]),
-        FUTEX => futex(t, a),
+        FUTEX => futex::call(t, a),
         SCHED_YIELD => {
             post(t, abi::YIELD, &[1]);
             Ok(0)
@@ -733,107 +734,4 @@ fn prctl(t: &mut Thread, a: &[usize; 6]) -> Answer {
         // Among them SET_SECCOMP, SET_TSC, SET_CHILD_SUBREAPER, SET_SYSCALL_USER_DISPATCH.
         what => unsupported(t, nr::PRCTL, what, sys::EINVAL),
     }
-}
-
-const FUTEX_WAIT: usize = 0;
-const FUTEX_WAKE: usize = 1;
-const FUTEX_REQUEUE: usize = 3;
-const FUTEX_CMP_REQUEUE: usize = 4;
-const FUTEX_WAKE_OP: usize = 5;
-const FUTEX_LOCK_PI: usize = 6;
-const FUTEX_UNLOCK_PI: usize = 7;
-const FUTEX_TRYLOCK_PI: usize = 8;
-const FUTEX_WAIT_BITSET: usize = 9;
-const FUTEX_WAKE_BITSET: usize = 10;
-const FUTEX_LOCK_PI2: usize = 13;
-
-/// futex(2). Who waits is the controller's affair; the words are compared and changed here, where nobody else runs meanwhile.
-fn futex(t: &mut Thread, a: &[usize; 6]) -> Answer {
-    const EDEADLK: isize = -35;
-    let operation = a[1] & 0x7f;
-    let nobody = header().futex_waiters.load(Relaxed) == 0;
-    match operation {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET => {
-            if sys::read_u32(a[0])? != a[2] as u32 {
-                return Err(sys::EAGAIN);
-            }
-            Ok(forward(t, nr::FUTEX, a, 0))
-        }
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE if nobody => Ok(0),
-        FUTEX_CMP_REQUEUE if sys::read_u32(a[0])? != a[5] as u32 => Err(sys::EAGAIN),
-        FUTEX_CMP_REQUEUE if nobody => Ok(0),
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-            // The fourth argument is a number, not a time.
-            let arguments = a.map(|word| word as u64);
-            Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
-        }
-        FUTEX_WAKE_OP => wake_op(t, a),
-        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => loop {
-            let word = sys::read_u32(a[0])?;
-            let tid = sys::call(nr::GETTID, &[]) as u32;
-            if word & 0x3fff_ffff == 0 {
-                sys::write_u32(a[0], tid | word & 0x4000_0000)?;
-                return Ok(0);
-            }
-            if word & 0x3fff_ffff == tid {
-                return Err(EDEADLK);
-            }
-            if operation == FUTEX_TRYLOCK_PI {
-                return Err(sys::EAGAIN);
-            }
-            sys::write_u32(a[0], word | 0x8000_0000)?;
-            let result = forward(t, nr::FUTEX, a, 0);
-            if result < 0 {
-                return Ok(result);
-            }
-        },
-        FUTEX_UNLOCK_PI => {
-            let word = sys::read_u32(a[0])?;
-            if word & 0x3fff_ffff != sys::call(nr::GETTID, &[]) as u32 {
-                return Err(sys::EPERM);
-            }
-            sys::write_u32(a[0], 0)?;
-            // Those that stay set the bit again when they look.
-            post(t, nr::FUTEX as u64, &[a[0] as u64, (FUTEX_WAKE | a[1] & 128) as u64, i32::MAX as u64]);
-            Ok(0)
-        }
-        _ => unsupported(t, nr::FUTEX, operation, sys::ENOSYS),
-    }
-}
-
-/// FUTEX_WAKE_OP: changes the second word, wakes at the first, and at the second if its old value compares.
-fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
-    let code = a[5] as u32;
-    let (operation, compare) = (code >> 28 & 7, code >> 24 & 15);
-    let mut operand = code << 8 >> 20;
-    let against = (code << 20) as i32 >> 20;
-    if code >> 31 != 0 {
-        operand = 1 << (operand & 31);
-    }
-    let old = sys::read_u32(a[4])?;
-    let new = match operation {
-        0 => operand,
-        1 => old.wrapping_add(operand),
-        2 => old | operand,
-        3 => old & !operand,
-        4 => old ^ operand,
-        _ => return Err(sys::ENOSYS),
-    };
-    sys::write_u32(a[4], new)?;
-    let old = old as i32;
-    let second = match compare {
-        0 => old == against,
-        1 => old != against,
-        2 => old < against,
-        3 => old <= against,
-        4 => old > against,
-        5 => old >= against,
-        _ => return Err(sys::ENOSYS),
-    };
-    let wake = (FUTEX_WAKE | a[1] & 128) as u64;
-    let mut woken = post(t, nr::FUTEX as u64, &[a[0] as u64, wake, a[2] as u64]);
-    if second {
-        woken += post(t, nr::FUTEX as u64, &[a[4] as u64, wake, a[3] as u64]);
-    }
-    Ok(woken as isize)
 }

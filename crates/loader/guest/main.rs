@@ -21,6 +21,7 @@ mod elf;
 mod exec;
 mod fault;
 mod files;
+mod futex;
 mod identity;
 mod init;
 mod local;
@@ -35,7 +36,7 @@ mod thread;
 mod x86_64;
 
 use core::sync::atomic::Ordering::Relaxed;
-use x86_64::{entry, numbers as nr};
+use x86_64::{entry, gate, numbers as nr};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -71,6 +72,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
         let vdso = elf::map_vdso();
+        gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);
         signal::install_handlers();
         t.restart = false;

@@ -238,7 +238,7 @@ pub struct Mirror {
     pub room: AtomicU64,
     /// Longest datagram that this socket has sent already.
     pub longest: AtomicU64,
-    /// Datagrams in `messages`.
+    /// Datagrams in `messages`; of a stream, bytes at the beginning of `data`.
     pub count: AtomicU32,
     /// Bytes of `peer`; 0: none.
     pub peer_bytes: AtomicU32,
@@ -267,7 +267,7 @@ pub struct Piece {
     pub from_bytes: AtomicU32,
 }
 
-/// `Mirror::flags`: a stream, whose data is not shown.
+/// `Mirror::flags`: a stream.
 pub const MIRROR_STREAM: u32 = 1;
 /// `Mirror::flags`: it may be sent without an address.
 pub const MIRROR_CONNECTED: u32 = 2;

@@ -469,6 +469,11 @@ impl Sockets {
         self.store.get(s).map_or((None, None), |socket| (socket.options.receive_timeout, socket.options.send_timeout))
     }
 
+    /// Is it a stream?
+    pub fn is_stream(&self, s: SocketId) -> bool {
+        self.store.get(s).is_some_and(|socket| socket.kind == SOCK_STREAM)
+    }
+
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
         match self.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {

@@ -4,7 +4,7 @@ use crate::abi::IP_PMTUDISC_WANT;
 use crate::address;
 use crate::face::Sockets;
 use crate::poll::Poll;
-use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
+use crate::socket::{Body, Datagram, Socket, SocketId, Stream, TcpState};
 use weft_core::table::AddressKind;
 use weft_core::{Context, Tail};
 
@@ -27,10 +27,11 @@ pub struct Preview<'a> {
     pub waiting: Waiting<'a>,
 }
 
-/// The datagrams of a [`Preview`].
+/// The datagrams of a [`Preview`], or the bytes of a stream.
 #[derive(Debug)]
 pub struct Waiting<'a> {
     datagram: Option<&'a Datagram>,
+    stream: Option<&'a Stream>,
     domain: i32,
 }
 
@@ -40,6 +41,10 @@ impl<'a> Waiting<'a> {
         let domain = self.domain;
         let queue = self.datagram.map(|datagram| datagram.queue.iter());
         queue.into_iter().flatten().map(move |waiting| (address::told(domain, waiting.from), &waiting.data, waiting.bytes))
+    }
+    /// The bytes of a stream that nobody has read, as they lie.
+    pub fn pieces(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.stream.into_iter().flat_map(|stream| stream.queue.pieces())
     }
 }
 
@@ -55,11 +60,13 @@ impl Sockets {
         let (connected, room) = (socket.remote.is_some(), self.send_room(s));
         match &socket.body {
             Body::Stream(stream) if stream.state == TcpState::Established && !stream.deferred && !stream.done => {
-                let waiting = Waiting { datagram: None, domain: socket.domain };
-                Some(Preview { stream: true, readiness, sends: true, connected, room, receives: false, waiting })
+                let waiting = Waiting { datagram: None, stream: Some(stream), domain: socket.domain };
+                // Nothing but one byte makes it readable, and all bytes are alike.
+                let receives = stream.urgent.is_none() && socket.options.receive_low_water <= 1;
+                Some(Preview { stream: true, readiness, sends: true, connected, room, receives, waiting })
             }
             Body::Datagram(datagram) if datagram.errors.is_empty() => {
-                let waiting = Waiting { datagram: Some(datagram), domain: socket.domain };
+                let waiting = Waiting { datagram: Some(datagram), stream: None, domain: socket.domain };
                 let receives = socket.options.peek_offset < 0;
                 Some(Preview { stream: false, readiness, sends: sends_plainly(socket, datagram), connected, room, receives, waiting })
             }

@@ -51,6 +51,11 @@ impl Unread {
         self.open.get(skip).copied()
     }
 
+    /// All bytes, as they lie.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| &piece[..]).chain((!self.open.is_empty()).then_some(&self.open[..]))
+    }
+
     /// Appends up to `length` bytes from `offset` on, which stay.
     pub(crate) fn copy_to(&mut self, offset: usize, length: usize, out: &mut Tail) {
         self.flush();

@@ -22,6 +22,9 @@ use weft_loader::abi::{self, ADDRESS_BYTES, Logged, MIRROR_BYTES, MIRROR_MESSAGE
 /// With more threads than this nobody runs ahead: looking at all of them would cost more.
 const THREADS_MAX: usize = 8;
 
+/// Bytes of a stream that a mirror shows, at most: whoever reads larger pieces comes with one trip for more.
+const STREAM_BYTES_SHOWN: usize = 4096;
+
 /// A socket with a mirror.
 #[derive(Debug)]
 struct Shown {
@@ -268,7 +271,8 @@ fn publish(mirror: &Mirror, shown: &Shown, stack: &mut dyn Stack) {
         set(preview.sends && (connected || !shown.peer.is_empty()), abi::MIRROR_SEND);
         if preview.receives {
             set(true, abi::MIRROR_RECEIVE);
-            set(put_messages(mirror, &preview), abi::MIRROR_WHOLE);
+            let whole = if preview.stream { put_bytes(mirror, &preview) } else { put_messages(mirror, &preview) };
+            set(whole, abi::MIRROR_WHOLE);
         }
         mirror.readiness.store(preview.readiness.0, Relaxed);
         mirror.room.store(preview.room as u64, Relaxed);
@@ -277,6 +281,21 @@ fn publish(mirror: &Mirror, shown: &Shown, stack: &mut dyn Stack) {
         mirror.peer_bytes.store(shown.peer.len() as u32, Relaxed);
         mirror.flags.store(flags, Relaxed);
     });
+}
+
+/// The first bytes of a stream that nobody has read. True: those are all.
+fn put_bytes(mirror: &Mirror, preview: &weft_socket::Preview<'_>) -> bool {
+    let mut at = 0;
+    for piece in preview.waiting.pieces() {
+        let part = &piece[..piece.len().min(STREAM_BYTES_SHOWN - at)];
+        at += mirror.data.put(at, part);
+        if part.len() < piece.len() {
+            mirror.count.store(at as u32, Relaxed);
+            return false;
+        }
+    }
+    mirror.count.store(at as u32, Relaxed);
+    true
 }
 
 /// The datagrams that were received, as many as there is room for. True: those are all.

@@ -252,7 +252,7 @@ impl Tree {
         } else {
             (message.name(guest)?, message.control(guest)?)
         };
-        let stream = is_stream(stack, s);
+        let stream = stack.is_stream(s);
         let waits = stream && !posted.nonblocking() && flags & libc::MSG_DONTWAIT == 0;
         loop {
             let moved = self.threads.get(&thread).map_or(0, |one| one.moved);
@@ -302,7 +302,7 @@ impl Tree {
         if flags & libc::MSG_WAITALL != 0
             && flags & (libc::MSG_DONTWAIT | libc::MSG_PEEK) == 0
             && !posted.nonblocking()
-            && is_stream(stack, s)
+            && stack.is_stream(s)
         {
             let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
             let readiness = stack.readiness(s);
@@ -397,23 +397,12 @@ pub(super) fn vectors(guest: &Guest<'_>, at: u64, count: u64) -> Result<Message,
     Ok(Message { vectors, total, ..Message::default() })
 }
 
-fn is_stream(stack: &mut dyn Stack, s: SocketId) -> bool {
-    let kind = stack.get_option(s, libc::SOL_SOCKET, libc::SO_TYPE, 4).unwrap_or_default();
-    kind == libc::SOCK_STREAM.to_ne_bytes()
-}
-
-/// SO_RCVTIMEO and SO_SNDTIMEO; zero there means for ever.
+/// SO_RCVTIMEO and SO_SNDTIMEO.
 fn receive_limit(stack: &mut dyn Stack, s: SocketId) -> Option<Duration> {
-    limit(stack, s, libc::SO_RCVTIMEO)
+    stack.timeouts(s).0
 }
 fn send_limit(stack: &mut dyn Stack, s: SocketId) -> Option<Duration> {
-    limit(stack, s, libc::SO_SNDTIMEO)
-}
-fn limit(stack: &mut dyn Stack, s: SocketId, name: i32) -> Option<Duration> {
-    let value = stack.get_option(s, libc::SOL_SOCKET, name, 16).ok()?;
-    let word = |at: usize| value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-    let limit = Duration::from_secs(word(0)) + Duration::from_micros(word(8));
-    (!limit.is_zero()).then_some(limit)
+    stack.timeouts(s).1
 }
 
 /// What is left of pieces after so many bytes.
@@ -445,14 +434,14 @@ fn transmit(
     control: &[u8],
     flags: i32,
 ) -> Result<usize, Errno> {
-    let most = if is_stream(stack, s) { stack.send_room(s).clamp(1, STREAM_BYTES_MAX) } else { DATAGRAM_BYTES_MAX };
+    let most = if stack.is_stream(s) { stack.send_room(s).clamp(1, STREAM_BYTES_MAX) } else { DATAGRAM_BYTES_MAX };
     let data = guest.gather(vectors, most)?;
     stack.send(s, data.freeze(), flags | libc::MSG_DONTWAIT, name, control)
 }
 
 fn take(s: SocketId, stack: &mut dyn Stack, total: u64, flags: i32) -> Result<Taken, Errno> {
     let total = usize::try_from(total).unwrap_or(usize::MAX).min(STREAM_BYTES_MAX);
-    let stream = is_stream(stack, s);
+    let stream = stack.is_stream(s);
     let received = stack.receive(s, total, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
     let mut data = BytesMut::new();
     received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));

@@ -1,5 +1,6 @@
 //! Unmodified programs in virtual time, on the loader and its controller, over real nodes.
 
+mod ahead;
 mod children;
 mod gates;
 mod native;

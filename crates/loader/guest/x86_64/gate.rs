@@ -56,10 +56,10 @@ static mut TOP: u64 = 0;
 static mut SEEN: [u64; COUNTED] = [0; COUNTED];
 /// Text of files: start and end.
 static mut FILES: [(usize, usize); TEXTS] = [(0, 0); TEXTS];
-/// Gates so far, with the trap; 0: the pages are not there.
+/// Gates so far, with the trap.
 static mut USED: usize = 0;
-/// There is no room for the pages.
-static mut REFUSED: bool = false;
+/// The pages of slots and stubs are there.
+static mut MAPPED: bool = false;
 
 // As the syscall instruction does, everything but rax, rcx and r11 is kept, the vector registers too: nothing in the loader uses more than their
 // lower halves. The program's stack is not touched (it may have a red zone).
@@ -185,10 +185,15 @@ fn used() -> usize {
     unsafe { USED }
 }
 
+fn is_mapped() -> bool {
+    // SAFETY: as above.
+    unsafe { MAPPED }
+}
+
 /// Are these pages ours?
 pub fn is_ours(start: usize, end: usize) -> bool {
     let overlaps = |low: usize, high: usize| start < high && low < end;
-    used() > 0 && (overlaps(SLOTS, SLOTS + slots_bytes()) || overlaps(STUBS, STUBS + GATES * STUB_BYTES))
+    is_mapped() && (overlaps(SLOTS, SLOTS + slots_bytes()) || overlaps(STUBS, STUBS + GATES * STUB_BYTES))
 }
 const fn slots_bytes() -> usize {
     (GATES * 8).next_multiple_of(PAGE)
@@ -231,13 +236,19 @@ fn build(number: usize, after: usize) {
         return;
     }
     let Some(gate) = stub(number, after) else { return };
-    let from = site & !(PAGE - 1);
-    let bytes = (after - from).next_multiple_of(PAGE);
-    if sys::call(nr::MPROTECT, &[from, bytes, 7]) != 0 {
-        return;
+    poke(site, &jump(gate));
+}
+
+/// Changes text as a debugger does: the mapping stays as it is, in /proc/self/maps too. False: there is no /proc, or the kernel does not allow it.
+fn poke(at: usize, code: &[u8]) -> bool {
+    const OPEN_BOTH_CLOEXEC: usize = 0o2_000_002;
+    let fd = sys::call(nr::OPEN, &[c"/proc/self/mem".as_ptr() as usize, OPEN_BOTH_CLOEXEC, 0]);
+    if fd < 0 {
+        return false;
     }
-    let _ = sys::copy_out(site, &jump(gate));
-    sys::call(nr::MPROTECT, &[from, bytes, 5]);
+    let done = sys::call(nr::PWRITE64, &[fd as usize, code.as_ptr() as usize, code.len(), at]);
+    sys::call(nr::CLOSE, &[fd as usize]);
+    done == code.len() as isize
 }
 
 /// What a gate's site looks like.
@@ -249,7 +260,10 @@ fn jump(gate: usize) -> [u8; SITE_BYTES] {
 
 /// The stub of a site: a new one, or what was made for the same call at the same place before.
 fn stub(number: usize, after: usize) -> Option<usize> {
-    prepare().then_some(())?;
+    // syscall; ud2
+    if !is_mapped() || used() == 0 && !poke(STUBS, &[0x0f, 0x05, 0x0f, 0x0b]) {
+        return None;
+    }
     let mut code = [0x90; STUB_BYTES];
     // mov eax, NUMBER; mov rcx, AFTER; mov r11, GATE; jmp r11
     code[0] = 0xb8;
@@ -259,14 +273,14 @@ fn stub(number: usize, after: usize) -> Option<usize> {
     code[15..17].copy_from_slice(&[0x49, 0xbb]);
     code[17..25].copy_from_slice(&(weft_gate as *const () as usize).to_le_bytes());
     code[25..28].copy_from_slice(&[0x41, 0xff, 0xe3]);
-    let used = used();
+    let used = used().max(1);
     let mut other = [0; STUB_BYTES];
     for gate in 1..used {
         if sys::copy_in(STUBS + gate * STUB_BYTES, &mut other).is_ok() && other == code {
             return Some(gate);
         }
     }
-    if used == GATES || !put_stub(used, &code) {
+    if used == GATES || !poke(STUBS + used * STUB_BYTES, &code) {
         return None;
     }
     sys::write_u64(SLOTS + 8 * used, (STUBS + used * STUB_BYTES) as u64).ok()?;
@@ -275,36 +289,22 @@ fn stub(number: usize, after: usize) -> Option<usize> {
     Some(used)
 }
 
-fn put_stub(gate: usize, code: &[u8]) -> bool {
-    let bytes = GATES * STUB_BYTES;
-    if sys::call(nr::MPROTECT, &[STUBS, bytes, 3]) != 0 {
-        return false;
-    }
-    let put = sys::copy_out(STUBS + gate * STUB_BYTES, code).is_ok();
-    sys::call(nr::MPROTECT, &[STUBS, bytes, 5]) == 0 && put
-}
-
-/// Maps slots and stubs; false: there is no room, or it is not allowed.
-fn prepare() -> bool {
-    // SAFETY: as above.
-    if used() > 0 || unsafe { REFUSED } {
-        return used() > 0;
-    }
+/// Maps slots and stubs, whether there will be gates or not: programs that read /proc/self/maps see the same.
+pub fn prepare() {
     // MAP_PRIVATE|MAP_ANONYMOUS|MAP_FIXED_NOREPLACE
     let slots = sys::call(nr::MMAP, &[SLOTS, slots_bytes(), 3, 0x10_0022, usize::MAX, 0]);
-    let stubs = sys::call(nr::MMAP, &[STUBS, GATES * STUB_BYTES, 3, 0x10_0022, usize::MAX, 0]);
-    // syscall; ud2
-    let good = slots == SLOTS as isize && stubs == STUBS as isize && put_stub(0, &[0x0f, 0x05, 0x0f, 0x0b]);
+    let stubs = sys::call(nr::MMAP, &[STUBS, GATES * STUB_BYTES, 5, 0x10_0022, usize::MAX, 0]);
+    let good = slots == SLOTS as isize && stubs == STUBS as isize;
     if !good {
+        // The kernel allows no such low addresses (vm.mmap_min_addr), or the program itself lies there.
         for (at, bytes) in [(slots, slots_bytes()), (stubs, GATES * STUB_BYTES)] {
             if at > 0 {
                 sys::unmap(at as usize, bytes);
             }
         }
     }
-    // SAFETY: as above.
-    unsafe { (USED, REFUSED) = (usize::from(good), !good) };
-    good
+    // SAFETY: the only thread of a new image.
+    unsafe { MAPPED = good };
 }
 
 /// Is the site of a gate behind this address? Then that is where it begins.
