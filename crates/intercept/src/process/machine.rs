@@ -90,7 +90,12 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
             let ticks = |ns: u64| ns / 10_000_000;
             let cpu = format!("{} 0 0 {} 0 0 0 0 0 0", ticks(moment.cpu_ns), ticks(moment.up_ns.saturating_sub(moment.cpu_ns)));
             let mut text = format!("cpu  {cpu}\ncpu0 {cpu}\nintr 0\nctxt 0\nbtime {}\n", moment.booted_ns / 1_000_000_000);
-            let _ = write!(text, "processes {}\nprocs_running {}\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n", moment.last_pid, moment.runnable.max(1));
+            let _ = write!(
+                text,
+                "processes {}\nprocs_running {}\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n",
+                moment.last_pid,
+                moment.runnable.max(1)
+            );
             Some(text)
         }
         "version" => Some(format!("Linux version {RELEASE} (weft) #1 weft\n")),
@@ -122,7 +127,8 @@ pub fn plain_maps(text: &str) -> String {
     for line in text.lines() {
         // address perms offset dev inode pathname
         let mut fields = line.splitn(6, ' ');
-        let [Some(address), Some(permissions), Some(offset), Some(device), Some(rest), path] = std::array::from_fn(|_| fields.next()) else {
+        let [Some(address), Some(permissions), Some(offset), Some(device), Some(rest), path] = std::array::from_fn(|_| fields.next())
+        else {
             continue;
         };
         let path = path.unwrap_or("").trim_start();

@@ -86,7 +86,9 @@ impl Tree {
             }
             "smaps" | "smaps_rollup" | "numa_maps" => Some(String::new()),
             "wchan" => Some("0".to_owned()),
-            "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset" | "cpu_resctrl_groups" => there.then(String::new),
+            "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset" | "cpu_resctrl_groups" => {
+                there.then(String::new)
+            }
             _ => None,
         }
     }
