@@ -22,7 +22,8 @@ KIB = 1024
 # What a connection may cost inside weft, and what a flood may.
 IDLE_BYTES_MAX = 16 * KIB
 FLOOD_BYTES_MAX = 32 * KIB * KIB
-# How much more memory a second identical round may leave.
+# How much more memory a second identical round may leave. Rounds are identical in what they do, not in how much of it lies in the daemon at once:
+# a first one that a busy machine slowed down leaves less than its successors. Then a third one is compared with the second: what leaks does so again.
 SECOND_ROUND_MAX = 1.05
 # Of the SYNs of a flood, so many find the listener's table full and get a cookie.
 COOKIES_MIN = 0.9
@@ -124,9 +125,14 @@ def check_held(stage: Stage, before) -> str:
     return f"{sum(before.descriptors.values())} descriptors, {len(before.mounts)} mounts, {len(before.namespaces)} namespaces, before and after"
 
 
-def check_memory(first: int, second: int) -> str:
-    text = f"{first / KIB / KIB:.1f} MiB after the first round, {second / KIB / KIB:.1f} MiB after the second"
-    if second > first * SECOND_ROUND_MAX:
+def has_grown(memory: list[int]) -> bool:
+    """Whether the last round left more than the one before it may."""
+    return memory[-1] > memory[-2] * SECOND_ROUND_MAX
+
+
+def check_memory(memory: list[int]) -> str:
+    text = ", ".join(f"{bytes_ / KIB / KIB:.1f} MiB after {name}" for bytes_, name in zip(memory, ("the first round", "the second", "the third")))
+    if has_grown(memory):
         raise Failure(f"{text}: more than {SECOND_ROUND_MAX:.2f} times")
     return text
 
@@ -142,11 +148,12 @@ def main() -> int:
         with Environment("rounds") as env:
             stage = Stage(env, tools, size.settings)
             before, memory = stage.held(), []
-            for suffix in ("", ", second round"):
-                one_round(rows, stage, size, suffix)
-                memory.append(stage.settle())
+            for suffix in ("", ", second round", ", third round"):
+                if suffix != ", third round" or has_grown(memory):
+                    one_round(rows, stage, size, suffix)
+                    memory.append(stage.settle())
             rows.run("descriptors, mounts, namespaces", lambda: check_held(stage, before))
-            rows.run("memory", lambda: check_memory(*memory))
+            rows.run("memory", lambda: check_memory(memory))
             rows.run("whose stack", lambda: stage.check_silent() or "the kernel of the programs' namespace sent no segment")
     return rows.recorder.finish()
 

@@ -38,6 +38,9 @@ WATCHDOG_S = 400
 # Each slice of the bodies has a stack and a namespace of its own: in one, bodies beside each other would share multicast groups.
 SLICES = 8
 STACK = '# Nothing but the loopback.\n[node]\nname = "twins"\ninterfaces = "none"\n'
+# Between threads frames come in portions that chance decides: what UDP_GRO joins, whether an acknowledgment is back already.
+# What is wrong is so each time.
+ATTEMPTS = 3 if os.environ.get("ENGINE") == "threaded" else 1
 OPTIONS = {"message": ["--patient"], "plain": ["--patient", "--plain"]}
 
 
@@ -77,20 +80,24 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
 def run_variant(who: str, variant: str, show: bool) -> list[results.Row]:
     """A row for each topic."""
     started = time.monotonic()
+    table = compare.read_table(TABLE)
+    by_chance: list[dict[str, list[str]]] = []
     try:
-        with Environment(f"twins-{variant}") as env:
-            linux, weft = transcripts(env, variant)
+        # Only what differs every time.
+        while not by_chance or (len(by_chance) < ATTEMPTS and any(by_chance[-1].values())):
+            with Environment(f"twins-{variant}") as env:
+                linux, weft = transcripts(env, variant)
+            by_chance.append(compare.check(who, variant, linux, weft, table))
     except Failure as failure:
         return [results.Row(f"{who}/{variant}", results.FAILED, time.monotonic() - started, str(failure))]
-    table = compare.read_table(TABLE)
     if show:
         rewrites = [difference.rewrite for difference in table if difference.rewrite]
         for body in linux:
             for line in compare.differing(linux[body], weft.get(body, []), rewrites):
                 print(f"{variant} {body}: {line}")
     by_topic: dict[str, list[str]] = defaultdict(list)
-    for body, lines in compare.check(who, variant, linux, weft, table).items():
-        by_topic[body.partition("/")[0]] += [f"{body}: {line}" for line in lines]
+    for body, lines in by_chance[-1].items():
+        by_topic[body.partition("/")[0]] += [f"{body}: {line}" for line in lines if all(line in found.get(body, ()) for found in by_chance)]
     seconds = time.monotonic() - started
     return [results.Row(f"{who}/{variant}/{topic}", results.FAILED if by_topic[topic] else results.PASSED, seconds, "\n".join(by_topic[topic]))
             for topic in sorted({*(body.partition("/")[0] for body in linux), *by_topic})]

@@ -11,49 +11,30 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
-from harness import paths, results, weft
+from harness import paths, weft
 from harness.processes import Failure
 
-from .exact import difference
+from .shared import SECONDS_MAX, difference, pair, program, run_rows, where
 
-SECONDS_MAX = 300
 THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
 
-PAIR = """
-[nodes.a]
-FILES
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "100mbit"
-delay = "5ms"
-"""
-
-
-def pair(*programs: str, files: str = "") -> str:
-    return PAIR.replace("FILES", files) + "".join(programs)
-
-
-def program(name: str, node: str, *command: str, start: str = "0ms", expect: str = "0", more: str = "") -> str:
-    words = ", ".join(json.dumps(word) for word in command)
-    expect = expect if expect.isdigit() else f'"{expect}"'
-    return f'[programs.{name}]\nnode = "{node}"\ncommand = [{words}]\nstart = "{start}"\nexpect = {expect}\n{more}\n'
+def two_nodes(*programs: str, **wire) -> str:
+    return pair(rate="100mbit", **{"delay": "5ms", **wire}) + "".join(programs)
 
 
 def python(name: str, node: str, body: str, **more: str) -> str:
     return program(name, node, "python3", "-c", body, **more)
 
 
-LOSS = pair(
+LOSS = two_nodes(
     program("web", "b", "sh", "-c", "head -c 300000 /dev/urandom > /tmp/x; exec python3 -m http.server 80 --directory /tmp", expect="running"),
     program("curl", "a", "sh", "-c", "curl -s http://b/x | sha256sum", start="1s"),
-).replace('delay = "5ms"', 'delay = "5ms"\nloss = 0.02')
+    loss=0.02)
 
-THREADS = pair(python("threads", "a", """
+THREADS = two_nodes(python("threads", "a", """
 import threading, time, queue
 results, q = [], queue.Queue()
 lock = threading.Lock()
@@ -67,7 +48,7 @@ threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
 print(len(results), results[::7], [q.get() for _ in range(160)])
 """))
 
-ASYNCIO = pair(
+ASYNCIO = two_nodes(
     python("server", "b", """
 import asyncio, random
 async def serve(reader, writer):
@@ -91,7 +72,7 @@ async def main(): await asyncio.gather(*[one(n) for n in range(10)])
 asyncio.run(main())
 """, start="1s"))
 
-PIPELINES = pair(program("bash", "a", "bash", "-c", """
+PIPELINES = two_nodes(program("bash", "a", "bash", "-c", """
 set -o pipefail
 for i in $(seq 5); do seq 1000 | shuf --random-source=/dev/urandom | sort -n | awk '{ s += $1 } END { print s }'; done
 find /etc -maxdepth 1 -name 'host*' | sort | xargs cat | tee /tmp/x | wc -c
@@ -99,7 +80,7 @@ find /etc -maxdepth 1 -name 'host*' | sort | xargs cat | tee /tmp/x | wc -c
 yes | head -n 10000 | sha256sum; mkfifo /tmp/p; (echo through > /tmp/p) & cat /tmp/p; wait; date +%s.%N; mktemp
 """))
 
-SIGNALS = pair(python("signals", "a", """
+SIGNALS = two_nodes(python("signals", "a", """
 import os, signal, time, subprocess
 seen = []
 signal.signal(signal.SIGALRM, lambda *_: seen.append(('alarm', time.monotonic_ns())))
@@ -113,7 +94,7 @@ p = subprocess.Popen(['sleep', '100']); p.terminate(); print(p.wait()); p = subp
 print(seen)
 """))
 
-TIMERS = pair(python("timers", "a", """
+TIMERS = two_nodes(python("timers", "a", """
 import select, socket, time, threading
 for span in (0, 1e-6, 1e-3, 0.5): t = time.monotonic_ns(); time.sleep(span); print('sleep', time.monotonic_ns() - t)
 a, b = socket.socketpair(); e = select.epoll(); e.register(a, select.EPOLLIN)
@@ -130,7 +111,7 @@ while time.monotonic() < end: n += 1
 print('looked', n, time.process_time_ns(), time.thread_time_ns())
 """))
 
-RANDOM = pair(python("random", "a", """
+RANDOM = two_nodes(python("random", "a", """
 import os, random, secrets, uuid, hashlib, tempfile
 print(os.urandom(16).hex(), random.random(), secrets.token_hex(8), uuid.uuid4(), hash('x'), tempfile.mkdtemp(), os.getpid())
 print(hashlib.sha256(open('/dev/urandom', 'rb').read(100000)).hexdigest(), {str(n) for n in range(20)}, id(object()))
@@ -138,7 +119,7 @@ if os.fork() == 0: print(random.random(), os.urandom(4).hex(), flush=True); os._
 os.wait(); print(random.random(), os.urandom(4).hex())
 """))
 
-FORKS = pair(program("storm", "a", "bash", "-c", """
+FORKS = two_nodes(program("storm", "a", "bash", "-c", """
 f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & wait; else echo $BASHPID; fi; }
 f 5; for i in $(seq 40); do (exit $((i % 7))) & done; for i in $(jobs -p); do wait $i; echo -n "$? "; done; echo
 """), python("pool", "b", """
@@ -147,14 +128,14 @@ with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_co
     print(list(pool.map(pow, range(30), [3] * 30)))
 """ ))
 
-NODE = pair(program("server", "b", "node", "-e", """
+NODE = two_nodes(program("server", "b", "node", "-e", """
 require('http').createServer((q, r) => setTimeout(() => r.end(q.url + Math.random()), 5)).listen(3000)
 """, expect="running"), program("client", "a", "node", "-e", """
 const http = require('http'); let left = 10
 for (let n = 0; n < 10; n++) http.get('http://b:3000/' + n, r => r.on('data', d => console.log(String(d), Date.now(), --left)))
 """, start="2s"))
 
-UDP = pair(
+UDP = two_nodes(
     python("answer", "b", """
 import socket
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 9000))
@@ -168,7 +149,7 @@ for n in range(200):
     try: print(s.recv(2000)[:4], time.monotonic_ns() - t)
     except TimeoutError: lost += 1
 print('lost', lost)
-""", start="500ms")).replace('delay = "5ms"', 'delay = "5ms"\nloss = 0.05\njitter = "1ms"\nduplicate = 0.02\nreorder = 0.05')
+""", start="500ms"), loss=0.05, jitter="1ms", duplicate=0.02, reorder=0.05)
 
 GO = """package main
 
@@ -204,12 +185,9 @@ func main() {
 """
 
 
-def go_scenario(folder: Path) -> str | None:
-    """A static Go program as client and server; None: Go is not installed."""
-    try:
-        go = paths.tool("go")
-    except paths.MissingTool:
-        return None
+def go_scenario(folder: Path) -> str:
+    """A static Go program as client and server."""
+    go = paths.tool("go")
     source = folder / "main.go"
     source.write_text(GO)
     built = subprocess.run([go, "build", "-o", str(folder / "goes"), str(source)], capture_output=True, text=True, timeout=SECONDS_MAX,
@@ -217,7 +195,7 @@ def go_scenario(folder: Path) -> str | None:
     if built.returncode != 0:
         raise Failure(built.stderr[-1000:])
     # Not below /tmp: a node has a /tmp of its own.
-    return pair(program("server", "b", str(folder / "goes"), "serve", expect="running"), program("client", "a", str(folder / "goes"), start="1s"))
+    return two_nodes(program("server", "b", str(folder / "goes"), "serve", expect="running"), program("client", "a", str(folder / "goes"), start="1s"))
 
 
 SCENARIOS = {
@@ -270,15 +248,6 @@ def same(runs: Runs, text: str) -> str:
     return f"{first}, {len(ways) + 1} runs"
 
 
-def where(one: Path, other: Path) -> str:
-    """The first result file that differs."""
-    for path in sorted(one.rglob("std*")):
-        twin = other / path.relative_to(one)
-        if path.read_bytes() != twin.read_bytes():
-            return f"{path.relative_to(one)}:\n{path.read_text()[-700:]}\nand\n{twin.read_text()[-700:]}"
-    return "what programs wrote is the same"
-
-
 def under_load(runs: Runs) -> str:
     """Other work on every processor changes nothing."""
     quiet, _ = runs.run(LOSS)
@@ -297,7 +266,7 @@ def under_load(runs: Runs) -> str:
 def honest(runs: Runs) -> str:
     """What differs by the least that can be has another hash."""
     body = "import socket; s = socket.create_connection(('b', 9)); s.send(b'DATA'); s.close(); EXTRA"
-    base = pair(program("sink", "b", "python3", "-c", "import socket; s = socket.create_server(('', 9)); c, _ = s.accept(); print(c.recv(99))"),
+    base = two_nodes(program("sink", "b", "python3", "-c", "import socket; s = socket.create_server(('', 9)); c, _ = s.accept(); print(c.recv(99))"),
                 python("send", "a", body, start="1s"))
     plain = base.replace("EXTRA", "pass")
     changes = {
@@ -321,26 +290,14 @@ def honest(runs: Runs) -> str:
 
 
 def main() -> int:
-    recorder = results.Recorder()
     # A node has a /tmp of its own: what programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-determinism-", dir="/var/tmp") as name:
         folder = Path(name)
         folder.chmod(0o777)
         shutil.copy2(weft.binary(), folder / "weft")
         runs = Runs(folder)
-        rows = {label: (lambda text=text: same(runs, text)) for label, text in SCENARIOS.items()}
-        rows["static Go"] = lambda: same(runs, go) if (go := go_scenario(folder)) else None
-        rows["under load"] = lambda: under_load(runs)
-        rows["the hash is honest"] = lambda: honest(runs)
-        wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
-        for label, body in rows.items():
-            if wanted and not any(word in label for word in wanted):
-                continue
-            started = time.monotonic()
-            try:
-                said = body()
-                outcome, reason = (results.PASSED, said) if said else (results.SKIPPED, "go is not installed")
-            except Failure as failure:
-                outcome, reason = results.FAILED, str(failure)
-            recorder.add(results.Row(label, outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+        rows = {label: (lambda _, text=text: same(runs, text)) for label, text in SCENARIOS.items()}
+        rows["static Go"] = lambda _: same(runs, go_scenario(folder))
+        rows["under load"] = lambda _: under_load(runs)
+        rows["the hash is honest"] = lambda _: honest(runs)
+        return run_rows(rows)

@@ -25,6 +25,8 @@ from harness.environment import Environment
 from harness.processes import Failure
 from programs.shared import IPV4, IPV6, SERVERS, Family, Shared, prepare
 
+from .shared import where
+
 FULL = bool(os.environ.get("FULL"))
 SECONDS_MAX = 240
 # Certificates hold from the moment of their making: the worlds begin on the next day.
@@ -197,7 +199,7 @@ class Runner:
         self.check(check, out)
         second, other = self.run(name, "second", text, "--threads", "2", as_user=os.geteuid() == 0)
         if first != second:
-            raise Failure(f"{first}, and the second time {second}: {difference(out, other)}")
+            raise Failure(f"{first}, and the second time {second}: {where(out, other)}")
         return first
 
     def canary(self, name: str) -> str:
@@ -232,15 +234,6 @@ def errors(out: Path) -> str:
     said = [f"{path.parent.name}/{path.name}: {path.read_text(errors='replace')[-700:]}"
             for path in sorted(out.glob("programs/*/std*")) if path.stat().st_size]
     return "\n".join(said)
-
-
-def difference(one: Path, other: Path) -> str:
-    """The first result file that differs."""
-    for path in sorted(one.rglob("std*")):
-        twin = other / path.relative_to(one)
-        if path.read_bytes() != twin.read_bytes():
-            return f"{path.relative_to(one)}:\n{path.read_text(errors='replace')[-700:]}\nand\n{twin.read_text(errors='replace')[-700:]}"
-    return "what programs wrote is the same"
 
 
 def prepare_files(env: Environment) -> Files:

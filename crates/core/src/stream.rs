@@ -82,7 +82,7 @@ pub enum StreamMessage {
     Short(bool),
 }
 
-/// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and tcp_wmem[0]).
+/// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;
 
 /// How a piece of data is to be treated.

@@ -316,7 +316,7 @@ pub struct Channel {
     pub number: AtomicU64,
     /// Its arguments.
     pub arguments: [AtomicU64; 6],
-    /// What descriptor argument 0 is, see [`Kind`]; and O_NONBLOCK in bit 63.
+    /// What descriptor argument 0 is, see `Kind`; and O_NONBLOCK in bit 63.
     pub descriptor: AtomicU64,
     /// Pieces of the program's memory that were copied into `data` with the call.
     pub copies: [Copy; 4],

@@ -4,7 +4,7 @@
 //! address is being resolved they wait in a bounded queue at their neighbour; when nobody answers they leave through `failed` with the error
 //! host unreachable. ARP packets come in and go out through `lower`.
 //!
-//! The states of neighbours, their timers and queues are those of [`neighbour`](super::neighbour): INCOMPLETE asks by broadcast, PROBE by
+//! The states of neighbours, their timers and queues are those of [`neighbour`]: INCOMPLETE asks by broadcast, PROBE by
 //! unicast. A transport's progress confirms a neighbour (`Change::Confirm`).
 //!
 //! It refuses to learn from packets that are not for this node unless the entry exists already; to learn group addresses as link-layer

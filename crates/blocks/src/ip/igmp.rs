@@ -2,7 +2,7 @@
 //!
 //! Owns the table of IPv4 groups: holders (sockets) tell what they want of a group on an interface (`Change::Group`), ip4 asks what to let in
 //! (`Query::Wanted`). Queries and reports of others come in through `lower`; reports leave through `lower` as whole packets with a router
-//! alert, a TTL of 1 and the group as next hop. When to say what is [`membership`](super::membership)'s.
+//! alert, a TTL of 1 and the group as next hop. When to say what is [`membership`]'s.
 //!
 //! It refuses: memberships beyond `memberships_max`, filters of more than `sources_max` sources; it is no router: reports of others matter only
 //! beside a querier of version 1 or 2, where one host's report is enough.

@@ -3,7 +3,7 @@
 //! Owns the table of IPv6 groups: holders (sockets, and nd for the solicited-node groups of the node's addresses) tell what they want of a
 //! group on an interface (`Change::Group`), ip6 asks what to let in (`Query::Wanted`). Queries and reports of others come in through `lower`,
 //! from the ICMPv6 header on, their checksum verified; reports leave through `lower` as whole packets with a router alert, a hop limit of 1
-//! and the group as next hop. When to say what is [`membership`](super::membership)'s.
+//! and the group as next hop. When to say what is [`membership`]'s.
 //!
 //! It refuses: memberships beyond `memberships_max`, filters of more than `sources_max` sources; messages that do not come from a link-local
 //! address with a hop limit of 1; it is no router: reports of others matter only beside a querier of version 1.

@@ -1,7 +1,7 @@
 //! Neighbour discovery for IPv6: resolution, unreachability detection, duplicate detection, router discovery, autoconfiguration.
 //!
 //! Packets that ip6 has routed come in through `upper` with `meta.next_hop`; they leave through `lower` with `meta.dst_mac`, groups by
-//! rule, others by solicitation with the states of [`neighbour`](super::neighbour). Messages come in through `icmp`, their checksum
+//! rule, others by solicitation with the states of [`neighbour`]. Messages come in through `icmp`, their checksum
 //! verified. What nd sends are whole packets that it builds itself.
 //!
 //! The table of addresses belongs to ip6, which nd asks (`Query::Addresses`) whenever it changes and tells what it found out: an address that

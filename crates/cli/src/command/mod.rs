@@ -48,7 +48,8 @@ impl Target {
 /// `--engine`
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Engine {
-    /// Run to completion [default]
+    /// Run to completion; the default.
+    #[value(help = "Run to completion [default]")]
     Inline,
     /// One thread, a queue in front of each block
     Queued,
@@ -93,9 +94,13 @@ pub struct StackArgs {
     /// kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9
     #[arg(long)]
     pub nat: bool,
-    /// Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege.
-    /// May be given several times
-    #[arg(long, value_name = "[HOST_ADDRESS:]HOST_PORT:PORT[/udp]")]
+    /// Ports of the host that lead to ports of the stack.
+    #[arg(
+        long,
+        help = "Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. \
+                May be given several times"
+    )]
+    #[arg(value_name = "[HOST_ADDRESS:]HOST_PORT:PORT[/udp]")]
     pub publish: Vec<Publish>,
 }
 
