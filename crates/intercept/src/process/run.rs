@@ -5,6 +5,7 @@ use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, T
 use crate::face::SocketId;
 use crate::sys::Errno;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::Instant;
@@ -59,6 +60,11 @@ impl Tree {
                         process.session = process.pid;
                         process.name = name.rsplit('/').next().unwrap_or_default().to_owned();
                     }
+                    if let Some(attach) = &spec.attach {
+                        // Whom it starts is to have a clock.
+                        let held = self.held(process, outer);
+                        super::processor::with_clock(|| (attach.0)(&held));
+                    }
                     self.answer(thread, 0);
                     self.make_runnable(thread);
                     return Ok(posted.arguments[0] as u32);
@@ -75,6 +81,14 @@ impl Tree {
                 }
             }
         }
+    }
+
+    fn held(&self, process: usize, outer: u32) -> super::Held {
+        let mut path = [0; abi::PATH_BYTES];
+        self.arena.process(process).executable.get(0, &mut path);
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        let executable = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        super::Held { pid: outer, executable, base: abi::PROGRAM_ADDRESS as u64 }
     }
 
     /// Sockets of this node have changed.
