@@ -8,6 +8,7 @@ use crate::trace::RateTrace;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_core::{Instant, Op};
 use weft_intercept::process::{Files, Held};
@@ -43,6 +44,8 @@ pub struct Plan {
     pub calls: bool,
     /// The program that a debugger looks at. Changes no result.
     pub debugged: Option<Debugged>,
+    /// Set from outside when the run is to end: programs that make no call are not waited for then. What `watch` of [`crate::World::run`] says must follow it.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// A program that a debugger looks at.
@@ -75,6 +78,7 @@ impl Default for Plan {
             sample: None,
             calls: false,
             debugged: None,
+            interrupt: None,
         }
     }
 }

@@ -132,6 +132,7 @@ impl ProcessTree {
         let debugged = plan.debugged.as_ref().filter(|debugged| programs.iter().any(|(id, _)| id.0 as usize == debugged.program));
         let config = Config {
             debugged: debugged.is_some(),
+            interrupt: plan.interrupt.clone(),
             // Somebody looks: nobody knows for how long.
             patience: if debugged.is_some() { Duration::MAX } else { Config::default().patience },
             ahead,

@@ -90,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
     let mut sets = args.set.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    let mut scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
     if args.check {
         let plan = &scenario.plan;
         World::new(plan.clone(), 1)?;
@@ -104,6 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
     // Ctrl-C at a terminal that gdb has is gdb's.
+    scenario.plan.interrupt = Some(Arc::clone(&interrupted));
     let by_keyboard = if args.gdb.is_some() { Arc::default() } else { Arc::clone(&interrupted) };
     signal_hook::flag::register(signal_hook::consts::SIGINT, by_keyboard)?;
     match &args.seeds {

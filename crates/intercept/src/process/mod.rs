@@ -43,6 +43,7 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
@@ -79,6 +80,8 @@ pub struct Config {
     pub files: Option<Files>,
     /// A debugger may attach to programs.
     pub debugged: bool,
+    /// Set from outside when the world is to end: who makes no call then is not waited for.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Config {
@@ -97,6 +100,7 @@ impl Default for Config {
             ahead: true,
             files: None,
             debugged: false,
+            interrupt: None,
         }
     }
 }
