@@ -160,7 +160,16 @@ impl ProcessTree {
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(ProcessTree { tree, programs: programs.collect(), pids, stopping, starting, turns: 0, visited: false, debugged: debugged.is_some() })
+        Ok(ProcessTree {
+            tree,
+            programs: programs.collect(),
+            pids,
+            stopping,
+            starting,
+            turns: 0,
+            visited: false,
+            debugged: debugged.is_some(),
+        })
     }
 
     /// When a program starts next.

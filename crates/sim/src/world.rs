@@ -302,7 +302,8 @@ impl World {
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
             let look_ahead = self.look_ahead();
             let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
-            let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced(), interrupt: interrupt.as_deref() };
+            let epoch =
+                Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced(), interrupt: interrupt.as_deref() };
             let (lanes, door) = (&mut self.lanes, &self.door);
             let half = epoch.window() / 2;
             let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());
