@@ -8,10 +8,12 @@
 //! on `word` until it is [`ANSWERED`].
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
+/// Where position-independent programs go.
+pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
 pub const MAGIC: u64 = 0x7765_6674_6c64_7233;
 
@@ -61,6 +63,17 @@ pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PA
 pub const FILES_MAX: usize = 128 * 1024;
 /// Lists of [`Files`].
 pub const FILE_BUCKETS: usize = 4096;
+
+/// Private writable memory of the loader in each process: stacks for the handlers of its threads.
+pub const BLOCKS_BYTES: u64 = 128 << 20;
+/// Addresses that the loader keeps for the program's break.
+pub const BREAK_BYTES: u64 = 1 << 32;
+/// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
+pub const OWN_SHARE: [(usize, u64); 2] = [(2, BLOCKS_BYTES), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+
+/// Limits that count what others of the same user on the host have, too: what a node says they are.
+pub const LIMITS: [(usize, u64); 8] =
+    [(6, 8192), (8, 8 << 20), (10, u64::MAX), (11, 8192), (12, 819_200), (13, 0), (14, 0), (15, u64::MAX)];
 
 /// The image of the loader, for exec. The three numbers lie just under the usual limit of 1024 descriptors, and programs cannot close them.
 pub const DESCRIPTOR_LOADER: i32 = 1021;
@@ -149,6 +162,8 @@ pub struct Header {
     /// When the node began by the host's clock, in seconds since 1970: files that were written later are said to be from the node's start.
     /// 0: programs see files as the host does.
     pub real_start: AtomicU64,
+    /// Bytes of memory that the machine is said to have.
+    pub memory: AtomicU64,
     /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.
     pub ahead: AtomicU64,
     /// The sockets that [`Mirror`]s show, by inode; 0: none.
@@ -162,12 +177,14 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: a debugger that is no ancestor may attach to programs.
+pub const DEBUGGED: u32 = 16;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
 pub const MOUNT_PROC: u32 = 4;
 /// `Header::flags`: call sites that are used often become jumps into the loader.
-pub const GATES: u32 = 16;
+pub const GATES: u32 = 32;
 /// `Header::flags`: init sets the host name.
 pub const SET_NAME: u32 = 8;
 
@@ -196,8 +213,8 @@ pub struct Action {
 pub struct Process {
     /// Its number in the node's namespace.
     pub pid: AtomicU32,
-    /// Keeps `cpu` aligned.
-    pub reserved: AtomicU32,
+    /// nice(2).
+    pub nice: AtomicI32,
     /// CPU time of the process up to the present thread's `resumed`, in nanoseconds.
     pub cpu: AtomicU64,
     /// Key of the stream of randomness.
@@ -443,6 +460,8 @@ pub mod kind {
 pub const NONBLOCKING: u64 = 1 << 63;
 /// The inode number of a descriptor word.
 pub const INODE: u64 = (1 << 56) - 1;
+/// In a descriptor word of [`kind::NATIVE`], whose inode says nothing: it is inotify's.
+pub const INOTIFY: u64 = 1 << 55;
 
 /// An entry of a poll set, as it goes through `Channel::data`.
 #[repr(C)]

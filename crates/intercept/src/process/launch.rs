@@ -54,12 +54,25 @@ struct Plan {
     /// there before it runs, and it says here that it waits.
     mapped: Option<Mapping>,
     files: Option<Steps>,
+    limits: super::Limits,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
 
 /// RLIMIT_NOFILE that programs can raise theirs to, where the host allows as many.
 const DESCRIPTORS_MAX: libc::rlim_t = 65_536;
+
+/// What programs begin with instead of what weft was started with. Limits that count what other processes of the same user have (processes, locked memory,
+/// signals) stay the host's, and the loader says what they are.
+const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 7] = [
+    (libc::RLIMIT_CPU, libc::RLIM_INFINITY),
+    (libc::RLIMIT_FSIZE, libc::RLIM_INFINITY),
+    (libc::RLIMIT_DATA, libc::RLIM_INFINITY),
+    (libc::RLIMIT_STACK, 8 << 20),
+    (libc::RLIMIT_CORE, 0),
+    (libc::RLIMIT_RSS, libc::RLIM_INFINITY),
+    (libc::RLIMIT_AS, libc::RLIM_INFINITY),
+];
 
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
@@ -90,8 +103,15 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         // The host's own limit must not show.
         let most = limit.rlim_max.min(DESCRIPTORS_MAX);
-        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: most };
-        let wide = libc::rlimit { rlim_cur: most, rlim_max: limit.rlim_max };
+        let usual = match plan.limits.descriptors.map(libc::rlim_t::from) {
+            Some(wanted) if wanted > limit.rlim_max => {
+                plan.failed = (libc::EPERM, "allow programs so many descriptors (the host's hard limit is lower)");
+                return 1;
+            }
+            Some(wanted) => libc::rlimit { rlim_cur: wanted, rlim_max: wanted },
+            None => libc::rlimit { rlim_cur: 1024, rlim_max: most },
+        };
+        let wide = libc::rlimit { rlim_cur: most.max(1200).min(limit.rlim_max), rlim_max: limit.rlim_max };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
         for (from, _) in &mut plan.descriptors {
@@ -107,6 +127,16 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        for (which, soft) in LIMITS {
+            libc::getrlimit(which, &raw mut limit);
+            // Where the host allows less, that is what there is.
+            limit.rlim_cur = soft.min(limit.rlim_max);
+            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.memory) {
+                let bytes = bytes + abi::BLOCKS_BYTES;
+                limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
+            }
+            libc::setrlimit(which, &raw const limit);
+        }
         libc::setsid();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
@@ -234,7 +264,12 @@ impl Init {
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
-        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC), (config.gates, abi::GATES)];
+        let optional = [
+            (config.tell_calls, abi::TELL_CALLS),
+            (config.trap_tsc, abi::TRAP_TSC),
+            (config.debugged, abi::DEBUGGED),
+            (config.gates, abi::GATES),
+        ];
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
         let files = config.files.as_ref().map(Steps::new).transpose()?;
         let proc = if files.is_some() { 0 } else { abi::MOUNT_PROC };
@@ -266,6 +301,7 @@ impl Init {
             maps,
             mapped,
             files,
+            limits: config.limits,
             failed: (0, ""),
         };
         let mapping = plan.mapped.clone();

@@ -17,6 +17,7 @@ mod child;
 mod futex;
 mod guest;
 mod launch;
+mod machine;
 mod netlink;
 mod object;
 mod poll;
@@ -42,6 +43,7 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
@@ -78,6 +80,12 @@ pub struct Config {
     pub gates: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// What programs may have at most.
+    pub limits: Limits,
+    /// A debugger may attach to programs.
+    pub debugged: bool,
+    /// Set from outside when the world is to end: who makes no call then is not waited for.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Config {
@@ -96,8 +104,32 @@ impl Default for Config {
             ahead: true,
             gates: true,
             files: None,
+            limits: Limits::default(),
+            debugged: false,
+            interrupt: None,
         }
     }
+}
+
+/// What each program of a node may have at most. Beyond it calls fail as they do on Linux (ENOMEM, EMFILE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Bytes of private writable memory (RLIMIT_DATA); also what the machine is said to have. None: as much as the host gives; 1 GiB is said.
+    pub memory: Option<u64>,
+    /// Descriptors (RLIMIT_NOFILE). None: 1024, which programs can raise.
+    pub descriptors: Option<u32>,
+}
+
+/// What a machine is said to have where nothing limits it.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// What a program and all that it has started have used, in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// CPU time: what calls cost, and looking at the clock.
+    pub cpu: Duration,
+    /// Calls that have returned.
+    pub calls: u64,
 }
 
 /// A program to start.
@@ -111,6 +143,29 @@ pub struct Spawn {
     pub directory: PathBuf,
     /// Standard input, output and error. Files: what ends in a pipe or terminal outside the node is not in virtual time.
     pub descriptors: [OwnedFd; 3],
+    /// Who is told when the program is loaded and has not begun: a debugger. It goes on when that returns.
+    pub attach: Option<Attach>,
+}
+
+/// Takes a program that is [`Held`].
+#[derive(Clone)]
+pub struct Attach(pub Arc<dyn Fn(&Held) + Send + Sync>);
+
+impl std::fmt::Debug for Attach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attach")
+    }
+}
+
+/// A program that is loaded and has not begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Its number outside the node.
+    pub pid: u32,
+    /// The file that is mapped, as the node calls it.
+    pub executable: PathBuf,
+    /// What is added to the addresses in the file, if it is position-independent.
+    pub base: u64,
 }
 
 /// Why a node's programs could not be started.
@@ -336,6 +391,8 @@ struct Process {
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,
     cpu: u64,
+    /// When it was made.
+    began: Instant,
     name: String,
 }
 
@@ -373,6 +430,12 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// The number that a process or thread was given last.
+    last_pid: u32,
+    /// By the number of the program.
+    usage: BTreeMap<u32, Usage>,
+    /// `Header::calls` at the end of the last turn.
+    counted: u64,
 }
 
 impl Tree {
@@ -387,6 +450,7 @@ impl Tree {
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
         header.boot.store(1_000_000_000, Relaxed);
+        header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
         let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
@@ -424,6 +488,9 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            last_pid: 1,
+            usage: BTreeMap::new(),
+            counted: 0,
         })
     }
 
@@ -438,6 +505,10 @@ impl Tree {
     /// How many calls programs have made.
     pub fn call_count(&self) -> u64 {
         self.arena.header().calls.load(Relaxed)
+    }
+    /// What a program (the number that [`Tree::spawn`] returned) and all that it has started have used so far.
+    pub fn usage(&self, program: u32) -> Usage {
+        self.usage.get(&program).copied().unwrap_or_default()
     }
     /// How many of them came to the controller.
     pub fn round_trips(&self) -> u64 {
