@@ -17,6 +17,7 @@ mod child;
 mod futex;
 mod guest;
 mod launch;
+mod machine;
 mod netlink;
 mod object;
 mod poll;
@@ -333,6 +334,8 @@ struct Process {
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,
     cpu: u64,
+    /// When it was made.
+    began: Instant,
     name: String,
 }
 
@@ -370,6 +373,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// The number that a process or thread was given last.
+    last_pid: u32,
 }
 
 impl Tree {
@@ -421,6 +426,7 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            last_pid: 1,
         })
     }
 
