@@ -84,7 +84,9 @@ def natively(env: Environment, module: str) -> dict[str, str]:
     namespace.ip("link", "set", "lo", "up")
     # One of them sets the machine's clock, if it may.
     may_not = [paths.tool("setpriv"), "--bounding-set=-sys_time", "--inh-caps=-all"]
-    return verdicts(env.run(module, [*may_not, "sh", "-c", command(module, f"{env.folder}/{module}")], namespace, SECONDS_MAX))
+    # As many descriptors as a node's programs begin with.
+    script = f'ulimit -Sn 1024; {command(module, f"{env.folder}/{module}")}'
+    return verdicts(env.run(module, [*may_not, "sh", "-c", script], namespace, SECONDS_MAX))
 
 
 def in_a_node(env: Environment, module: str) -> tuple[dict[str, str], str]:
