@@ -6,6 +6,7 @@ use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, T
 use crate::face::SocketId;
 use crate::sys::Errno;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::Instant;
@@ -18,6 +19,9 @@ const PATIENCE_THEN: Duration = Duration::from_millis(20);
 /// So long such a thread rests before it goes on: at first, and at most, when it does nothing else again and again.
 const REST_FIRST: Duration = Duration::from_millis(1);
 const REST_DOUBLINGS_MAX: u32 = 7;
+
+/// Patience with a thread when the world is to end.
+const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
 
 /// How a thread's turn ended.
 enum Turn {
@@ -63,6 +67,11 @@ impl Tree {
                         process.session = process.pid;
                         process.name = name.rsplit('/').next().unwrap_or_default().to_owned();
                     }
+                    if let Some(attach) = &spec.attach {
+                        // Whom it starts is to have a clock.
+                        let held = self.held(process, outer);
+                        super::processor::with_clock(|| (attach.0)(&held));
+                    }
                     self.answer(thread, 0);
                     self.make_runnable(thread);
                     return Ok(posted.arguments[0] as u32);
@@ -79,6 +88,14 @@ impl Tree {
                 }
             }
         }
+    }
+
+    fn held(&self, process: usize, outer: u32) -> super::Held {
+        let mut path = [0; abi::PATH_BYTES];
+        self.arena.process(process).executable.get(0, &mut path);
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        let executable = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        super::Held { pid: outer, executable, base: abi::PROGRAM_ADDRESS as u64 }
     }
 
     /// Sockets of this node have changed.
@@ -235,13 +252,18 @@ impl Tree {
         // Who did so a moment ago goes on doing it.
         let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
-        let look_after = LOOK_AFTER.min(patience);
         loop {
+            let interrupted = self.is_interrupted() && self.runs_a_program(thread);
+            let look_after = if interrupted { PATIENCE_AT_THE_END } else { LOOK_AFTER.min(patience) };
             if self.arena.wait_posted(thread, look_after) {
                 return true;
             }
             if self.is_dead(thread) {
                 return self.arena.has_posted(thread);
+            }
+            if interrupted {
+                self.call_back(thread);
+                continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
             waited += look_after;
@@ -262,10 +284,7 @@ impl Tree {
     fn preempt(&mut self, thread: ThreadId) {
         let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
         let name = format!("{} (process {})", process.name, process.pid);
-        if let Some(pidfd) = &process.pidfd {
-            // Every other thread sleeps in a handler that blocks it.
-            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
-        }
+        self.call_back(thread);
         if !self.preempted.contains(&name) {
             tracing::warn!(node = %self.config.name, "{name} ran {:?} without a call and was interrupted: this run is not reproducible", self.config.patience);
             self.preempted.push(name);
@@ -284,6 +303,26 @@ impl Tree {
         }
     }
 
+    /// The world is to end.
+    fn is_interrupted(&self) -> bool {
+        self.config.interrupt.as_ref().is_some_and(|flag| flag.load(Relaxed))
+    }
+
+    /// Not the loader, which is putting a new image in a program's place.
+    fn runs_a_program(&self, thread: ThreadId) -> bool {
+        let runnable = matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. }));
+        runnable && self.arena.channel(thread).number.load(Relaxed) != abi::EXEC
+    }
+
+    /// Lets a thread that runs post [`abi::PREEMPTED`].
+    fn call_back(&self, thread: ThreadId) {
+        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        if let Some(pidfd) = process.and_then(|process| process.pidfd.as_ref()) {
+            // Every other thread sleeps in a handler that blocks it.
+            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
+        }
+    }
+
     fn handle(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> Turn {
         let posted = Posted::read(self.arena.channel(thread));
         if let Some(thread) = self.threads.get_mut(&thread) {
@@ -299,6 +338,8 @@ impl Tree {
             self.report(outside);
         }
         match posted.number {
+            // It has no turn any more: it is still running when the world ends.
+            abi::PREEMPTED if self.is_interrupted() => return Turn::Over,
             abi::YIELD => {
                 self.answer(thread, 0);
                 self.queue.push_back(thread);
