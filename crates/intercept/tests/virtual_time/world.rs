@@ -128,6 +128,11 @@ impl World {
         World::tuned(seed, count, |_| ())
     }
 
+    /// With so much patience with programs that make no call, and wires with this delay, which is how far ahead programs run.
+    pub fn with(seed: u64, count: usize, patience: Duration, delay: Duration) -> World {
+        World { delay, ..World::tuned(seed, count, |config| config.patience = patience) }
+    }
+
     /// With other settings.
     pub fn tuned(seed: u64, count: usize, tune: impl Fn(&mut Config)) -> World {
         let hosts = (0..count)
