@@ -1,22 +1,27 @@
 //! The programs of the node: the notify supervisor on this world's event loop.
 
 use crate::clock::Clock;
-use crate::reactor::Reactor;
+use crate::reactor::{Interest, Reactor};
 use rustix::fd::OwnedFd;
 use std::io;
-use weft_core::Context;
 use weft_core::control::Value;
-use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Supervisor};
+use weft_core::{Context, Instant};
+use weft_intercept::process::{Outside, Record, Tree};
+use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Stack, Supervisor};
 use weft_node::Node;
 use weft_socket::Sockets;
 
 /// Tokens of this kind belong to the programs' side.
 pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
+/// This one belongs to programs that the loader runs.
+pub(crate) const TOKEN_STRICT_SPACE: u8 = 8;
 
 /// The supervisor, and what it needs of the world.
 #[derive(Debug)]
 pub struct Programs {
     supervisor: Supervisor,
+    /// Programs that the loader runs instead.
+    strict: Option<Tree>,
     /// The node's sockets that the supervisor knows ([`Node::sockets_changes`]).
     known: Option<u64>,
     /// Sockets that changed and belong to no program: for the world, which takes them after each pump.
@@ -32,6 +37,23 @@ pub(crate) struct Lent<'a> {
     pub(crate) others: Option<&'a mut Vec<SocketId>>,
 }
 
+/// The node, as programs that the loader runs in real time see it.
+struct Real<'a>(Lent<'a>);
+
+impl Outside for Real<'_> {
+    fn grant(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
+    fn advance(&mut self, _: Instant) {}
+    fn stack(&mut self) -> &mut dyn Stack {
+        &mut self.0
+    }
+    fn take_changed(&mut self) -> Vec<SocketId> {
+        Stack::take_changed(&mut self.0)
+    }
+    fn record(&mut self, _: &Record<'_>) {}
+}
+
 impl Lend for Lent<'_> {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         self.node.sockets(self.clock.now(), f)
@@ -45,7 +67,21 @@ impl Programs {
     /// No programs yet.
     pub fn new(reactor: &Reactor) -> io::Result<Programs> {
         let supervisor = Supervisor::new(TOKEN_PROGRAM_SPACE, &mut Epoll(reactor.descriptor())).map_err(system)?;
-        Ok(Programs { supervisor, known: None, others: Vec::new(), lost: false })
+        Ok(Programs { supervisor, strict: None, known: None, others: Vec::new(), lost: false })
+    }
+
+    /// Takes over what the loader runs; `token`: for its descriptor.
+    pub(crate) fn adopt_tree(&mut self, tree: Tree, token: u64, reactor: &Reactor) -> io::Result<()> {
+        if let Some(descriptor) = tree.descriptor() {
+            reactor.add(descriptor, token, Interest::READ)?;
+        }
+        self.strict = Some(tree);
+        Ok(())
+    }
+
+    /// When programs want a turn at the latest.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.strict.as_ref().and_then(Tree::next_timer)
     }
 
     /// See [`Supervisor::give_back_memory`].
@@ -78,7 +114,10 @@ impl Programs {
     /// Moves what the node has for its programs.
     pub fn pump(&mut self, node: &mut Node, clock: &Clock, reactor: &Reactor) {
         self.check_sockets(node, clock, reactor);
-        let Programs { supervisor, others, .. } = self;
+        let Programs { supervisor, strict, others, .. } = self;
+        if let Some(tree) = strict {
+            return tree.serve(clock.now(), &mut Real(Lent { node, clock, others: Some(others) }));
+        }
         supervisor.after_stack_ran(&mut Lent { node, clock, others: Some(others) }, &mut Epoll(reactor.descriptor()));
     }
 
@@ -94,17 +133,17 @@ impl Programs {
 
     /// Process trees of which a process is left.
     pub fn trees(&self) -> usize {
-        self.supervisor.trees()
+        self.supervisor.trees() + self.strict.as_ref().map_or(0, |tree| usize::from(!tree.has_ended()))
     }
 
     /// Sockets that programs still hold.
     pub fn stand_ins(&self) -> usize {
-        self.supervisor.stand_ins()
+        self.supervisor.stand_ins() + self.strict.as_ref().map_or(0, Tree::objects)
     }
 
     /// The table of intercepted calls, and what was asked for in vain.
     pub fn calls(&self) -> Value {
-        let calls = self.supervisor.calls();
+        let calls = self.strict.as_ref().map_or_else(|| self.supervisor.calls(), Tree::calls);
         let mut rows: Vec<Value> = calls.rows().iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
         rows.extend(calls.unsupported_rows().iter().map(|row| serde_json::json!({"call": format!("unsupported: {}", row.request), "seen": row.count, "refused": row.count, "errno": row.errno})));
         rows.into()

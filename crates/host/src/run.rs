@@ -13,6 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use weft_core::control::{Message, Op, Value};
 use weft_core::{Show, Table};
+use weft_intercept::process::{StartError, Tree};
 use weft_intercept::spawn::{self, Command, Program, Signals, SpawnError};
 
 /// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
@@ -34,6 +35,9 @@ pub enum RunError {
     /// The program could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The loader could not be made ready.
+    #[error(transparent)]
+    Loader(#[from] StartError),
     /// The system refuses something basic.
     #[error("{what}: {why}")]
     System {
@@ -68,8 +72,20 @@ pub fn is_under_weft() -> bool {
         }
 }
 
-fn start(arguments: &[OsString], resolv_conf: &str, control: Option<&Path>) -> Result<Result<Program, u8>, RunError> {
+fn start(
+    arguments: &[OsString],
+    resolv_conf: &str,
+    control: Option<&Path>,
+    tree: Option<&mut Tree>,
+) -> Result<Result<Program, u8>, RunError> {
     let mut command = Command::new(arguments)?;
+    if let Some(tree) = tree
+        && let Err(error) = command.load(tree)
+    {
+        let Some(status) = cannot_execute(&error) else { return Err(error.into()) };
+        eprintln!("weft: {error}");
+        return Ok(Err(status));
+    }
     match resolv_conf {
         "" => command.own_mounts(),
         content => command.resolv_conf(content),
@@ -102,7 +118,7 @@ fn start(arguments: &[OsString], resolv_conf: &str, control: Option<&Path>) -> R
 pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> {
     let hello = client.ask(Ask::Hello)?;
     let resolv_conf = hello["resolv_conf"].as_str().unwrap_or_default().to_owned();
-    let mut program = match start(arguments, &resolv_conf, Some(client.path()))? {
+    let mut program = match start(arguments, &resolv_conf, Some(client.path()), None)? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
@@ -160,14 +176,20 @@ fn wait(program: &mut Program, signals: &Signals, mut daemon: Option<&Client>, n
 
 /// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived; `weft down`
 /// ends it before.
-pub fn alone(mut world: World, arguments: &[OsString]) -> Result<u8, RunError> {
+///
+/// `strict`: the loader runs it, as in virtual time, and its sockets are the model's own.
+pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u8, RunError> {
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Signals::block().map_err(system("signalfd"))?;
-    let mut program = match start(arguments, world.resolv_conf(), world.control())? {
+    let mut tree = strict.then(|| Tree::real(world.node().name())).transpose()?;
+    let mut program = match start(arguments, world.resolv_conf(), world.control(), tree.as_mut())? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
     let io_error = |what| move |why| RunError::System { what, why };
+    if let Some(tree) = tree {
+        world.adopt_tree(tree).map_err(io_error("taking over the program"))?;
+    }
     if let Some(listener) = program.take_listener() {
         world.adopt(listener).map_err(io_error("taking over the program"))?;
     }

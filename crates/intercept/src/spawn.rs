@@ -22,6 +22,7 @@ pub struct Command {
     environment: Vec<CString>,
     resolv: Option<Prepared>,
     descriptors: [Option<OwnedFd>; 3],
+    loading: Option<crate::process::Loading>,
 }
 
 /// Why a program could not be started.
@@ -80,6 +81,7 @@ impl Command {
             environment: std::env::vars_os().filter_map(variable).collect(),
             resolv: None,
             descriptors: [const { None }; 3],
+            loading: None,
         })
     }
 
@@ -109,6 +111,21 @@ impl Command {
             *place = Some(fd);
         }
         self
+    }
+
+    /// Has it run by the loader, and not under a filter. The tree gives what is needed once.
+    ///
+    /// # Errors
+    /// There is no such program, or no memory.
+    pub fn load(&mut self, tree: &mut crate::process::Tree) -> Result<&mut Command, SpawnError> {
+        let name = self.arguments.first().ok_or(SpawnError::Command)?;
+        let path = self.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
+        self.loading = Some(tree.loading(name, path).map_err(|error| match error {
+            crate::process::StartError::Execute { program, errno } => SpawnError::Execute { program, errno },
+            crate::process::StartError::Step { step, errno } => SpawnError::Step { step, errno },
+            _ => SpawnError::Command,
+        })?);
+        Ok(self)
     }
 
     /// Starts it.
@@ -203,6 +220,11 @@ impl Command {
                 if let Err(errno) = entered.settings {
                     sys::write_report(reports, Report::SETTINGS, errno.0);
                 }
+            }
+            if let Some(loading) = &self.loading {
+                let errno = loading.execute(arguments.as_ptr(), environment.as_ptr());
+                sys::write_report(reports, Report::EXECUTE, errno.0);
+                libc::_exit(126);
             }
             match filter::install(filter) {
                 Ok(listener) => {

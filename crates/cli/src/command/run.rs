@@ -22,6 +22,10 @@ pub struct Args {
     /// Join the stack with this control socket: a path, or run-PID
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "publish"])]
     control: Option<PathBuf>,
+    /// Run the program by the loader of virtual time, in real time, on a stack of its own: its sockets are the model's own, without the differences
+    /// that stand-ins make; each call on a socket costs more
+    #[arg(long, conflicts_with = "control")]
+    strict: bool,
     /// The program and its arguments; `--` in front of a program whose name begins with '-'
     #[arg(required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -32,8 +36,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let status = match &args.control {
         Some(path) => run::join(Client::connect(path)?, &args.program)?,
         None => match Client::connect(&default_path()) {
-            Ok(client) if !args.stack.is_given() => run::join(client, &args.program)?,
-            _ => run::alone(args.stack.bring_up(&Control::Private)?, &args.program)?,
+            Ok(client) if !args.stack.is_given() && !args.strict => run::join(client, &args.program)?,
+            _ => run::alone(args.stack.bring_up(&Control::Private)?, &args.program, args.strict)?,
         },
     };
     Ok(ExitCode::from(status))

@@ -121,6 +121,12 @@ impl Arena {
         word.store(abi::ANSWERED, Release);
         futex_wake(word);
     }
+    /// Says how a thread's call is doing, in real time.
+    pub fn say(&self, index: usize, state: u32) {
+        let word = &self.channel(index).word;
+        word.store(state, Release);
+        futex_wake(word);
+    }
     /// Has the thread posted a call?
     pub fn has_posted(&self, index: usize) -> bool {
         self.channel(index).word.load(Acquire) == abi::POSTED

@@ -21,6 +21,7 @@ mod netlink;
 mod object;
 mod poll;
 pub mod processor;
+mod real;
 mod root;
 mod run;
 mod said;
@@ -47,6 +48,7 @@ use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
+pub use real::Loading;
 pub use root::{Files, OwnFile};
 pub use sheet::{Sheet, input};
 
@@ -370,6 +372,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// In real time.
+    real: Option<real::Real>,
 }
 
 impl Tree {
@@ -379,7 +383,6 @@ impl Tree {
     /// [`StartError::Step`]: mostly that user namespaces are forbidden.
     pub fn new(config: Config) -> Result<Tree, StartError> {
         let (arena, memory) = Arena::new()?;
-        let arena = Arc::new(arena);
         let header = arena.header();
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
@@ -394,9 +397,13 @@ impl Tree {
         if failed != 0 {
             tracing::warn!(node = %config.name, "a node's programs see the host's /proc or name: the kernel refused a mount or sethostname");
         }
+        Ok(Tree::with(arena, init, config))
+    }
+
+    fn with(arena: Arena, init: Init, config: Config) -> Tree {
         let rng = Rng::for_name(config.seed, &format!("programs/{}", config.name));
-        Ok(Tree {
-            arena,
+        Tree {
+            arena: Arc::new(arena),
             init,
             config,
             clock: Instant::ZERO,
@@ -421,7 +428,8 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
-        })
+            real: None,
+        }
     }
 
     /// Processes that have ended since the last call, in order.
