@@ -26,12 +26,13 @@ from harness import paths, results
 from harness.environment import Environment, run_main
 from harness.namespaces import in_user_namespace
 from harness.processes import Failure
-from harness.weft import engine_words
+from harness.weft import engine_words, strict_words
 
 from . import compare
 
 HERE = Path(__file__).parent
 TABLE = HERE / "adapter-differences.toml"
+STRICT_TABLE = HERE / "strict-differences.toml"
 DOCUMENT = paths.ROOT / "docs" / "compatibility.md"
 THROW_AWAY_ID = "64321"
 WATCHDOG_S = 400
@@ -62,7 +63,7 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
         native[1:1] = ["--user", "--map-root-user"]
     stack = env.folder / "stack.toml"
     stack.write_text(STACK)
-    weft = [str(paths.weft_binary()), "run", *engine_words(), "--stack", str(stack), "--"]
+    weft = [str(paths.weft_binary()), "run", *engine_words(), *strict_words(), "--stack", str(stack), "--"]
     everything = ["--everything"] if os.environ.get("FULL") else []
     processes = {}
     for number in range(SLICES):
@@ -80,7 +81,7 @@ def transcripts(env: Environment, variant: str) -> tuple[compare.Transcripts, co
 def run_variant(who: str, variant: str, show: bool) -> list[results.Row]:
     """A row for each topic."""
     started = time.monotonic()
-    table = compare.read_table(TABLE)
+    table = compare.read_table(STRICT_TABLE if strict_words() else TABLE)
     by_chance: list[dict[str, list[str]]] = []
     try:
         # Only what differs every time.

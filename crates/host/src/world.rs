@@ -27,6 +27,7 @@ use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
 use weft_core::{Frame, Instant, InterfaceIndex};
+use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
@@ -38,7 +39,7 @@ const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_ENGINE: u64 = 7 << TOKEN_KIND_SHIFT;
-const TOKEN_STRICT: u64 = (TOKEN_STRICT_SPACE as u64) << TOKEN_KIND_SHIFT;
+const TOKEN_STRICT: u64 = TOKEN_STRICT_SPACE << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
 /// How often published ports are looked over for senders that are silent, and for clients that found no room.
@@ -212,8 +213,8 @@ impl World {
     }
 
     /// Takes over a program that the loader runs, and its children.
-    pub fn adopt_tree(&mut self, tree: weft_intercept::process::Tree) -> io::Result<()> {
-        self.programs.adopt_tree(tree, TOKEN_STRICT, &self.reactor)
+    pub fn adopt_strict(&mut self, parts: weft_intercept::process::Parts) -> io::Result<()> {
+        self.programs.adopt_strict(self.node.name(), parts, &self.reactor)
     }
 
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
@@ -247,8 +248,7 @@ impl World {
                     let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
                     self.publisher.ready(index, *flags, self.clock.now(), &mut lent, &self.reactor);
                 }
-                // It is served when the node has run.
-                TOKEN_STRICT => {}
+                TOKEN_STRICT => self.programs.ready_strict(index),
                 TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
                 _ => {}
             }
@@ -493,6 +493,12 @@ impl World {
                     .adopt(listener, &self.reactor)
                     .map(|()| Value::Null)
                     .map_err(|error| world(format!("cannot take over {program}: {error}")))
+            }
+            Ask::JoinStrict { program } => {
+                let mut next =
+                    || client.take_descriptor().ok_or_else(|| world("join-strict came without its three descriptors".to_owned()));
+                let parts = Parts::from_descriptors([next()?, next()?, next()?]);
+                self.adopt_strict(parts).map(|()| Value::Null).map_err(|error| world(format!("cannot take over {program}: {error}")))
             }
             Ask::Trace => {
                 client.traces = true;

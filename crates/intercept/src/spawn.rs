@@ -113,19 +113,22 @@ impl Command {
         self
     }
 
-    /// Has it run by the loader, and not under a filter. The tree gives what is needed once.
+    /// Has it run by the loader, and not under a filter. Returns what is needed for [`Tree::real`], which must serve it.
     ///
     /// # Errors
     /// There is no such program, or no memory.
-    pub fn load(&mut self, tree: &mut crate::process::Tree) -> Result<&mut Command, SpawnError> {
+    ///
+    /// [`Tree::real`]: crate::process::Tree::real
+    pub fn load(&mut self) -> Result<crate::process::Parts, SpawnError> {
         let name = self.arguments.first().ok_or(SpawnError::Command)?;
         let path = self.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
-        self.loading = Some(tree.loading(name, path).map_err(|error| match error {
+        let (loading, parts) = crate::process::Loading::new(name, path).map_err(|error| match error {
             crate::process::StartError::Execute { program, errno } => SpawnError::Execute { program, errno },
             crate::process::StartError::Step { step, errno } => SpawnError::Step { step, errno },
             _ => SpawnError::Command,
-        })?);
-        Ok(self)
+        })?;
+        self.loading = Some(loading);
+        Ok(parts)
     }
 
     /// Starts it.

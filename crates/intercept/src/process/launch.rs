@@ -224,12 +224,11 @@ impl Turns {
 }
 
 impl Init {
-    /// In real time there is none, only its socket; the other end of that is for the first program.
-    pub fn none() -> Result<(Init, OwnedFd), Errno> {
-        let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET)?;
+    /// In real time there is none, only its socket.
+    pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok((Init { pid: 0, control, commands, own_files: false }, theirs))
+        Ok(Init { pid: 0, control, commands, own_files: false })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {

@@ -48,7 +48,7 @@ use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
-pub use real::Loading;
+pub use real::{Loading, Parts};
 pub use root::{Files, OwnFile};
 pub use sheet::{Sheet, input};
 

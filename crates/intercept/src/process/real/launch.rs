@@ -1,47 +1,59 @@
 //! Starting a program in real time: what the loader finds at fixed numbers.
 
-use super::super::{StartError, Tree};
+use super::super::StartError;
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use weft_loader::abi::{self, strict};
 
-/// What the first process inherits, and its children from it.
+/// The controller's part of a tree in real time, which may be in another process than the one that starts the program.
 #[derive(Debug)]
-pub(super) struct Gifts {
-    arena: OwnedFd,
-    control: OwnedFd,
-    bell: OwnedFd,
+pub struct Parts {
+    pub(super) arena: OwnedFd,
+    pub(super) control: OwnedFd,
+    pub(super) bell: OwnedFd,
 }
 
-impl Gifts {
-    pub fn new(arena: OwnedFd, control: OwnedFd, bell: BorrowedFd<'_>) -> Result<Gifts, Errno> {
-        let bell = bell.try_clone_to_owned().map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EMFILE)))?;
-        Ok(Gifts { arena, control, bell })
+impl Parts {
+    /// To send them.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        [self.arena.as_fd(), self.control.as_fd(), self.bell.as_fd()]
+    }
+    /// When they were sent.
+    pub fn from_descriptors([arena, control, bell]: [OwnedFd; 3]) -> Parts {
+        Parts { arena, control, bell }
     }
 }
 
 /// What is needed between fork and exec to execute the loader in a program's place.
 #[derive(Debug)]
 pub struct Loading {
-    gifts: Gifts,
+    arena: OwnedFd,
+    control: OwnedFd,
+    bell: OwnedFd,
     image: BorrowedFd<'static>,
     next: OwnedFd,
 }
 
-impl Tree {
-    /// Everything to start a program with; once.
+impl Loading {
+    /// For a program that is looked up in `path` (the variable PATH) when it has no slash, and the controller's part, for [`Tree::real`].
     ///
     /// # Errors
-    /// [`StartError::Execute`]: there is no such program. Others when there is no memory.
-    pub fn loading(&mut self, name: &CStr, path: Option<&[u8]>) -> Result<Loading, StartError> {
+    /// [`StartError::Execute`]: there is no such program. Others when there is no memory, or no descriptor.
+    ///
+    /// [`Tree::real`]: super::Tree::real
+    pub fn new(name: &CStr, path: Option<&[u8]>) -> Result<(Loading, Parts), StartError> {
         let failed = |step| move |errno| StartError::Step { step, errno };
         let program = find(name, path)?;
         let image = super::super::launch::loader().map_err(failed("make the loader's memory file"))?.as_fd();
         let next = next(&program).map_err(failed("make a memory file"))?;
-        let gifts = self.real.as_mut().and_then(|real| real.gifts.take());
-        let gifts = gifts.ok_or(StartError::Step { step: "start a second program in real time", errno: Errno(libc::EBUSY) })?;
-        Ok(Loading { gifts, image, next })
+        let arena = super::super::Arena::file().map_err(failed("make the memory that is shared with programs"))?;
+        let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(failed("make a socket pair"))?;
+        let bell = sys::event(0).map_err(failed("make an eventfd"))?;
+        let copy =
+            |fd: &OwnedFd| fd.try_clone().map_err(|error| failed("copy a descriptor")(Errno(error.raw_os_error().unwrap_or(libc::EMFILE))));
+        let parts = Parts { arena: copy(&arena)?, control, bell: copy(&bell)? };
+        Ok((Loading { arena, control: theirs, bell, image, next }, parts))
     }
 }
 
@@ -91,10 +103,10 @@ impl Loading {
     pub(crate) unsafe fn execute(&self, arguments: *const *const libc::c_char, environment: *const *const libc::c_char) -> Errno {
         let places = [
             (self.next.as_raw_fd(), abi::DESCRIPTOR_NEXT),
-            (self.gifts.bell.as_raw_fd(), abi::DESCRIPTOR_BELL),
+            (self.bell.as_raw_fd(), abi::DESCRIPTOR_BELL),
             (self.image.as_raw_fd(), abi::DESCRIPTOR_LOADER),
-            (self.gifts.arena.as_raw_fd(), abi::DESCRIPTOR_ARENA),
-            (self.gifts.control.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
+            (self.arena.as_raw_fd(), abi::DESCRIPTOR_ARENA),
+            (self.control.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
         ];
         // SAFETY: system calls with pointers to locals, and what the caller promises.
         unsafe {

@@ -13,6 +13,7 @@ use super::guest::{Guest, Posted};
 use super::object::{Body, Object};
 use super::{Config, Outside, Process, ProcessId, StartError, State, Thread, ThreadId, Tree, signal};
 use crate::arch;
+use crate::face::SocketId;
 use crate::sys::{self, Errno};
 use poller::Poller;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use weft_core::Instant;
 use weft_loader::abi::{self, strict};
 
-pub use launch::Loading;
+pub use launch::{Loading, Parts};
 
 /// Rounds of "threads were answered, so they call again" in one turn.
 const ROUNDS_MAX: usize = 16;
@@ -45,8 +46,8 @@ pub(super) struct Real {
     pollers: BTreeMap<u64, Poller>,
     /// The epolls that watch an object.
     watchers: BTreeMap<u64, Vec<u64>>,
-    /// Given to the program when it starts.
-    gifts: Option<launch::Gifts>,
+    /// [`Real::watch`] is readable.
+    ready: bool,
     processes: ProcessId,
     /// No process is left.
     ended: bool,
@@ -66,21 +67,20 @@ impl Real {
 }
 
 impl Tree {
-    /// A tree for programs in real time. One program can be started in it, with [`Tree::loading`].
+    /// A tree for a program in real time, of which [`Loading::new`] gave the parts.
     ///
     /// # Errors
-    /// No memory, or no descriptors.
-    pub fn real(name: &str) -> Result<Tree, StartError> {
-        let (arena, memory) = super::Arena::new()?;
+    /// They are no such parts; no memory, or no descriptors.
+    pub fn real(name: &str, parts: Parts) -> Result<Tree, StartError> {
         let failed = |step| move |errno| StartError::Step { step, errno };
-        let (init, theirs) = super::Init::none().map_err(failed("make a socket pair"))?;
+        let Parts { arena, control, bell } = parts;
+        let arena = super::Arena::map(&arena).map_err(failed("map the memory that is shared with programs"))?;
+        let init = super::Init::none(control).map_err(failed("use a socket pair"))?;
         let header = arena.header();
         header.flags.store(abi::STRICT, Relaxed);
         header.controller_pid.store(std::process::id(), Relaxed);
         let config = Config { name: name.to_owned(), ahead: false, ..Config::default() };
-        let bell = sys::event(0).map_err(failed("make an eventfd"))?;
         let watch = sys::epoll().map_err(failed("make an epoll"))?;
-        let gifts = launch::Gifts::new(memory, theirs, bell.as_fd()).map_err(failed("copy a descriptor"))?;
         let real = Real {
             watch,
             bell,
@@ -88,7 +88,7 @@ impl Tree {
             made: BTreeMap::new(),
             pollers: BTreeMap::new(),
             watchers: BTreeMap::new(),
-            gifts: Some(gifts),
+            ready: true,
             processes: 0,
             ended: false,
         };
@@ -112,6 +112,26 @@ impl Tree {
         self.real.as_ref().is_none_or(|real| real.ended)
     }
 
+    /// [`Tree::descriptor`] is readable.
+    pub fn ready(&mut self) {
+        if let Some(real) = &mut self.real {
+            real.ready = true;
+        }
+    }
+
+    /// Is it a socket of its programs?
+    pub fn has(&self, socket: SocketId) -> bool {
+        self.by_socket.contains_key(&socket)
+    }
+
+    /// Closes what programs have left behind: nobody of the tree is there any more.
+    pub fn close_all(&mut self, outside: &mut dyn Outside) {
+        let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+        threads.into_iter().for_each(|thread| self.remove_thread(thread, true, outside));
+        let objects: Vec<u64> = self.objects.keys().copied().collect();
+        objects.into_iter().for_each(|inode| self.drop_object(inode, outside));
+    }
+
     /// How many sockets programs hold.
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -128,9 +148,11 @@ impl Tree {
         header.asleep.store(0, SeqCst);
         for round in 0.. {
             let rung = self.take_rung();
-            // Whoever rang has told before what it rang about; whoever closed something before that has hung up.
-            self.listen(outside);
-            self.look_around(outside);
+            if !rung.is_empty() || self.real.as_mut().is_some_and(|real| std::mem::take(&mut real.ready)) {
+                // Whoever rang has told before what it rang about; whoever closed something before that has hung up.
+                self.listen(outside);
+                self.look_around(outside);
+            }
             for thread in rung {
                 self.serve_thread(thread, outside);
                 self.release_answered();
@@ -185,7 +207,8 @@ impl Tree {
             let count = usize::try_from(count).unwrap_or(0);
             let (mut sockets, mut others, mut news) = (Vec::new(), Vec::new(), false);
             for event in &events[..count] {
-                match { event.u64 } {
+                let token = event.u64;
+                match token {
                     TOKEN_BELL => sys::clear_event(real.bell.as_fd()),
                     TOKEN_CONTROL => {}
                     token if token & TOKEN_PROCESS != 0 => {
@@ -218,7 +241,7 @@ impl Tree {
                 Ok(None) => return,
                 Err(()) => {
                     let Some(real) = &mut self.real else { return };
-                    if !real.ended && real.gifts.is_none() {
+                    if !real.ended {
                         real.ended = true;
                         // SAFETY: a descriptor of ours that the epoll watches; it would go on saying so.
                         unsafe {
