@@ -20,24 +20,18 @@ from typing import Callable
 from harness import paths, weft
 from harness.bench import machine, report
 
+from .shared import SECONDS_MAX, keys, pair, program, section, tcp
+
 FULL = bool(os.environ.get("FULL"))
 RUNS = 5 if FULL else 1
 TRIPS = 100_000 if FULL else 10_000
-SECONDS_MAX = 600
 PAIRS = 100
 CROWD = 1000
 FANOUT = 50
 # For what has as many programs as there are nodes, every processor is used.
 CORES = len(os.sched_getaffinity(0))
 
-WIRE = """
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "1gbit"
-delay = "DELAY"
-"""
+WIRE = pair(rate="1gbit", delay="1ms")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,16 +41,6 @@ class Run:
     seconds: float
     summary: dict
     bytes: int
-
-
-def program(name: str, node: str, *command: str, start: str = "0ms", expect: str = "0") -> str:
-    words = ", ".join(json.dumps(word) for word in command)
-    expect = expect if expect.isdigit() else f'"{expect}"'
-    return f'[programs.{name}]\nnode = "{node}"\ncommand = [{words}]\nstart = "{start}"\nexpect = {expect}\n'
-
-
-def builtin(name: str, node: str, kind: str, more: str) -> str:
-    return f'[programs.{name}]\nnode = "{node}"\nbuiltin = "{kind}"\n{more}\n'
 
 
 class Bench:
@@ -112,22 +96,21 @@ class Bench:
     # The rows.
 
     def round_trips(self, kind: str, name: str, needed: float) -> report.Row:
-        text = WIRE.replace("DELAY", "1ms") + program("echo", "b", self.pairs, f"{kind}-echo", "7000", expect="any")
+        text = WIRE + program("echo", "b", self.pairs, f"{kind}-echo", "7000", expect="any")
         text += program("ping", "a", self.pairs, f"{kind}-ping", "b", "7000", str(TRIPS), start="10ms")
         return report.Row(name, self.median(text, lambda run: run.seconds / TRIPS * 1e6), "µs", needed=needed)
 
     def flow(self) -> report.Row:
         count = 2 * TRIPS
-        text = WIRE.replace("DELAY", "1ms") + program("sink", "b", self.pairs, "flow-sink", "7000", str(count))
+        text = WIRE + program("sink", "b", self.pairs, "flow-sink", "7000", str(count))
         text += program("flow", "a", self.pairs, "flow", "b", "7000", str(count), start="10ms")
         return report.Row("UDP flow, 100 Mbit/s", self.median(text, lambda run: count / run.seconds), "packets/s", needed=100_000)
 
     def bulk(self) -> list[report.Row]:
         seconds = 10 if FULL else 2
-        own = WIRE.replace("DELAY", "1ms") + program("sink", "b", self.pairs, "bulk-sink", "5001")
+        own = WIRE + program("sink", "b", self.pairs, "bulk-sink", "5001")
         own += program("send", "a", self.pairs, "bulk", "b", "5001", str(seconds), start="10ms")
-        traffic = WIRE.replace("DELAY", "1ms") + builtin("sink", "b", "tcp-sink", "port = 5001")
-        traffic += builtin("send", "a", "tcp-send", f'to = "b:5001"\nduration = "{seconds}s"')
+        traffic = WIRE + tcp(duration=f"{seconds}s")
 
         def rate(run: Run) -> float:
             directions = [direction for wire in run.summary["wires"] for direction in wire["directions"]]
@@ -142,8 +125,8 @@ class Bench:
 
     def crowd(self) -> list[report.Row]:
         # In pairs: on one LAN most of the time would go into everybody's telling everybody about multicast groups.
-        text = 'duration = "1s"\nipv6 = true\n' + "".join(f"[nodes.n{node}]\n" for node in range(CROWD))
-        text += "".join(f'[wires.w{node}]\nbetween = ["n{node}", "n{node + 1}"]\nrate = "1gbit"\ndelay = "1ms"\n' for node in range(0, CROWD, 2))
+        text = keys(duration="1s", ipv6=True) + "".join(section(f"nodes.n{node}") for node in range(CROWD))
+        text += "".join(wire(f"w{node}", f"n{node}", f"n{node + 1}", "1gbit", "1ms") for node in range(0, CROWD, 2))
         text += program("sleep", "n*", "sleep", "1000", expect="running")
         seconds = self.median(text, lambda run: run.seconds, threads=CORES)
         # weft, and of every node process 1 and the sleeping one. It is stopped for the addition, so that time is not measured.
@@ -155,11 +138,11 @@ class Bench:
 
     def fetches(self) -> report.Row:
         # A tree: twenty routers with fifty nodes each.
-        text = f'[nodes.server]\nfiles = {{ "/srv/www/x" = "{"x" * 1000}" }}\n[nodes.core]\n'
-        text += "".join(f"[nodes.n{node}]\n" for node in range(CROWD)) + "".join(f"[nodes.r{router}]\n" for router in range(CROWD // FANOUT))
-        text += '[wires.s]\nbetween = ["server", "core"]\nrate = "10gbit"\ndelay = "100us"\n'
-        text += "".join(f'[wires.c{router}]\nbetween = ["core", "r{router}"]\nrate = "10gbit"\ndelay = "100us"\n' for router in range(CROWD // FANOUT))
-        text += "".join(f'[wires.w{node}]\nbetween = ["n{node}", "r{node // FANOUT}"]\nrate = "1gbit"\ndelay = "100us"\n' for node in range(CROWD))
+        text = section("nodes.server", files={"/srv/www/x": "x" * 1000}) + section("nodes.core")
+        text += "".join(section(f"nodes.n{node}") for node in range(CROWD)) + "".join(section(f"nodes.r{router}") for router in range(CROWD // FANOUT))
+        text += wire("s", "server", "core", "10gbit", "100us")
+        text += "".join(wire(f"c{router}", "core", f"r{router}", "10gbit", "100us") for router in range(CROWD // FANOUT))
+        text += "".join(wire(f"w{node}", f"n{node}", f"r{node // FANOUT}", "1gbit", "100us") for node in range(CROWD))
         text += program("web", "server", "python3", "-m", "http.server", "80", "--directory", "/srv/www", expect="any")
         # One after the other: the server's backlog is 5.
         text += "".join(program(f"curl{node}", f"n{node}", "curl", "-s", "-o", "/dev/null", "http://server/x", start=f"{1000 + 3 * node}ms") for node in range(CROWD))
@@ -167,8 +150,7 @@ class Bench:
 
     def independent(self) -> report.Row:
         count = 100 if FULL else 20
-        text = "".join(WIRE.replace("DELAY", "1ms").replace("nodes.a", f"nodes.a{n}").replace("nodes.b", f"nodes.b{n}")
-                       .replace("wires.ab", f"wires.w{n}").replace('["a", "b"]', f'["a{n}", "b{n}"]') for n in range(PAIRS))
+        text = "".join(section(f"nodes.a{n}") + section(f"nodes.b{n}") + wire(f"w{n}", f"a{n}", f"b{n}", "1gbit", "1ms") for n in range(PAIRS))
         for n in range(PAIRS):
             text += program(f"echo{n}", f"b{n}", self.pairs, "udp-echo", "7000", expect="any")
             text += program(f"ping{n}", f"a{n}", self.pairs, "udp-ping", f"b{n}", "7000", str(count * 10), start="10ms")
@@ -176,6 +158,10 @@ class Bench:
         idle = text.replace(f'"{count * 10}"', '"1"')
         net = {threads: self.median(text, lambda run: run.seconds, threads) - self.median(idle, lambda run: run.seconds, threads) for threads in (1, 2)}
         return report.Row("100 pairs, from 1 thread to 2", net[1] / net[2], "×", needed=1.7)
+
+
+def wire(name: str, a: str, b: str, rate: str, delay: str) -> str:
+    return section(f"wires.{name}", between=[a, b], rate=rate, delay=delay)
 
 
 def below(pid: int) -> list[int]:

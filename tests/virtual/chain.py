@@ -13,14 +13,14 @@ import os
 import subprocess
 import time
 
-from harness import namespaces, paths, results, weft
+from harness import namespaces, paths
 from harness.processes import Failure
+
+from .shared import SECONDS_MAX, figures, run_rows, weft_command
 
 SCENARIO = paths.ROOT / "docs" / "examples" / "chain.toml"
 LENGTHS = (2, 4, 8, 16, 32, 64)
 LENGTHS_SHORT = (2, 16, 64)
-# Watchdogs.
-SECONDS_MAX = 900
 SETTLE_SECONDS_MAX = 20
 
 
@@ -29,17 +29,9 @@ def simulate(length: int, seconds: int) -> tuple[dict, float]:
     last = f"n{length}"
     sets = [f"templates.n.count={length}", f"programs.sink.node={last}", f"programs.ping.to={last}",
             f"programs.cbr.to={last}:9000", f"programs.cbr.duration={seconds}s"]
-    words = [weft.binary(), "sim", str(SCENARIO), "--json", *[word for text in sets for word in ("--set", text)]]
     started = time.monotonic()
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-    wall = time.monotonic() - started
-    if done.returncode != 0:
-        raise Failure(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout), wall
-
-
-def figures(summary: dict, program: str) -> dict:
-    return next(row["figures"] for row in summary["programs"] if row["name"] == program)
+    done = weft_command(SCENARIO.parent, "sim", str(SCENARIO), "--json", *[word for text in sets for word in ("--set", text)])
+    return json.loads(done.stdout), time.monotonic() - started
 
 
 def row(length: int, seconds: int) -> str:
@@ -105,12 +97,5 @@ def measure(first: namespaces.Namespace, last: namespaces.Namespace, address: st
 def main() -> int:
     namespaces.enter_user_namespace()
     full = bool(os.environ.get("FULL"))
-    recorder = results.Recorder()
-    for length in LENGTHS if full else LENGTHS_SHORT:
-        started = time.monotonic()
-        try:
-            outcome, reason = results.PASSED, row(length, 10 if full else 2)
-        except Failure as failure:
-            outcome, reason = results.FAILED, str(failure)
-        recorder.add(results.Row(f"{length} nodes", outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+    lengths, seconds = (LENGTHS, 10) if full else (LENGTHS_SHORT, 2)
+    return run_rows({f"{length} nodes": lambda _, length=length: row(length, seconds) for length in lengths})

@@ -15,100 +15,34 @@ from pathlib import Path
 from harness import coverage, paths, results
 from harness.processes import Failure
 
-SECONDS_MAX = 600
+from .shared import SECONDS_MAX, builtin, keys, section, tcp, udp
+
 CRATES = ("wire", "core", "blocks", "tcp", "socket", "node")
 # Less would mean that the profile is not that of the scenarios.
 TCP_LEAST = 50.0
 
-TCP = """
-ipv6 = true
-[templates.d]
-kind = "dumbbell"
-left = 2
-right = 2
-wire = { rate = "100mbit", delay = "1ms" }
-bottleneck = { rate = "10mbit", delay = "10ms", queue = "QUEUE", ecn = true, LOSS }
-node = { parameters = { "tcp.congestion" = "CONGESTION" } }
-[programs.sink]
-node = "d-right*"
-builtin = "tcp-sink"
-port = 5001
-[programs.send]
-node = "d-left*"
-builtin = "tcp-send"
-to = "d-right{n}:5001"
-bytes = 2_000_000
-[programs.back]
-node = "d-right1"
-builtin = "ping"
-to = "d-left2"
-"""
-UDP = """
-[nodes.a]
-[nodes.r]
-[nodes.b]
-[nodes.lan]
-kind = "switch"
-[nodes.c]
-[wires.ar]
-between = ["a", "r"]
-delay = "1ms"
-[wires.rl]
-between = ["r", "lan"]
-mtu = 600
-[wires.b]
-between = ["b", "lan"]
-delay = "1us"
-duplicate = 0.01
-reorder = 0.01
-corrupt = 0.01
-[wires.c]
-between = ["c", "lan"]
-delay = "1us"
-[programs.sink]
-node = "b"
-builtin = "udp-sink"
-port = 9000
-[programs.cbr]
-node = "a"
-builtin = "udp-cbr"
-to = "b:9000"
-rate = "2mbit"
-size = 4000
-duration = "2s"
-[programs.ping]
-node = "c"
-builtin = "ping"
-to = "a"
-size = 2000
-expect = "any"
-[programs.nobody]
-node = "c"
-builtin = "tcp-send"
-to = "b:81"
-bytes = 1
-expect = 1
-[[events]]
-at = "500ms"
-down = "ar"
-[[events]]
-at = "700ms"
-up = "ar"
-[[events]]
-at = "1s"
-crash = "c"
-[[events]]
-at = "1100ms"
-restart = "c"
-"""
+TCP = keys(ipv6=True) + tcp("d-left*", "d-right*", bytes=2_000_000).replace("d-right*:5001", "d-right{n}:5001") + builtin("back", "d-right1", "ping", to="d-left2")
+LAN = section("nodes.a") + section("nodes.r") + section("nodes.b") + section("nodes.lan", kind="switch") + section("nodes.c")
+LAN += section("wires.ar", between=["a", "r"], delay="1ms") + section("wires.rl", between=["r", "lan"], mtu=600)
+LAN += section("wires.b", between=["b", "lan"], delay="1us", duplicate=0.01, reorder=0.01, corrupt=0.01) + section("wires.c", between=["c", "lan"], delay="1us")
+UDP = LAN + udp(rate="2mbit", size=4000, duration="2s") + builtin("ping", "c", "ping", to="a", size=2000, expect="any")
+UDP += builtin("nobody", "c", "tcp-send", to="b:81", bytes=1, expect=1)
+UDP += section("[events]", at="500ms", down="ar") + section("[events]", at="700ms", up="ar")
+UDP += section("[events]", at="1s", crash="c") + section("[events]", at="1100ms", restart="c")
+
+
+def dumbbell(congestion: str, queue: str, **mischief) -> str:
+    bottleneck = {"rate": "10mbit", "delay": "10ms", "queue": queue, "ecn": True, **mischief}
+    return TCP + section("templates.d", kind="dumbbell", left=2, right=2, wire={"rate": "100mbit", "delay": "1ms"}, bottleneck=bottleneck,
+                         node={"parameters": {"tcp.congestion": congestion}})
 
 
 def scenarios() -> dict[str, str]:
     out = {"datagrams": UDP}
-    losses = {"cubic": "loss = 0.01", "reno": "gilbert = { to_bad = 0.01, to_good = 0.3 }", "bbr": "jitter = '2ms'", "dctcp": "reorder = 0.02"}
-    for congestion, queue in (("cubic", "fq-codel"), ("reno", "red"), ("bbr", "drop-tail"), ("cubic", "pie")):
-        text = TCP.replace("CONGESTION", congestion).replace("QUEUE", queue).replace("LOSS", losses[congestion])
-        out[f"tcp, {congestion}, {queue}"] = text
+    out["tcp, cubic, fq-codel"] = dumbbell("cubic", "fq-codel", loss=0.01)
+    out["tcp, reno, red"] = dumbbell("reno", "red", gilbert={"to_bad": 0.01, "to_good": 0.3})
+    out["tcp, bbr, drop-tail"] = dumbbell("bbr", "drop-tail", jitter="2ms")
+    out["tcp, cubic, pie"] = dumbbell("cubic", "pie", reorder=0.02)
     return out
 
 

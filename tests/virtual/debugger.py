@@ -7,38 +7,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
-import time
 from pathlib import Path
 
-from harness import paths, results, weft
+from harness import paths, weft
 from harness.processes import Failure
 
-from .exact import expect
+from .shared import SECONDS_MAX, expect, run_rows, section, tcp, weft_command
 
-SECONDS_MAX = 120
-
-WORLD = """
-[nodes.client]
-[nodes.router]
-[nodes.server]
-[wires.cr]
-between = ["client", "router"]
-delay = "1ms"
-[wires.rs]
-between = ["router", "server"]
-rate = "100mbit"
-delay = "2ms"
-[programs.sink]
-node = "server"
-builtin = "tcp-sink"
-port = 5001
-[programs.send]
-node = "client"
-builtin = "tcp-send"
-to = "server:5001"
-bytes = 100_000
-"""
+WORLD = section("nodes.client") + section("nodes.router") + section("nodes.server")
+WORLD += section("wires.cr", between=["client", "router"], delay="1ms") + section("wires.rs", between=["router", "server"], rate="100mbit", delay="2ms")
+WORLD += tcp("client", "server", bytes=100_000)
 
 # Called for every segment that TCP sends, on every node.
 SESSION = """
@@ -115,7 +93,7 @@ def one_node_only(folder: Path) -> str:
 def same_hash(folder: Path) -> str:
     """Who is looked at comes to the same hash as who is not."""
     (folder / "world.toml").write_text(WORLD)
-    plain = subprocess.run([weft.binary(), "sim", "world.toml"], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX).stdout
+    plain = weft_command(folder, "sim", "world.toml").stdout
     watched = says(session(folder, SESSION), "^hash ")
     expect("hash", watched, [line for line in plain.splitlines() if line.startswith("hash ")])
     return watched[0]
@@ -131,15 +109,4 @@ def break_at(folder: Path) -> str:
 
 
 def main() -> int:
-    recorder = results.Recorder()
-    for name, body in {"one node only, twice the same": one_node_only, "one hash": same_hash, "--break-at": break_at}.items():
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="weft-gdb-") as folder:
-            try:
-                outcome, reason = results.PASSED, body(Path(folder))
-            except paths.MissingTool as missing:
-                outcome, reason = results.SKIPPED, str(missing)
-            except Failure as failure:
-                outcome, reason = results.FAILED, str(failure)
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+    return run_rows({"one node only, twice the same": one_node_only, "one hash": same_hash, "--break-at": break_at})

@@ -9,62 +9,25 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Callable
 
-from harness import results, weft
+from harness import weft
 from harness.processes import Failure
+
+from .shared import SECONDS_MAX, builtin, expect, keys, pair, run_rows, udp, weft_command
 
 FOLDER = Path(__file__).parent / "scenario-files"
 REFUSED, MISSED = 2, 1
-# Watchdog.
-SECONDS_MAX = 60
 
-NODES = """
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-delay = "1ms"
-"""
-
+NODES = pair(delay="1ms")
 # Nobody listens: its status is 1, and 0 was expected.
-EARLY = NODES + """
-[programs.sender]
-node = "a"
-builtin = "tcp-send"
-to = "b:5001"
-bytes = 1000
-"""
-
+EARLY = NODES + builtin("sender", "a", "tcp-send", to="b:5001", bytes=1000)
 # It does not end, and was to.
-ENDLESS = 'duration = "5s"\n' + NODES + """
-[programs.lonely]
-node = "b"
-builtin = "tcp-sink"
-port = 5001
-expect = 0
-"""
-
+ENDLESS = keys(duration="5s") + NODES + builtin("lonely", "b", "tcp-sink", port=5001, expect=0)
 # Longer than anybody waits.
-LONG = """
-duration = "100000s"
-capture = true
-""" + NODES + """
-[programs.sink]
-node = "b"
-builtin = "udp-sink"
-port = 9000
-[programs.cbr]
-node = "a"
-builtin = "udp-cbr"
-to = "b:9000"
-rate = "1mbit"
-size = 1000
-duration = "90000s"
-"""
+LONG = keys(duration="100000s", capture=True) + NODES + udp(rate="1mbit", size=1000, duration="90000s")
 
 
 def wrong_file(name: str) -> str:
@@ -72,13 +35,13 @@ def wrong_file(name: str) -> str:
     wanted = expected.splitlines()
     if not wanted[0].startswith(f"weft: {name}.toml:") or "help: " not in expected:
         raise Failure("the expected message names no place, or not what to do")
-    done = run(FOLDER, f"{name}.toml", status=REFUSED)
+    done = weft_command(FOLDER, "sim", f"{name}.toml", status=REFUSED)
     found = done.stderr.splitlines()
     same = len(wanted) == len(found) and all(fits(line, other) for line, other in zip(wanted, found))
     if not same or done.stdout:
         raise Failure(f"wanted:\n{expected}\nfound:\n{done.stdout}{done.stderr}")
     # Looking at it only says the same.
-    if run(FOLDER, f"{name}.toml", "--check", status=REFUSED).stderr != done.stderr:
+    if weft_command(FOLDER, "sim", f"{name}.toml", "--check", status=REFUSED).stderr != done.stderr:
         raise Failure("--check says something else")
     return wanted[0]
 
@@ -87,19 +50,11 @@ def fits(wanted: str, found: str) -> bool:
     return found.startswith(wanted[:-1]) if wanted.endswith("…") else found.rstrip() == wanted
 
 
-def run(folder: Path, *words: str, status: int) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([weft.binary(), "sim", *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX,
-                          stdin=subprocess.DEVNULL)
-    if done.returncode != status:
-        raise Failure(f"weft sim {' '.join(words)}: exit status {done.returncode} instead of {status}\n{done.stdout}{done.stderr}")
-    return done
-
-
 def misses(folder: Path, name: str, text: str) -> str:
     """The run fails with status 1 and names the program; its results are there."""
     (folder / "scenario.toml").write_text(text)
     out = folder / name
-    said = run(folder, "scenario.toml", "--out", str(out), status=MISSED).stderr
+    said = weft_command(folder, "sim", "scenario.toml", "--out", str(out), status=MISSED).stderr
     told = [line for line in said.splitlines() if line.startswith("weft: not as expected: ")]
     if len(told) != 1 or name not in told[0]:
         raise Failure(said)
@@ -135,26 +90,15 @@ def interrupted(folder: Path) -> str:
     # 1000 bytes each at 1 Mbit/s: 8 ms apart.
     if abs(sent - summary["end_ns"] // 8_000_000) > 2 or (out / "captures" / "b-eth0.pcapng").stat().st_size < sent * 1000:
         raise Failure(f"{sent} datagrams until {summary['end_ns']} ns")
-    done = subprocess.run([weft.binary(), "hash", str(out)], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-    if done.returncode != 0 or done.stdout.strip() != summary["hash"]:
-        raise Failure(f"weft hash: {done.stdout}{done.stderr}")
+    expect("weft hash", weft_command(folder, "hash", str(out)).stdout.strip(), summary["hash"])
     return f"{sent} datagrams, status {process.returncode}, hash {summary['hash']}"
 
 
 def main() -> int:
-    recorder = results.Recorder()
-    rows: list[tuple[str, Callable[[Path], str]]] = []
+    rows: dict[str, Callable[[Path], str]] = {}
     for path in sorted(FOLDER.glob("*.toml")):
-        rows.append((f"wrong file/{path.stem}", lambda _, name=path.stem: wrong_file(name)))
-    rows.append(("program/ends with another status", lambda folder: misses(folder, "sender", EARLY)))
-    rows.append(("program/does not end", lambda folder: misses(folder, "lonely", ENDLESS)))
-    rows.append(("interrupted", interrupted))
-    for name, body in rows:
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="weft-errors-") as folder:
-            try:
-                outcome, reason = results.PASSED, body(Path(folder))
-            except Failure as failure:
-                outcome, reason = results.FAILED, str(failure)
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+        rows[f"wrong file/{path.stem}"] = lambda _, name=path.stem: wrong_file(name)
+    rows["program/ends with another status"] = lambda folder: misses(folder, "sender", EARLY)
+    rows["program/does not end"] = lambda folder: misses(folder, "lonely", ENDLESS)
+    rows["interrupted"] = interrupted
+    return run_rows(rows)

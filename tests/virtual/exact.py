@@ -1,112 +1,33 @@
 """What can be computed by hand comes out of `weft sim` to the nanosecond, once and again.
 
 Runs the command as people do: round-trip times, gaps between frames in a capture, goodput, one hash for any number of
-threads and for repeated runs, tshark's opinion of a capture, equal result folders, wrong scenarios and expectations. And what
-TCP makes of loss lies near the models of the literature (`models.py`).
+threads and for repeated runs, tshark's opinion of a capture, equal result folders. And what TCP makes of loss lies near the
+models of the literature (`models.py`).
 """
 
 from __future__ import annotations
 
-import filecmp
-import json
-import os
-import shutil
 import subprocess
-import tempfile
-import time
 from pathlib import Path
 
-from harness import paths, results, weft
+from harness import paths
 from harness.processes import Failure
 
 from . import models
-
-SECONDS_MAX = 600
-
-PING = """
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "1gbit"
-delay = "DELAY"
-[programs.ping]
-node = "a"
-builtin = "ping"
-to = "b"
-count = 3
-"""
-
-LOSSY = """
-capture = true
-sample = "100ms"
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "100mbit"
-delay = "5ms"
-loss = 0.01
-[programs.sink]
-node = "b"
-builtin = "tcp-sink"
-port = 5001
-[programs.send]
-node = "a"
-builtin = "tcp-send"
-to = "b:5001"
-bytes = 2_000_000
-[programs.ping]
-node = "b"
-builtin = "ping"
-to = "a"
-"""
-
-PACED = """
-capture = true
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "1gbit"
-delay = "5us"
-[programs.sink]
-node = "b"
-builtin = "udp-sink"
-port = 9000
-[programs.cbr]
-node = "a"
-builtin = "udp-cbr"
-to = "b:9000"
-rate = "100mbit"
-size = 1470
-count = 1000
-"""
+from .shared import SECONDS_MAX, builtin, difference, expect, figures, keys, pair, program, run_rows, section, sim, tcp, udp
 
 
-def sim(folder: Path, text: str, *words: str, status: int = 0) -> tuple[dict, str]:
-    """The summary and the messages of a run."""
-    file = folder / "scenario.toml"
-    file.write_text(text)
-    done = subprocess.run([weft.binary(), "sim", str(file), "--json", *words], capture_output=True, text=True,
-                          timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-    if done.returncode != status:
-        raise Failure(f"exit status {done.returncode} instead of {status}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout) if done.stdout else {}, done.stderr
+def pings(delay: str) -> str:
+    return pair(rate="1gbit", delay=delay) + builtin("ping", "a", "ping", to="b", count=3)
 
 
-def figures(summary: dict, program: str) -> dict:
-    return next(row["figures"] for row in summary["programs"] if row["name"] == program)
-
-
-def expect(what: str, got, wanted) -> None:
-    if got != wanted:
-        raise Failure(f"{what}: {got}, expected {wanted}")
+LOSSY = keys(capture=True, sample="100ms") + pair(rate="100mbit", delay="5ms", loss=0.01) + tcp(bytes=2_000_000) + builtin("ping", "b", "ping", to="a")
+PACED = keys(capture=True) + pair(rate="1gbit", delay="5us") + udp(rate="100mbit", size=1470, count=1000)
 
 
 def ping(folder: Path) -> str:
     for delay, nanos in (("50us", 50_000), ("1ms", 1_000_000), ("10ms", 10_000_000)):
-        summary, _ = sim(folder, PING.replace("DELAY", delay))
+        summary = sim(folder, pings(delay))
         # 98 bytes at 1 Gbit/s take 784 ns.
         expect(f"round trip over {delay}", figures(summary, "ping")["rtt_min_ns"], 2 * (nanos + 784))
     return "50 us, 1 ms, 10 ms"
@@ -153,25 +74,15 @@ def one_hash(folder: Path) -> str:
     folders = []
     for number, threads in enumerate(("1", "2", "4", "1")):
         out = folder / f"run{number}"
-        summary, _ = sim(folder, LOSSY, "--out", str(out), "--threads", threads)
+        summary = sim(folder, LOSSY, "--out", str(out), "--threads", threads)
         folders.append((summary["hash"], out))
     expect("hashes", len({found for found, _ in folders}), 1)
     for _, out in folders[1:]:
         difference(folders[0][1], out)
-    other, _ = sim(folder, LOSSY, "--seed", "2")
+    other = sim(folder, LOSSY, "--seed", "2")
     if other["hash"] == folders[0][0]:
         raise Failure("another seed has the same hash")
     return folders[0][0]
-
-
-def difference(one: Path, other: Path, but: set[str] = frozenset()) -> None:
-    """Result folders are equal to the byte but for wall.json, and files of the names in `but`."""
-    def files(folder: Path) -> list[Path]:
-        return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name not in {"wall.json", *but})
-    expect("files", files(other), files(one))
-    _, wrong, errors = filecmp.cmpfiles(one, other, [str(path) for path in files(one)], shallow=False)
-    if wrong or errors:
-        raise Failure(f"differ: {wrong + errors}")
 
 
 def large_frames(folder: Path) -> str:
@@ -179,7 +90,7 @@ def large_frames(folder: Path) -> str:
     runs = []
     for number, large in enumerate(("true", "false")):
         out = folder / f"large{number}"
-        summary, _ = sim(folder, LOSSY, "--out", str(out), "--set", f"nodes.a.large_frames={large}", "--set", f"nodes.b.large_frames={large}")
+        summary = sim(folder, LOSSY, "--out", str(out), "--set", f"nodes.a.large_frames={large}", "--set", f"nodes.b.large_frames={large}")
         runs.append((summary["hash"], out))
     expect("hash without large frames", runs[1][0], runs[0][0])
     difference(runs[0][1], runs[1][1])
@@ -188,8 +99,7 @@ def large_frames(folder: Path) -> str:
 
 def line_rate(folder: Path) -> str:
     """TCP over 1 Gbit/s and 10 ms of round trip fills the wire: nothing is lost but headers and the first round trips."""
-    text = LOSSY.replace("loss = 0.01\n", "").replace("100mbit", "1gbit").replace("bytes = 2_000_000", 'duration = "3s"').replace("capture = true\n", "")
-    summary, _ = sim(folder, text)
+    summary = sim(folder, pair(rate="1gbit", delay="5ms") + tcp(duration="3s"))
     goodput = figures(summary, "sink")["goodput_bits_per_second"]
     # A frame of 1514 bytes carries 1448.
     most = 1_000_000_000 * 1448 / 1514
@@ -198,21 +108,7 @@ def line_rate(folder: Path) -> str:
     return f"{goodput / 1e6:.1f} of {most / 1e6:.1f} Mbit/s"
 
 
-POLLED = """
-capture = true
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "1gbit"
-delay = "5us"
-[programs.sink]
-node = "b"
-builtin = "udp-sink"
-port = 9000
-[programs.polls]
-node = "a"
-command = ["python3", "-ISc", '''
+POLLS = '''
 import socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.connect(("b", 9000))
@@ -222,8 +118,8 @@ for n in range(500):
     while time.monotonic_ns() < due: pass
     s.send(b"x" * 1470)
     due += 117_000
-''']
-"""
+'''
+POLLED = keys(capture=True) + pair(rate="1gbit", delay="5us") + builtin("sink", "b", "udp-sink", port=9000) + program("polls", "a", "python3", "-ISc", POLLS)
 
 
 def polls(folder: Path) -> str:
@@ -237,27 +133,7 @@ def polls(folder: Path) -> str:
     return f"{len(instants)} datagrams, every gap 117000 ns"
 
 
-TRACED = """
-capture = true
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-trace = "up.trace"
-delay = "20ms"
-back = { rate = "1gbit" }
-[programs.sink]
-node = "b"
-builtin = "udp-sink"
-port = 9000
-[programs.cbr]
-node = "a"
-builtin = "udp-cbr"
-to = "b:9000"
-rate = "100mbit"
-size = 1472
-count = 600
-"""
+TRACED = keys(capture=True) + pair(trace="up.trace", delay="20ms", back={"rate": "1gbit"}) + udp(rate="100mbit", size=1472, count=600)
 
 
 def trace(folder: Path) -> str:
@@ -279,13 +155,8 @@ def trace(folder: Path) -> str:
     return f"{len(found)} datagrams until {found[-1]} ms"
 
 
-CPU = """
-[nodes.a]
-cpu = { per_call = "1us" }
-[programs.asks]
-node = "a"
-command = ["python3", "-ISc", "import os, time; a = time.monotonic_ns(); [os.getppid() for _ in range(1000)]; print(time.monotonic_ns() - a)"]
-"""
+CPU = section("nodes.a", cpu={"per_call": "1us"}) + program(
+    "asks", "a", "python3", "-ISc", "import os, time; a = time.monotonic_ns(); [os.getppid() for _ in range(1000)]; print(time.monotonic_ns() - a)")
 
 
 def cpu(folder: Path) -> str:
@@ -303,69 +174,8 @@ def cpu(folder: Path) -> str:
     return f"{one} ns"
 
 
-def record(folder: Path) -> str:
-    """`weft hash` recomputes the hash of a recorded run, and `weft diff` names the first difference."""
-    base = PING.replace("DELAY", "1ms")
-    for name, words in (("one", ()), ("same", ("--threads", "2")), ("other", ("--set", "programs.ping.start=1000000001ns"))):
-        summary, _ = sim(folder, base, "--out", str(folder / name), "--record", "full", *words)
-        expect(f"weft hash {name}", _weft(0, "hash", str(folder / name)).strip(), summary["hash"])
-    _weft(0, "diff", str(folder / "one"), str(folder / "same"))
-    found = json.loads(_weft(1, "diff", "--json", str(folder / "one"), str(folder / "other")))["difference"]
-    if found["node"] != "a" or found["at_ns"] > 1_000_000_000:
-        raise Failure(f"first difference: {found}")
-    sim(folder, base, "--out", str(folder / "without"))
-    _weft(2, "hash", str(folder / "without"))
-    # A bit of the last frame that b got.
-    file = folder / "same" / "record" / "b.events"
-    data = bytearray(file.read_bytes())
-    data[-20] ^= 1
-    file.write_bytes(data)
-    _weft(1, "hash", str(folder / "same"))
-    found = json.loads(_weft(1, "diff", "--json", str(folder / "one"), str(folder / "same")))["difference"]
-    expect("node of the bit", (found["node"], found["place"]), ("b", "interface eth0"))
-    return f"{found['at_ns']} ns, {found['node']}, {found['place']}: {found['what']}"
-
-
-def _weft(status: int, *words: str) -> str:
-    done = subprocess.run([weft.binary(), *words], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-    if done.returncode != status:
-        raise Failure(f"weft {' '.join(words)}: exit status {done.returncode} instead of {status}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def refused(folder: Path) -> str:
-    """A wrong file: status 2 and its place; a missed expectation: status 1 and its name."""
-    _, said = sim(folder, PING, status=2)
-    if "scenario.toml:7: " not in said or "help: " not in said:
-        raise Failure(said)
-    text = PING.replace("DELAY", "1ms") + '[[expect]]\nprogram = "ping"\nfigure = "replies"\nmin = 4\n'
-    junit = folder / "junit.xml"
-    _, said = sim(folder, text, "--junit", str(junit), status=1)
-    if "not as expected: ping: replies is at least 4" not in said or 'failures="1"' not in junit.read_text():
-        raise Failure(said)
-    _, said = sim(folder, text, "--seeds", "1..20", "--until-fail", status=1)
-    if "--seed 1" not in said:
-        raise Failure(said)
-    return "status 2 and 1"
+ROWS = {body.__name__: body for body in (ping, gaps, polls, line_rate, trace, cpu, tshark, one_hash, large_frames)}
 
 
 def main() -> int:
-    recorder = results.Recorder()
-    rows = {body.__name__: body for body in (ping, gaps, polls, line_rate, trace, cpu, tshark, one_hash, large_frames, record, refused)}
-    rows.update({f"goodput/{name}": body for name, body in models.ROWS.items()})
-    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
-    with tempfile.TemporaryDirectory(prefix="weft-exact-") as name:
-        for label, body in rows.items():
-            if wanted and not any(word in label for word in wanted):
-                continue
-            started = time.monotonic()
-            needs = "tshark" if body in (gaps, polls, trace, tshark) else None
-            try:
-                if needs and shutil.which(needs) is None:
-                    outcome, reason = results.SKIPPED, f"{needs} is not installed"
-                else:
-                    outcome, reason = results.PASSED, body(Path(name))
-            except Failure as failure:
-                outcome, reason = results.FAILED, str(failure)
-            recorder.add(results.Row(label, outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+    return run_rows({**ROWS, **{f"goodput/{name}": body for name, body in models.ROWS.items()}})

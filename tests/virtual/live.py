@@ -21,32 +21,16 @@ from typing import Iterator
 from harness import weft
 from harness.processes import Failure
 
-from .exact import expect, figures
+from .shared import builtin, expect, figures, keys, pair, program, sim
 
 # Watchdog.
 SECONDS_MAX = 60
 STRAY_NS = 10_000_000
 TOLD, SETTLES, ATTEMPTS = 45, 5, 3
 
-WORLD = """
-duration = "600s"
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-delay = "5ms"
-[programs.web]
-node = "b"
-command = ["python3", "-ISm", "http.server", "8000", "--directory", "/usr/share/misc"]
-expect = "running"
-[programs.ping]
-node = "a"
-builtin = "ping"
-to = "b"
-count = 10000
-interval = "50ms"
-expect = "any"
-"""
+WORLD = keys(duration="600s") + pair(delay="5ms")
+WORLD += program("web", "b", "python3", "-ISm", "http.server", "8000", "--directory", "/usr/share/misc", expect="running")
+WORLD += builtin("ping", "a", "ping", to="b", count=10000, interval="50ms", expect="any")
 
 # So much that it takes a while to simulate.
 UNPACED = WORLD.replace('interval = "50ms"', 'interval = "1ms"').replace("count = 10000", "count = 400_000_000").replace("600s", "100000s")
@@ -126,16 +110,11 @@ def one_pace(folder: Path) -> str:
 def pace_changes_nothing(folder: Path) -> str:
     """The same hash, ten times as fast as the clock and as fast as it goes."""
     text = WORLD.replace('duration = "600s"', 'duration = "5s"')
-    (folder / "world.toml").write_text(text)
     hashes, took = [], []
     for words in (("--pace", "10"), ("--threads", "2")):
         started = time.monotonic()
-        done = subprocess.run([weft.binary(), "sim", "world.toml", "--json", *words], cwd=folder, capture_output=True, text=True,
-                              timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise Failure(done.stderr)
+        hashes.append(sim(folder, text, *words)["hash"])
         took.append(time.monotonic() - started)
-        hashes.append(json.loads(done.stdout)["hash"])
     expect("hash", hashes[0], hashes[1])
     if took[0] < 0.5:
         raise Failure(f"5 s at ten times the clock's speed took {took[0]} s")
@@ -203,9 +182,8 @@ def unpaced(folder: Path) -> str:
 
 def break_at(folder: Path) -> str:
     """The world stands still before the first event at a time, and goes on."""
-    (folder / "world.toml").write_text(WORLD.replace('duration = "600s"', 'duration = "3s"'))
-    plain = subprocess.run([weft.binary(), "sim", "world.toml", "--json"], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX)
-    command = [weft.binary(), "sim", "world.toml", "--json", "--break-at", "1234567us"]
+    plain = sim(folder, WORLD.replace('duration = "600s"', 'duration = "3s"'))
+    command = [weft.binary(), "sim", "scenario.toml", "--json", "--break-at", "1234567us"]
     process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stderr.readline()
@@ -221,7 +199,7 @@ def break_at(folder: Path) -> str:
     finally:
         process.kill()
         process.wait()
-    expect("hash", json.loads(said)["hash"], json.loads(plain.stdout)["hash"])
+    expect("hash", json.loads(said)["hash"], plain["hash"])
     return line.strip()
 
 

@@ -8,73 +8,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
-from harness import paths, results, weft
+from harness import paths, weft
 from harness.processes import Failure
 
-SECONDS_MAX = 900
+from .shared import SECONDS_MAX, builtin, keys, pair, run_rows, section, tcp, udp
+
 ERROR_STATUS = 99
 
-PING = """
-ipv6 = true
-[templates.n]
-kind = "star"
-count = 3
-wire = { delay = "1ms", loss = 0.01 }
-[programs.ping]
-node = "n1"
-builtin = "ping"
-to = "n3"
-count = 5
-expect = "any"
-"""
-TCP = """
-sample = "100ms"
-capture = true
-[nodes.a]
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "20mbit"
-delay = "5ms"
-loss = 0.01
-queue = "fq-codel"
-[programs.sink]
-node = "b"
-builtin = "tcp-sink"
-port = 5001
-[programs.send]
-node = "a"
-builtin = "tcp-send"
-to = "b:5001"
-bytes = 300_000
-"""
-UDP = """
-[templates.n]
-kind = "chain"
-count = 4
-wire = { rate = "100mbit", delay = "5us", duplicate = 0.01, reorder = 0.01 }
-[programs.sink]
-node = "n4"
-builtin = "udp-sink"
-port = 9000
-[programs.cbr]
-node = "n1"
-builtin = "udp-cbr"
-to = "n4:9000"
-rate = "10mbit"
-size = 3000
-count = 200
-[[events]]
-at = "100ms"
-crash = "n2"
-[[events]]
-at = "150ms"
-restart = "n2"
-"""
+PING = keys(ipv6=True) + section("templates.n", kind="star", count=3, wire={"delay": "1ms", "loss": 0.01})
+PING += builtin("ping", "n1", "ping", to="n3", count=5, expect="any")
+TCP = keys(sample="100ms", capture=True) + pair(rate="20mbit", delay="5ms", loss=0.01, queue="fq-codel") + tcp(bytes=300_000)
+UDP = section("templates.n", kind="chain", count=4, wire={"rate": "100mbit", "delay": "5us", "duplicate": 0.01, "reorder": 0.01})
+UDP += udp("n1", "n4", rate="10mbit", size=3000, count=200)
+UDP += section("[events]", at="100ms", crash="n2") + section("[events]", at="150ms", restart="n2")
 WORLDS = {"ping over a switch": (PING, ()), "TCP with loss": (TCP, ()), "TCP on two threads": (TCP, ("--threads", "2")), "datagrams and a crash": (UDP, ())}
 
 
@@ -101,15 +50,4 @@ def run(folder: Path, text: str, words: tuple[str, ...]) -> str:
 
 
 def main() -> int:
-    recorder = results.Recorder()
-    for name, (text, words) in WORLDS.items():
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="weft-valgrind-") as folder:
-            try:
-                outcome, reason = results.PASSED, run(Path(folder), text, words)
-            except paths.MissingTool as missing:
-                outcome, reason = results.SKIPPED, str(missing)
-            except Failure as failure:
-                outcome, reason = results.FAILED, str(failure)
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
-    return recorder.finish()
+    return run_rows({name: lambda folder, text=text, words=words: run(folder, text, words) for name, (text, words) in WORLDS.items()})

@@ -12,41 +12,18 @@ CUBIC's own region applies, not that of Reno.
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import os
 import random
-import subprocess
 from pathlib import Path
 from typing import Callable
 
-from harness import weft
 from harness.processes import Failure
 
-SECONDS_MAX = 600
+from .shared import figures, pair, sim, tcp
+
 SEEDS = 30
 SEGMENT_BYTES = 1448
 WITHIN = 0.10
-
-SCENARIO = """
-[nodes.a]
-parameters = { "tcp.congestion" = "CONGESTION" }
-[nodes.b]
-[wires.ab]
-between = ["a", "b"]
-rate = "1gbit"
-delay = "DELAYms"
-LOSS
-back = { loss = 0.0 }
-[programs.sink]
-node = "b"
-builtin = "tcp-sink"
-port = 5001
-[programs.send]
-node = "a"
-builtin = "tcp-send"
-to = "b:5001"
-duration = "SECONDSs"
-"""
 
 # RFC 9438 §4.1: "C SHOULD be set to 0.4", §4.6: beta_cubic "SHOULD be set to 0.7".
 C, BETA = 0.4, 0.7
@@ -89,26 +66,15 @@ def equations(p: float, rtt: float, seconds: float, seed: int) -> float:
     return sent * rtt / seconds
 
 
-def text(congestion: str, rtt_ms: int, seconds: int, loss: str) -> str:
-    changes = {"CONGESTION": congestion, "DELAY": str(rtt_ms / 2), "LOSS": loss, "SECONDS": str(seconds)}
-    out = SCENARIO
-    for what, value in changes.items():
-        out = out.replace(what, value)
-    return out
-
-
-def weft_sim(*words: str) -> dict:
-    done = subprocess.run([weft.binary(), "sim", *words, "--json"], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        raise Failure(f"exit status {done.returncode}\n{done.stderr[-1000:]}")
-    return json.loads(done.stdout)
+def text(congestion: str, rtt_ms: int, seconds: int, **loss) -> str:
+    """One sender over a wire that loses so on the way there."""
+    wire = pair({"parameters": {"tcp.congestion": congestion}}, rate="1gbit", delay=f"{rtt_ms / 2}ms", back={"loss": 0.0}, **loss)
+    return wire + tcp(duration=f"{seconds}s")
 
 
 def by_chance(folder: Path, congestion: str, p: float, rtt_ms: int, seconds: int) -> float:
     """Mean window in segments, from the goodput of all seeds."""
-    file = folder / "chance.toml"
-    file.write_text(text(congestion, rtt_ms, seconds, f"loss = {p}"))
-    rows = weft_sim(str(file), "--seeds", f"1..{SEEDS}")["figures"]
+    rows = sim(folder, text(congestion, rtt_ms, seconds, loss=p), "--seeds", f"1..{SEEDS}")["figures"]
     row = next(row for row in rows if row["figure"] == "sink.goodput_bits_per_second")
     if row["seeds"] != SEEDS:
         raise Failure(f"{row['seeds']} seeds")
@@ -120,11 +86,11 @@ def regularly(folder: Path, congestion: str, p: float, rtt_ms: int, seconds: int
     every, enough = round(1 / p), 4 * int(rfc9438(p, rtt_ms / 1000) * seconds * 1000 / rtt_ms)
 
     def one(seed: int) -> float:
-        file = folder / f"regular{seed}.toml"
-        first = every * seed // SEEDS
-        file.write_text(text(congestion, rtt_ms, seconds, f"lose = {list(range(first, enough, every))}"))
-        summary = weft_sim(str(file), "--seed", str(seed))
-        return next(row["figures"]["goodput_bits_per_second"] for row in summary["programs"] if row["name"] == "sink")
+        own = folder / f"seed{seed}"
+        own.mkdir()
+        lost = list(range(every * seed // SEEDS, enough, every))
+        summary = sim(own, text(congestion, rtt_ms, seconds, lose=lost), "--seed", str(seed))
+        return figures(summary, "sink")["goodput_bits_per_second"]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         goodputs = list(pool.map(one, range(1, SEEDS + 1)))

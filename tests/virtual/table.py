@@ -25,6 +25,8 @@ from harness.environment import Environment
 from harness.processes import Failure
 from programs.shared import IPV4, IPV6, SERVERS, Family, Shared, prepare
 
+from .shared import where
+
 FULL = bool(os.environ.get("FULL"))
 SECONDS_MAX = 240
 # Certificates hold from the moment of their making: the worlds begin on the next day.
@@ -55,13 +57,15 @@ class World:
     """The scenario of a row: a client and a server on one wire, perhaps with a router between them.
 
         client, .2 ── wire "near" ── server, .1          client, .2 ── "near" ── router ── "far" ── server
+
+    In a ring, client and server are joined by a third wire, "side".
     """
 
-    def __init__(self, files: Files, family: Family, router: bool) -> None:
-        self.files, self.shared, self.family, self.router = files, files.shared, family, router
+    def __init__(self, files: Files, family: Family, router: bool, ring: bool = False) -> None:
+        self.files, self.shared, self.family, self.router, self.ring = files, files.shared, family, router or ring, ring
         self.near = "10.77.0.254" if family is IPV4 else "fd77::fe"
         self.client = family.stack
-        self.server = family.host if not router else ("10.78.0.1" if family is IPV4 else "fd78::1")
+        self.server = family.host if not self.router else ("10.78.0.1" if family is IPV4 else "fd78::1")
         self.sections: list[str] = []
         self.own_files: dict[str, dict[str, str]] = {}
         self.lines: dict[str, list[str]] = {}
@@ -101,6 +105,9 @@ class World:
         addresses = {"client": {"eth0": self.client}, "server": {"eth0": self.server}}
         if self.router:
             addresses["router"] = {"eth0": self.near, "eth1": far_side}
+        if self.ring:
+            side = "10.79.0." if self.family is IPV4 else "fd79::"
+            addresses["client"]["eth1"], addresses["server"]["eth1"] = f"{side}1", f"{side}2"
         lines = [f'duration = "{self.duration}"', f"start = {TOMORROW}T00:00:00Z"]
         for node, interfaces in addresses.items():
             given = ", ".join(f'{name} = "{address}/{bits}"' for name, address in interfaces.items())
@@ -108,6 +115,8 @@ class World:
             if files := self.own_files.get(node):
                 lines.append("files = { " + ", ".join(f"{json.dumps(path)} = {json.dumps(text)}" for path, text in files.items()) + " }")
         wires = [("near", "client", "router"), ("far", "router", "server")] if self.router else [("near", "client", "server")]
+        if self.ring:
+            wires.append(("side", "client", "server"))
         for name, one, other in wires:
             lines += [f"[wires.{name}]", f'between = ["{one}", "{other}"]', 'rate = "100mbit"', 'delay = "1ms"']
         return "\n".join([*lines, *self.sections]) + "\n"
@@ -135,6 +144,7 @@ class Row:
     body: Body
     family: Family = IPV4
     router: bool = False
+    ring: bool = False
     # What of the scenario's text a canary replaces by what; None: it makes the wire lose everything.
     canary: tuple[str, str] | None = None
     # Why it has no canary.
@@ -164,7 +174,7 @@ class Runner:
         self.binary = files.folder / "weft"
 
     def scenario(self, row: Row) -> tuple[str, Check]:
-        world = World(self.files, row.family, row.router)
+        world = World(self.files, row.family, row.router, row.ring)
         check = row.body(world)
         return world.text(), check
 
@@ -197,7 +207,7 @@ class Runner:
         self.check(check, out)
         second, other = self.run(name, "second", text, "--threads", "2", as_user=os.geteuid() == 0)
         if first != second:
-            raise Failure(f"{first}, and the second time {second}: {difference(out, other)}")
+            raise Failure(f"{first}, and the second time {second}: {where(out, other)}")
         return first
 
     def canary(self, name: str) -> str:
@@ -234,19 +244,11 @@ def errors(out: Path) -> str:
     return "\n".join(said)
 
 
-def difference(one: Path, other: Path) -> str:
-    """The first result file that differs."""
-    for path in sorted(one.rglob("std*")):
-        twin = other / path.relative_to(one)
-        if path.read_bytes() != twin.read_bytes():
-            return f"{path.relative_to(one)}:\n{path.read_text(errors='replace')[-700:]}\nand\n{twin.read_text(errors='replace')[-700:]}"
-    return "what programs wrote is the same"
-
-
 def prepare_files(env: Environment) -> Files:
     shared = prepare(env)
     servers, packages = env.folder / "servers", env.folder / "packages"
     shutil.copytree(SERVERS, servers)
+    subprocess.run([paths.tool("javac"), "-d", str(servers), str(servers / "Crowd.java")], check=True)
     (found,) = paths.venv_python().parents[1].glob("lib/python3*/site-packages")
     shutil.copytree(found, packages, ignore=shutil.ignore_patterns("__pycache__", "pip", "setuptools"))
     subprocess.run(["chmod", "-R", "a+rX", str(servers), str(packages)], check=True)

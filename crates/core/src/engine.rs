@@ -96,6 +96,9 @@ pub struct Work {
     pub item: Item,
 }
 
+// Work is moved several times between blocks, bulk data's as well: what is rare and large in it is boxed.
+const _: () = assert!(size_of::<Work>() <= 80);
+
 impl Work {
     /// Frames in it.
     pub fn frames(&self) -> usize {
@@ -124,7 +127,8 @@ pub struct Engine {
     outgoing: Vec<Outgoing>,
     alerts: VecDeque<Alert>,
     alerts_lost: u64,
-    outbox: Outbox,
+    /// Taken while what is in it becomes work: eight lists need not be moved for that.
+    outbox: Option<Box<Outbox>>,
     /// Visits of blocks since the event that is being worked off.
     visits: u32,
     spare: Vec<Vector>,
@@ -148,7 +152,7 @@ impl Engine {
             outgoing: Vec::new(),
             alerts: VecDeque::new(),
             alerts_lost: 0,
-            outbox: Outbox::default(),
+            outbox: None,
             visits: 0,
             spare: Vec::new(),
             fresh: Vec::new(),
@@ -498,12 +502,13 @@ impl Engine {
                 return self.flush();
             };
             vector.set_all(Verdict::Consumed);
-            let mut cx = Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots };
+            let mut cx =
+                Context { now: self.now, rng: &mut self.rng, me: id, out: self.outbox.get_or_insert_default(), around: &self.slots };
             block.process(port, &mut vector, &mut cx);
             // The usual case, without a detour over the stack: the whole vector goes on, and nothing else happened. What was fresh
             // would be the next item anyway.
             let onward = match vector.uniform() {
-                Some(Verdict::Forward(out)) if self.mode == Mode::Inline && depth < DEPTH_MAX && self.outbox.is_empty() => Some(out),
+                Some(Verdict::Forward(out)) if self.mode == Mode::Inline && depth < DEPTH_MAX && self.has_nothing_out() => Some(out),
                 _ => None,
             };
             let mut edge = None;
@@ -526,16 +531,24 @@ impl Engine {
     }
 
     fn collect_outbox(&mut self, id: BlockId, depth: u16) {
-        if !self.outbox.is_empty() {
-            let mut out = std::mem::take(&mut self.outbox);
+        if !self.has_nothing_out()
+            && let Some(mut out) = self.outbox.take()
+        {
             self.collect(id, depth, &mut out);
-            self.outbox = out;
+            self.outbox = Some(out);
         }
+    }
+
+    fn has_nothing_out(&self) -> bool {
+        self.outbox.as_ref().is_none_or(|out| out.is_empty())
     }
 
     fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
         let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
-        f(&mut *block, &mut Context { now: self.now, rng: &mut self.rng, me: id, out: &mut self.outbox, around: &self.slots });
+        f(
+            &mut *block,
+            &mut Context { now: self.now, rng: &mut self.rng, me: id, out: self.outbox.get_or_insert_default(), around: &self.slots },
+        );
         if let Some(slot) = self.slots.slot_mut(id) {
             slot.block = Some(block);
         }
@@ -655,7 +668,11 @@ impl Engine {
     /// Fresh work joins the order. The stack gets it reversed, so that it comes out in the order it was made.
     fn flush(&mut self) {
         match self.mode {
-            Mode::Inline => self.stack.extend(self.fresh.drain(..).rev()),
+            Mode::Inline => {
+                while let Some(work) = self.fresh.pop() {
+                    self.stack.push(work);
+                }
+            }
             // What finds a queue full may have a completion to report, which is fresh again.
             Mode::Queued => {
                 while !self.fresh.is_empty() {

@@ -42,8 +42,8 @@ pub enum StreamMessage {
         id: CallId,
         /// Which flow.
         flow: FlowId,
-        /// What is asked.
-        op: StreamCall,
+        /// What is asked. Boxed: calls are rare, and data should not travel in their size.
+        op: Box<StreamCall>,
     },
     /// The transport answers: accepted or refused. Connecting itself is reported by events.
     Reply {
@@ -74,8 +74,8 @@ pub enum StreamMessage {
     Event {
         /// Which flow.
         flow: FlowId,
-        /// What.
-        event: StreamEvent,
+        /// What. Boxed as calls are.
+        event: Box<StreamEvent>,
     },
     /// Transport → sockets, about no flow: all connections together hold as much memory as they may, or no longer do. As long as they do, a
     /// flow whose send queue holds [`SHORT_QUEUE_BYTES_MAX`] or more takes no data, whatever its credit; acknowledged bytes are credit at once.

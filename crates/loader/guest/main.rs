@@ -26,6 +26,7 @@ mod init;
 mod local;
 mod memory;
 mod native;
+mod plain;
 mod poll;
 mod proc;
 mod signal;

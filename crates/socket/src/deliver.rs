@@ -27,7 +27,7 @@ impl Sockets {
             }
             StreamMessage::Credit { flow, bytes } => self.stream_credit(flow, bytes),
             StreamMessage::Short(short) => self.memory_is_short(short),
-            StreamMessage::Event { flow, event } => self.stream_event(flow, event, cx),
+            StreamMessage::Event { flow, event } => self.stream_event(flow, *event, cx),
             // Only a refused opening matters: everything that Set can refuse was checked before it was sent.
             StreamMessage::Reply { flow, result: Err(error), .. } => self.refused(flow, error),
             StreamMessage::Reply { result: Ok(()), .. } | StreamMessage::Call { .. } => {}

@@ -528,7 +528,7 @@ impl Sockets {
     pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) -> CallId {
         let id = CallId(self.next_call);
         self.next_call += 1;
-        cx.send(TCP, StreamMessage::Call { id, flow, op });
+        cx.send(TCP, StreamMessage::Call { id, flow, op: Box::new(op) });
         id
     }
 }

@@ -204,7 +204,7 @@ proptest! {
         let end = SocketAddr::from((Ipv4Addr::LOCALHOST, 5000));
         for (what, flow, number) in steps {
             let id = FlowId(if flow == 3 { FlowId::ACCEPTED | 1 } else { flow });
-            let event = |event| StreamMessage::Event { flow: id, event };
+            let event = |event| StreamMessage::Event { flow: id, event: Box::new(event) };
             let message = match what {
                 0 => event(StreamEvent::Established { local: end, remote: end }),
                 1 => event(StreamEvent::Accepted { child: FlowId(u64::from(number)), local: end, remote: end }),

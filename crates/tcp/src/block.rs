@@ -316,7 +316,7 @@ impl TcpBlock {
         if slot.timer != Instant::FAR_FUTURE {
             cx.cancel_timer(token(Token::Connection, key));
         }
-        cx.send(UPPER, StreamMessage::Event { flow: slot.connection.flow(), event: StreamEvent::Released });
+        cx.send(UPPER, StreamMessage::Event { flow: slot.connection.flow(), event: Box::new(StreamEvent::Released) });
     }
 
     fn on_connection_timer(&mut self, key: u64, cx: &mut Context<'_>) {

@@ -358,7 +358,7 @@ impl Connection {
     }
 
     fn event(&self, env: &mut Env<'_>, event: StreamEvent) {
-        env.out.messages.push(StreamMessage::Event { flow: self.flow, event });
+        env.out.messages.push(StreamMessage::Event { flow: self.flow, event: Box::new(event) });
     }
 
     /// Bytes from the upper side, within its credit. `mapping` is the extension's; plain TCP has 0.

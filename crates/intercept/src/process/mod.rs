@@ -17,6 +17,7 @@ mod child;
 mod futex;
 mod guest;
 mod launch;
+mod machine;
 mod netlink;
 mod object;
 mod poll;
@@ -335,6 +336,8 @@ struct Process {
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,
     cpu: u64,
+    /// When it was made.
+    began: Instant,
     name: String,
 }
 
@@ -372,6 +375,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// The number that a process or thread was given last.
+    last_pid: u32,
     /// In real time.
     real: Option<real::Real>,
 }
@@ -428,6 +433,7 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            last_pid: 1,
             real: None,
         }
     }

@@ -60,7 +60,7 @@ struct Below {
 
 impl Below {
     fn event(cx: &mut Context<'_>, flow: FlowId, event: StreamEvent) {
-        cx.send(TCP, StreamMessage::Event { flow, event });
+        cx.send(TCP, StreamMessage::Event { flow, event: Box::new(event) });
     }
 
     fn open(&mut self, flow: FlowId, local: SocketAddr, peer: FlowId) {
@@ -202,7 +202,7 @@ impl Block for Below {
         match message {
             StreamMessage::Call { id, flow, op } => {
                 cx.send(TCP, StreamMessage::Reply { id, flow, result: Ok(()) });
-                match op {
+                match *op {
                     StreamCall::Connect { local, remote, .. } | StreamCall::ConnectWith { local, remote, .. } => {
                         self.connect(flow, local, remote, cx)
                     }

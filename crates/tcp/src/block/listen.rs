@@ -536,10 +536,10 @@ impl TcpBlock {
         self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
         let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };
-        self.out.messages.push(StreamMessage::Event { flow: parent, event });
+        self.out.messages.push(StreamMessage::Event { flow: parent, event: Box::new(event) });
         if !kept.is_empty() {
             let event = StreamEvent::Began { syn: kept.syn, ip_options: kept.ip_options };
-            self.out.messages.push(StreamMessage::Event { flow, event });
+            self.out.messages.push(StreamMessage::Event { flow, event: Box::new(event) });
         }
         Some(connection_key)
     }
@@ -639,7 +639,7 @@ impl TcpBlock {
             self.remove_request(request, cx);
         }
         self.flows.swap_remove(&listener.flow);
-        cx.send(UPPER, StreamMessage::Event { flow: listener.flow, event: StreamEvent::Released });
+        cx.send(UPPER, StreamMessage::Event { flow: listener.flow, event: Box::new(StreamEvent::Released) });
     }
 
     /// TCP_INFO of a listener: tcpi_unacked is the accept queue, tcpi_sacked the backlog (tcp_get_info).

@@ -52,7 +52,7 @@ impl TcpBlock {
         self.ending.push_back((until, record));
         self.out.counters.add(Counter::TW, 1);
         self.out.counters.add(Counter::TCPTimeWaitNow, 1);
-        cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::TimeWait });
+        cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::TimeWait) });
     }
 
     pub(super) fn end_time_wait(&mut self, key: u64, cx: &mut Context<'_>) -> Option<Record> {
@@ -60,7 +60,7 @@ impl TcpBlock {
         self.tuples.swap_remove(&record.tuple);
         self.flows.swap_remove(&record.flow);
         self.out.counters.subtract(Counter::TCPTimeWaitNow, 1);
-        cx.send(UPPER, StreamMessage::Event { flow: record.flow, event: StreamEvent::Released });
+        cx.send(UPPER, StreamMessage::Event { flow: record.flow, event: Box::new(StreamEvent::Released) });
         Some(record)
     }
 

@@ -24,8 +24,8 @@ impl TcpBlock {
                 Some(_) => {}
                 // A connection of the block whose place this one has taken.
                 None => {
-                    cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Failed(StreamError::Reset) });
-                    cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Released });
+                    cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Failed(StreamError::Reset)) });
+                    cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Released) });
                 }
             },
             StreamMessage::Credit { flow, bytes } => {
@@ -35,7 +35,7 @@ impl TcpBlock {
                     self.credit_left_behind(flow, bytes, cx);
                 }
             }
-            StreamMessage::Call { id, flow, op } => self.call(id, flow, op, cx),
+            StreamMessage::Call { id, flow, op } => self.call(id, flow, *op, cx),
             // The sockets do not send these.
             StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Short(_) => {}
         }
@@ -85,7 +85,7 @@ impl TcpBlock {
     /// Refuses a flow that was to be opened: nothing of it remains.
     fn refuse(&mut self, id: CallId, flow: FlowId, error: StreamError, cx: &mut Context<'_>) {
         self.reply(id, flow, Err(error), cx);
-        cx.send(UPPER, StreamMessage::Event { flow, event: StreamEvent::Released });
+        cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Released) });
     }
 
     #[allow(clippy::too_many_arguments)]

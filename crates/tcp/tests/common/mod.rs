@@ -69,7 +69,7 @@ impl App {
         }
         if entry.shutdown_after {
             entry.shutdown_after = false;
-            cx.send(OutPort(0), StreamMessage::Call { id: CallId(9), flow, op: StreamCall::ShutdownWrite });
+            cx.send(OutPort(0), StreamMessage::Call { id: CallId(9), flow, op: Box::new(StreamCall::ShutdownWrite) });
         }
     }
 }
@@ -116,18 +116,18 @@ impl Block for App {
             StreamMessage::Reply { flow, result, .. } => self.flow(flow).replies.push(result),
             StreamMessage::Event { flow, event } => {
                 assert!(!self.flow(flow).released, "{event:?} after Released");
-                if let StreamEvent::Accepted { child, .. } = event {
+                if let StreamEvent::Accepted { child, .. } = *event {
                     self.accepted.push(child);
                     if !self.leaves_in_queue {
-                        cx.send(OutPort(0), StreamMessage::Call { id: CallId(0), flow, op: StreamCall::Took { connections: 1 } });
+                        cx.send(OutPort(0), StreamMessage::Call { id: CallId(0), flow, op: Box::new(StreamCall::Took { connections: 1 }) });
                     }
                     if let Some(reply) = self.reply.clone() {
                         self.flow(child).unsent.push_back(reply);
                         self.flow(child).shutdown_after = true;
                     }
                 }
-                self.flow(flow).released |= matches!(event, StreamEvent::Released);
-                let text = match event {
+                self.flow(flow).released |= matches!(*event, StreamEvent::Released);
+                let text = match *event {
                     StreamEvent::Established { .. } => "established".to_owned(),
                     StreamEvent::Accepted { .. } => "accepted".to_owned(),
                     StreamEvent::Failed(error) => format!("failed {error:?}").to_lowercase(),
@@ -270,7 +270,7 @@ impl Node {
     }
     pub fn call(&mut self, flow: u64, op: StreamCall) {
         let flow = FlowId(flow);
-        self.app(|_, cx| cx.send(OutPort(0), StreamMessage::Call { id: CallId(1), flow, op }));
+        self.app(|_, cx| cx.send(OutPort(0), StreamMessage::Call { id: CallId(1), flow, op: Box::new(op) }));
     }
     pub fn listen(&mut self, flow: u64, local: &str, backlog: u32, options: StreamOptions) {
         let local = local.parse().unwrap();

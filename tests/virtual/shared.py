@@ -1,0 +1,124 @@
+"""What the tests of virtual time share: the command, scenarios as text, what is looked at in results, and the rows of a target."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness import paths, results, weft
+from harness.processes import Failure
+
+# Watchdog of one command.
+SECONDS_MAX = 600
+
+
+def weft_command(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs `weft` with these words in `folder`; Failure unless it ends with this status."""
+    done = subprocess.run([weft.binary(), *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != status:
+        raise Failure(f"weft {' '.join(words)}: exit status {done.returncode} instead of {status}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done
+
+
+def sim(folder: Path, text: str, *words: str) -> dict:
+    """The summary of a run."""
+    file = folder / "scenario.toml"
+    file.write_text(text)
+    return json.loads(weft_command(folder, "sim", str(file), "--json", *words).stdout)
+
+
+def figures(summary: dict, program: str) -> dict:
+    return next(row["figures"] for row in summary["programs"] if row["name"] == program)
+
+
+def expect(what: str, got, wanted) -> None:
+    if got != wanted:
+        raise Failure(f"{what}: {got}, expected {wanted}")
+
+
+def difference(one: Path, other: Path, but: set[str] = frozenset()) -> None:
+    """Result folders are equal to the byte but for wall.json, and files of the names in `but`."""
+    def files(folder: Path) -> list[Path]:
+        return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name not in {"wall.json", *but})
+    expect("files", files(other), files(one))
+    _, wrong, errors = filecmp.cmpfiles(one, other, [str(path) for path in files(one)], shallow=False)
+    if wrong or errors:
+        raise Failure(f"differ: {wrong + errors}")
+
+
+def where(one: Path, other: Path) -> str:
+    """What programs wrote: the first file that differs."""
+    for path in sorted(one.rglob("std*")):
+        twin = other / path.relative_to(one)
+        if path.read_bytes() != twin.read_bytes():
+            return f"{path.relative_to(one)}:\n{path.read_text(errors='replace')[-700:]}\nand\n{twin.read_text(errors='replace')[-700:]}"
+    return "what programs wrote is the same"
+
+
+# Scenarios as text.
+
+
+def value(given) -> str:
+    """A value of TOML."""
+    if isinstance(given, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {value(item)}" for key, item in given.items()) + " }"
+    if isinstance(given, (list, tuple)):
+        return "[" + ", ".join(value(item) for item in given) + "]"
+    return json.dumps(given)
+
+
+def keys(**given) -> str:
+    return "".join(f"{key} = {value(item)}\n" for key, item in given.items())
+
+
+def section(name: str, **given) -> str:
+    return f"[{name}]\n{keys(**given)}"
+
+
+def pair(a: Mapping | None = None, **wire) -> str:
+    """Two nodes, a and b, and a wire between them, ab; `a`: keys of the first."""
+    return section("nodes.a", **(a or {})) + section("nodes.b") + section("wires.ab", between=["a", "b"], **wire)
+
+
+def program(name: str, node: str, *command: str, start: str = "0ms", expect: str = "0", **more) -> str:
+    return section(f"programs.{name}", node=node, command=command, start=start, expect=int(expect) if expect.isdigit() else expect, **more)
+
+
+def builtin(name: str, node: str, kind: str, **more) -> str:
+    return section(f"programs.{name}", node=node, builtin=kind, **more)
+
+
+def tcp(sender: str = "a", receiver: str = "b", **how_much) -> str:
+    """The programs `send` and `sink`."""
+    return builtin("sink", receiver, "tcp-sink", port=5001) + builtin("send", sender, "tcp-send", to=f"{receiver}:5001", **how_much)
+
+
+def udp(sender: str = "a", receiver: str = "b", **how_much) -> str:
+    """The programs `cbr` and `sink`."""
+    return builtin("sink", receiver, "udp-sink", port=9000) + builtin("cbr", sender, "udp-cbr", to=f"{receiver}:9000", **how_much)
+
+
+def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None = None) -> int:
+    """A row for each body, which gets a folder of its own (below `directory`: a node has a /tmp of its own, so what its programs are to find lies
+    elsewhere). ONLY= chooses those whose names hold one of its words."""
+    recorder = results.Recorder()
+    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    for name, body in bodies.items():
+        if wanted and not any(word in name for word in wanted):
+            continue
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="weft-virtual-", dir=directory) as folder:
+            try:
+                outcome, reason = results.PASSED, body(Path(folder))
+            except paths.MissingTool as missing:
+                outcome, reason = results.SKIPPED, str(missing)
+            except Failure as failure:
+                outcome, reason = results.FAILED, str(failure)
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
+    return recorder.finish()
