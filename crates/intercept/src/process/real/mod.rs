@@ -331,6 +331,7 @@ impl Tree {
             vfork_of: None,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
+            began: self.clock,
             name: String::new(),
         };
         self.processes.insert(id, one);
