@@ -12,6 +12,8 @@ use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
+/// Where position-independent programs go.
+pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
 pub const MAGIC: u64 = 0x7765_6674_6c64_7233;
 
@@ -174,6 +176,8 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: a debugger that is no ancestor may attach to programs.
+pub const DEBUGGED: u32 = 16;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.

@@ -10,7 +10,7 @@
 
 use crate::cell::{Cell, Handover, Place};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
@@ -188,7 +188,7 @@ impl Lane {
 
 /// How windows go on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Epoch {
+pub(crate) struct Epoch<'a> {
     /// Nothing at or after this.
     pub until: Instant,
     /// Least time between groups; zero: there is only one.
@@ -197,12 +197,14 @@ pub(crate) struct Epoch {
     pub linger: Option<Duration>,
     /// Somebody outside wants to look at the time before each window.
     pub eager: bool,
+    /// Set when the run is to end: asked before each window.
+    pub interrupt: Option<&'a AtomicBool>,
 }
 
 /// No window is longer, however far groups may run ahead of each other: now and then somebody has to look whether the run was interrupted.
 const WINDOW_MAX: Duration = Duration::from_millis(10);
 
-impl Epoch {
+impl Epoch<'_> {
     fn window_end(&self, from: Instant, until: Instant) -> Instant {
         (from + self.window()).min(until)
     }
@@ -216,7 +218,7 @@ impl Epoch {
     }
 
     fn is_watched(&self, window: u64) -> bool {
-        self.eager || window.is_multiple_of(WINDOWS_PER_WATCH)
+        self.eager || window.is_multiple_of(WINDOWS_PER_WATCH) || self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
@@ -238,7 +240,7 @@ const WINDOWS_PER_WATCH: u64 = 256;
 pub(crate) type Watch<'a> = &'a mut (dyn FnMut(Instant) -> bool + Send);
 
 /// Runs windows until the epoch ends. With processors every thread stays on its own, and with it the programs of its nodes.
-pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
+pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     lanes.iter_mut().for_each(Lane::refresh);
     match lanes {
         [only] => {
@@ -250,14 +252,14 @@ pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors
 }
 
 /// When the epoch ends now that so many programs are left.
-fn shortened(epoch: &Epoch, until: Instant, left: usize, last_end: Instant) -> Instant {
+fn shortened(epoch: &Epoch<'_>, until: Instant, left: usize, last_end: Instant) -> Instant {
     match epoch.linger {
         Some(linger) if left == 0 => until.min(last_end + linger),
         _ => until,
     }
 }
 
-fn run_alone(lane: &mut Lane, epoch: Epoch, watch: Watch<'_>) -> Ended {
+fn run_alone(lane: &mut Lane, epoch: Epoch<'_>, watch: Watch<'_>) -> Ended {
     let (mut out, mut until, mut window) = (Vec::new(), epoch.until, 0u64);
     loop {
         until = shortened(&epoch, until, lane.left, lane.last_end);
@@ -347,7 +349,7 @@ impl Board {
     }
 }
 
-fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
+fn run_together(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
     let board = Board::new(lanes.len());
     let mut watch = Some(watch);
     std::thread::scope(|scope| {
@@ -372,7 +374,7 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch, watch: Watch<'_>, processors: 
     })
 }
 
-fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch, board: &Board, mut watch: Option<Watch<'_>>) -> Ended {
+fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch<'_>, board: &Board, mut watch: Option<Watch<'_>>) -> Ended {
     let lanes = board.threads as u32;
     let (mut out, mut until, mut window) = (Vec::new(), epoch.until, 0u64);
     loop {

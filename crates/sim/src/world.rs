@@ -296,12 +296,14 @@ impl World {
         let mut events = events.into_iter().peekable();
         let mut failures = Vec::new();
         let mut sample = self.plan.sample.map(|_| Instant::ZERO);
+        let interrupt = self.plan.interrupt.clone();
         let reason = loop {
             let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
             let look_ahead = self.look_ahead();
             let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
-            let epoch = Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced() };
+            let epoch =
+                Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced(), interrupt: interrupt.as_deref() };
             let (lanes, door) = (&mut self.lanes, &self.door);
             let half = epoch.window() / 2;
             let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());

@@ -259,7 +259,7 @@ impl Init {
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
-        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC)];
+        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC), (config.debugged, abi::DEBUGGED)];
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
         let files = config.files.as_ref().map(Steps::new).transpose()?;
         let proc = if files.is_some() { 0 } else { abi::MOUNT_PROC };

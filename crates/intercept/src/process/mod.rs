@@ -44,6 +44,7 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
@@ -79,6 +80,10 @@ pub struct Config {
     pub ahead: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// A debugger may attach to programs.
+    pub debugged: bool,
+    /// Set from outside when the world is to end: who makes no call then is not waited for.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Config {
@@ -96,6 +101,8 @@ impl Default for Config {
             tell_calls: false,
             ahead: true,
             files: None,
+            debugged: false,
+            interrupt: None,
         }
     }
 }
@@ -111,6 +118,29 @@ pub struct Spawn {
     pub directory: PathBuf,
     /// Standard input, output and error. Files: what ends in a pipe or terminal outside the node is not in virtual time.
     pub descriptors: [OwnedFd; 3],
+    /// Who is told when the program is loaded and has not begun: a debugger. It goes on when that returns.
+    pub attach: Option<Attach>,
+}
+
+/// Takes a program that is [`Held`].
+#[derive(Clone)]
+pub struct Attach(pub Arc<dyn Fn(&Held) + Send + Sync>);
+
+impl std::fmt::Debug for Attach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attach")
+    }
+}
+
+/// A program that is loaded and has not begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Its number outside the node.
+    pub pid: u32,
+    /// The file that is mapped, as the node calls it.
+    pub executable: PathBuf,
+    /// What is added to the addresses in the file, if it is position-independent.
+    pub base: u64,
 }
 
 /// Why a node's programs could not be started.
