@@ -259,7 +259,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         SHMCTL => plain::shared_memory(a),
-        GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(number, a),
+        GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
         KCMP => plain::compare(a),
         GETPRIORITY | SETPRIORITY => plain::priority(t, number, a),
         SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GETATTR => plain::scheduler(t, number, a),

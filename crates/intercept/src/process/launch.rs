@@ -54,6 +54,7 @@ struct Plan {
     /// there before it runs, and it says here that it waits.
     mapped: Option<Mapping>,
     files: Option<Steps>,
+    limits: super::Limits,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
@@ -102,8 +103,15 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         // The host's own limit must not show.
         let most = limit.rlim_max.min(DESCRIPTORS_MAX);
-        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: most };
-        let wide = libc::rlimit { rlim_cur: most, rlim_max: limit.rlim_max };
+        let usual = match plan.limits.descriptors.map(libc::rlim_t::from) {
+            Some(wanted) if wanted > limit.rlim_max => {
+                plan.failed = (libc::EPERM, "allow programs so many descriptors (the host's hard limit is lower)");
+                return 1;
+            }
+            Some(wanted) => libc::rlimit { rlim_cur: wanted, rlim_max: wanted },
+            None => libc::rlimit { rlim_cur: 1024, rlim_max: most },
+        };
+        let wide = libc::rlimit { rlim_cur: most.max(1200).min(limit.rlim_max), rlim_max: limit.rlim_max };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
         for (from, _) in &mut plan.descriptors {
@@ -123,6 +131,10 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
             libc::getrlimit(which, &raw mut limit);
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
+            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.memory) {
+                let bytes = bytes + abi::BLOCKS_BYTES;
+                limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
+            }
             libc::setrlimit(which, &raw const limit);
         }
         libc::setsid();
@@ -291,6 +303,7 @@ impl Init {
             maps,
             mapped,
             files,
+            limits: config.limits,
             failed: (0, ""),
         };
         let mapping = plan.mapped.clone();

@@ -222,6 +222,11 @@ impl Tree {
             self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
             if let Some(process) = self.processes.get_mut(&one.process) {
                 process.cpu += used;
+                let calls = self.arena.header().calls.load(Relaxed);
+                let usage = self.usage.entry(process.program).or_default();
+                usage.cpu += Duration::from_nanos(used);
+                usage.calls += calls.wrapping_sub(self.counted);
+                self.counted = calls;
                 self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
             }
         }
