@@ -60,6 +60,17 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
     word
 }
 
+/// Inode number; 0 when there is no such descriptor.
+pub fn inode(fd: usize) -> u64 {
+    let mut stat = Stat::default();
+    if sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) != 0 { 0 } else { stat.inode & abi::INODE }
+}
+/// Is it a socket of any kind?
+pub fn is_socket(fd: usize) -> bool {
+    let mut stat = Stat::default();
+    sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) == 0 && stat.mode & S_IFMT == S_IFSOCK
+}
+
 pub fn kind_of(word: u64) -> u64 {
     word >> 56 & 0x7f
 }
@@ -82,7 +93,7 @@ pub fn forget_range(t: &mut Thread, first: usize, last: usize) {
 
 /// Descriptors of the loader, which do not exist for the program.
 pub fn is_ours(fd: i32) -> bool {
-    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd)
+    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || crate::strict::is_hidden(fd)
 }
 
 /// Is O_NONBLOCK set? `word`: what the descriptor is, one of the controller's.
@@ -90,7 +101,8 @@ pub fn is_nonblocking(fd: usize, word: u64) -> bool {
     let inode = word & abi::INODE;
     let slot = &header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN];
     let known = slot.load(Relaxed);
-    if known >> 1 == inode {
+    // In real time others may change it at any time.
+    if known >> 1 == inode && header().flags.load(Relaxed) & abi::STRICT == 0 {
         return known & 1 != 0;
     }
     let is = flags(fd) & O_NONBLOCK != 0;
@@ -125,6 +137,9 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 
 /// A descriptor is gone: perhaps the last of its object.
 pub fn closed(t: &mut Thread, was: u64) {
+    if t.strict.on {
+        return crate::strict::call::closed(t, was);
+    }
     match kind_of(was) {
         kind::VIRTUAL => {
             t.channel.descriptor.store(was, Relaxed);
@@ -157,6 +172,9 @@ pub fn close_range(t: &mut Thread, a: &[usize; 6]) -> isize {
     let (first, last, flags) = (a[0] as u32 as usize, a[1] as u32 as usize, a[2]);
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return sys::EINVAL;
+    }
+    if t.strict.on {
+        return crate::strict::call::close_range(t, first, last, flags);
     }
     let (low, high) = (abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_CONTROL as usize);
     if flags & CLOEXEC == 0 {

@@ -125,6 +125,11 @@ fn made(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize
 
 /// Hands a call to the controller. `word`: what descriptor argument 0 is.
 pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
+    if t.strict.on
+        && let Err(errno) = crate::strict::call::join(t, false)
+    {
+        return errno;
+    }
     let channel = t.channel;
     let nonblocking = descriptor::kind_of(word) == kind::VIRTUAL && descriptor::is_nonblocking(a[0], word);
     channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
@@ -485,7 +490,7 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     }
 }
 
-fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+pub fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     if descriptor::is_ours(a[0] as i32) {
         return Err(sys::EBADF);
     }
@@ -560,7 +565,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 }
 
 /// sendfile(2) from a file to a socket: read here, sent as write(2) sends.
-fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
+pub fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
     const SEEK_SET: usize = 0;
     const SEEK_CUR: usize = 1;
     const PIECE_BYTES: usize = 16 * 1024;
@@ -593,7 +598,7 @@ fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
 }
 
 /// Where a path argument is, or where what it names really is.
-fn path_of(t: &Thread, at: usize) -> usize {
+pub fn path_of(t: &Thread, at: usize) -> usize {
     crate::proc::instead(t, at).unwrap_or(at)
 }
 
@@ -660,7 +665,7 @@ fn has_writer(fd: usize) -> bool {
     sys::call(nr::READ, &[fd, byte.as_mut_ptr() as usize, 1]) == sys::EAGAIN
 }
 
-fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
+pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     if !crate::proc::is_own_executable(a[at]) {
         let result = sys::call(number, a);
         return if result > 0 { crate::proc::plain_link(number, a, at, result as usize).map(|length| length as isize) } else { Ok(result) };

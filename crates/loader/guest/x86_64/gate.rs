@@ -162,8 +162,16 @@ fn top_of(index: usize) -> u64 {
     (BLOCKS_ADDRESS + (index + 1) * BLOCK) as u64
 }
 
+/// Not in real time, where several threads run.
+fn wanted() -> bool {
+    header().flags.load(Relaxed) & abi::GATES != 0
+}
+
 /// Text of a file was mapped, privately, and not to be written.
 pub fn note(start: usize, bytes: usize) {
+    if !wanted() {
+        return;
+    }
     // SAFETY: as above.
     let files = unsafe { &mut *(&raw mut FILES) };
     if let Some(free) = files.iter_mut().find(|(_, end)| *end == 0) {
@@ -172,6 +180,9 @@ pub fn note(start: usize, bytes: usize) {
 }
 /// Something else is there now, or may be.
 pub fn forget(start: usize, bytes: usize) {
+    if !wanted() {
+        return;
+    }
     // SAFETY: as above.
     let files = unsafe { &mut *(&raw mut FILES) };
     let end = start.saturating_add(bytes);
@@ -201,7 +212,7 @@ const fn slots_bytes() -> usize {
 
 /// A call was trapped; `after` is where its program goes on. Sites that are used often become gates.
 pub fn seen(number: usize, after: u64) {
-    if header().flags.load(Relaxed) & abi::GATES == 0 {
+    if !wanted() {
         return;
     }
     // SAFETY: as above.
