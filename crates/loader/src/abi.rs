@@ -352,10 +352,6 @@ pub struct Channel {
     pub word: AtomicU32,
     /// Not 0 while the kernel knows the thread; cleared and woken by the kernel (CLONE_CHILD_CLEARTID).
     pub alive: AtomicU32,
-    /// The thread sleeps on `word`, or is about to: it has to be woken.
-    pub sleeps: AtomicU32,
-    /// Keeps what follows aligned.
-    pub unused: AtomicU32,
     /// Slot of its process.
     pub process: AtomicU32,
     /// Its number.
@@ -392,8 +388,8 @@ pub struct Channel {
     pub log_bytes: AtomicU32,
     /// In real time: a parked call is to end, whether its answer is there or not.
     pub cancel: AtomicU32,
-    /// Keeps `info` aligned.
-    pub spare: AtomicU32,
+    /// In virtual time: the thread sleeps on `word`, or is about to, and has to be woken.
+    pub sleeps: AtomicU32,
     /// siginfo_t of `signal`.
     pub info: Area<128>,
     /// Fills the first page.
