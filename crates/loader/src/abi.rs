@@ -500,7 +500,7 @@ pub const PREEMPTED: u64 = 0x100d;
 pub const BROKEN_PIPE: u64 = 0x100e;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
-/// A file under /proc is opened: (path, its length, O_CLOEXEC), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
+/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
 
 /// The call returns `result`.
