@@ -234,6 +234,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
         PRCTL => prctl(t, a),
+        FSTAT | NEWFSTATAT | STATX if descriptor::is_ours(a[0] as i32) => Err(sys::EBADF),
         STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
         GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
         | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),

@@ -362,8 +362,8 @@ struct Thread {
     expired: bool,
     /// It has waited in this call already.
     held: bool,
-    /// It was interrupted, and has made no call since.
-    spins: bool,
+    /// So often it was interrupted since its last call.
+    spins: u32,
     /// Bytes that this call has moved already.
     moved: u64,
     /// CPU time in nanoseconds.
