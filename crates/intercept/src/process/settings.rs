@@ -30,8 +30,10 @@ enum Form {
     Pages,
 }
 
-/// Names below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
-const SETTINGS: [(&str, Form, &[(&str, &str)]); 44] = [
+/// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
+type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
+
+const SETTINGS: [Setting; 44] = [
     ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
     ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
     ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
