@@ -281,7 +281,7 @@ my @times = times; print "@times ", scalar(localtime), ' ', join(' ', (stat '/et
 
 IPERF = two_nodes(
     program("server", "b", "iperf3", "--server", "--port", "5201", expect="running"),
-    program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 500K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
+    program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 200K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
     loss=0.005)
 
 SCENARIOS = {
