@@ -186,7 +186,7 @@ pub struct Header {
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
 /// `Header::flags`: a debugger that is no ancestor may attach to programs.
-pub const DEBUGGED: u32 = 16;
+pub const DEBUGGED: u32 = 64;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
