@@ -18,8 +18,8 @@ from harness.processes import Failure
 
 from .doors import Doors
 from .releases import elsewhere
-from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, go_scenario, python, two_nodes
-from .shared import SECONDS_MAX, difference, program, run_rows, where
+from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
+from .shared import SECONDS_MAX, difference, expect, program, run_rows, where
 
 THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
@@ -120,6 +120,17 @@ def honest(runs: Runs) -> str:
     return f"{len(hashes)} hashes"
 
 
+def settings(runs: Runs) -> str:
+    """What programs set under /proc/sys/net is the node's own, and is shown again; what no parameter stands for is refused, with a row of calls."""
+    _, out = runs.run(SETTINGS)
+    said = (out / "programs" / "settings" / "stdout").read_text().replace("\t", " ")
+    expect("what was said", said.splitlines(), SETTINGS_SAID.splitlines())
+    refused = [row["request"] for row in json.loads((out / "calls.json").read_text())["unsupported"] if row["request"].startswith("/proc/sys/net/")]
+    # The one that can only be read is not opened.
+    expect("refused", len(refused), 5)
+    return f"{len(refused)} refused"
+
+
 def main() -> int:
     # A node has a /tmp of its own: what programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-determinism-", dir="/var/tmp") as name:
@@ -133,6 +144,7 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, {name: SCENARIOS[name] for name in IN_ANY_RELEASE})
         rows |= Doors(folder, folder / "weft").rows()
+        rows["settings of a node"] = lambda _: settings(runs)
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)
         return run_rows(rows, directory="/var/tmp")

@@ -82,6 +82,7 @@ children = [subprocess.Popen(['sh', '-c', f'sleep 0.0{n}; kill -USR1 {os.getpid(
 print([c.wait() for c in children])
 signal.setitimer(signal.ITIMER_REAL, 0)
 p = subprocess.Popen(['sleep', '100']); p.terminate(); print(p.wait()); p = subprocess.Popen(['sleep', '100']); p.kill(); print(p.wait())
+p = subprocess.Popen(['sleep', '100']); signal.pidfd_send_signal(os.pidfd_open(p.pid), signal.SIGTERM); print(p.wait())
 print(seen)
 """))
 
@@ -280,7 +281,7 @@ my @times = times; print "@times ", scalar(localtime), ' ', join(' ', (stat '/et
 
 IPERF = two_nodes(
     program("server", "b", "iperf3", "--server", "--port", "5201", expect="running"),
-    program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 500K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
+    program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 200K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
     loss=0.005)
 
 SCENARIOS = {
@@ -311,6 +312,51 @@ libc = ctypes.CDLL(None, use_errno=True); libc.sbrk.restype = ctypes.c_long; pri
 print([line.split() for line in open('/proc/self/limits') if 'data' in line or 'files' in line])
 """)
 SCENARIOS["limits"] = LIMITS
+
+# The node's own settings under /proc/sys/net, and what it counts.
+SETTINGS = two_nodes(
+    program("web", "b", "python3", "-m", "http.server", "80", "--directory", "/etc", expect="running"),
+    program("settings", "a", "bash", "-c", """
+cd /proc/sys/net/ipv4; show() { cat tcp_congestion_control tcp_rmem ip_forward tcp_keepalive_time /proc/sys/net/ipv4/tcp_mem ip_local_port_range tcp_available_congestion_control; }
+show; sysctl -q -w net.ipv4.tcp_congestion_control=reno net.ipv4.ip_forward=1 net.ipv4.tcp_rmem='5000 60000 700000' net.ipv4.tcp_keepalive_time=60 net.ipv4.ip_local_port_range='40000 40010'
+show; python3 -c "
+import socket
+s = socket.create_connection(('b', 80)); print(s.getsockopt(6, 13, 4).decode(), s.getsockname()[1] // 20)"
+echo cubic > tcp_congestion_control; cat tcp_congestion_control; for line in nonsense ''; do echo $line > tcp_congestion_control; echo $?; done; echo 1 2 3 4 > tcp_rmem; echo 5 x > tcp_rmem; echo $?
+echo 7 > tcp_available_congestion_control; echo $?; echo 1 > route/flush; echo $?; cat tcp_rmem; curl -s http://b/hostname
+NSTAT_HISTORY=/tmp/history nstat -az | awk '/^(TcpActiveOpens|IpForwarding|IcmpInErrors|TcpExtTCPTimeouts|Ip6OutNoRoutes) / { print $1, $2 }' | sort
+awk '/^Ip:/ { n++ } /^Ip:/ && n == 2 { print $2, $3, ($4 > 5) }' /proc/net/snmp
+""", start="1s"))
+SETTINGS_SAID = """cubic
+4096 131072 33554432
+0
+7200
+98304 131072 196608
+32768 60999
+reno cubic bbr
+reno
+5000 60000 700000
+1
+60
+98304 131072 196608
+40000 40010
+reno cubic bbr
+reno 2000
+cubic
+1
+1
+1
+1
+1
+5000 60000 700000
+b
+IcmpInErrors 0
+Ip6OutNoRoutes 0
+TcpActiveOpens 2
+TcpExtTCPTimeouts 0
+1 64 1
+"""
+SCENARIOS["settings"] = SETTINGS
 
 # What these need, a minimal system with python3, curl and openssl has.
 IN_ANY_RELEASE = ("TCP with loss", "python threads", "asyncio", "bash pipelines", "signals", "timers", "random numbers", "fork storms", "datagrams", "multicast on a switch")

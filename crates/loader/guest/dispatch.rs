@@ -331,6 +331,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GETATTR => plain::scheduler(t, number, a),
         // "none": nobody sets one.
         IOPRIO_GET => Ok(0),
+        PIDFD_SEND_SIGNAL => send_by_descriptor(t, a),
         // Handles hold the host's numbers.
         NAME_TO_HANDLE_AT => unsupported(t, number, 0, sys::EOPNOTSUPP),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
@@ -440,6 +441,19 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         SECCOMP => unsupported(t, number, a[0], sys::EINVAL),
         _ => unsupported(t, number, a[0], sys::ENOSYS),
     }
+}
+
+/// pidfd_send_signal(2): as kill(2) or rt_sigqueueinfo(2) of the process that the descriptor names.
+fn send_by_descriptor(t: &mut Thread, a: &[usize; 6]) -> Answer {
+    if a[3] != 0 {
+        return Err(sys::EINVAL);
+    }
+    if descriptor::word(t, a[0]) == 0 {
+        return Err(sys::EBADF);
+    }
+    let pid = plain::process_of(a[0])?;
+    let (number, arguments) = if a[2] == 0 { (nr::KILL, [pid, a[1], 0, 0, 0, 0]) } else { (nr::RT_SIGQUEUEINFO, [pid, a[1], a[2], 0, 0, 0]) };
+    Ok(forward(t, number, &arguments, 0))
 }
 
 /// read, write, readv, writev
@@ -605,12 +619,11 @@ pub fn path_of(t: &Thread, at: usize) -> usize {
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
-    const O_CLOEXEC: usize = 0o2_000_000;
     const O_ACCMODE: usize = 3;
     if crate::proc::is_uuid(a[at]) {
         return crate::proc::uuid(t);
     }
-    if let Some(fd) = crate::proc::said(t, a[at], a[at + 1] & O_CLOEXEC != 0) {
+    if let Some(fd) = crate::proc::said(t, a[at], a[at + 1]) {
         return Ok(fd);
     }
     let mut arguments = *a;
@@ -623,12 +636,13 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
         && stat[6] & 0o170_000 == 0o010_000;
     if !fifo {
         const O_CREAT: usize = 0o100;
-        if a[at + 1] & O_CREAT == 0 {
-            let fd = sys::call(number, &arguments);
-            let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
-            return Ok(if whole { crate::proc::opened(t, fd as usize, a[at + 1] & O_CLOEXEC != 0) } else { fd });
-        }
-        return Ok(identity::creating(t, directory, arguments[at], || sys::call(number, &arguments)));
+        let fd = if a[at + 1] & O_CREAT == 0 {
+            sys::call(number, &arguments)
+        } else {
+            identity::creating(t, directory, arguments[at], || sys::call(number, &arguments))
+        };
+        let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
+        return Ok(if whole { crate::proc::opened(t, fd as usize, a[at + 1]) } else { fd });
     }
     native::touched();
     arguments[at + 1] |= O_NONBLOCK;

@@ -175,6 +175,24 @@ pub fn is_inotify(fd: usize) -> bool {
     length > 0 && name.starts_with(b"anon_inode:inotify")
 }
 
+/// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
+pub fn process_of(fd: usize) -> Result<usize, isize> {
+    const INFO: &[u8] = b"/proc/self/fdinfo/";
+    let mut path = [0_u8; 40];
+    path[..INFO.len()].copy_from_slice(INFO);
+    sys::decimal(fd as u32 as u64, &mut path[INFO.len()..39]);
+    let file = sys::call(nr::OPEN, &[path.as_ptr() as usize, 0, 0]);
+    if file < 0 {
+        return Err(sys::EBADF);
+    }
+    let mut text = [0_u8; 512];
+    let bytes = sys::call(nr::PREAD64, &[file as usize, text.as_mut_ptr() as usize, text.len(), 0]);
+    sys::call(nr::CLOSE, &[file as usize]);
+    let line = text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
+    let digits = line.iter().all(u8::is_ascii_digit) && !line.is_empty();
+    if digits { Ok(line.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))) } else { Err(sys::ESRCH) }
+}
+
 /// A read(2) has returned.
 pub fn after_read(word: u64, number: usize, a: &[usize; 6], result: isize) -> Result<(), isize> {
     if word & abi::INOTIFY == 0 || result <= 0 || !wanted() {

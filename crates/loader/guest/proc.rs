@@ -12,6 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 const EXECUTABLE: &[u8] = b"/proc/self/exe";
 /// Longest path that is looked at.
 const PATH_BYTES: usize = 96;
+const O_CLOEXEC: usize = 0o2_000_000;
+const O_ACCMODE: usize = 3;
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
 /// How a path begins and ends, and what is opened instead: what `process::root` has put there. Numbers of mounts and devices are the host's.
 const INSTEAD: [(&[u8], &[u8], &CStr); 5] = [
@@ -50,7 +52,7 @@ pub fn instead(t: &Thread, at: usize) -> Option<usize> {
 }
 
 /// Opens what the controller says instead of the kernel; None: it says nothing about this path.
-pub fn said(t: &mut Thread, at: usize, close_on_exec: bool) -> Option<isize> {
+pub fn said(t: &mut Thread, at: usize, flags: usize) -> Option<isize> {
     if header().real_start.load(Relaxed) == 0 {
         return None;
     }
@@ -59,15 +61,16 @@ pub fn said(t: &mut Thread, at: usize, close_on_exec: bool) -> Option<isize> {
         copy[..path.len()].copy_from_slice(path);
         (copy, path.len())
     })?;
-    ask(t, &path[..length], close_on_exec, false)
+    ask(t, &path[..length], flags, false)
 }
 
 /// `there`: the kernel has such a file.
-fn ask(t: &mut Thread, path: &[u8], close_on_exec: bool, there: bool) -> Option<isize> {
+fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> {
     let from = path.as_ptr() as usize;
     let mut copies = Copies::new(t.channel);
     copies.add(from, path.len());
-    let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, u64::from(close_on_exec), u64::from(there)]);
+    let [close_on_exec, writes] = [flags & O_CLOEXEC != 0, flags & O_ACCMODE != 0].map(u64::from);
+    let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, u64::from(there), writes]);
     (t.channel.answer.load(Relaxed) == abi::DESCRIPTOR).then(|| crate::dispatch::receive_descriptor(t, result == 1))
 }
 
@@ -88,10 +91,10 @@ fn device() -> u64 {
 }
 
 /// A file has been opened. If it is one of /proc, by whatever way (a link, relative to a folder), what the controller says takes its place.
-pub fn opened(t: &mut Thread, fd: usize, close_on_exec: bool) -> isize {
+pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     const S_IFMT: u32 = 0o170_000;
     const S_IFREG: u32 = 0o100_000;
-    const O_CLOEXEC: usize = 0o2_000_000;
+    let close_on_exec = flags & O_CLOEXEC != 0;
     let mut stat = [0_u64; 18];
     let regular = |stat: &[u64; 18]| stat[3] as u32 & S_IFMT == S_IFREG;
     if header().real_start.load(Relaxed) == 0 || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0 || !regular(&stat) || stat[0] != device() {
@@ -109,7 +112,7 @@ pub fn opened(t: &mut Thread, fd: usize, close_on_exec: bool) -> isize {
     let other = match instead(t, path.as_ptr() as usize) {
         Some(name) => sys::call(nr::OPEN, &[name, if close_on_exec { O_CLOEXEC } else { 0 }, 0]),
         None if path[..length] == *UUID => uuid(t).unwrap_or(fd as isize),
-        None => match ask(t, &path[..length], close_on_exec, true) {
+        None => match ask(t, &path[..length], flags, true) {
             Some(other) => other,
             None => return fd as isize,
         },

@@ -193,7 +193,7 @@ pub struct Header {
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
 /// `Header::flags`: a debugger that is no ancestor may attach to programs.
-pub const DEBUGGED: u32 = 16;
+pub const DEBUGGED: u32 = 64;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
@@ -533,7 +533,7 @@ pub const PREEMPTED: u64 = 0x100d;
 pub const BROKEN_PIPE: u64 = 0x100e;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
-/// A file under /proc is opened: (path, its length, O_CLOEXEC), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
+/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
 
 /// The call returns `result`.

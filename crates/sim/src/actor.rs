@@ -13,7 +13,7 @@
 use crate::calls::CallLine;
 use crate::plan::ProcessPlan;
 use crate::visit::Visitor;
-use weft_core::{Context, Instant};
+use weft_core::{Context, Instant, Op};
 use weft_intercept::process::Usage;
 use weft_socket::{SocketId, Sockets};
 
@@ -128,6 +128,11 @@ pub trait ActorContext {
     fn started(&mut self, program: ProgramId);
     /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);
+    /// A control message to the node, as programs send them by writing settings; None: it refuses.
+    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+        let _ = op;
+        None
+    }
     /// What an unmodified program has used so far, for its status.
     fn used(&mut self, program: ProgramId, usage: Usage) {
         let _ = (program, usage);

@@ -725,6 +725,13 @@ impl ActorContext for Turn<'_> {
         self.core.programs.entry(program).or_default().figures.insert(name, value);
     }
 
+    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+        let reply = self.node.control(self.core.now, &Message { serial: 0, op });
+        carry_on(self.core, self.node);
+        self.look_at_changes();
+        reply.result.ok()
+    }
+
     fn used(&mut self, program: ProgramId, usage: Usage) {
         self.core.programs.entry(program).or_default().usage = Some(usage);
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_core::{Context, Instant};
+use weft_core::{Context, Instant, Op};
 pub use weft_intercept::process::Held;
 use weft_intercept::process::{self, Attach, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
@@ -443,6 +443,10 @@ impl Outside for Outer<'_> {
         let Record { process, thread, number, result, output, .. } = *record;
         let program = self.pids.get(&record.program).copied().unwrap_or(ProgramId(u32::MAX));
         self.cx.record(&CallRecord { program, process, thread, number, result, output });
+    }
+
+    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+        self.cx.control(op)
     }
 
     fn called(&mut self, call: &Called<'_>) {

@@ -18,6 +18,7 @@ mod futex;
 mod guest;
 mod launch;
 mod machine;
+mod mib;
 mod netlink;
 mod object;
 mod poll;
@@ -26,6 +27,7 @@ mod real;
 mod root;
 mod run;
 mod said;
+mod settings;
 mod sheet;
 mod signal;
 mod socket;
@@ -47,7 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use weft_core::{Instant, Rng};
+use weft_core::{Instant, Op, Rng};
 use weft_loader::abi;
 
 pub use real::{Loading, Parts};
@@ -295,6 +297,11 @@ pub trait Outside {
     }
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
+    /// A control message to the node; None: it refuses, or there is nobody to ask.
+    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+        let _ = op;
+        None
+    }
     /// With [`Config::tell_calls`]: a program has made a call.
     fn called(&mut self, call: &Called<'_>) {
         let _ = call;

@@ -45,6 +45,12 @@ pub(super) enum Body {
     Signals(u64),
     /// AF_NETLINK.
     Link(Link),
+    /// A file below /proc/sys/net that was opened for writing.
+    Setting {
+        /// Its path below that.
+        name: String,
+        was_read: bool,
+    },
 }
 
 /// A timerfd.
@@ -149,7 +155,7 @@ impl Tree {
                     self.timers.remove(key);
                 }
             }
-            Body::Epoll(_) | Body::Signals(_) | Body::Link(_) => {}
+            Body::Epoll(_) | Body::Signals(_) | Body::Link(_) | Body::Setting { .. } => {}
         }
         for watcher in object.watchers {
             if let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) {

@@ -80,6 +80,8 @@ impl Tree {
                 });
                 u32::from(ready)
             }
+            // POLLIN, POLLOUT: files never wait.
+            Some(Body::Setting { .. }) => 5,
             Some(Body::Epoll(_)) => 0,
             None => POLLNVAL,
         }

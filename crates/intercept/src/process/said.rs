@@ -5,12 +5,15 @@
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
 use super::machine::{self, Moment};
+use super::object::Body;
 use super::{Outside, Process, ProcessId, State, ThreadId, Tree, sheet};
+use super::{mib, settings};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
 use std::fmt::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering::Relaxed;
+use weft_core::{Op, Show};
 use weft_loader::abi::{self, kind};
 
 /// Longest path that is looked at; the loader sends no longer ones.
@@ -22,8 +25,19 @@ const PAGES: u64 = 16_384;
 const PAGES_PRESENT: u64 = 2048;
 const PAGE_KIB: u64 = 4;
 
+/// /proc/net/snmp and what is like it.
+fn counted(name: &str, outside: &mut dyn Outside) -> Option<String> {
+    if !matches!(name, "snmp" | "netstat" | "snmp6") {
+        return None;
+    }
+    let all = mib::counters(&outside.control(Op::Show(Show::Counters))?);
+    let forwards = settings::read("ipv4/ip_forward", outside).is_some_and(|text| text.trim() == "1");
+    let ttl = settings::read("ipv4/ip_default_ttl", outside).and_then(|text| text.trim().parse().ok()).unwrap_or(64);
+    mib::file(name, &all, forwards, ttl)
+}
+
 impl Tree {
-    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it). 0: it is the kernel's.
+    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, whether it writes). 0: it is the kernel's.
     pub(super) fn said_file(
         &mut self,
         thread: ThreadId,
@@ -33,6 +47,11 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
         guest.read(posted.arguments[0], &mut path)?;
+        if let Some(name) = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"))
+            && posted.arguments[4] != 0
+        {
+            return self.new_object(thread, Body::Setting { name: name.to_owned(), was_read: false }, false, posted.arguments[2] != 0);
+        }
         let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, posted.arguments[3] != 0, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
         let file = sheet::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
@@ -46,7 +65,12 @@ impl Tree {
     fn said(&self, thread: ThreadId, path: &str, there: bool, outside: &mut dyn Outside) -> Option<String> {
         let whole = path.strip_prefix("/proc/")?;
         // What is not the node's is empty: the kernel would show a namespace that nothing goes through.
-        let net = |name: &str, outside: &mut dyn Outside| crate::proc_net::file(name, outside.stack()).or_else(|| there.then(String::new));
+        let net = |name: &str, outside: &mut dyn Outside| {
+            crate::proc_net::file(name, outside.stack()).or_else(|| counted(name, outside)).or_else(|| there.then(String::new))
+        };
+        if let Some(name) = whole.strip_prefix("sys/net/") {
+            return settings::read(name, outside);
+        }
         let machine = || machine::file(whole, &self.moment(), there);
         let Some((first, rest)) = whole.split_once('/') else { return machine() };
         if first == "net" {

@@ -1,0 +1,141 @@
+//! `weft run --strict`: programs in real time by the loader, on a stack whose interface leads nowhere.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+const STACK: &str = "[[interface]]\nname = \"weft0\"\nbackend = \"memory:nowhere\"\n";
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("weft-strict-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("stack.toml"), STACK).unwrap();
+        Place(path)
+    }
+    /// Runs a program to its end: exit status, output, errors.
+    fn strict(&self, program: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(["run", "--strict", "--stack", "stack.toml", "--"]).args(program);
+        let Output { status, stdout, stderr } =
+            command.current_dir(&self.0).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null()).output().unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap().trim_end().to_owned(), String::from_utf8(stderr).unwrap().trim_end().to_owned())
+    }
+    fn python(&self, script: &str) -> String {
+        let (code, output, error) = self.strict(&["/usr/bin/python3", "-c", script]);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{output}");
+        output
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn exit_status_pipelines_and_signals_are_the_hosts() {
+    let place = Place::new("status");
+    let (code, output, _) = place.strict(&["sh", "-c", "echo one two | wc -w; (exit 4); echo $?; exit 3"]);
+    assert_eq!((code, output.as_str()), (Some(3), "2\n4"));
+    assert_eq!(place.strict(&["bash", "-c", "trap 'echo caught' USR1; kill -USR1 $$; kill -TERM $$"]).0, Some(128 + 15));
+    let (code, _, error) = place.strict(&["no-such-program"]);
+    assert_eq!(code, Some(127), "{error}");
+}
+
+#[test]
+fn a_signal_interrupts_a_call_that_waits_and_no_other() {
+    let script = r#"
+import signal, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+class Out(Exception): pass
+def on(*_): raise Out
+signal.signal(signal.SIGALRM, on)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try: s.recv(1)
+except Out: print("interrupted")
+signal.signal(signal.SIGALRM, lambda *_: s.sendto(b"x", s.getsockname()))
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+print(s.recv(1))
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+signal.signal(signal.SIGALRM, lambda *_: None)
+for i in range(3000): s.sendto(b"%d" % i, s.getsockname()); assert s.recv(9) == b"%d" % i
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("whole")
+"#;
+    assert_eq!(Place::new("signals").python(script), "interrupted\nb'x'\nwhole");
+}
+
+#[test]
+fn sockets_and_pipes_are_waited_for_together() {
+    let script = r#"
+import os, select, socket, threading
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+r, w = os.pipe()
+def later(f): threading.Timer(0.1, f).start()
+send = lambda: s.sendto(b"x", s.getsockname())
+write = lambda: os.write(w, b"y")
+def empty():
+    for fd, take in ((s.fileno(), lambda: s.recv(9)), (r, lambda: os.read(r, 9))):
+        if select.select([fd], [], [], 0)[0]: take()
+def ready(found): print(sorted("socket" if fd == s.fileno() else "pipe" for fd in found)); empty()
+for act in (send, write):
+    later(act); ready([getattr(fd, "fileno", lambda: fd)() for fd in select.select([s, r], [], [])[0]])
+    p = select.poll(); p.register(s, 1); p.register(r, 1)
+    later(act); ready([fd for fd, _ in p.poll()])
+    for edge in (0, select.EPOLLET):
+        e = select.epoll(); e.register(s, 1 | edge); e.register(r, 1 | edge)
+        assert e.poll(0) == []
+        later(act); ready([fd for fd, _ in e.poll(5)])
+        assert e.poll(0.01) == []
+e = select.epoll(); e.register(s, 1 | select.EPOLLONESHOT); send(); assert len(e.poll(1)) == 1; assert e.poll(0.01) == []
+e.modify(s, 1); assert len(e.poll(1)) == 1; e.unregister(s); assert e.poll(0.01) == []
+"#;
+    let expected = [["['socket']"; 4], ["['pipe']"; 4]].concat().join("\n");
+    assert_eq!(Place::new("polls").python(script), expected);
+}
+
+#[test]
+fn children_and_threads_share_sockets_and_the_last_close_counts() {
+    let script = r#"
+import os, socket, subprocess, sys, threading
+l = socket.create_server(("127.0.0.1", 0)); a = l.getsockname()
+def serve():
+    for _ in range(20):
+        c, _ = l.accept()
+        if os.fork() == 0: c.sendall(c.recv(99).upper()); os._exit(0)
+        c.close()
+t = threading.Thread(target=serve); t.start()
+answers = []
+def ask(i):
+    with socket.create_connection(a) as c: c.sendall(b"q%d" % i); answers.append(c.recv(99) + c.recv(99))
+asking = [threading.Thread(target=ask, args=(i,)) for i in range(20)]
+[one.start() for one in asking]; [one.join() for one in asking]; t.join()
+print(sorted(answers) == sorted(b"Q%d" % i for i in range(20)))
+l.set_inheritable(True)
+code = "import socket; l = socket.socket(fileno=%d); print(l.getsockname() == %r)" % (l.fileno(), a)
+subprocess.run([sys.executable, "-c", code], close_fds=False, check=True)
+l.close()
+try: socket.create_connection(a)
+except ConnectionRefusedError: print("refused")
+socket.create_server(a).close()
+"#;
+    assert_eq!(Place::new("children").python(script), "True\nTrue\nrefused");
+}
+
+#[test]
+fn a_stack_that_ends_fails_calls_instead_of_holding_them() {
+    let script = r#"
+import os, socket, subprocess
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+subprocess.run([os.environ["WEFT"], "down", "--control", os.environ["WEFT_CONTROL"]], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+try: s.recv(1)
+except OSError as error: print(error.strerror)
+"#;
+    let place = Place::new("down");
+    let weft = env!("CARGO_BIN_EXE_weft");
+    let (code, output, error) = place.strict(&["env", &format!("WEFT={weft}"), "/usr/bin/python3", "-c", script]);
+    assert_eq!((code, output.as_str()), (Some(0), "Network is down"), "{error}");
+}

@@ -1,0 +1,241 @@
+//! /proc/sys/net: the node's own settings, under the names that Linux gives them (Documentation/networking/ip-sysctl.rst). They are parameters of blocks.
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::object::Body;
+use super::{Outside, Tree};
+use crate::memory::Memory as _;
+use crate::sys::Errno;
+use serde_json::Value;
+use std::time::Duration;
+use weft_core::parameter::parse_duration;
+use weft_core::{Op, Selector};
+
+/// Longest text that is taken.
+const VALUE_BYTES_MAX: usize = 256;
+const PAGE: u64 = 4096;
+
+/// How Linux writes a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Word,
+    Number,
+    /// 0 or 1.
+    Flag,
+    /// 1 where the parameter is false.
+    Not,
+    Seconds,
+    Milliseconds,
+    /// Pages where the parameter counts bytes.
+    Pages,
+}
+
+/// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
+type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
+
+const SETTINGS: [Setting; 44] = [
+    ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
+    ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
+    ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
+    ("ipv4/tcp_timestamps", Form::Flag, &[("tcp", "timestamps")]),
+    ("ipv4/tcp_window_scaling", Form::Flag, &[("tcp", "window_scaling")]),
+    ("ipv4/tcp_ecn", Form::Number, &[("tcp", "ecn")]),
+    ("ipv4/tcp_keepalive_time", Form::Seconds, &[("tcp", "keepalive_time")]),
+    ("ipv4/tcp_keepalive_intvl", Form::Seconds, &[("tcp", "keepalive_interval")]),
+    ("ipv4/tcp_keepalive_probes", Form::Number, &[("tcp", "keepalive_probes")]),
+    ("ipv4/tcp_fin_timeout", Form::Seconds, &[("tcp", "fin_timeout")]),
+    ("ipv4/tcp_syn_retries", Form::Number, &[("tcp", "syn_retries")]),
+    ("ipv4/tcp_syn_linear_timeouts", Form::Number, &[("tcp", "syn_linear_timeouts")]),
+    ("ipv4/tcp_synack_retries", Form::Number, &[("tcp", "synack_retries")]),
+    ("ipv4/tcp_retries1", Form::Number, &[("tcp", "retries1")]),
+    ("ipv4/tcp_retries2", Form::Number, &[("tcp", "retries2")]),
+    ("ipv4/tcp_orphan_retries", Form::Number, &[("tcp", "orphan_retries")]),
+    ("ipv4/tcp_rmem", Form::Number, &[("tcp", "rmem_min"), ("tcp", "rmem_default"), ("tcp", "rmem_max")]),
+    ("ipv4/tcp_wmem", Form::Number, &[("tcp", "wmem_min"), ("tcp", "wmem_default"), ("tcp", "wmem_max")]),
+    ("ipv4/tcp_mem", Form::Pages, &[("tcp", "mem_low"), ("tcp", "mem_pressure"), ("tcp", "mem_max")]),
+    ("ipv4/tcp_max_syn_backlog", Form::Number, &[("tcp", "syn_backlog")]),
+    ("ipv4/tcp_syncookies", Form::Number, &[("tcp", "syncookies")]),
+    ("ipv4/tcp_fastopen", Form::Number, &[("tcp", "fastopen")]),
+    ("ipv4/tcp_mtu_probing", Form::Number, &[("tcp", "mtu_probing")]),
+    ("ipv4/tcp_base_mss", Form::Number, &[("tcp", "base_mss")]),
+    ("ipv4/tcp_mtu_probe_floor", Form::Number, &[("tcp", "mtu_probe_floor")]),
+    ("ipv4/tcp_max_tw_buckets", Form::Number, &[("tcp", "time_wait_max")]),
+    ("ipv4/tcp_challenge_ack_limit", Form::Number, &[("tcp", "challenge_ack_limit")]),
+    ("ipv4/tcp_comp_sack_nr", Form::Number, &[("tcp", "compressed_acks_max")]),
+    ("ipv4/tcp_slow_start_after_idle", Form::Flag, &[("tcp", "slow_start_after_idle")]),
+    ("ipv4/tcp_moderate_rcvbuf", Form::Flag, &[("tcp", "moderate_rcvbuf")]),
+    ("ipv4/tcp_rfc1337", Form::Flag, &[("tcp", "rfc1337")]),
+    ("ipv4/tcp_reordering", Form::Number, &[("tcp", "reordering")]),
+    ("ipv4/tcp_min_snd_mss", Form::Number, &[("tcp", "mss_min")]),
+    ("ipv4/tcp_invalid_ratelimit", Form::Milliseconds, &[("tcp", "invalid_ratelimit")]),
+    ("ipv4/ip_forward", Form::Flag, &[("ip4", "forward")]),
+    ("ipv4/conf/all/forwarding", Form::Flag, &[("ip4", "forward")]),
+    ("ipv4/ip_default_ttl", Form::Number, &[("ip4", "default_ttl")]),
+    ("ipv4/ip_local_port_range", Form::Number, &[("sockets", "ephemeral_first"), ("sockets", "ephemeral_last")]),
+    ("ipv4/icmp_echo_ignore_all", Form::Not, &[("icmp4", "echo")]),
+    ("ipv4/icmp_msgs_per_sec", Form::Number, &[("icmp4", "messages_per_second")]),
+    ("ipv4/icmp_msgs_burst", Form::Number, &[("icmp4", "messages_burst")]),
+    ("ipv6/conf/all/forwarding", Form::Flag, &[("ip6", "forward")]),
+    ("ipv6/conf/all/hop_limit", Form::Number, &[("ip6", "default_hop_limit")]),
+    ("core/somaxconn", Form::Number, &[("sockets", "backlog_max")]),
+];
+
+/// What can be read and not written.
+const FIXED: [(&str, &str); 2] =
+    [("ipv4/tcp_available_congestion_control", "reno cubic bbr\n"), ("ipv4/tcp_allowed_congestion_control", "reno cubic bbr\n")];
+
+/// The text of a setting by its name below /proc/sys/net; None: it is none of the node's.
+pub(super) fn read(name: &str, outside: &mut dyn Outside) -> Option<String> {
+    if let Some((_, text)) = FIXED.iter().find(|(known, _)| *known == name) {
+        return Some((*text).to_owned());
+    }
+    let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name)?;
+    let values: Option<Vec<String>> = parameters.iter().map(|(block, name)| shown(*form, &get(outside, block, name)?)).collect();
+    Some(values?.join("\t") + "\n")
+}
+
+fn get(outside: &mut dyn Outside, block: &str, name: &str) -> Option<Value> {
+    let answer = outside.control(Op::Get { target: Selector::Name(block.to_owned()), name: Some(name.to_owned()) })?;
+    answer.get(block).cloned()
+}
+
+fn shown(form: Form, value: &Value) -> Option<String> {
+    let span = || match value {
+        Value::String(text) => parse_duration(text).ok(),
+        other => other.as_u64().map(Duration::from_nanos),
+    };
+    match form {
+        Form::Word => value.as_str().map(str::to_owned),
+        Form::Number => value.as_u64().map(|number| number.to_string()),
+        Form::Flag => value.as_bool().map(|is| u8::from(is).to_string()),
+        Form::Not => value.as_bool().map(|is| u8::from(!is).to_string()),
+        Form::Seconds => span().map(|span| span.as_secs().to_string()),
+        Form::Milliseconds => span().map(|span| span.as_millis().to_string()),
+        Form::Pages => value.as_u64().map(|bytes| (bytes / PAGE).to_string()),
+    }
+}
+
+fn meant(form: Form, text: &str) -> Option<Value> {
+    if form == Form::Word {
+        return Some(text.into());
+    }
+    let number: u64 = text.parse().ok()?;
+    Some(match form {
+        Form::Flag => (number != 0).into(),
+        Form::Not => (number == 0).into(),
+        Form::Seconds => number.checked_mul(1_000_000_000)?.into(),
+        Form::Milliseconds => number.checked_mul(1_000_000)?.into(),
+        Form::Pages => number.checked_mul(PAGE)?.into(),
+        Form::Word | Form::Number => number.into(),
+    })
+}
+
+/// Sets what a line says; EINVAL as proc_dointvec and its kind give it. A shorter line changes the first values only, a longer one is refused.
+fn write(name: &str, line: &str, outside: &mut dyn Outside) -> Result<(), Errno> {
+    let invalid = || Errno(libc::EINVAL);
+    let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name).ok_or_else(invalid)?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.is_empty() || words.len() > parameters.len() {
+        return Err(invalid());
+    }
+    let values: Option<Vec<Value>> = words.iter().map(|word| meant(*form, word)).collect();
+    let before: Vec<Option<Value>> = parameters.iter().map(|(block, name)| get(outside, block, name)).collect();
+    for (at, ((block, name), value)) in parameters.iter().zip(values.ok_or_else(invalid)?).enumerate() {
+        let set = |name: &str, value| Op::Set { target: Selector::Name((*block).to_owned()), name: name.to_owned(), value };
+        if outside.control(set(name, value)).is_none() {
+            // All or none.
+            for ((_, name), value) in parameters.iter().zip(&before).take(at) {
+                if let Some(value) = value {
+                    let _ = outside.control(set(name, value.clone()));
+                }
+            }
+            return Err(invalid());
+        }
+    }
+    Ok(())
+}
+
+impl Tree {
+    /// write(2) to a file below /proc/sys/net that was opened for writing.
+    pub(super) fn write_setting(
+        &mut self,
+        name: &str,
+        address: u64,
+        bytes: u64,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
+        guest.read(address, &mut text)?;
+        let line = String::from_utf8_lossy(&text).into_owned();
+        let done = write(name, line.trim_end_matches('\0'), outside);
+        // What programs were shown of sockets may be another now.
+        self.shows.disturbed();
+        if let Err(errno) = done {
+            let request = format!("/proc/sys/net/{name} = {}", line.trim().escape_debug());
+            tracing::warn!(node = %self.config.name, "a program could not set {request}: {errno:?}");
+            self.calls.unsupported(request, errno);
+            return Err(errno);
+        }
+        Ok(Outcome::Done(bytes as i64))
+    }
+
+    /// Calls on such a file.
+    pub(super) fn setting_call(
+        &mut self,
+        name: &str,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let a = &posted.arguments;
+        match posted.number as i64 {
+            libc::SYS_write => self.write_setting(name, a[1], a[2], guest, outside),
+            // Of a gathered write, as the C library makes none of such files, the first piece.
+            libc::SYS_writev => {
+                let mut first = [0_u8; 16];
+                guest.read(a[1], &mut first)?;
+                let [address, bytes] =
+                    [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
+                self.write_setting(name, address, bytes, guest, outside)
+            }
+            libc::SYS_read => {
+                // The second time it is at its end.
+                let at_end = match self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
+                    Some(Body::Setting { was_read, .. }) => std::mem::replace(was_read, true),
+                    _ => true,
+                };
+                let text = if at_end { String::new() } else { read(name, outside).unwrap_or_default() };
+                let text = text.as_bytes().get(..(a[2] as usize).min(text.len())).unwrap_or_default();
+                guest.write(a[1], text)?;
+                Ok(Outcome::Done(text.len() as i64))
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_written_as_linux_writes_them() {
+        let rows = [
+            (Form::Word, json!("reno"), "reno"),
+            (Form::Number, json!(7), "7"),
+            (Form::Flag, json!(true), "1"),
+            (Form::Not, json!(true), "0"),
+            (Form::Seconds, json!("7200s"), "7200"),
+            (Form::Milliseconds, json!("500ms"), "500"),
+            (Form::Pages, json!(8192), "2"),
+        ];
+        for (form, value, text) in rows {
+            assert_eq!(shown(form, &value).as_deref(), Some(text), "{form:?}");
+        }
+        assert_eq!(meant(Form::Seconds, "2"), Some(json!(2_000_000_000_u64)));
+        assert_eq!(meant(Form::Pages, "2"), Some(json!(8192)));
+        assert_eq!(meant(Form::Flag, "yes"), None);
+    }
+}
