@@ -204,7 +204,7 @@ pub const GATES: u32 = 32;
 pub const SET_NAME: u32 = 8;
 
 /// `Header::flags`: in real time; see [`strict`].
-pub const STRICT: u32 = 64;
+pub const STRICT: u32 = 16;
 
 /// `Header::init_failed`: /proc.
 pub const INIT_PROC: u32 = 2;
