@@ -1,7 +1,7 @@
 """One scenario, one hash: unmodified programs in virtual time, again and again, on one thread and on two, as root and as a user, under load.
 
 And the hash is honest: one bit of a payload, a nanosecond of a delay, a draw of the random numbers, a call's result each make another.
-FULL=1 runs each scenario twenty times.
+FULL=1 runs each scenario twenty times and more, with a debug build of weft as well, and some of them on another Debian release (releases.py).
 """
 
 from __future__ import annotations
@@ -16,193 +16,12 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, difference, pair, program, run_rows, where
+from .releases import elsewhere
+from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, go_scenario, python, two_nodes
+from .shared import SECONDS_MAX, difference, program, run_rows, where
 
 THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
-
-def two_nodes(*programs: str, **wire) -> str:
-    return pair(rate="100mbit", **{"delay": "5ms", **wire}) + "".join(programs)
-
-
-def python(name: str, node: str, body: str, **more: str) -> str:
-    return program(name, node, "python3", "-c", body, **more)
-
-
-LOSS = two_nodes(
-    program("web", "b", "sh", "-c", "head -c 300000 /dev/urandom > /tmp/x; exec python3 -m http.server 80 --directory /tmp", expect="running"),
-    program("curl", "a", "sh", "-c", "curl -s http://b/x | sha256sum", start="1s"),
-    loss=0.02)
-
-THREADS = two_nodes(python("threads", "a", """
-import threading, time, queue
-results, q = [], queue.Queue()
-lock = threading.Lock()
-def work(n):
-    for i in range(20):
-        with lock: results.append((n, i, time.monotonic_ns()))
-        time.sleep(0.001 * (n % 3))
-        q.put(n)
-threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-[t.start() for t in threads]; [t.join() for t in threads]
-print(len(results), results[::7], [q.get() for _ in range(160)])
-"""))
-
-ASYNCIO = two_nodes(
-    python("server", "b", """
-import asyncio, random
-async def serve(reader, writer):
-    while line := await reader.readline():
-        await asyncio.sleep(random.random() / 100)
-        writer.write(line.upper()); await writer.drain()
-    writer.close()
-async def main():
-    server = await asyncio.start_server(serve, '0.0.0.0', 7000)
-    await server.serve_forever()
-asyncio.run(main())
-""", expect="running"),
-    python("clients", "a", """
-import asyncio, time
-async def one(n):
-    reader, writer = await asyncio.open_connection('b', 7000)
-    for i in range(5):
-        writer.write(b'%d %d\\n' % (n, i)); print(n, i, await reader.readline(), time.time_ns())
-    writer.close()
-async def main(): await asyncio.gather(*[one(n) for n in range(10)])
-asyncio.run(main())
-""", start="1s"))
-
-PIPELINES = two_nodes(program("bash", "a", "bash", "-c", """
-set -o pipefail
-for i in $(seq 5); do seq 1000 | shuf --random-source=/dev/urandom | sort -n | awk '{ s += $1 } END { print s }'; done
-find /etc -maxdepth 1 -name 'host*' | sort | xargs cat | tee /tmp/x | wc -c
-(sleep 0.2; echo late) & (sleep 0.1; echo early) & wait; echo $RANDOM $RANDOM $$ $!
-yes | head -n 10000 | sha256sum; mkfifo /tmp/p; (echo through > /tmp/p) & cat /tmp/p; wait; date +%s.%N; mktemp
-"""))
-
-SIGNALS = two_nodes(python("signals", "a", """
-import os, signal, time, subprocess
-seen = []
-signal.signal(signal.SIGALRM, lambda *_: seen.append(('alarm', time.monotonic_ns())))
-signal.signal(signal.SIGCHLD, lambda *_: seen.append(('child', time.monotonic_ns())))
-signal.signal(signal.SIGUSR1, lambda *_: seen.append(('usr1', time.monotonic_ns())))
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.003)
-children = [subprocess.Popen(['sh', '-c', f'sleep 0.0{n}; kill -USR1 {os.getpid()}; exit {n}']) for n in range(1, 6)]
-print([c.wait() for c in children])
-signal.setitimer(signal.ITIMER_REAL, 0)
-p = subprocess.Popen(['sleep', '100']); p.terminate(); print(p.wait()); p = subprocess.Popen(['sleep', '100']); p.kill(); print(p.wait())
-print(seen)
-"""))
-
-TIMERS = two_nodes(python("timers", "a", """
-import select, socket, time, threading
-for span in (0, 1e-6, 1e-3, 0.5): t = time.monotonic_ns(); time.sleep(span); print('sleep', time.monotonic_ns() - t)
-a, b = socket.socketpair(); e = select.epoll(); e.register(a, select.EPOLLIN)
-for wait in (0, 0.001, 0.25): t = time.monotonic_ns(); print(e.poll(wait), time.monotonic_ns() - t)
-t = time.monotonic_ns(); print(select.select([a], [], [], 0.1), time.monotonic_ns() - t)
-u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(0.05)
-try: u.recv(10)
-except TimeoutError: print('timeout', time.monotonic_ns())
-c = threading.Condition()
-with c: print(c.wait(0.02), time.monotonic_ns())
-n = 0
-end = time.monotonic() + 0.001
-while time.monotonic() < end: n += 1
-print('looked', n, time.process_time_ns(), time.thread_time_ns())
-"""))
-
-RANDOM = two_nodes(python("random", "a", """
-import os, random, secrets, uuid, hashlib, tempfile
-print(os.urandom(16).hex(), random.random(), secrets.token_hex(8), uuid.uuid4(), hash('x'), tempfile.mkdtemp(), os.getpid())
-print(hashlib.sha256(open('/dev/urandom', 'rb').read(100000)).hexdigest(), {str(n) for n in range(20)}, id(object()))
-if os.fork() == 0: print(random.random(), os.urandom(4).hex(), flush=True); os._exit(0)
-os.wait(); print(random.random(), os.urandom(4).hex())
-"""))
-
-FORKS = two_nodes(program("storm", "a", "bash", "-c", """
-f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & wait; else echo $BASHPID; fi; }
-f 5; for i in $(seq 40); do (exit $((i % 7))) & done; for i in $(jobs -p); do wait $i; echo -n "$? "; done; echo
-"""), python("pool", "b", """
-import concurrent.futures, multiprocessing, os
-with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context('fork')) as pool:
-    print(list(pool.map(pow, range(30), [3] * 30)))
-""" ))
-
-NODE = two_nodes(program("server", "b", "node", "-e", """
-require('http').createServer((q, r) => setTimeout(() => r.end(q.url + Math.random()), 5)).listen(3000)
-""", expect="running"), program("client", "a", "node", "-e", """
-const http = require('http'); let left = 10
-for (let n = 0; n < 10; n++) http.get('http://b:3000/' + n, r => r.on('data', d => console.log(String(d), Date.now(), --left)))
-""", start="2s"))
-
-UDP = two_nodes(
-    python("answer", "b", """
-import socket
-s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 9000))
-while True: data, who = s.recvfrom(2000); s.sendto(data[::-1], who)
-""", expect="running"),
-    python("ask", "a", """
-import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.1); s.connect(('b', 9000)); lost = 0
-for n in range(200):
-    t = time.monotonic_ns(); s.send(b'%d' % n * 20)
-    try: print(s.recv(2000)[:4], time.monotonic_ns() - t)
-    except TimeoutError: lost += 1
-print('lost', lost)
-""", start="500ms"), loss=0.05, jitter="1ms", duplicate=0.02, reorder=0.05)
-
-GO = """package main
-
-import (
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"sync"
-	"time"
-)
-
-func main() {
-	if len(os.Args) > 1 {
-		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { time.Sleep(3 * time.Millisecond); fmt.Fprintln(w, r.URL.Path) })
-		panic(http.ListenAndServe(":8080", nil))
-	}
-	var group sync.WaitGroup
-	lines := make([]string, 20)
-	for n := range lines {
-		group.Add(1)
-		go func(n int) {
-			defer group.Done()
-			answer, err := http.Get(fmt.Sprintf("http://b:8080/%d", n))
-			if err != nil { panic(err) }
-			body, _ := io.ReadAll(answer.Body)
-			lines[n] = fmt.Sprintf("%s %d", body, time.Now().UnixNano())
-		}(n)
-	}
-	group.Wait()
-	fmt.Println(lines)
-}
-"""
-
-
-def go_scenario(folder: Path) -> str:
-    """A static Go program as client and server."""
-    go = paths.tool("go")
-    source = folder / "main.go"
-    source.write_text(GO)
-    built = subprocess.run([go, "build", "-o", str(folder / "goes"), str(source)], capture_output=True, text=True, timeout=SECONDS_MAX,
-                           env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
-    if built.returncode != 0:
-        raise Failure(built.stderr[-1000:])
-    # Not below /tmp: a node has a /tmp of its own.
-    return two_nodes(program("server", "b", str(folder / "goes"), "serve", expect="running"), program("client", "a", str(folder / "goes"), start="1s"))
-
-
-SCENARIOS = {
-    "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
-    "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE,
-}
-
 
 class Runs:
     """Runs scenarios, with a binary and in a folder that every user can read."""
@@ -210,7 +29,7 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder, self.number = folder, 0
 
-    def run(self, text: str, *words: str, as_user: bool = False, ahead: bool = True) -> tuple[str, Path]:
+    def run(self, text: str, *words: str, as_user: bool = False, ahead: bool = True, debug: bool = False) -> tuple[str, Path]:
         """The hash and the results."""
         self.number += 1
         # The summary names the file.
@@ -218,7 +37,7 @@ class Runs:
         file.write_text(text)
         out.mkdir()
         out.chmod(0o777)
-        command = [str(self.folder / "weft"), "sim", str(file), "--json", "--out", str(out), *words]
+        command = [str(self.folder / ("weft-debug" if debug else "weft")), "sim", str(file), "--json", "--out", str(out), *words]
         if as_user:
             command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
@@ -234,11 +53,13 @@ class Runs:
 
 def same(runs: Runs, text: str) -> str:
     """As often as it is run, however it is run."""
-    ways: list[tuple[str, dict]] = [("1", {}), ("2", {})] * (10 if FULL else 2)
+    ways: list[tuple[str, dict]] = [("1", {}), ("2", {})] * (10 if FULL else 1)
     # Calls that programs answer for the controller come to the same as those that they do not.
     ways.append(("1", {"ahead": False}))
     if os.geteuid() == 0:
         ways.append(("1", {"as_user": True}))
+    if FULL:
+        ways += [("1", {"debug": True}), ("2", {"debug": True})]
     first, kept = runs.run(text)
     for threads, how in ways:
         found, out = runs.run(text, "--threads", threads, **how)
@@ -248,10 +69,19 @@ def same(runs: Runs, text: str) -> str:
     return f"{first}, {len(ways) + 1} runs"
 
 
+def debug_build(folder: Path) -> None:
+    """Beside weft, the same without optimisation and with every assertion."""
+    done = subprocess.run(["cargo", "build", "--quiet", "--package", "weft-cli"], cwd=paths.ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(done.stderr[-1500:])
+    shutil.copy2(paths.target_dir() / "debug" / "weft", folder / "weft-debug")
+
+
 def under_load(runs: Runs) -> str:
     """Other work on every processor changes nothing."""
     quiet, _ = runs.run(LOSS)
-    busy = [subprocess.Popen([paths.PYTHON, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    # They end when this program does, however it does.
+    busy = [subprocess.Popen([paths.PYTHON, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         loaded, _ = runs.run(LOSS, "--threads", "2")
     finally:
@@ -298,6 +128,9 @@ def main() -> int:
         runs = Runs(folder)
         rows = {label: (lambda _, text=text: same(runs, text)) for label, text in SCENARIOS.items()}
         rows["static Go"] = lambda _: same(runs, go_scenario(folder))
+        if FULL:
+            debug_build(folder)
+            rows["another Debian release"] = lambda own: elsewhere(own, {name: SCENARIOS[name] for name in IN_ANY_RELEASE})
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)
-        return run_rows(rows)
+        return run_rows(rows, directory="/var/tmp")

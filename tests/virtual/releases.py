@@ -1,0 +1,104 @@
+"""weft on another Debian release: the same worlds, over the same root, come to the same hash.
+
+debootstrap unpacks the other release once. On this machine its folder is the root of every node; then the folder becomes the root of weft itself, too (a
+mount namespace and pivot_root: a process that is only chrooted may make no user namespace), where the same binary runs with the other release's libraries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import paths, weft
+from harness.processes import Failure
+
+from .shared import SECONDS_MAX
+
+# A release, and what takes its place where it is the machine's own.
+OTHER, OR = "trixie", "bookworm"
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = "python3,curl,openssl"
+# Where the image and the test's folder are, seen from inside.
+IMAGE, WORK = "/mnt/image", "/mnt/work"
+INSIDE = f"""
+mount --bind "$1" "$1"; cd "$1"; mkdir -p mnt/old .{IMAGE} .{WORK}
+mount --bind "$1" .{IMAGE}; mount --bind "$2" .{WORK}; mount --rbind /proc proc; mount --rbind /dev dev
+shift 2; pivot_root . mnt/old; cd /; umount -l /mnt/old; exec "$@"
+"""
+
+
+def here() -> str:
+    release = Path("/etc/os-release").read_text()
+    return next((line.split("=")[1] for line in release.splitlines() if line.startswith("VERSION_CODENAME=")), "")
+
+
+def unpacked(folder: Path) -> tuple[str, Path]:
+    """Another release than the machine's, and the folder that is its root."""
+    name = OTHER if here() != OTHER else OR
+    image = folder / name
+    command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", name, str(image), MIRROR]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
+    if done.returncode != 0:
+        raise Failure(f"debootstrap {name}: {done.stdout[-1000:]}{done.stderr[-500:]}")
+    shutil.rmtree(image / "var" / "cache" / "apt", ignore_errors=True)
+    return name, image
+
+
+class Release:
+    """Another release, on which weft runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name, self.image = unpacked(folder)
+        shutil.copy2(weft.binary(), folder / "weft-there")
+        self.start = [f"{WORK}/weft-there"]
+        version = subprocess.run([*self.enter(), *self.start, "--version"], capture_output=True, text=True, timeout=SECONDS_MAX)
+        if version.returncode != 0:
+            # An older libc than weft was built with: this machine's goes along.
+            self.start = self.with_own_libraries()
+
+    def enter(self) -> list[str]:
+        unshare = [paths.tool("unshare"), "--mount", "--propagation", "private", "sh", "-euc", INSIDE, "sh"]
+        return [*unshare, str(self.image), str(self.folder)]
+
+    def with_own_libraries(self) -> list[str]:
+        libraries = self.folder / "libraries"
+        libraries.mkdir()
+        said = subprocess.run(["ldd", str(self.folder / "weft-there")], capture_output=True, text=True, check=True).stdout
+        for path in re.findall(r"(/\S+) \(0x", said):
+            shutil.copy2(path, libraries)
+        linker = next(path.name for path in libraries.iterdir() if path.name.startswith("ld-linux"))
+        return [f"{WORK}/libraries/{linker}", "--library-path", f"{WORK}/libraries", *self.start]
+
+    def hash(self, text: str, there: bool) -> str:
+        """The hash of a world whose nodes have the release's files, run here or there."""
+        root = IMAGE if there else str(self.image)
+        (self.folder / "there.toml").write_text(re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE))
+        command = [*self.enter(), *self.start] if there else [str(self.folder / "weft-there")]
+        command += ["sim", f"{WORK if there else self.folder}/there.toml", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
+        if done.returncode != 0:
+            raise Failure(f"{'there' if there else 'here'}: exit status {done.returncode}\n{done.stderr[-1500:]}")
+        summary = json.loads(done.stdout)
+        if summary["not_reproducible"]:
+            raise Failure(f"{summary['not_reproducible']}")
+        return summary["hash"]
+
+
+def elsewhere(folder: Path, scenarios: dict[str, str]) -> str:
+    """All these have one hash here and there."""
+    if os.geteuid() != 0:
+        raise paths.MissingTool("debootstrap wants to be root; runs as root")
+    release = Release(folder)
+    said = subprocess.run([*release.enter(), "sh", "-c", ". /etc/os-release; echo $VERSION_CODENAME"], capture_output=True, text=True).stdout.strip()
+    if said != release.name:
+        raise Failure(f"inside it says that it is '{said}', not {release.name}")
+    for name, text in scenarios.items():
+        here_, there = release.hash(text, False), release.hash(text, True)
+        if here_ != there:
+            raise Failure(f"{name}: {here_} here, {there} on {release.name}")
+    return f"{len(scenarios)} scenarios: one hash each on {here()} and {release.name}"

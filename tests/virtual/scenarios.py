@@ -1,0 +1,293 @@
+"""The scenarios of determinism.py: unmodified programs of many kinds, each with something that chance or the real clock could reach."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from harness import paths
+from harness.processes import Failure
+
+from .shared import SECONDS_MAX, pair, program, section
+
+
+def two_nodes(*programs: str, **wire) -> str:
+    return pair(rate="100mbit", **{"delay": "5ms", **wire}) + "".join(programs)
+
+
+def python(name: str, node: str, body: str, **more: str) -> str:
+    return program(name, node, "python3", "-c", body, **more)
+
+
+LOSS = two_nodes(
+    program("web", "b", "sh", "-c", "head -c 300000 /dev/urandom > /tmp/x; exec python3 -m http.server 80 --directory /tmp", expect="running"),
+    program("curl", "a", "sh", "-c", "curl -s http://b/x | sha256sum", start="1s"),
+    loss=0.02)
+
+THREADS = two_nodes(python("threads", "a", """
+import threading, time, queue
+results, q = [], queue.Queue()
+lock = threading.Lock()
+def work(n):
+    for i in range(20):
+        with lock: results.append((n, i, time.monotonic_ns()))
+        time.sleep(0.001 * (n % 3))
+        q.put(n)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(len(results), results[::7], [q.get() for _ in range(160)])
+"""))
+
+ASYNCIO = two_nodes(
+    python("server", "b", """
+import asyncio, random
+async def serve(reader, writer):
+    while line := await reader.readline():
+        await asyncio.sleep(random.random() / 100)
+        writer.write(line.upper()); await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, '0.0.0.0', 7000)
+    await server.serve_forever()
+asyncio.run(main())
+""", expect="running"),
+    python("clients", "a", """
+import asyncio, time
+async def one(n):
+    reader, writer = await asyncio.open_connection('b', 7000)
+    for i in range(5):
+        writer.write(b'%d %d\\n' % (n, i)); print(n, i, await reader.readline(), time.time_ns())
+    writer.close()
+async def main(): await asyncio.gather(*[one(n) for n in range(10)])
+asyncio.run(main())
+""", start="1s"))
+
+PIPELINES = two_nodes(program("bash", "a", "bash", "-c", """
+set -o pipefail
+for i in $(seq 5); do seq 1000 | shuf --random-source=/dev/urandom | sort -n | awk '{ s += $1 } END { print s }'; done
+find /etc -maxdepth 1 -name 'host*' | sort | xargs cat | tee /tmp/x | wc -c
+(sleep 0.2; echo late) & (sleep 0.1; echo early) & wait; echo $RANDOM $RANDOM $$ $!
+yes | head -n 10000 | sha256sum; mkfifo /tmp/p; (echo through > /tmp/p) & cat /tmp/p; wait; date +%s.%N; mktemp
+"""))
+
+SIGNALS = two_nodes(python("signals", "a", """
+import os, signal, time, subprocess
+seen = []
+signal.signal(signal.SIGALRM, lambda *_: seen.append(('alarm', time.monotonic_ns())))
+signal.signal(signal.SIGCHLD, lambda *_: seen.append(('child', time.monotonic_ns())))
+signal.signal(signal.SIGUSR1, lambda *_: seen.append(('usr1', time.monotonic_ns())))
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.003)
+children = [subprocess.Popen(['sh', '-c', f'sleep 0.0{n}; kill -USR1 {os.getpid()}; exit {n}']) for n in range(1, 6)]
+print([c.wait() for c in children])
+signal.setitimer(signal.ITIMER_REAL, 0)
+p = subprocess.Popen(['sleep', '100']); p.terminate(); print(p.wait()); p = subprocess.Popen(['sleep', '100']); p.kill(); print(p.wait())
+print(seen)
+"""))
+
+TIMERS = two_nodes(python("timers", "a", """
+import select, socket, time, threading
+for span in (0, 1e-6, 1e-3, 0.5): t = time.monotonic_ns(); time.sleep(span); print('sleep', time.monotonic_ns() - t)
+a, b = socket.socketpair(); e = select.epoll(); e.register(a, select.EPOLLIN)
+for wait in (0, 0.001, 0.25): t = time.monotonic_ns(); print(e.poll(wait), time.monotonic_ns() - t)
+t = time.monotonic_ns(); print(select.select([a], [], [], 0.1), time.monotonic_ns() - t)
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(0.05)
+try: u.recv(10)
+except TimeoutError: print('timeout', time.monotonic_ns())
+c = threading.Condition()
+with c: print(c.wait(0.02), time.monotonic_ns())
+n = 0
+end = time.monotonic() + 0.001
+while time.monotonic() < end: n += 1
+print('looked', n, time.process_time_ns(), time.thread_time_ns())
+"""))
+
+RANDOM = two_nodes(python("random", "a", """
+import os, random, secrets, uuid, hashlib, tempfile
+print(os.urandom(16).hex(), random.random(), secrets.token_hex(8), uuid.uuid4(), hash('x'), tempfile.mkdtemp(), os.getpid())
+print(hashlib.sha256(open('/dev/urandom', 'rb').read(100000)).hexdigest(), {str(n) for n in range(20)}, id(object()))
+if os.fork() == 0: print(random.random(), os.urandom(4).hex(), flush=True); os._exit(0)
+os.wait(); print(random.random(), os.urandom(4).hex())
+"""))
+
+FORKS = two_nodes(program("storm", "a", "bash", "-c", """
+f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & wait; else echo $BASHPID; fi; }
+f 5; for i in $(seq 40); do (exit $((i % 7))) & done; for i in $(jobs -p); do wait $i; echo -n "$? "; done; echo
+"""), python("pool", "b", """
+import concurrent.futures, multiprocessing, os
+with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context('fork')) as pool:
+    print(list(pool.map(pow, range(30), [3] * 30)))
+""" ))
+
+NODE = two_nodes(program("server", "b", "node", "-e", """
+require('http').createServer((q, r) => setTimeout(() => r.end(q.url + Math.random()), 5)).listen(3000)
+""", expect="running"), program("client", "a", "node", "-e", """
+const http = require('http'); let left = 10
+for (let n = 0; n < 10; n++) http.get('http://b:3000/' + n, r => r.on('data', d => console.log(String(d), Date.now(), --left)))
+""", start="2s"))
+
+UDP = two_nodes(
+    python("answer", "b", """
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 9000))
+while True: data, who = s.recvfrom(2000); s.sendto(data[::-1], who)
+""", expect="running"),
+    python("ask", "a", """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.1); s.connect(('b', 9000)); lost = 0
+for n in range(200):
+    t = time.monotonic_ns(); s.send(b'%d' % n * 20)
+    try: print(s.recv(2000)[:4], time.monotonic_ns() - t)
+    except TimeoutError: lost += 1
+print('lost', lost)
+""", start="500ms"), loss=0.05, jitter="1ms", duplicate=0.02, reorder=0.05)
+
+GO = """package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 {
+		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { time.Sleep(3 * time.Millisecond); fmt.Fprintln(w, r.URL.Path) })
+		panic(http.ListenAndServe(":8080", nil))
+	}
+	var group sync.WaitGroup
+	lines := make([]string, 20)
+	for n := range lines {
+		group.Add(1)
+		go func(n int) {
+			defer group.Done()
+			answer, err := http.Get(fmt.Sprintf("http://b:8080/%d", n))
+			if err != nil { panic(err) }
+			body, _ := io.ReadAll(answer.Body)
+			lines[n] = fmt.Sprintf("%s %d", body, time.Now().UnixNano())
+		}(n)
+	}
+	group.Wait()
+	fmt.Println(lines)
+}
+"""
+
+
+def go_scenario(folder: Path) -> str:
+    """A static Go program as client and server."""
+    go = paths.tool("go")
+    source = folder / "main.go"
+    source.write_text(GO)
+    built = subprocess.run([go, "build", "-o", str(folder / "goes"), str(source)], capture_output=True, text=True, timeout=SECONDS_MAX,
+                           env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
+    if built.returncode != 0:
+        raise Failure(built.stderr[-1000:])
+    # Not below /tmp: a node has a /tmp of its own.
+    return two_nodes(program("server", "b", str(folder / "goes"), "serve", expect="running"), program("client", "a", str(folder / "goes"), start="1s"))
+
+
+REDIS = two_nodes(
+    program("server", "b", "redis-server", "--port", "6379", "--bind", "0.0.0.0", "--save", "", "--appendonly", "no", "--protected-mode", "no", "--dir", "/tmp",
+            expect="running"),
+    program("client", "a", "bash", "-euc", """
+redis-benchmark -h b -n 1000 -c 10 -P 16 -q --csv -t set,get,lpush,lrange_100
+for n in $(seq 200); do echo "SET key:$n $RANDOM"; done | redis-cli -h b --pipe
+redis-cli -h b eval "return redis.call('time')[1] .. #redis.call('keys', '*')" 0; redis-cli -h b info server | grep -E 'run_id|uptime_in|process_id'
+""", start="1s"))
+
+NGINX_CONF = """daemon off; user root; worker_processes 2; pid /tmp/nginx.pid; error_log stderr; events { }
+http { access_log /tmp/log; client_body_temp_path /tmp/b; proxy_temp_path /tmp/p; fastcgi_temp_path /tmp/f; uwsgi_temp_path /tmp/u; scgi_temp_path /tmp/s;
+  sendfile on; server { listen 80; root /tmp/www; } }
+"""
+NGINX = section("nodes.web", files={"/etc/nginx-weft.conf": NGINX_CONF}) + "".join(
+    section(f"nodes.c{n}") + section(f"wires.w{n}", between=["web", f"c{n}"], rate="50mbit", delay=f"{n}ms", loss=0.01) for n in range(3))
+NGINX += program("nginx", "web", "bash", "-euc", "mkdir /tmp/www; head -c 200000 /dev/urandom > /tmp/www/x; exec nginx -p /tmp -c /etc/nginx-weft.conf -e stderr", expect="running")
+NGINX += "".join(program(f"curls{n}", f"c{n}", "bash", "-c", """
+for n in 1 2 3; do curl -s -D - http://web/x -o /tmp/x$n & done; wait; sha256sum /tmp/x?; curl -s -w '%{time_total} %{size_download}\\n' -o /dev/null http://web/x
+""", start="1s") for n in range(3))
+
+SSHD_CONF = """Port 22
+HostKey /run/host
+AuthorizedKeysFile /run/user.pub
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PasswordAuthentication no
+UseDNS no
+Subsystem sftp internal-sftp
+"""
+# Its keys are of this world's making: what is random comes from the seed.
+SSH = section("nodes.a") + section("nodes.b", files={"/etc/weft-sshd.conf": SSHD_CONF}) + section("wires.ab", between=["a", "b"], rate="100mbit", delay="2ms")
+SSH += program("sshd", "b", "sh", "-euc", """
+mkdir -p /run/sshd; for key in host user; do ssh-keygen -q -t ed25519 -N '' -C weft -f /run/$key; done; cat /run/host.pub; nc -l -N 9 < /run/user
+exec /usr/sbin/sshd -D -e -f /etc/weft-sshd.conf
+""", expect="running")
+SSH += program("ssh", "a", "bash", "-euc", """
+umask 77; nc -d b 9 > /tmp/key; sleep 0.5; head -c 300000 /dev/urandom > /tmp/file
+options="-F none -i /tmp/key -oStrictHostKeyChecking=no -oBatchMode=yes -oUserKnownHostsFile=/tmp/known -oLogLevel=ERROR"
+ssh $options root@b 'echo $SSH_CONNECTION $$; sha256sum; date +%s.%N' < /tmp/file; scp $options /tmp/file root@b:/tmp/there; ssh -n $options root@b sha256sum /tmp/there
+""", start="2s")
+
+ROUTER = section("nodes.a") + section("nodes.r", forward=True) + section("nodes.b") + section("wires.ar", between=["a", "r"], delay="3ms", loss=0.2, jitter="1ms")
+ROUTER += section("wires.rb", between=["r", "b"], delay="7ms", loss=0.1, reorder=0.1)
+ROUTER += program("ping", "a", "bash", "-c", """
+ping -c 20 -i 0.2 -W 1 b; ping -6 -q -c 10 -i 0.2 -W 1 b; traceroute -n -q 3 -w 1 -m 4 b; traceroute -n -I -q 2 -w 1 -m 4 b; fping -C 5 -p 100 b; ip -s link show eth0; exit 0
+""")
+
+SWITCH = section("nodes.s", kind="switch") + "".join(
+    section(f"nodes.n{n}") + section(f"wires.w{n}", between=["s", f"n{n}"], rate="100mbit", delay=f"{n + 1}ms", loss=0.05) for n in range(4))
+SWITCH += "".join(python(f"member{n}", f"n{n}", """
+import socket, struct, sys, time, select, random
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('', 5007))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack('4s4s', socket.inet_aton('239.1.2.3'), socket.inet_aton(socket.gethostbyname(socket.gethostname()))))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(socket.gethostbyname(socket.gethostname()))); said = socket.gethostname(); heard = []; end = time.monotonic() + 2; at = time.monotonic()
+while time.monotonic() < end:
+    if time.monotonic() >= at: s.sendto(f'{said} {random.randrange(1000)}'.encode(), ('239.1.2.3', 5007)); at += random.uniform(0.05, 0.2)
+    if select.select([s], [], [], max(0, at - time.monotonic()))[0]: data, (who, _) = s.recvfrom(100); heard.append((data.decode(), who, time.time_ns()))
+print(len(heard), heard)
+""") for n in range(4))
+
+JOBS = two_nodes(program("shell", "a", "bash", "-c", """
+set -m; trap 'echo usr1 $SECONDS' USR1; trap 'echo child' CHLD; trap 'echo end $?' EXIT
+(sleep 0.3; kill -USR1 $$) & sleep 1 & sleep 2 & jobs -l; kill -STOP %2; sleep 0.1; jobs; kill -CONT %2; sleep 0.1; jobs; kill %3; wait %2; echo $?; wait %3; echo $?; wait
+timeout 0.2 sleep 5; echo $?; timeout -s KILL 0.2 bash -c 'trap "" TERM; while :; do sleep 0.05; done'; echo $?
+coproc { while read -r line; do echo "<$line>"; done; }; echo to >&${COPROC[1]}; read -r answer <&${COPROC[0]}; echo $answer; kill $COPROC_PID
+exec 9>/tmp/lock; (flock 9; echo first $BASHPID; sleep 0.2) & sleep 0.1; flock -w 1 9 && echo second $?; read -t 0.1 nothing < <(sleep 1); echo $?; printf '%(%F %T)T\\n' -1; time sleep 0.25; times; ps -ef
+"""))
+
+FILES = two_nodes(program("files", "a", "bash", "-euc", """
+sqlite3 /tmp/db "create table t (n integer, r blob, at text); with recursive c(n) as (select 1 union all select n + 1 from c where n < 300) insert into t select n, randomblob(8), strftime('%f') from c"
+for n in 1 2 3; do (for m in $(seq 10); do sqlite3 -cmd '.timeout 9000' /tmp/db "update t set n = n + random() % 7 where n % $n = 0"; done) & done; wait
+sqlite3 /tmp/db 'pragma integrity_check; select sum(n), max(hex(r)), count(distinct at) from t' 'select random()'
+cd $(mktemp -d); mkdir -p a/b; for n in $(seq 30); do echo $n > a/b/$n; done; ln a/b/1 a/hard; ln -s b/2 a/soft; tar cf - a | sha256sum; tar czf t.tgz a; stat -c '%n %i %s %Y %X %Z %h' t.tgz a/*; ls -lai --full-time a
+find . -printf '%i %p %T@ %s\\n' | head -n 20; du -a a | head -n 5; df -i . | tail -n 1; touch -d '2001-02-03 04:05:06' a/hard; stat -c %y a/b/1; cp -a a c; diff -r a c; rm -r a; mkdir z; ls -U c/b; sync
+"""))
+
+PERL = two_nodes(
+    program("perl", "b", "perl", "-MIO::Socket::INET", "-MTime::HiRes=time,sleep", "-e", """
+my $s = IO::Socket::INET->new(LocalPort => 4000, Listen => 5, ReuseAddr => 1) or die; $SIG{CHLD} = 'IGNORE';
+while (my $c = $s->accept) { if (!fork) { while (<$c>) { sleep rand 0.01; print $c scalar reverse($_), "\\n" } exit } close $c }
+""", expect="running"),
+    program("ask", "a", "perl", "-MIO::Socket::INET", "-MTime::HiRes=time,alarm", "-e", """
+$SIG{ALRM} = sub { print 'alarm ', time, "\\n" }; alarm 0.03, 0.05; my %h = map { ($_ => rand) } 1 .. 30; print join(' ', keys %h), " $$ ", int(rand 1e9), "\\n";
+for my $n (1 .. 5) { my $s = IO::Socket::INET->new('b:4000') or die $!; print $s "line $n $_\\n" for 1 .. 5; for (1 .. 5) { my $l = <$s>; chomp $l; print "$l ", time, ' ' } print "\\n" }
+my @times = times; print "@times ", scalar(localtime), ' ', join(' ', (stat '/etc/hosts')[1, 7]), "\\n"
+""", start="1s"))
+
+IPERF = two_nodes(
+    program("server", "b", "iperf3", "--server", "--port", "5201", expect="running"),
+    program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 500K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
+    loss=0.005)
+
+SCENARIOS = {
+    "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
+    "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
+    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF,
+}
+
+# What these need, a minimal system with python3, curl and openssl has.
+IN_ANY_RELEASE = ("TCP with loss", "python threads", "asyncio", "bash pipelines", "signals", "timers", "random numbers", "fork storms", "datagrams", "multicast on a switch")
