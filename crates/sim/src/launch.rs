@@ -4,11 +4,14 @@ use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
 use crate::plan::{Plan, ProgramPlan, Run};
 use crate::process::ProcessTree;
-use crate::world::WorldError;
+use crate::world::{Booted, WorldError, boot};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use weft_core::Instant;
+use weft_core::{Instant, Rng};
+
+/// Fewer nodes are not worth a thread.
+const NODES_PER_THREAD_MIN: usize = 32;
 
 /// Groups by number, and the cluster of each: thread `t` of `n` runs the groups t, t + n, t + 2n … Some have no members, so that every thread has
 /// a number for each of its own.
@@ -73,6 +76,24 @@ pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> A
         arranged.clusters.push(number);
     }
     arranged
+}
+
+/// Boots all nodes, on all processors: each has a random stream of its own.
+pub(crate) fn boot_all(plan: &Plan, streams: &mut [Rng]) -> Vec<Result<Booted, WorldError>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = streams.len().div_ceil(threads).max(NODES_PER_THREAD_MIN);
+    let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
+        let nodes = plan.nodes.iter().enumerate().skip(first);
+        nodes.zip(streams).map(|((index, node), stream)| boot(plan, index, node, stream, Instant::ZERO)).collect()
+    };
+    if streams.len() <= share {
+        return boot_some(0, streams);
+    }
+    std::thread::scope(|scope| {
+        let parts = streams.chunks_mut(share).enumerate();
+        let parts: Vec<_> = parts.map(|(part, streams)| scope.spawn(move || boot_some(part * share, streams))).collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// On which thread a node runs.

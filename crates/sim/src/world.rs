@@ -6,7 +6,7 @@ use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::launch::{Arranged, add_tree, arrange, lane_of, launch_all, start_builtins, start_programs};
+use crate::launch::{Arranged, add_tree, arrange, boot_all, lane_of, launch_all, start_builtins, start_programs};
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
@@ -146,8 +146,8 @@ impl World {
         let mut boots: Vec<Rng> = plan.nodes.iter().map(|node| Rng::for_name(plan.seed, &format!("node/{}", node.name))).collect();
         let mut cells: Vec<Option<Cell>> = Vec::new();
         let mut interfaces: Vec<BTreeMap<String, InterfaceIndex>> = Vec::new();
-        for (index, node) in plan.nodes.iter().enumerate() {
-            let (machine, known) = boot(&plan, index, node, &mut boots[index], Instant::ZERO)?;
+        for (node, booted) in plan.nodes.iter().zip(boot_all(&plan, &mut boots)) {
+            let (machine, known) = booted?;
             cells.push(Some(Cell::new(&node.name, machine, node.large_frames)));
             interfaces.push(known);
         }
@@ -680,10 +680,10 @@ fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
     groups.into_values().collect()
 }
 
-type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
+pub(crate) type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
 
 /// Builds a machine as it is after booting at `now`.
-fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
+pub(crate) fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
     let stack = match &node.kind {
         NodeKind::Host(stack) => stack,
         NodeKind::Switch(switch) => {

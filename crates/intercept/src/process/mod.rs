@@ -18,6 +18,7 @@ mod futex;
 mod guest;
 mod launch;
 mod netlink;
+mod nursery;
 mod object;
 mod poll;
 pub mod processor;
