@@ -16,6 +16,7 @@ const CLONE_PARENT: usize = 0x8000;
 const CLONE_NEWPID: usize = 0x2000_0000;
 /// Arena, control, commands, steps.
 const DESCRIPTORS: usize = 4;
+const MNT_DETACH: usize = 2;
 
 /// Is this process to be the nursery? Nobody but the controller opens this descriptor.
 pub fn is_here() -> bool {
@@ -33,8 +34,11 @@ pub fn run(kernel: &Kernel) -> ! {
             sys::call(nr::EXIT_GROUP, &[0]);
             continue;
         };
-        let pid = sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]);
-        if pid == 0 {
+        let pid = match order.what {
+            abi::ORDER_PREPARE => do_steps(&order, descriptors[DESCRIPTORS - 1]),
+            _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
+        };
+        if pid == 0 && order.what == abi::ORDER_BEAR {
             begin(kernel, &order, descriptors);
         }
         for fd in descriptors {
@@ -67,23 +71,29 @@ fn receive(descriptors: &mut [i32; DESCRIPTORS]) -> Option<Order> {
     Some(order)
 }
 
-/// In the new process: namespaces, files, descriptors; then it is init.
-fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32; DESCRIPTORS]) -> ! {
-    let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
+/// Makes the namespaces and does the steps of an order. What failed stands in the list; the result is an errno, or 0.
+fn do_steps(order: &Order, steps: i32) -> isize {
     // PROT_READ|PROT_WRITE, MAP_SHARED
     let bytes = order.steps_bytes as usize;
     let at = sys::call(nr::MMAP, &[0, bytes, 3, 1, steps as usize, 0]);
     if at <= 0 {
-        give_up();
+        return at;
     }
     // SAFETY: mapped, of this size; the controller wrote it, and reads results only.
     let list = unsafe { List::new(at as usize) };
     let made = sys::call(nr::UNSHARE, &[order.namespaces as usize]);
     list.set_result(0, made);
-    if made < 0 || !list.perform() {
+    let done = made == 0 && list.perform();
+    sys::unmap(at as usize, bytes);
+    if done { 0 } else { sys::EINVAL }
+}
+
+/// In the new process: namespaces, files, descriptors; then it is init.
+fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32; DESCRIPTORS]) -> ! {
+    let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
+    if do_steps(order, steps) != 0 {
         give_up();
     }
-    sys::unmap(at as usize, bytes);
     for (from, to) in [(arena, abi::DESCRIPTOR_ARENA), (control, abi::DESCRIPTOR_CONTROL), (commands, abi::DESCRIPTOR_COMMANDS)] {
         sys::call(nr::DUP2, &[from as usize, to as usize]);
     }
@@ -178,6 +188,8 @@ fn perform(step: &abi::Step, texts: usize) -> isize {
             sys::call(nr::MOUNT_SETATTR, &[AT_FDCWD, text[0], 0x8000, attributes.as_ptr() as usize, size])
         }
         abi::STEP_ENTER => enter(text[0]),
+        abi::STEP_UNMOUNT => sys::call(nr::UMOUNT2, &[text[0], MNT_DETACH]),
+        abi::STEP_COVER => cover(text[0]),
         _ => sys::EINVAL,
     }
 }
@@ -196,9 +208,17 @@ fn write_all(fd: usize, mut from: usize, mut bytes: usize) -> isize {
 
 /// pivot_root(".", ".") puts the old root over the new one (pivot_root(2), NOTES).
 fn enter(path: usize) -> isize {
-    const MNT_DETACH: usize = 2;
     let (here, root) = (c".".as_ptr() as usize, c"/".as_ptr() as usize);
-    let calls: [(usize, &[usize]); 4] =
-        [(nr::CHDIR, &[path]), (nr::PIVOT_ROOT, &[here, here]), (nr::UMOUNT2, &[here, MNT_DETACH]), (nr::CHDIR, &[root])];
+    all(&[(nr::CHDIR, &[path]), (nr::PIVOT_ROOT, &[here, here]), (nr::UMOUNT2, &[here, MNT_DETACH]), (nr::CHDIR, &[root])])
+}
+
+/// As switch_root(8) does it: pivot_root(2) would look at every process of the host.
+fn cover(path: usize) -> isize {
+    const MS_MOVE: usize = 0x2000;
+    let (here, root) = (c".".as_ptr() as usize, c"/".as_ptr() as usize);
+    all(&[(nr::CHDIR, &[path]), (nr::MOUNT, &[here, root, 0, MS_MOVE, 0]), (nr::CHROOT, &[here]), (nr::CHDIR, &[root])])
+}
+
+fn all(calls: &[(usize, &[usize])]) -> isize {
     calls.iter().map(|(number, arguments)| sys::call(*number, arguments)).find(|result| *result < 0).unwrap_or(0)
 }

@@ -173,13 +173,22 @@ pub const INIT_VSYSCALL: u32 = 8;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
-    /// CLONE_NEW*: those that are the node's alone, but for its process numbers.
+    /// [`ORDER_BEAR`] or [`ORDER_PREPARE`].
+    pub what: u32,
+    /// Keeps `steps_bytes` aligned.
+    pub reserved: u32,
+    /// CLONE_NEW*: those that are made before the steps, but for that of process numbers.
     pub namespaces: u32,
     /// Processor that process 1 stays on; `u32::MAX`: any.
     pub cpu: u32,
     /// Bytes of the list of steps: their number, then results (errno; of the namespaces, then of each step), then a [`Step`] each.
     pub steps_bytes: u64,
 }
+
+/// `Order::what`: make process 1 of a node, which does the steps.
+pub const ORDER_BEAR: u32 = 1;
+/// `Order::what`: do the steps yourself, for all nodes; the descriptor is that of the list, four times.
+pub const ORDER_PREPARE: u32 = 2;
 
 /// Something that process 1 does before it is init: up to four texts follow, paths with a zero at the end.
 #[repr(C)]
@@ -209,8 +218,12 @@ pub const STEP_LINK: u32 = 3;
 pub const STEP_MOUNT: u32 = 4;
 /// A mount that can only be read from now on: path.
 pub const STEP_READ_ONLY: u32 = 5;
-/// This folder becomes `/`: path.
+/// This folder becomes `/`, and nothing of what was `/` is left: path. Takes time for each process of the host.
 pub const STEP_ENTER: u32 = 6;
+/// umount(2), whatever still uses it: path.
+pub const STEP_UNMOUNT: u32 = 7;
+/// This mount goes over `/`, and the process into it: path.
+pub const STEP_COVER: u32 = 8;
 /// `Step::otherwise`: nothing goes on.
 pub const OTHERWISE_FAIL: u32 = 0;
 /// `Step::otherwise`: never mind.

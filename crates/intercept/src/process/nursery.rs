@@ -43,22 +43,34 @@ impl Nursery {
         let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
         let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders) });
+        nursery.prepare()?;
         *place = Arc::downgrade(&nursery);
         Ok(nursery)
+    }
+
+    /// Builds what the files of all nodes are made from.
+    fn prepare(&self) -> Result<(), StartError> {
+        let step = |step| move |errno| StartError::Step { step, errno };
+        let steps = Steps::base()?;
+        let (list, steps_bytes) = written(&steps)?;
+        let namespaces = libc::CLONE_NEWNS as u32;
+        let order = abi::Order { what: abi::ORDER_PREPARE, reserved: 0, namespaces, cpu: u32::MAX, steps_bytes };
+        let answer = self.ask(&order, &[list.as_fd(); 4]);
+        steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        answer.map(drop).map_err(step("prepare the files of nodes"))
     }
 
     /// Has process 1 of a node made, with its files, arena, control and command socket.
     pub fn bear(&self, files: &Files, cpu: Option<usize>, descriptors: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let steps = Steps::new(files)?;
-        let bytes = steps.encode();
-        let list = memory_file(c"weft-steps", libc::MFD_CLOEXEC).map_err(step("make the list of a node's files"))?;
-        let written = list.try_clone().and_then(|list| std::fs::File::from(list).write_all(&bytes));
-        written.map_err(|error| step("write the list of a node's files")(Errno(error.raw_os_error().unwrap_or(libc::EIO))))?;
+        let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
+            what: abi::ORDER_BEAR,
+            reserved: 0,
             namespaces: (libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET) as u32,
             cpu: cpu.map_or(u32::MAX, |cpu| cpu as u32),
-            steps_bytes: bytes.len() as u64,
+            steps_bytes,
         };
         let [arena, control, commands] = descriptors;
         let pid = self.ask(&order, &[arena, control, commands, list.as_fd()]).map_err(step("make process 1 of a node"))?;
@@ -67,7 +79,8 @@ impl Nursery {
 
     fn ask(&self, order: &abi::Order, descriptors: &[BorrowedFd<'_>]) -> Result<libc::pid_t, Errno> {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = [&order.namespaces.to_ne_bytes()[..], &order.cpu.to_ne_bytes(), &order.steps_bytes.to_ne_bytes()].concat();
+        let words = [order.what, order.reserved, order.namespaces, order.cpu];
+        let bytes = [&words.map(u32::to_ne_bytes).concat()[..], &order.steps_bytes.to_ne_bytes()].concat();
         super::launch::send(orders.as_fd(), &bytes, descriptors)?;
         let mut set = libc::pollfd { fd: orders.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd of ours.
@@ -84,6 +97,16 @@ impl Nursery {
             pid => Ok(pid as libc::pid_t),
         }
     }
+}
+
+/// A list of steps, and its length.
+fn written(steps: &Steps) -> Result<(OwnedFd, u64), StartError> {
+    let step = |step| move |errno| StartError::Step { step, errno };
+    let bytes = steps.encode();
+    let list = memory_file(c"weft-steps", libc::MFD_CLOEXEC).map_err(step("make the list of a node's files"))?;
+    let written = list.try_clone().and_then(|list| std::fs::File::from(list).write_all(&bytes));
+    written.map_err(|error| step("write the list of a node's files")(Errno(error.raw_os_error().unwrap_or(libc::EIO))))?;
+    Ok((list, bytes.len() as u64))
 }
 
 impl Drop for Nursery {

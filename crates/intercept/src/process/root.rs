@@ -40,7 +40,10 @@ pub struct OwnFile {
 
 /// Of the top level: not the host's.
 const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
-/// Folders below which everything is built; the first that is there and not in the way is taken.
+/// Where the nursery has the host's files, and where a node's are built.
+const HOST: &str = "/host";
+const NODE: &str = "/node";
+/// Folders in which the nursery's own root is built; the first that is there is taken.
 const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const DEVICE_LINKS: [(&str, &str); 5] = [
@@ -104,6 +107,13 @@ enum Act {
     Enter {
         path: CString,
     },
+    Unmount {
+        path: CString,
+    },
+    /// This mount goes over `/`.
+    Cover {
+        path: CString,
+    },
 }
 
 /// Something to do, what it is for, and what to do when it fails.
@@ -145,6 +155,11 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Where the nursery has what is at this path on the host.
+fn on_host(path: &Path) -> PathBuf {
+    Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
+}
+
 /// A path in the options of an overlay.
 fn escaped(path: &Path) -> Vec<u8> {
     let special = |byte: &u8| matches!(byte, b'\\' | b',' | b':');
@@ -162,17 +177,13 @@ impl Steps {
             Some(root) => root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?,
             None => PathBuf::from("/"),
         };
-        let fits = |stage: &&&str| Path::new(stage).is_dir() && (base == Path::new("/") || !base.starts_with(stage));
-        let nowhere = StartError::Step { step: "find a folder to build the node's files in (/tmp)", errno: Errno(libc::ENOENT) };
-        let stage = PathBuf::from(STAGES.iter().find(fits).ok_or(nowhere)?);
+        let stage = PathBuf::from(NODE);
         let mut entries: Vec<_> = std::fs::read_dir(&base)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(failed("read the folder that is to be the node's root"))?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
         let mut steps = Steps::default();
         let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
-        // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
-        steps.mount("keep the node's mounts to itself", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
         let tmpfs = |steps: &mut Steps, path: &Path| {
             steps.mount(
                 "mount a file system in memory",
@@ -231,13 +242,14 @@ impl Steps {
         let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in &layered {
             let (lower, to) = (base.join(name), root.join(name));
+            let there = on_host(&lower);
             if !lower.is_dir() || is_empty(&lower) {
                 // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
                 steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
                 continue;
             }
             let options =
-                [&b"lowerdir="[..], &escaped(&lower), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
+                [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
             let options = [&options.concat()[..], b",userxattr"].concat();
             if !refused.contains(&lower) {
                 steps.layers.push((steps.steps.len(), lower.clone()));
@@ -252,12 +264,33 @@ impl Steps {
                 )?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.mount("show a folder of the host's", &lower, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
+            steps.mount("show a folder of the host's", &there, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
             steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
         }
         steps.devices(&root)?;
         steps.proc(&root)?;
-        steps.add("enter the node's files", Act::Enter { path: text(&root)? }, Otherwise::Fail);
+        steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
+        steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// What is done once for all nodes: the host's files go below an empty root.
+    pub fn base() -> Result<Steps, StartError> {
+        let nowhere = StartError::Step { step: "find a folder to build the nodes' files in (/tmp)", errno: Errno(libc::ENOENT) };
+        let stage = STAGES.iter().map(Path::new).find(|stage| stage.is_dir()).ok_or(nowhere)?;
+        let [host, node] = [HOST, NODE].map(|path| stage.join(&path[1..]));
+        let mut steps = Steps::default();
+        // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
+        steps.mount("keep the nodes' mounts to themselves", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        steps.folder(&host, 0o755)?;
+        steps.folder(&node, 0o755)?;
+        steps.mount("show the host's files", "/", &host, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        // There, too, is what has just been mounted.
+        let covered = stage.strip_prefix("/").unwrap_or(stage);
+        steps.add("uncover the host's files", Act::Unmount { path: text(host.join(covered))? }, Otherwise::Fail);
+        steps.add("enter the nodes' files", Act::Enter { path: text(stage)? }, Otherwise::Fail);
         Ok(steps)
     }
 
@@ -322,7 +355,7 @@ impl Steps {
         for name in DEVICES {
             let path = dev.join(name);
             self.file(&path, Arc::from(&b""[..]), 0o666)?;
-            self.mount("show a device", Path::new("/dev").join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+            self.mount("show a device", on_host(Path::new("/dev")).join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
         }
         for (name, to) in DEVICE_LINKS {
             self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
@@ -339,7 +372,7 @@ impl Steps {
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
         self.mount("mount /proc", "proc", &proc, c"proc", flags, b"", Otherwise::Instead(1))?;
         // In some containers no new one may be mounted.
-        self.mount("show the host's /proc", "/proc", &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        self.mount("show the host's /proc", on_host(Path::new("/proc")), &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
         let said = root.join("run/weft");
         self.folder(&said, 0o555)?;
         for (name, contents) in SAID_FILES {
@@ -394,6 +427,8 @@ impl Step {
             ),
             Act::ReadOnly { path } => (abi::STEP_READ_ONLY, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
             Act::Enter { path } => (abi::STEP_ENTER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Unmount { path } => (abi::STEP_UNMOUNT, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Cover { path } => (abi::STEP_COVER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
         };
         let otherwise = match self.otherwise {
             Otherwise::Fail => abi::OTHERWISE_FAIL,
