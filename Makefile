@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -147,6 +147,12 @@ test-programs-sim: ## virtual time: the table of unmodified programs, each row t
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual programs
+
+test-twins-sim: ## virtual time: the socket twins inside a node, beside the host kernel: no line differs
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@$(PYTHON) -m virtual twins
 
 test-cpython-sim: ## virtual time: CPython's own tests inside a node, beside the same natively
 	@tools/setup test

@@ -383,7 +383,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__sim)
-            opts="-h --out --record --calls --pace --control --break-at --set --seed --seeds --until-fail --threads --junit --json --check --help"
+            opts="-h --out --record --calls --pace --control --break-at --gdb --gdb-script --set --seed --seeds --until-fail --threads --junit --json --check --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -406,6 +406,14 @@ _weft() {
                     return 0
                     ;;
                 --break-at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gdb)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gdb-script)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

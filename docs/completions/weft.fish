@@ -109,6 +109,8 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write 
 complete -c weft -n "__fish_weft_using_subcommand sim" -l pace -d 'Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l control -d 'Let `weft exec` in through this socket [default: with --pace, sim-PID in weft\'s own directory; else nobody]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l break-at -d 'Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb -d 'Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb-script -d 'With --gdb: commands that gdb executes, and then ends' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r

@@ -162,6 +162,8 @@ _arguments "${_arguments_options[@]}" : \
 '(--seeds)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
 '(--seeds)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
 '(--seeds)--break-at=[Stop before the first event at or after this virtual time, for a debugger\: in gdb as at a breakpoint, else as by SIGSTOP]:TIME:_default' \
+'(--seeds)--gdb=[Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes]:NODE/PROGRAM:_default' \
+'--gdb-script=[With --gdb\: commands that gdb executes, and then ends]:FILE:_files' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
 '(--seed --out)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \

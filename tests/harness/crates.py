@@ -37,7 +37,11 @@ def main() -> int:
     # they are no tests, and never `write_…`, which renew files of the repository and are run by hand.
     ignored = ["--", "--include-ignored", "--skip", "write_"] if os.environ.get("FULL") else []
     recorder = results.Recorder(quiet=True)
-    for selection in (["--lib", "--bins", "--tests", *ignored], ["--doc"]):
+    selections = [["--workspace", "--lib", "--bins", "--tests", *ignored], ["--workspace", "--doc"]]
+    if os.environ.get("FULL"):
+        # What is built only when somebody asks for it.
+        selections.append(["--package", "weft-sim", "--features", "parquet", "--lib"])
+    for selection in selections:
         status, lines, seconds = _cargo_test(selection)
         rows = parse(lines)
         for row in rows:
@@ -52,7 +56,7 @@ def _cargo_test(selection: list[str]) -> tuple[int, list[str], float]:
     """Exit status, output and seconds of `cargo test`; what is not a passing test is shown as it comes."""
     started = time.monotonic()
     process = subprocess.Popen(
-        ["cargo", "test", "--workspace", "--no-fail-fast", *selection],
+        ["cargo", "test", "--no-fail-fast", *selection],
         cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace",
     )

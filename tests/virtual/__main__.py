@@ -2,7 +2,7 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools, twins
 
 TARGETS = {
     "bench": bench.main,
@@ -16,6 +16,7 @@ TARGETS = {
     "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,
+    "twins": twins.main,
 }
 
 if __name__ == "__main__":

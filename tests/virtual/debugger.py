@@ -5,6 +5,7 @@ Virtual time stands still while somebody looks: two sessions say the same.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, expect, run_rows, section, tcp, weft_command
+from .shared import SECONDS_MAX, difference, expect, program, run_rows, section, tcp, weft_command
 
+FULL = bool(os.environ.get("FULL"))
 WORLD = section("nodes.client") + section("nodes.router") + section("nodes.server")
 WORLD += section("wires.cr", between=["client", "router"], delay="1ms") + section("wires.rs", between=["router", "server"], rate="100mbit", delay="2ms")
 WORLD += tcp("client", "server", bytes=100_000)
@@ -50,6 +52,47 @@ BREAK_AT = """
 set pagination off
 set confirm off
 run
+weft where
+continue
+"""
+
+
+# A program of the scenario: what it holds is known from its symbols alone.
+COUNTS = """
+#include <stdio.h>
+#include <time.h>
+struct turn { int number; const char *name; };
+__attribute__((noinline)) int add(struct turn *turn, int sum) { return sum + turn->number; }
+int main(void)
+{
+    int sum = 0;
+    for (int n = 1; n <= 5; n++) {
+        struct turn turn = {n, "turn"};
+        struct timespec pause = {0, 10000000};
+        nanosleep(&pause, 0);
+        sum = add(&turn, sum);
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("sum %d at %ld.%09ld\\n", sum, now.tv_sec, now.tv_nsec);
+    return 0;
+}
+"""
+# Time passes outside (more than the ten seconds after which a program that makes no call is interrupted) and none inside.
+PROGRAM_SESSION = """
+break add if turn->number == 3
+continue
+backtrace
+print *turn
+print sum
+weft where
+shell sleep SECONDS
+weft where
+finish
+delete
+weft libraries
+tbreak clock_gettime
+continue
 weft where
 continue
 """
@@ -108,5 +151,46 @@ def break_at(folder: Path) -> str:
     return places[0]
 
 
+def counts(folder: Path, flags: tuple[str, ...]) -> str:
+    """The scenario of a C program."""
+    # Root's nodes are nobody outside.
+    folder.chmod(0o755)
+    (folder / "counts.c").write_text(COUNTS)
+    subprocess.run(["cc", "-g", *flags, "-o", str(folder / "counts"), str(folder / "counts.c")], check=True, timeout=SECONDS_MAX)
+    return WORLD + program("counts", "client", str(folder / "counts"), start="10ms")
+
+
+def watched_program(folder: Path, *flags: str) -> str:
+    """`--gdb`: a breakpoint in a program of the scenario, its variables; time stands still, and the hash is the one without gdb."""
+    (folder / "world.toml").write_text(counts(folder, flags))
+    plain = weft_command(folder, "sim", "world.toml", "--out", "plain").stdout
+    if "counts: sum 15 at 1." not in plain:
+        raise Failure(plain)
+    (folder / "script").write_text(PROGRAM_SESSION.replace("SECONDS", "12" if FULL else "1"))
+    done = weft_command(folder, "sim", "world.toml", "--out", "watched", "--gdb", "client/counts", "--gdb-script", "script")
+    lines = done.stdout.splitlines()
+    text = "\n".join(lines) + done.stderr
+    places = says(lines, r"^node client at [\d.]+ s$")
+    if len(places) != 3 or places[0] != places[1] or not places[0].split()[3].startswith("0.04"):
+        raise Failure(f"places: {places}\n{text[-3000:]}")
+    for pattern in (r"^#0 +add \(turn=0x[0-9a-f]+, sum=3\) at .*counts\.c", r"^#1 .* main \(\) at ", r'= \{number = 3, name = .* "turn"\}', r"^\$2 = 3$", r"^Value returned is .* = 6$",
+                    r"libc\.so", r"clock_gettime", "exited normally"):
+        if not says(lines, pattern):
+            raise Failure(f"gdb does not say {pattern}:\n{text[-3000:]}")
+    expect("hash", says(lines, "^hash "), says(plain.splitlines(), "^hash "))
+    difference(folder / "plain", folder / "watched")
+    return places[0]
+
+
+def nobody(folder: Path) -> str:
+    """A program that is not there is named, and those that are."""
+    (folder / "world.toml").write_text(counts(folder, ()))
+    said = weft_command(folder, "sim", "world.toml", "--gdb", "client/nobody", status=2).stderr
+    if "client/nobody" not in said or "client/counts" not in said:
+        raise Failure(said)
+    return said.splitlines()[0]
+
+
 def main() -> int:
-    return run_rows({"one node only, twice the same": one_node_only, "one hash": same_hash, "--break-at": break_at})
+    return run_rows({"one node only, twice the same": one_node_only, "one hash": same_hash, "--break-at": break_at, "--gdb": watched_program,
+                     "--gdb, not position-independent": lambda folder: watched_program(folder, "-no-pie"), "--gdb, no such program": nobody}, directory="/var/tmp")

@@ -16,6 +16,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
+from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, go_scenario, python, two_nodes
 from .shared import SECONDS_MAX, difference, program, run_rows, where
@@ -131,6 +132,7 @@ def main() -> int:
         if FULL:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, {name: SCENARIOS[name] for name in IN_ANY_RELEASE})
+        rows |= Doors(folder, folder / "weft").rows()
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)
         return run_rows(rows, directory="/var/tmp")

@@ -6,17 +6,19 @@ begin so: such lines list what there is, which grows.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterable
 
 from harness import weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, builtin, expect, keys, pair, run_rows, udp, weft_command
+from .shared import SECONDS_MAX, builtin, expect, keys, pair, program, run_rows, section, udp, weft_command
 
 FOLDER = Path(__file__).parent / "scenario-files"
 REFUSED, MISSED = 2, 1
@@ -28,6 +30,14 @@ EARLY = NODES + builtin("sender", "a", "tcp-send", to="b:5001", bytes=1000)
 ENDLESS = keys(duration="5s") + NODES + builtin("lonely", "b", "tcp-sink", port=5001, expect=0)
 # Longer than anybody waits.
 LONG = keys(duration="100000s", capture=True) + NODES + udp(rate="1mbit", size=1000, duration="90000s")
+
+
+def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(what)
+        time.sleep(0.05)
 
 
 def wrong_file(name: str) -> str:
@@ -94,6 +104,109 @@ def interrupted(folder: Path) -> str:
     return f"{sent} datagrams, status {process.returncode}, hash {summary['hash']}"
 
 
+# All that an unmodified program can leave behind: processes that detach themselves, that spin without a call, that sleep; files everywhere, shared memory.
+BUSY = """
+import os, time, mmap, socket, threading
+open('/tmp/left', 'w').write('x'); open('/dev/shm/left', 'w').write('x'); open('/var/tmp/left', 'w').write('x')
+s = socket.socket(socket.AF_UNIX); s.bind('/run/left'); s.listen()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True: time.sleep(0.5)
+    os._exit(0)
+threading.Thread(target=time.sleep, args=(10**6,)).start()
+print('here', flush=True)
+WORK
+"""
+SPINS, SLEEPS = "while True: pass", "time.sleep(10**6)"
+NODES_MANY = 12
+# Process 1 of a node, the program, its child that has ended, and the one below that (who spins leaves its child no turn).
+PROCESSES = 4
+# Outside programs get this long to be gone; nothing is judged by how long it took.
+END_SECONDS = 20
+
+
+def crowded(work: str) -> str:
+    """Many nodes, each with programs that do not end; one of them does this when the others sleep."""
+    text = keys(duration="100000s", capture=True) + section("nodes.s", kind="switch")
+    for number in range(NODES_MANY):
+        body = BUSY.replace("WORK", work if number == 0 else SLEEPS)
+        text += section(f"nodes.n{number}") + section(f"wires.w{number}", between=["s", f"n{number}"], delay="1ms")
+        text += program(f"p{number}", f"n{number}", "python3", "-ISc", body, expect="any", start="1s" if number == 0 else "0s")
+    return text
+
+
+def stat_of(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; empty: there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def below(root: int) -> dict[int, str]:
+    """All processes below one, with their start times, which tell them from others that get the number later."""
+    parents = {int(path.name): stat_of(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
+    found, before = {root}, 0
+    while len(found) != before:
+        before = len(found)
+        found |= {pid for pid, stat in parents.items() if stat and int(stat[1]) in found}
+    return {pid: parents[pid][19] for pid in found - {root} if parents[pid]}
+
+
+def namespaces(pids: Iterable[int]) -> set[str]:
+    found = set()
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/ns").glob("*"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(path))
+    return found
+
+
+def leavings() -> set[str]:
+    """Mounts of the kinds that nodes have, and what lies where programs of nodes have written."""
+    mounts = {line.split(" ", 1)[1] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " overlay " in line or " proc " in line or " devpts " in line}
+    return mounts | {str(path) for folder in ("/dev/shm", "/var/tmp", "/tmp", "/run") for path in Path(folder).glob("*left*")}
+
+
+def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
+    """A run that is told to stop ends soon, with complete results, and no process, namespace, mount or file of its nodes is left."""
+    (folder / "scenario.toml").write_text(crowded(work))
+    before, own, out = leavings(), namespaces(["self"]), folder / "out"
+    process = subprocess.Popen([weft.binary(), "sim", "scenario.toml", "--out", str(out), "--threads", "2"], cwd=folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for("its programs do not start", lambda: process.poll() is not None or len(below(process.pid)) >= PROCESSES * NODES_MANY - (work == SPINS))
+        # They are in the middle of their work, whichever it is.
+        time.sleep(0.5)
+        children = below(process.pid)
+        made = namespaces(children) - own
+        if process.poll() is not None or len(made) < 5 * NODES_MANY:
+            raise Failure(f"{len(children)} processes, {len(made)} namespaces: {process.poll()}")
+        process.send_signal(how)
+        try:
+            _, said = process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired as late:
+            raise Failure(f"it goes on for {END_SECONDS} s after {how.name}") from late
+    finally:
+        process.kill()
+        process.wait()
+    summary = json.loads((out / "summary.json").read_text())
+    if summary["end"] != "interrupted" or ": interrupted" not in said:
+        raise Failure(f"{summary['end']}: {said}")
+    complete = [path for path in (out / "programs").iterdir() if json.loads((path / "status.json").read_text())["start_ns"] is not None]
+    expect("programs with results", len(complete), NODES_MANY)
+    expect("what the spinning one said", (out / "programs" / "p0" / "stdout").read_text(), "here\n")
+    alive = {pid for pid, started in children.items() if (stat := stat_of(pid)) and stat[19] == started}
+    expect("processes that are left", alive, set())
+    # A namespace that is gone may give its number to a new one: only who was there before counts.
+    expect("namespaces that are left", {pid for pid in children if pid in alive and namespaces([pid]) & made}, set())
+    held = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
+    expect("mounts of its folder", held, [])
+    expect("mounts and files that are left", leavings() - before, set())
+    return f"{how.name}: {len(children)} processes and {len(made)} namespaces are gone, interrupted at {summary['end_ns']} ns"
+
+
 def main() -> int:
     rows: dict[str, Callable[[Path], str]] = {}
     for path in sorted(FOLDER.glob("*.toml")):
@@ -101,4 +214,6 @@ def main() -> int:
     rows["program/ends with another status"] = lambda folder: misses(folder, "sender", EARLY)
     rows["program/does not end"] = lambda folder: misses(folder, "lonely", ENDLESS)
     rows["interrupted"] = interrupted
+    rows["leaves nothing/a program spins"] = lambda folder: leaves_nothing(folder, SPINS, signal.SIGINT)
+    rows["leaves nothing/SIGTERM"] = lambda folder: leaves_nothing(folder, SLEEPS, signal.SIGTERM)
     return run_rows(rows)

@@ -57,13 +57,15 @@ class World:
     """The scenario of a row: a client and a server on one wire, perhaps with a router between them.
 
         client, .2 ── wire "near" ── server, .1          client, .2 ── "near" ── router ── "far" ── server
+
+    In a ring, client and server are joined by a third wire, "side".
     """
 
-    def __init__(self, files: Files, family: Family, router: bool) -> None:
-        self.files, self.shared, self.family, self.router = files, files.shared, family, router
+    def __init__(self, files: Files, family: Family, router: bool, ring: bool = False) -> None:
+        self.files, self.shared, self.family, self.router, self.ring = files, files.shared, family, router or ring, ring
         self.near = "10.77.0.254" if family is IPV4 else "fd77::fe"
         self.client = family.stack
-        self.server = family.host if not router else ("10.78.0.1" if family is IPV4 else "fd78::1")
+        self.server = family.host if not self.router else ("10.78.0.1" if family is IPV4 else "fd78::1")
         self.sections: list[str] = []
         self.own_files: dict[str, dict[str, str]] = {}
         self.lines: dict[str, list[str]] = {}
@@ -103,6 +105,9 @@ class World:
         addresses = {"client": {"eth0": self.client}, "server": {"eth0": self.server}}
         if self.router:
             addresses["router"] = {"eth0": self.near, "eth1": far_side}
+        if self.ring:
+            side = "10.79.0." if self.family is IPV4 else "fd79::"
+            addresses["client"]["eth1"], addresses["server"]["eth1"] = f"{side}1", f"{side}2"
         lines = [f'duration = "{self.duration}"', f"start = {TOMORROW}T00:00:00Z"]
         for node, interfaces in addresses.items():
             given = ", ".join(f'{name} = "{address}/{bits}"' for name, address in interfaces.items())
@@ -110,6 +115,8 @@ class World:
             if files := self.own_files.get(node):
                 lines.append("files = { " + ", ".join(f"{json.dumps(path)} = {json.dumps(text)}" for path, text in files.items()) + " }")
         wires = [("near", "client", "router"), ("far", "router", "server")] if self.router else [("near", "client", "server")]
+        if self.ring:
+            wires.append(("side", "client", "server"))
         for name, one, other in wires:
             lines += [f"[wires.{name}]", f'between = ["{one}", "{other}"]', 'rate = "100mbit"', 'delay = "1ms"']
         return "\n".join([*lines, *self.sections]) + "\n"
@@ -137,6 +144,7 @@ class Row:
     body: Body
     family: Family = IPV4
     router: bool = False
+    ring: bool = False
     # What of the scenario's text a canary replaces by what; None: it makes the wire lose everything.
     canary: tuple[str, str] | None = None
     # Why it has no canary.
@@ -166,7 +174,7 @@ class Runner:
         self.binary = files.folder / "weft"
 
     def scenario(self, row: Row) -> tuple[str, Check]:
-        world = World(self.files, row.family, row.router)
+        world = World(self.files, row.family, row.router, row.ring)
         check = row.body(world)
         return world.text(), check
 
@@ -240,6 +248,7 @@ def prepare_files(env: Environment) -> Files:
     shared = prepare(env)
     servers, packages = env.folder / "servers", env.folder / "packages"
     shutil.copytree(SERVERS, servers)
+    subprocess.run([paths.tool("javac"), "-d", str(servers), str(servers / "Crowd.java")], check=True)
     (found,) = paths.venv_python().parents[1].glob("lib/python3*/site-packages")
     shutil.copytree(found, packages, ignore=shutil.ignore_patterns("__pycache__", "pip", "setuptools"))
     subprocess.run(["chmod", "-R", "a+rX", str(servers), str(packages)], check=True)

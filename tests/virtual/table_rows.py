@@ -471,3 +471,49 @@ def bird(w: World) -> Check:
             want(f"AS{peer}" in line, f"{node}'s route does not come from AS {peer}: {line}")
             want("Established" in said(node), f"{node} has no session")
     return check
+
+
+OSPF = """
+router id {id};
+protocol device {{ scan time 1; }}
+protocol static {{ {channel}; route {prefix} blackhole; }}
+protocol ospf {version} {{
+    {channel} {{ import all; export where source = RTS_STATIC; }};
+    area 0 {{ interface "eth*" {{ type broadcast; hello 1; dead count 4; wait 4; }}; }};
+}}
+"""
+
+
+@row(ring=True, canary=('down = "side"', 'down = "near"'))
+def bird_ospf(w: World) -> Check:
+    """Three routers in a ring, raw sockets and multicast: they tell one another their routes; when a wire fails, they go the other way."""
+    ipv4 = w.family is IPV4
+    prefixes = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24") if ipv4 else ("2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48")
+    ask = "birdc -s /tmp/ctl show route; birdc -s /tmp/ctl show ospf neighbors; echo ===="
+    for number, (node, prefix) in enumerate(zip(("client", "router", "server"), prefixes), 1):
+        text = OSPF.format(id=f"10.0.0.{number}", prefix=prefix, channel=f"ipv{w.family.version}", version="v2" if ipv4 else "v3")
+        w.own(node, **{"/etc/weft-bird.conf": text})
+        w.program(node, node, "sh", "-euc", "/usr/sbin/bird -c /etc/weft-bird.conf -s /tmp/ctl -P /tmp/pid; "
+                                            f"sleep 19; {ask}; sleep 14; {ask}; birdc -s /tmp/ctl down; sleep 1")
+    w.sections.append('[[events]]\nat = "20s"\ndown = "side"')
+
+    def check(said: Said) -> None:
+        before, after, _ = said().split("====\n")
+        want_equal("routers that the client sees", [before.count("Full/"), after.count("Full/")], [2, 1])
+        for where, out, metric in ((before, "eth1", 10), (after, "eth0", 20)):
+            lines = where.splitlines()
+            found = next((number for number, line in enumerate(lines) if line.startswith(prefixes[2])), None)
+            want(found is not None, f"no route to {prefixes[2]}:\n{where}")
+            want(f"(150/{metric}/" in lines[found] and lines[found + 1].endswith(out), f"the route is not over {out}:\n{where}")
+            want(any(line.startswith(prefixes[1]) for line in lines), f"no route to {prefixes[1]}:\n{where}")
+    return check
+
+
+@row
+def java(w: World) -> Check:
+    """A thread for each of 24 connections on both sides, the last of them over a selector."""
+    count, data = 24, w.shared.small.path.read_bytes()
+    run = ("java", "-cp", w.files.servers, "Crowd")
+    w.serve(*run, "serve", w.server, "8020", w.shared.small.path)
+    w.call(*run, "fetch", w.server, "8020", count, start="5s")
+    return lambda said: want_equal("sums", said().split(), [hashlib.sha256(data[number:]).hexdigest() for number in range(count)])

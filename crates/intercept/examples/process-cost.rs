@@ -84,6 +84,7 @@ fn measure(kind: &str, cpu: usize, trap_tsc: bool) -> f64 {
         environment: Vec::new(),
         directory: "/".into(),
         descriptors: [null(), null(), null()],
+        attach: None,
     };
     tree.spawn(Instant::ZERO, &spawn).expect("a program");
     let began = Wall::now();

@@ -261,6 +261,13 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
         .map(drop)
 }
 
+/// A limit of another process: soft and hard.
+pub fn limit_of(pid: u32, number: u32) -> Result<[u64; 2], Errno> {
+    let mut limit = [0_u64; 2];
+    // SAFETY: nothing is set; the two words are what the kernel writes (struct rlimit64).
+    check(unsafe { libc::syscall(libc::SYS_prlimit64, pid, number, std::ptr::null::<u64>(), limit.as_mut_ptr()) }).map(|_| limit)
+}
+
 /// Is a descriptor of another process close-on-exec? (/proc/PID/fdinfo, `flags:` in octal.)
 pub fn is_close_on_exec(tid: u32, fd: i32) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")) else { return false };

@@ -53,7 +53,8 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
         S_IFCHR if RANDOM_DEVICES.contains(&stat.node) => kind::RANDOM,
         _ => kind::NATIVE,
     };
-    let word = what << 56 | inode;
+    let inotify = stat.mode & S_IFMT == 0 && crate::plain::wanted() && crate::plain::is_inotify(fd);
+    let word = what << 56 | if inotify { abi::INOTIFY } else { inode };
     remember(t, fd, word);
     word
 }

@@ -8,6 +8,7 @@ use crate::identity;
 use crate::local;
 use crate::memory;
 use crate::native;
+use crate::plain;
 use crate::poll;
 use crate::signal;
 use crate::sys;
@@ -252,6 +253,15 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
+        SHMCTL => plain::shared_memory(a),
+        GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(number, a),
+        KCMP => plain::compare(a),
+        GETPRIORITY | SETPRIORITY => plain::priority(t, number, a),
+        SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GETATTR => plain::scheduler(t, number, a),
+        // "none": nobody sets one.
+        IOPRIO_GET => Ok(0),
+        // Handles hold the host's numbers.
+        NAME_TO_HANDLE_AT => unsupported(t, number, 0, sys::EOPNOTSUPP),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
         LSEEK
@@ -266,7 +276,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | MINCORE
         | SHMGET
         | SHMAT
-        | SHMCTL
         | SHMDT
         | GETPID
         | GETTID
@@ -290,9 +299,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | FCHMODAT
         | FCHMODAT2
         | UMASK
-        | GETRLIMIT
-        | SETRLIMIT
-        | PRLIMIT64
         | GETPGID
         | GETPGRP
         | GETSID
@@ -301,13 +307,8 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | UTIMES
         | FUTIMESAT
         | UTIMENSAT
-        | GETPRIORITY
-        | SETPRIORITY
-        | SCHED_GETPARAM
-        | SCHED_GETSCHEDULER
         | SCHED_GET_PRIORITY_MAX
         | SCHED_GET_PRIORITY_MIN
-        | SCHED_GETATTR
         | MLOCK
         | MLOCK2
         | MUNLOCK
@@ -338,12 +339,10 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | MBIND
         | SET_MEMPOLICY
         | GET_MEMPOLICY
-        | IOPRIO_GET
         | IOPRIO_SET
         | GET_ROBUST_LIST
         | MEMFD_CREATE
         | MEMBARRIER
-        | KCMP
         | PIDFD_OPEN
         | PROCESS_VM_READV
         | PROCESS_VM_WRITEV
@@ -359,8 +358,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | SOCKET
         | PKEY_ALLOC
         | PKEY_FREE
-        | PERSONALITY
-        | NAME_TO_HANDLE_AT => kernel(number, a),
+        | PERSONALITY => kernel(number, a),
         // It would change how the host runs this process, and with it when others run.
         SCHED_SETPARAM | SCHED_SETSCHEDULER | SCHED_SETATTR => Ok(0),
         SCHED_RR_GET_INTERVAL => Err(sys::ENOSYS),
@@ -388,6 +386,7 @@ fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             } else {
                 sys::call(number, a)
             };
+            plain::after_read(word, number, a, result)?;
             if number == nr::WRITE && result > 0 {
                 local::fold_bytes(a[1], result as usize);
             }
@@ -459,6 +458,8 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             let interfaces = (0x8900..0x8a00).contains(&what) && descriptor::kind_of(word) == kind::NATIVE;
             if word == 0 {
                 Err(sys::EBADF)
+            } else if plain::hides(what) && descriptor::kind_of(word) == kind::FILE {
+                Err(sys::ENOTTY)
             } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
                 Ok(forward(t, number, a, word))
             } else {
@@ -547,7 +548,9 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     if !fifo {
         const O_CREAT: usize = 0o100;
         if a[at + 1] & O_CREAT == 0 {
-            return kernel(number, &arguments);
+            let fd = sys::call(number, &arguments);
+            let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
+            return Ok(if whole { crate::proc::opened(t, fd as usize, a[at + 1] & O_CLOEXEC != 0) } else { fd });
         }
         return Ok(identity::creating(t, directory, arguments[at], || sys::call(number, &arguments)));
     }

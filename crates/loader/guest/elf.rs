@@ -5,8 +5,6 @@ use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
 
-/// Where position-independent programs go.
-const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// Where interpreters go.
 const INTERPRETER_ADDRESS: usize = 0x7f00_0000_0000;
 /// Where the vDSO goes.
@@ -181,7 +179,7 @@ pub fn load_program(t: &Thread) -> Loaded {
     let mut path = [0_u8; abi::PATH_BYTES];
     t.process.target.get(0, &mut path);
     path[abi::PATH_BYTES - 1] = 0;
-    let (program, fd) = load(path.as_ptr() as usize, PROGRAM_ADDRESS);
+    let (program, fd) = load(path.as_ptr() as usize, abi::PROGRAM_ADDRESS);
     let length = interpreter(fd, &mut path[..abi::PATH_BYTES - 1]).unwrap_or(0);
     sys::call(nr::CLOSE, &[fd]);
     if length == 0 {

@@ -274,6 +274,7 @@ pub fn copy(from: &Process, to: &Process) {
         to.store(from.load(Relaxed), Relaxed);
     }
     to.inheritable.store(from.inheritable.load(Relaxed), Relaxed);
+    to.nice.store(from.nice.load(Relaxed), Relaxed);
 }
 
 const AT_FDCWD: usize = -100_isize as usize;

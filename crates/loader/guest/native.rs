@@ -98,6 +98,7 @@ pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writ
         let result = sys::call(number, &arguments);
         if result != sys::EAGAIN {
             touched();
+            plain_control(number, a, result);
             return if a[flags] & MSG_NOSIGNAL == 0 { after(t, result, writes) } else { result };
         }
         if nonblocking {
@@ -106,6 +107,20 @@ pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writ
         if post(t, abi::BLOCKED, &[a[0] as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
             return abi::RESTART as isize;
         }
+    }
+}
+
+/// What came with a message may say when.
+fn plain_control(number: usize, a: &[usize; 6], result: isize) {
+    // struct mmsghdr: a msghdr of 56 bytes and a length.
+    let count = match number {
+        nr::RECVMSG if result >= 0 => 1,
+        nr::RECVMMSG => result.max(0) as usize,
+        _ => 0,
+    };
+    for index in 0..count {
+        // Whoever gave a bad address was told so by the kernel.
+        let _ = crate::plain::control(a[1] + 64 * index);
     }
 }
 

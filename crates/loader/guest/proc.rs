@@ -10,6 +10,8 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const EXECUTABLE: &[u8] = b"/proc/self/exe";
+/// Longest path that is looked at.
+const PATH_BYTES: usize = 96;
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
 /// How a path begins and ends, and what is opened instead: what `process::root` has put there. Numbers of mounts and devices are the host's.
 const INSTEAD: [(&[u8], &[u8], &CStr); 5] = [
@@ -27,7 +29,7 @@ fn with_path<R>(at: usize, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
     if sys::copy_in(at, &mut start).is_err() || start != *b"/proc/" {
         return None;
     }
-    let mut path = [0_u8; 64];
+    let mut path = [0_u8; PATH_BYTES];
     sys::copy_string(at, &mut path).ok().map(look)
 }
 
@@ -53,15 +55,70 @@ pub fn said(t: &mut Thread, at: usize, close_on_exec: bool) -> Option<isize> {
         return None;
     }
     let (path, length) = with_path(at, |path| {
-        let mut copy = [0_u8; 64];
+        let mut copy = [0_u8; PATH_BYTES];
         copy[..path.len()].copy_from_slice(path);
         (copy, path.len())
     })?;
+    ask(t, &path[..length], close_on_exec, false)
+}
+
+/// `there`: the kernel has such a file.
+fn ask(t: &mut Thread, path: &[u8], close_on_exec: bool, there: bool) -> Option<isize> {
     let from = path.as_ptr() as usize;
     let mut copies = Copies::new(t.channel);
-    copies.add(from, length);
-    let result = exchange(t, abi::SAID, &[from as u64, length as u64, u64::from(close_on_exec)]);
+    copies.add(from, path.len());
+    let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, u64::from(close_on_exec), u64::from(there)]);
     (t.channel.answer.load(Relaxed) == abi::DESCRIPTOR).then(|| crate::dispatch::receive_descriptor(t, result == 1))
+}
+
+/// The device number of /proc; 0: not looked up yet.
+static mut DEVICE: u64 = 0;
+
+fn device() -> u64 {
+    // SAFETY: one thread runs at a time.
+    let known = unsafe { DEVICE };
+    if known != 0 {
+        return known;
+    }
+    let mut stat = [0_u64; 18];
+    let found = sys::call(nr::STAT, &[c"/proc".as_ptr() as usize, stat.as_mut_ptr() as usize]) == 0;
+    // SAFETY: as above.
+    unsafe { DEVICE = if found { stat[0] } else { u64::MAX } };
+    stat[0]
+}
+
+/// A file has been opened. If it is one of /proc, by whatever way (a link, relative to a folder), what the controller says takes its place.
+pub fn opened(t: &mut Thread, fd: usize, close_on_exec: bool) -> isize {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFREG: u32 = 0o100_000;
+    const O_CLOEXEC: usize = 0o2_000_000;
+    let mut stat = [0_u64; 18];
+    let regular = |stat: &[u64; 18]| stat[3] as u32 & S_IFMT == S_IFREG;
+    if header().real_start.load(Relaxed) == 0 || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0 || !regular(&stat) || stat[0] != device() {
+        return fd as isize;
+    }
+    let mut link = [0_u8; 32];
+    link[..14].copy_from_slice(b"/proc/self/fd/");
+    sys::decimal(fd as u64, &mut link[14..31]);
+    let mut path = [0_u8; PATH_BYTES];
+    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, path.as_mut_ptr() as usize, PATH_BYTES - 1]);
+    if length <= 0 || length as usize >= PATH_BYTES - 1 {
+        return fd as isize;
+    }
+    let length = length as usize;
+    let other = match instead(t, path.as_ptr() as usize) {
+        Some(name) => sys::call(nr::OPEN, &[name, if close_on_exec { O_CLOEXEC } else { 0 }, 0]),
+        None if path[..length] == *UUID => uuid(t).unwrap_or(fd as isize),
+        None => match ask(t, &path[..length], close_on_exec, true) {
+            Some(other) => other,
+            None => return fd as isize,
+        },
+    };
+    if other < 0 {
+        sys::call(nr::CLOSE, &[fd]);
+        return other;
+    }
+    crate::plain::replace(t, fd, other as usize, close_on_exec)
 }
 
 /// What readlink(2) has found in /proc/PID/fd: "pipe:[4711]" and "socket:[4711]" say the host's numbers. Returns the length that it has now.
@@ -71,7 +128,8 @@ pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Re
         return Ok(length);
     }
     sys::copy_in(a[at + 1], &mut text[..length])?;
-    let kind = [&b"pipe:["[..], b"socket:["].into_iter().find(|kind| text.starts_with(kind));
+    let kinds = [&b"pipe:["[..], b"socket:[", b"net:[", b"pid:[", b"user:[", b"mnt:[", b"uts:[", b"ipc:[", b"cgroup:[", b"time:["];
+    let kind = kinds.into_iter().find(|kind| text.starts_with(kind));
     let Some(kind) = kind else { return Ok(length) };
     let mut stat = [0_u64; 18];
     // What the link leads to.

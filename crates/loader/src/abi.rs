@@ -8,10 +8,12 @@
 //! on `word` until it is [`ANSWERED`].
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
+/// Where position-independent programs go.
+pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
 pub const MAGIC: u64 = 0x7765_6674_6c64_7232;
 
@@ -59,6 +61,10 @@ pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PA
 pub const FILES_MAX: usize = 128 * 1024;
 /// Lists of [`Files`].
 pub const FILE_BUCKETS: usize = 4096;
+
+/// Limits that count what others of the same user on the host have, too: what a node says they are.
+pub const LIMITS: [(usize, u64); 8] =
+    [(6, 8192), (8, 8 << 20), (10, u64::MAX), (11, 8192), (12, 819_200), (13, 0), (14, 0), (15, u64::MAX)];
 
 /// The image of the loader, for exec. The three numbers lie just under the usual limit of 1024 descriptors, and programs cannot close them.
 pub const DESCRIPTOR_LOADER: i32 = 1021;
@@ -155,6 +161,8 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: a debugger that is no ancestor may attach to programs.
+pub const DEBUGGED: u32 = 16;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.
 pub const TRAP_TSC: u32 = 2;
 /// `Header::flags`: init mounts a new /proc.
@@ -254,8 +262,8 @@ pub struct Action {
 pub struct Process {
     /// Its number in the node's namespace.
     pub pid: AtomicU32,
-    /// Keeps `cpu` aligned.
-    pub reserved: AtomicU32,
+    /// nice(2).
+    pub nice: AtomicI32,
     /// CPU time of the process up to the present thread's `resumed`, in nanoseconds.
     pub cpu: AtomicU64,
     /// Key of the stream of randomness.
@@ -497,6 +505,8 @@ pub mod kind {
 pub const NONBLOCKING: u64 = 1 << 63;
 /// The inode number of a descriptor word.
 pub const INODE: u64 = (1 << 56) - 1;
+/// In a descriptor word of [`kind::NATIVE`], whose inode says nothing: it is inotify's.
+pub const INOTIFY: u64 = 1 << 55;
 
 /// An entry of a poll set, as it goes through `Channel::data`.
 #[repr(C)]

@@ -288,6 +288,8 @@ pub(crate) struct Epoch<'a> {
     pub linger: Option<Duration>,
     /// Somebody outside wants to look at the time before each window: no cluster runs ahead.
     pub eager: bool,
+    /// Set when the run is to end: asked before each window.
+    pub interrupt: Option<&'a AtomicBool>,
 }
 
 /// No window is longer, however far groups may run ahead of each other: now and then somebody has to look whether the run was interrupted.
@@ -318,7 +320,11 @@ impl Epoch<'_> {
 
     /// Who is eager has looked before the round.
     fn is_watched(&self, window: u64) -> bool {
-        !self.eager && window.is_multiple_of(WINDOWS_PER_WATCH)
+        !self.eager && window.is_multiple_of(WINDOWS_PER_WATCH) || self.is_interrupted()
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Windows may begin before this when nothing is due before `from`.
@@ -369,7 +375,7 @@ fn run_alone(lane: &mut Lane, epoch: Epoch<'_>, watch: Watch<'_>) -> Ended {
     loop {
         until = shortened(&epoch, until, lane.left, lane.last_end);
         let from = lane.next();
-        stopped |= epoch.eager && !with_clock(|| watch(from.min(until)));
+        stopped |= (epoch.eager || epoch.is_interrupted()) && !with_clock(|| watch(from.min(until)));
         if stopped {
             return Ended { until: from, idle: false, stopped };
         }
@@ -550,7 +556,7 @@ fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch<'_>, board: &Board, m
     loop {
         board.tell(index, lane);
         if watches {
-            if epoch.eager || round.is_multiple_of(WINDOWS_PER_WATCH) {
+            if epoch.eager || epoch.is_interrupted() || round.is_multiple_of(WINDOWS_PER_WATCH) {
                 look(lane.next().min(until));
             }
             // Not while somebody may read it: all must read the same.

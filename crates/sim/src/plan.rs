@@ -8,9 +8,10 @@ use crate::trace::RateTrace;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_core::{Instant, Op};
-use weft_intercept::process::Files;
+use weft_intercept::process::{Files, Held};
 use weft_node::Stack;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
@@ -41,6 +42,25 @@ pub struct Plan {
     pub sample: Option<Duration>,
     /// Calls of unmodified programs are told as text ([`crate::World::log_calls`]). Changes no result.
     pub calls: bool,
+    /// The program that a debugger looks at. Changes no result.
+    pub debugged: Option<Debugged>,
+    /// Set from outside when the run is to end: programs that make no call are not waited for then. What `watch` of [`crate::World::run`] says must follow it.
+    pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// A program that a debugger looks at.
+#[derive(Clone)]
+pub struct Debugged {
+    /// Its place in [`Plan::programs`].
+    pub program: usize,
+    /// Called when it is loaded and has not begun; it goes on when that returns.
+    pub attach: Arc<dyn Fn(&Held) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Debugged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Debugged").field("program", &self.program).finish_non_exhaustive()
+    }
 }
 
 impl Default for Plan {
@@ -57,6 +77,8 @@ impl Default for Plan {
             hosts: Hosts::new(),
             sample: None,
             calls: false,
+            debugged: None,
+            interrupt: None,
         }
     }
 }

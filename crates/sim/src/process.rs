@@ -11,8 +11,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_core::{Context, Instant};
-use weft_intercept::process::{self, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
+pub use weft_intercept::process::Held;
+use weft_intercept::process::{self, Attach, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -82,6 +84,8 @@ struct Program {
     visitor: Option<Visitor>,
     /// Where its standard input and output lead, until it starts: nobody but the program may hold them after that, or its end would not be seen.
     outside: Option<[OwnedFd; 3]>,
+    /// A debugger takes it when it has been loaded.
+    attach: Option<Attach>,
 }
 
 /// The processes of a node.
@@ -97,6 +101,8 @@ pub struct ProcessTree {
     turns: u32,
     /// Somebody from outside was in it.
     visited: bool,
+    /// A debugger has one of them, which is to see its end.
+    debugged: bool,
 }
 
 impl ProcessTree {
@@ -123,7 +129,12 @@ impl ProcessTree {
         });
         // For tests: nobody runs ahead, and the hash is the same.
         let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
+        let debugged = plan.debugged.as_ref().filter(|debugged| programs.iter().any(|(id, _)| id.0 as usize == debugged.program));
         let config = Config {
+            debugged: debugged.is_some(),
+            interrupt: plan.interrupt.clone(),
+            // Somebody looks: nobody knows for how long.
+            patience: if debugged.is_some() { Duration::MAX } else { Config::default().patience },
             ahead,
             cpu,
             name: node.name.clone(),
@@ -144,11 +155,21 @@ impl ProcessTree {
                 output: None,
                 visitor: None,
                 outside: None,
+                attach: debugged.filter(|debugged| debugged.program == id.0 as usize).map(|debugged| Attach(Arc::clone(&debugged.attach))),
             }),
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(ProcessTree { tree, programs: programs.collect(), pids, stopping, starting, turns: 0, visited: false })
+        Ok(ProcessTree {
+            tree,
+            programs: programs.collect(),
+            pids,
+            stopping,
+            starting,
+            turns: 0,
+            visited: false,
+            debugged: debugged.is_some(),
+        })
     }
 
     /// When a program starts next.
@@ -223,6 +244,7 @@ impl Program {
                     sheets[1].descriptor().map_err(trouble)?,
                 ],
             },
+            attach: self.attach.clone(),
         };
         self.output = Some(sheets);
         tree.spawn(now, &spec).map_err(|error| {
@@ -317,6 +339,7 @@ impl Actor for ProcessTree {
             output: None,
             outside: visitor.descriptors.take(),
             visitor: Some(visitor),
+            attach: None,
         });
         self.starting.push(program);
     }
@@ -334,6 +357,9 @@ impl Actor for ProcessTree {
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
+        if self.debugged {
+            self.tree.give_up();
+        }
     }
 
     fn waits(&self) -> Vec<(ProgramId, String)> {

@@ -4,7 +4,7 @@
 //! DIR/summary.json              hash, how it ended, nodes, wires, programs with their figures, expectations
 //! DIR/programs/NAME/stdout, stderr, status.json
 //! DIR/captures/NODE-INTERFACE.pcapng
-//! DIR/series/wires.csv, connections.csv      when the scenario samples
+//! DIR/series/wires.csv, connections.csv      when the scenario samples; also as .parquet when built with that feature
 //! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg
 //! ```
 //!
@@ -14,6 +14,7 @@ mod canvas;
 mod junit;
 mod picture;
 mod series;
+mod table;
 
 pub use junit::junit;
 
@@ -186,8 +187,11 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     if world.plan().sample.is_some() {
         let folder = dir.join("series");
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("wires.csv"), series::wires(world))?;
-        std::fs::write(folder.join("connections.csv"), series::connections(world))?;
+        for (name, table) in [("wires", series::wires(world)), ("connections", series::connections(world))] {
+            std::fs::write(folder.join(format!("{name}.csv")), table.csv())?;
+            #[cfg(feature = "parquet")]
+            std::fs::write(folder.join(format!("{name}.parquet")), table.parquet()?)?;
+        }
         for (name, svg, png) in series::pictures(world) {
             std::fs::write(pictures.join(format!("{name}.svg")), svg)?;
             std::fs::write(pictures.join(format!("{name}.png")), png)?;

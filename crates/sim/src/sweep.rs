@@ -1,7 +1,7 @@
 //! The same scenario with many seeds: in parallel, one world a thread.
 
 use crate::scenario::{Scenario, Verdict, judge};
-use crate::world::{World, WorldError};
+use crate::world::{Reason, World, WorldError};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<
                 while !stop.load(Ordering::Acquire) {
                     let number = next.fetch_add(1, Ordering::AcqRel);
                     let Some(seed) = seeds.get(number) else { return };
-                    let result = one(scenario, *seed);
+                    let Some(result) = one(scenario, *seed).transpose() else { return };
                     let failed = result.as_ref().map_or(true, |result| !result.passed());
                     if let Ok(mut results) = results.lock() {
                         results.insert(number, result);
@@ -75,11 +75,16 @@ pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<
     Ok(out)
 }
 
-fn one(scenario: &Scenario, seed: u64) -> Result<SeedResult, WorldError> {
+/// None: interrupted, and nobody can say how it would have ended.
+fn one(scenario: &Scenario, seed: u64) -> Result<Option<SeedResult>, WorldError> {
     let mut plan = scenario.plan.clone();
     plan.seed = seed;
+    let interrupt = plan.interrupt.clone();
     let mut world = World::new(plan, 1)?;
-    let end = world.run(&mut |_| true);
+    let end = world.run(&mut |_| !interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
+    if matches!(end.reason, Reason::Interrupted) {
+        return Ok(None);
+    }
     let verdicts = judge(&world, &end, &scenario.expectations);
     let mut figures = BTreeMap::new();
     for (number, program) in world.plan().programs.iter().enumerate() {
@@ -87,7 +92,7 @@ fn one(scenario: &Scenario, seed: u64) -> Result<SeedResult, WorldError> {
             figures.insert(format!("{}.{name}", program.name), *value);
         }
     }
-    Ok(SeedResult { seed, hash: world.hash(), verdicts, figures })
+    Ok(Some(SeedResult { seed, hash: world.hash(), verdicts, figures }))
 }
 
 /// A figure over all seeds.

@@ -316,6 +316,7 @@ impl World {
         let mut events = events.into_iter().peekable();
         let mut failures = Vec::new();
         let mut sample = self.plan.sample.map(|_| Instant::ZERO);
+        let interrupt = self.plan.interrupt.clone();
         let reason = loop {
             let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
@@ -323,7 +324,13 @@ impl World {
             let shortest = look_aheads.iter().flatten().copied().min().unwrap_or(Duration::ZERO);
             let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(shortest));
             let windows: Vec<Duration> = look_aheads.into_iter().map(group::window).collect();
-            let epoch = Epoch { until: self.plan.end.min(next), windows: &windows, linger, eager: self.door.is_paced() };
+            let epoch = Epoch {
+                until: self.plan.end.min(next),
+                windows: &windows,
+                linger,
+                eager: self.door.is_paced(),
+                interrupt: interrupt.as_deref(),
+            };
             let (lanes, door) = (&mut self.lanes, &self.door);
             let half = epoch.window() / 2;
             let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());

@@ -143,7 +143,7 @@ fn it_sees_every_segment_and_supplies_the_window() {
     }
     let last = bench.out.frames.pop().unwrap();
     let (segment, _) = Segment::parse(last.head()).unwrap();
-    assert_eq!((segment.ack, segment.window), (Seq(901 + 69_000), 5000));
+    assert_eq!((segment.ack, segment.window), (Seq(901 + 70_000), 5000));
     let log = bench.log.lock().unwrap();
     assert_eq!(log.read[..3], [(0, 0), (0, 1000), (1000, 1000)]);
     assert!(matches!(log.written[0], Outgoing::Syn));

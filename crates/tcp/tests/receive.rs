@@ -293,6 +293,39 @@ fn a_buffer_with_room_keeps_its_window_when_memory_is_short() {
 }
 
 #[test]
+fn the_end_of_what_the_peer_wrote_is_acknowledged_when_the_program_has_taken_it() {
+    // tcp_cleanup_rbuf; a peer with a send buffer below a segment waits for each of these. The first sixteen are quick acknowledgments anyway.
+    let quick: String = (0..16)
+        .map(|nth| format!("-> PSH|ACK seq {} ack 1 len 1000\n<- ACK ack {}\nread 1000\n", 1 + 1000 * nth, 1001 + 1000 * nth))
+        .collect();
+    run(
+        &[],
+        &format!(
+            "listen
+            hold
+            -> SYN seq 0 win 65535 mss 1000
+            <- SYN|ACK seq 0 ack 1
+            -> ACK seq 1 ack 1
+            {quick}
+            -> PSH|ACK seq 16001 ack 1 len 1000
+            <- none
+            read 999
+            <- none
+            read 1
+            <- ACK ack 17001
+            # Not pushed: the timer's.
+            -> ACK seq 17001 ack 1 len 1000
+            <- none
+            read 1000
+            <- none
+            within 50ms
+            <- ACK ack 18001
+            counter DelayedACKs 1"
+        ),
+    );
+}
+
+#[test]
 fn urgent_data_is_signalled_once_and_stays_in_line() {
     accepted(
         "-> ACK|URG|PSH seq 1 ack 1 len 10 urg 5

@@ -1,6 +1,7 @@
 //! `weft sim`
 
 mod breaks;
+mod debugger;
 mod pace;
 mod visitors;
 
@@ -41,6 +42,12 @@ pub struct Args {
     /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
     #[arg(long, value_name = "TIME", conflicts_with = "seeds")]
     break_at: Option<String>,
+    /// Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes
+    #[arg(long, value_name = "NODE/PROGRAM", conflicts_with = "seeds")]
+    gdb: Option<String>,
+    /// With --gdb: commands that gdb executes, and then ends
+    #[arg(long, value_name = "FILE", requires = "gdb")]
+    gdb_script: Option<PathBuf>,
     /// Set a value over the scenario's, for example wires.ab.loss=0.01
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -83,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
     let mut sets = args.set.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    let mut scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
     if args.check {
         let plan = &scenario.plan;
         World::new(plan.clone(), 1)?;
@@ -95,9 +102,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
+    // Ctrl-C at a terminal that gdb has is gdb's.
+    scenario.plan.interrupt = Some(Arc::clone(&interrupted));
+    let by_keyboard = if args.gdb.is_some() { Arc::default() } else { Arc::clone(&interrupted) };
+    signal_hook::flag::register(signal_hook::consts::SIGINT, by_keyboard)?;
     match &args.seeds {
         Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted),
         None => one(&args, scenario, &interrupted),
@@ -114,7 +123,11 @@ fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
 }
 
 fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
-    let plan = Plan { calls: args.calls, ..scenario.plan.clone() };
+    let mut plan = Plan { calls: args.calls, ..scenario.plan.clone() };
+    let debugger = match &args.gdb {
+        Some(name) => Some(debugger::watch(&mut plan, &scenario, name, args.gdb_script.as_deref(), args.json)?),
+        None => None,
+    };
     let threads = match args.pace {
         Some(speed) if !(1e-6..=1e6).contains(&speed) => anyhow::bail!("--pace: {speed} is no speed\nhelp: write --pace 1.0"),
         Some(_) => 1,
@@ -153,6 +166,9 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
         !interrupted.load(Ordering::Relaxed)
     });
     progress.clear();
+    if let Some(debugger) = &debugger {
+        debugger.finish();
+    }
     let took = begun.elapsed();
     let verdicts = judge(&world, &end, &scenario.expectations);
     let summary = result::summary(&scenario.file, &world, &end, &verdicts);

@@ -89,8 +89,9 @@ impl Message {
         if copied < taken.data.len() && copied as u64 != self.total {
             return Err(Errno(libc::EFAULT));
         }
-        let mut out_flags = taken.flags & !libc::MSG_TRUNC;
-        if !taken.stream && (taken.length > copied || taken.flags & libc::MSG_TRUNC != 0) {
+        // A stream says it of the urgent byte that there is no room for; that a read leaves more of it is no truncation.
+        let mut out_flags = taken.flags;
+        if !taken.stream && taken.length > copied {
             out_flags |= libc::MSG_TRUNC;
         }
         if self.at != 0 {

@@ -100,6 +100,7 @@ impl Arena {
         let slot = self.process(index);
         slot.pid.store(0, Relaxed);
         slot.cpu.store(0, Relaxed);
+        slot.nice.store(0, Relaxed);
         slot.random_used.store(0, Relaxed);
         for (word, value) in slot.random_key.iter().zip(key) {
             word.store(value, Relaxed);

@@ -47,6 +47,7 @@ impl Tree {
             vfork_of: None,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
+            began: self.clock,
             name,
         };
         self.processes.insert(process, one);
@@ -89,6 +90,7 @@ impl Tree {
     pub(super) fn introduce(&mut self, process: ProcessId, thread: ThreadId, posted: &Posted) {
         let (pid, tid) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
         self.arena.process(process).pid.store(pid, Relaxed);
+        self.last_pid = tid;
         self.arena.channel(thread).tid.store(tid, Relaxed);
         if let Some(one) = self.processes.get_mut(&process) {
             one.pid = pid;

@@ -61,6 +61,18 @@ struct Plan {
 /// RLIMIT_NOFILE that programs can raise theirs to, where the host allows as many.
 const DESCRIPTORS_MAX: libc::rlim_t = 65_536;
 
+/// What programs begin with instead of what weft was started with. Limits that count what other processes of the same user have (processes, locked memory,
+/// signals) stay the host's, and the loader says what they are.
+const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 7] = [
+    (libc::RLIMIT_CPU, libc::RLIM_INFINITY),
+    (libc::RLIMIT_FSIZE, libc::RLIM_INFINITY),
+    (libc::RLIMIT_DATA, libc::RLIM_INFINITY),
+    (libc::RLIMIT_STACK, 8 << 20),
+    (libc::RLIMIT_CORE, 0),
+    (libc::RLIMIT_RSS, libc::RLIM_INFINITY),
+    (libc::RLIMIT_AS, libc::RLIM_INFINITY),
+];
+
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
 
@@ -106,6 +118,12 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        for (which, soft) in LIMITS {
+            libc::getrlimit(which, &raw mut limit);
+            // Where the host allows less, that is what there is.
+            limit.rlim_cur = soft.min(limit.rlim_max);
+            libc::setrlimit(which, &raw const limit);
+        }
         libc::setsid();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
@@ -294,7 +312,7 @@ impl Init {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).map_err(step("ask for credentials"))?;
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
-        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC)];
+        let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC), (config.debugged, abi::DEBUGGED)];
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
         let proc = if config.files.is_some() { 0 } else { abi::MOUNT_PROC };
         header.flags.store(proc | abi::SET_NAME | optional, Relaxed);

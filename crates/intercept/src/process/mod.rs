@@ -17,6 +17,7 @@ mod child;
 mod futex;
 mod guest;
 mod launch;
+mod machine;
 mod netlink;
 mod nursery;
 mod object;
@@ -43,6 +44,7 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::{Instant, Rng};
@@ -77,6 +79,10 @@ pub struct Config {
     pub ahead: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// A debugger may attach to programs.
+    pub debugged: bool,
+    /// Set from outside when the world is to end: who makes no call then is not waited for.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Config {
@@ -94,6 +100,8 @@ impl Default for Config {
             tell_calls: false,
             ahead: true,
             files: None,
+            debugged: false,
+            interrupt: None,
         }
     }
 }
@@ -109,6 +117,29 @@ pub struct Spawn {
     pub directory: PathBuf,
     /// Standard input, output and error. Files: what ends in a pipe or terminal outside the node is not in virtual time.
     pub descriptors: [OwnedFd; 3],
+    /// Who is told when the program is loaded and has not begun: a debugger. It goes on when that returns.
+    pub attach: Option<Attach>,
+}
+
+/// Takes a program that is [`Held`].
+#[derive(Clone)]
+pub struct Attach(pub Arc<dyn Fn(&Held) + Send + Sync>);
+
+impl std::fmt::Debug for Attach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attach")
+    }
+}
+
+/// A program that is loaded and has not begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Its number outside the node.
+    pub pid: u32,
+    /// The file that is mapped, as the node calls it.
+    pub executable: PathBuf,
+    /// What is added to the addresses in the file, if it is position-independent.
+    pub base: u64,
 }
 
 /// Why a node's programs could not be started.
@@ -334,6 +365,8 @@ struct Process {
     vfork_of: Option<ThreadId>,
     timers: time::ProcessTimers,
     cpu: u64,
+    /// When it was made.
+    began: Instant,
     name: String,
 }
 
@@ -371,6 +404,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// The number that a process or thread was given last.
+    last_pid: u32,
 }
 
 impl Tree {
@@ -422,6 +457,7 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            last_pid: 1,
         })
     }
 

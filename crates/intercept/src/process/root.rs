@@ -55,20 +55,6 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 /// Folders that programs of the node can write to though they are another user's on the host: they exist in the node's layer, too.
 const WRITABLE: [&str; 11] = ["etc", "home", "opt", "srv", "var", "var/cache", "var/lib", "var/log", "var/mail", "var/spool", "var/tmp"];
-/// What says how the host is doing, and what a node says instead.
-const PROC_FILES: [(&str, &str); 4] = [
-    ("loadavg", "0.00 0.00 0.00 1/1 1\n"),
-    (
-        "meminfo",
-        "MemTotal:        1048576 kB\nMemFree:          524288 kB\nMemAvailable:     524288 kB\nBuffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n",
-    ),
-    (
-        "stat",
-        "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1893456000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n",
-    ),
-    ("uptime", "1.00 0.00\n"),
-];
-
 /// What the loader opens instead of files of the same names under /proc/PID: numbers of mounts and devices are the host's.
 const SAID_FILES: [(&str, &str); 3] = [
     ("cgroup", "0::/\n"),
@@ -377,10 +363,6 @@ impl Steps {
         self.folder(&said, 0o555)?;
         for (name, contents) in SAID_FILES {
             self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
-        }
-        for (name, contents) in PROC_FILES {
-            self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
-            self.mount("say how a node is doing", said.join(name), proc.join(name), c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, T
 use crate::face::SocketId;
 use crate::sys::Errno;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::Instant;
@@ -14,6 +15,9 @@ use weft_loader::abi;
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// Patience with a thread that had to be interrupted and has made no call since.
 const PATIENCE_THEN: Duration = Duration::from_millis(20);
+
+/// Patience with a thread when the world is to end.
+const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
 
 /// How a thread's turn ended.
 enum Turn {
@@ -59,6 +63,11 @@ impl Tree {
                         process.session = process.pid;
                         process.name = name.rsplit('/').next().unwrap_or_default().to_owned();
                     }
+                    if let Some(attach) = &spec.attach {
+                        // Whom it starts is to have a clock.
+                        let held = self.held(process, outer);
+                        super::processor::with_clock(|| (attach.0)(&held));
+                    }
                     self.answer(thread, 0);
                     self.make_runnable(thread);
                     return Ok(posted.arguments[0] as u32);
@@ -75,6 +84,14 @@ impl Tree {
                 }
             }
         }
+    }
+
+    fn held(&self, process: usize, outer: u32) -> super::Held {
+        let mut path = [0; abi::PATH_BYTES];
+        self.arena.process(process).executable.get(0, &mut path);
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        let executable = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        super::Held { pid: outer, executable, base: abi::PROGRAM_ADDRESS as u64 }
     }
 
     /// Sockets of this node have changed.
@@ -231,13 +248,18 @@ impl Tree {
         // Who did so a moment ago goes on doing it.
         let spins = self.threads.get(&thread).is_some_and(|one| one.spins);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
-        let look_after = LOOK_AFTER.min(patience);
         loop {
+            let interrupted = self.is_interrupted() && self.runs_a_program(thread);
+            let look_after = if interrupted { PATIENCE_AT_THE_END } else { LOOK_AFTER.min(patience) };
             if self.arena.wait_posted(thread, look_after) {
                 return true;
             }
             if self.is_dead(thread) {
                 return self.arena.has_posted(thread);
+            }
+            if interrupted {
+                self.call_back(thread);
+                continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
             waited += look_after;
@@ -258,13 +280,30 @@ impl Tree {
     fn preempt(&mut self, thread: ThreadId) {
         let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
         let name = format!("{} (process {})", process.name, process.pid);
-        if let Some(pidfd) = &process.pidfd {
-            // Every other thread sleeps in a handler that blocks it.
-            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
-        }
+        self.call_back(thread);
         if !self.preempted.contains(&name) {
             tracing::warn!(node = %self.config.name, "{name} ran {:?} without a call and was interrupted: this run is not reproducible", self.config.patience);
             self.preempted.push(name);
+        }
+    }
+
+    /// The world is to end.
+    fn is_interrupted(&self) -> bool {
+        self.config.interrupt.as_ref().is_some_and(|flag| flag.load(Relaxed))
+    }
+
+    /// Not the loader, which is putting a new image in a program's place.
+    fn runs_a_program(&self, thread: ThreadId) -> bool {
+        let runnable = matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. }));
+        runnable && self.arena.channel(thread).number.load(Relaxed) != abi::EXEC
+    }
+
+    /// Lets a thread that runs post [`abi::PREEMPTED`].
+    fn call_back(&self, thread: ThreadId) {
+        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        if let Some(pidfd) = process.and_then(|process| process.pidfd.as_ref()) {
+            // Every other thread sleeps in a handler that blocks it.
+            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
         }
     }
 
@@ -283,6 +322,8 @@ impl Tree {
             self.report(outside);
         }
         match posted.number {
+            // It has no turn any more: it is still running when the world ends.
+            abi::PREEMPTED if self.is_interrupted() => return Turn::Over,
             abi::PREEMPTED => {
                 if let Some(one) = self.threads.get_mut(&thread) {
                     one.spins = true;

@@ -4,6 +4,7 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::machine::{self, Moment};
 use super::{Outside, Process, ProcessId, State, ThreadId, Tree, sheet};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi::{self, kind};
 
 /// Longest path that is looked at; the loader sends no longer ones.
-const PATH_BYTES_MAX: usize = 64;
+const PATH_BYTES_MAX: usize = 96;
 /// Ticks of 10 ms (USER_HZ), in nanoseconds.
 const TICK: u64 = 10_000_000;
 /// What every process is said to have: 64 MiB of addresses, 8 MiB of memory. How much it really has depends on the host.
@@ -22,7 +23,7 @@ const PAGES_PRESENT: u64 = 2048;
 const PAGE_KIB: u64 = 4;
 
 impl Tree {
-    /// A program opens a file under /proc: (path, O_CLOEXEC). 0: it is the kernel's.
+    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it). 0: it is the kernel's.
     pub(super) fn said_file(
         &mut self,
         thread: ThreadId,
@@ -32,7 +33,7 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
         guest.read(posted.arguments[0], &mut path)?;
-        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, outside));
+        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, posted.arguments[3] != 0, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
         let file = sheet::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
@@ -42,18 +43,25 @@ impl Tree {
     }
 
     /// The text of a file; None: it is the kernel's.
-    fn said(&self, thread: ThreadId, path: &str, outside: &mut dyn Outside) -> Option<String> {
-        let rest = path.strip_prefix("/proc/")?;
-        let (first, rest) = rest.split_once('/')?;
+    fn said(&self, thread: ThreadId, path: &str, there: bool, outside: &mut dyn Outside) -> Option<String> {
+        let whole = path.strip_prefix("/proc/")?;
+        // What is not the node's is empty: the kernel would show a namespace that nothing goes through.
+        let net = |name: &str, outside: &mut dyn Outside| crate::proc_net::file(name, outside.stack()).or_else(|| there.then(String::new));
+        let machine = || machine::file(whole, &self.moment(), there);
+        let Some((first, rest)) = whole.split_once('/') else { return machine() };
         if first == "net" {
-            return crate::proc_net::file(rest, outside.stack());
+            return net(rest, outside);
         }
         let process = match first {
             "self" | "thread-self" => self.process_of(thread).ok()?,
-            number => self.process_by_pid(number.parse().ok()?)?,
+            "1" => return machine::first_process(rest),
+            number => match number.parse() {
+                Ok(number) => self.process_by_pid(number)?,
+                Err(_) => return machine(),
+            },
         };
         if let Some(name) = rest.strip_prefix("net/") {
-            return crate::proc_net::file(name, outside.stack());
+            return net(name, outside);
         }
         let (task, rest) = match rest.strip_prefix("task/").map(|rest| rest.split_once('/')) {
             Some(Some((task, rest))) => (Some(task.parse().ok()?), rest),
@@ -68,10 +76,46 @@ impl Tree {
             "io" => Some("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n".to_owned()),
             "schedstat" => Some(format!("{} 0 1\n", one.cpu)),
             "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
+            "maps" => Some(machine::plain_maps(&std::fs::read_to_string(format!("/proc/{}/maps", one.outer)).ok()?)),
+            "limits" => self.limits_of(one),
+            "autogroup" => Some("/autogroup-1 nice 0\n".to_owned()),
+            "oom_score" | "oom_score_adj" | "oom_adj" | "loginuid" | "sessionid" => there.then(|| "0\n".to_owned()),
+            _ if rest.starts_with("fdinfo/") => {
+                let text = std::fs::read_to_string(format!("/proc/{}/{rest}", one.outer)).ok()?;
+                Some(machine::plain_descriptor(&text))
+            }
             "smaps" | "smaps_rollup" | "numa_maps" => Some(String::new()),
             "wchan" => Some("0".to_owned()),
+            "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset" | "cpu_resctrl_groups" => {
+                there.then(String::new)
+            }
             _ => None,
         }
+    }
+
+    fn moment(&self) -> Moment<'_> {
+        let header = self.arena.header();
+        let (epoch, boot) = (header.epoch.load(Relaxed), header.boot.load(Relaxed));
+        Moment {
+            up_ns: boot + header.now.load(Relaxed),
+            booted_ns: epoch.saturating_sub(boot),
+            cpu_ns: self.processes.values().map(|one| one.cpu).sum(),
+            runnable: self.queue.len() + 1,
+            last_pid: self.last_pid,
+            name: &self.config.name,
+        }
+    }
+
+    /// As in fs/proc/base.c, proc_pid_limits.
+    fn limits_of(&self, one: &Process) -> Option<String> {
+        let mut text = format!("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+        let word = |value: u64| if value == libc::RLIM_INFINITY { "unlimited".to_owned() } else { value.to_string() };
+        for (number, (name, unit)) in machine::LIMITS.iter().enumerate() {
+            let known = abi::LIMITS.iter().find(|(which, _)| *which == number).map(|(_, value)| [*value; 2]);
+            let [soft, hard] = known.or_else(|| sys::limit_of(one.outer, number as u32).ok())?.map(word);
+            let _ = writeln!(text, "{name:<25} {soft:<20} {hard:<20} {unit:<10}");
+        }
+        Some(text)
     }
 
     /// Its name as ps shows it, which it can change.
@@ -114,7 +158,8 @@ impl Tree {
         );
         let _ = writeln!(
             line,
-            "100 {bytes} {PAGES_PRESENT} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            "{} {bytes} {PAGES_PRESENT} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            (self.arena.header().boot.load(Relaxed) + one.began.as_nanos()) / TICK,
             one.exit_signal
         );
         line

@@ -172,6 +172,7 @@ impl World {
             // Python lists the directory it is started in, and /tmp is everybody's.
             directory: empty_directory(),
             descriptors: [File::open("/dev/null").unwrap().into(), out, err],
+            attach: None,
         };
         let pid = host.tree.spawn(at, &spawn).expect("a program");
         host.outputs.insert(pid, (output, error));

@@ -1,21 +1,17 @@
 //! Series over time: of wires and of TCP connections, as CSV and as pictures.
 
 use super::canvas::Canvas;
+use super::table::{Column, Table};
 use crate::world::World;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::rc::Rc;
 
 /// Series that one picture shows at most: more could not be told apart.
 const SERIES_MAX: usize = 8;
 const SIZE: (u32, u32) = (960, 480);
-
-fn seconds(nanos: u64) -> String {
-    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
-}
 
 fn direction(world: &World, wire: (u32, u8)) -> (String, String) {
     let plan = world.plan();
@@ -40,16 +36,25 @@ fn by_wire(world: &World) -> BTreeMap<(u32, u8), WirePoints> {
     out
 }
 
-/// A line a wire, direction and sample.
-pub(super) fn wires(world: &World) -> String {
-    let mut out = String::from("time_s,wire,direction,throughput_bits_per_second,queue_frames,queue_bytes,lost_frames\n");
+/// A row a wire, direction and sample.
+pub(super) fn wires(world: &World) -> Table {
+    let (mut times, mut names, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers: [Vec<Option<u64>>; 4] = Default::default();
     for (wire, points) in by_wire(world) {
         let (name, way) = direction(world, wire);
         for (at, rate, frames, bytes, lost) in points {
-            let _ = writeln!(out, "{},{name},{way},{rate},{frames},{bytes},{lost}", seconds(at));
+            times.push(at);
+            names.push(name.clone());
+            ways.push(way.clone());
+            for (column, value) in numbers.iter_mut().zip([rate, frames as u64, bytes, lost]) {
+                column.push(Some(value));
+            }
         }
     }
-    out
+    let mut columns = vec![("time_s", Column::Time(times)), ("wire", Column::Text(names)), ("direction", Column::Text(ways))];
+    let named = ["throughput_bits_per_second", "queue_frames", "queue_bytes", "lost_frames"].into_iter().zip(numbers);
+    columns.extend(named.map(|(name, values)| (name, Column::Number(values))));
+    Table { columns }
 }
 
 /// Columns of a connection, and the fields of TCP_INFO behind them.
@@ -65,24 +70,22 @@ const COLUMNS: [(&str, &str); 9] = [
     ("delivery_rate_bytes_per_second", "delivery_rate"),
 ];
 
-/// A line a connection and sample.
-pub(super) fn connections(world: &World) -> String {
-    let mut out = String::from("time_s,node,local,remote,state");
-    COLUMNS.iter().for_each(|(column, _)| out.extend([",", column]));
-    out.push('\n');
-    for sample in &world.flow_samples {
-        let text = |field: &str| sample.row.get(field).and_then(|value| value.as_str()).unwrap_or("").to_owned();
-        let node = &world.plan().nodes[sample.node].name;
-        let _ = write!(out, "{},{node},{},{},{}", seconds(sample.at.as_nanos()), text("local"), text("remote"), text("state"));
-        for (_, field) in COLUMNS {
-            let _ = match sample.row.get(field).and_then(serde_json::Value::as_u64) {
-                Some(value) => write!(out, ",{value}"),
-                None => write!(out, ","),
-            };
-        }
-        out.push('\n');
+/// A row a connection and sample.
+pub(super) fn connections(world: &World) -> Table {
+    let samples = &world.flow_samples;
+    let text = |field: &str| Column::Text(samples.iter().map(|sample| sample.row[field].as_str().unwrap_or("").to_owned()).collect());
+    let nodes = samples.iter().map(|sample| world.plan().nodes[sample.node].name.clone()).collect();
+    let mut columns = vec![
+        ("time_s", Column::Time(samples.iter().map(|sample| sample.at.as_nanos()).collect())),
+        ("node", Column::Text(nodes)),
+        ("local", text("local")),
+        ("remote", text("remote")),
+        ("state", text("state")),
+    ];
+    for (column, field) in COLUMNS {
+        columns.push((column, Column::Number(samples.iter().map(|sample| sample.row[field].as_u64()).collect())));
     }
-    out
+    Table { columns }
 }
 
 type Points = Vec<(f64, f64)>;

@@ -1,11 +1,12 @@
 //! Prints the transcripts of the twin bodies on whatever host it runs on: natively the kernel's, under `weft run` those of weft's sockets
 //! through the adapter. Two outputs are compared line by line.
 //!
-//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient [--plain]] [--everything] [--slice K/N]`
+//! `socket-twins [TOPIC[/NAME]] [--base-port N] [--namespace] [--patient] [--plain] [--everything] [--links] [--slice K/N]`
 //! - `--namespace`: every body runs in a network namespace of its own (needs privilege); without it each has ten ports of its own.
 //! - `--patient`: pauses after every step, for hosts whose stack runs beside the program instead of inside its calls (see `patient.rs`).
 //! - `--plain`: data goes by send(2) and recv(2) where a step needs no more, instead of sendmsg(2) and recvmsg(2).
 //! - `--everything`: the bodies over IPv6 and with mapped addresses too, and those of IPv6 alone.
+//! - `--links`: only the bodies for a host with the second interface `weft9` (`kernel::add_link`), which `--namespace` makes.
 //! - `--slice K/N`: every Nth body from the Kth on (from 0), so that N hosts share the work.
 
 #[path = "../../tests/twins/bodies.rs"]
@@ -36,6 +37,8 @@ struct Wish {
     plain: bool,
     /// IPv6, mapped addresses and the newer topics too.
     everything: bool,
+    /// The topic of links alone.
+    links: bool,
     /// Which bodies: this one of so many parts.
     slice: (usize, usize),
 }
@@ -56,6 +59,7 @@ impl Wish {
             patient: given("--patient"),
             plain: given("--plain"),
             everything: given("--everything"),
+            links: given("--links"),
             slice: slice.unwrap_or((0, 1)),
         }
     }
@@ -71,9 +75,12 @@ struct Task {
 fn tasks(wish: &Wish) -> Vec<Task> {
     let mut port = wish.base_port;
     let mut tasks = Vec::new();
-    let topics = match wish.everything {
-        true => bodies::everything(),
-        false => bodies::topics().into_iter().chain(bodies::topics_more()).map(|(topic, bodies)| (topic.to_owned(), bodies)).collect(),
+    let topics = match (wish.links, wish.everything) {
+        (true, _) => vec![("links".to_owned(), bodies::topic_of_links())],
+        (false, true) => bodies::everything(),
+        (false, false) => {
+            bodies::topics().into_iter().chain(bodies::topics_more()).map(|(topic, bodies)| (topic.to_owned(), bodies)).collect()
+        }
     };
     for (topic, bodies) in topics {
         for (name, body) in bodies {
@@ -105,9 +112,9 @@ fn main() {
 }
 
 fn run(task: &Task, wish: &Wish) -> String {
-    let (body, port, patient, plain) = (task.body.clone(), task.port, wish.patient, wish.plain);
-    let run = move || match patient {
-        true => language::run(&mut patient::Patient::new(plain), &body, port),
+    let (body, port, links, patient, plain) = (task.body.clone(), task.port, wish.links, wish.patient, wish.plain);
+    let run = move || match patient || plain {
+        true => language::run(&mut patient::Patient::new(patient, plain), &body, port),
         false => language::run(&mut kernel::Kernel::default(), &body, port),
     };
     if !wish.namespace {
@@ -115,7 +122,8 @@ fn run(task: &Task, wish: &Wish) -> String {
     }
     // The namespace ends with its thread.
     let inside = std::thread::spawn(move || {
-        kernel::enter_namespace().unwrap_or_else(|why| {
+        let second = || if links { kernel::add_link() } else { Ok(()) };
+        kernel::enter_namespace().and_then(|()| second()).unwrap_or_else(|why| {
             eprintln!("socket-twins: {why}");
             std::process::exit(1);
         });

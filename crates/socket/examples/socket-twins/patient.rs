@@ -4,7 +4,7 @@
 //! its way: data calls run natively on a stand-in, and the stack takes them up a moment later. A transcript compares what happens, not when,
 //! so this host waits after every step that moves something, on both sides of the comparison alike.
 //!
-//! Plain: data goes by send(2) and recv(2) where a step needs no more. The adapter leaves these to the stand-in, and answers sendmsg(2) and
+//! Plain, with pauses or without: data goes by send(2) and recv(2) where a step needs no more. The adapter leaves these to the stand-in, and answers sendmsg(2) and
 //! recvmsg(2) itself, so most programs live with the former.
 //!
 //! A pause is not only time: it makes calls that the adapter has to answer, so that however loaded the machine is, the adapter had its turn.
@@ -26,6 +26,8 @@ const LISTENER_CLOSED: Duration = Duration::from_millis(300);
 #[derive(Default)]
 pub struct Patient {
     kernel: Kernel,
+    /// With pauses. Without them it is plain and no more.
+    pauses: bool,
     /// send(2) and recv(2) instead of sendmsg(2) and recvmsg(2).
     plain: bool,
     /// A socket of its own, to make calls on.
@@ -35,12 +37,15 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Plain or not.
-    pub fn new(plain: bool) -> Patient {
-        Patient { plain, ..Patient::default() }
+    /// With pauses or not, plain or not.
+    pub fn new(pauses: bool, plain: bool) -> Patient {
+        Patient { pauses, plain, ..Patient::default() }
     }
 
     fn turns(&mut self, turns: u32) {
+        if !self.pauses {
+            return;
+        }
         if self.probe.is_none() {
             self.probe = self.kernel.socket(2, 2, 0).ok();
         }
@@ -128,12 +133,16 @@ impl Host for Patient {
         self.now().poll(s)
     }
     fn close(&mut self, s: usize) {
-        let listening = self.kernel.get(s, abi::SOL_SOCKET, abi::SO_ACCEPTCONN, 4).is_ok_and(|value| value == 1i32.to_ne_bytes());
+        let listening =
+            self.pauses && self.kernel.get(s, abi::SOL_SOCKET, abi::SO_ACCEPTCONN, 4).is_ok_and(|value| value == 1i32.to_ne_bytes());
         self.kernel.close(s);
         self.listener_closed |= listening;
         self.turns(STEP_TURNS);
     }
     fn settle(&mut self) {
+        if !self.pauses {
+            return self.kernel.settle();
+        }
         self.now();
         self.turns(SETTLE_TURNS);
     }

@@ -10,12 +10,15 @@ use crate::counters::Counter;
 use crate::outbox::Env;
 use crate::position::{START, Space};
 use weft_core::{DataFlags, Duration, Frame, Instant, Reason, StreamMessage, StreamOptions};
-use weft_wire::tcp::Seq;
+use weft_wire::tcp::{Flags, Seq};
 
 /// SACK blocks remembered, newest first. A header holds three beside timestamps, four without.
 const SACK_RECENT_MAX: usize = 4;
 /// Acknowledgments that are not delayed after the start and after trouble, segments (TCP_MAX_QUICKACKS).
 const QUICK_ACKS_MAX: u32 = 16;
+/// Segment size that is assumed of a peer that names none (TCP_MSS_DEFAULT), and the least that Linux believes in (TCP_MIN_MSS), bytes.
+const MSS_DEFAULT: u32 = 536;
+const MSS_MIN: u32 = 88;
 
 /// Delayed acknowledgments.
 #[derive(Debug, Default)]
@@ -36,6 +39,11 @@ pub(super) struct Acks {
     pub timeout: Duration,
     /// Last arrival of data.
     pub last_data: Option<Instant>,
+    /// Ends of what the peer wrote that are not acknowledged, none, one or more (ICSK_ACK_PUSHED, ICSK_ACK_PUSHED2): when the program has taken
+    /// all that came, the peer hears of it.
+    pub pushed: u8,
+    /// Size of the last segment that was smaller than the largest (icsk_ack.last_seg_size).
+    pub last_size: u32,
 }
 
 /// Receiver's variables of RFC 9293 §3.3.1 and what belongs to them.
@@ -193,6 +201,26 @@ impl Receive {
         self.duplicate.is_some() || !self.queue.ranges.is_empty()
     }
 
+    /// Learns from the size of a segment (tcp_measure_rcv_mss).
+    fn measure_segment(&mut self, segment: u32, push: bool) {
+        if segment >= self.mss {
+            self.mss = segment;
+            // "If the skb has a len of exactly 1*MSS and has the PSH bit set then it is likely the end of an application write. So more data may
+            // not be arriving soon, and yet the data sender may be waiting for an ACK if cwnd-bound or using TX zero copy."
+            if push {
+                self.ack.pushed = self.ack.pushed.max(1);
+            }
+            return;
+        }
+        // Small ones tell the peer's segment size only when two in a row are equal, and when they are no ends.
+        let tells = segment >= MSS_DEFAULT || (segment >= MSS_MIN && !push);
+        if tells && std::mem::replace(&mut self.ack.last_size, segment) == segment {
+            self.mss = segment;
+            return;
+        }
+        self.ack.pushed = (self.ack.pushed + 1).min(2);
+    }
+
     /// The next acknowledgments are not delayed (tcp_enter_quickack_mode).
     pub(super) fn enter_quick_ack(&mut self, config: &Config) {
         let segments = self.window / (2 * self.mss.max(1));
@@ -204,7 +232,8 @@ impl Receive {
 
 impl Connection {
     /// Text that begins at `start`, with FIN behind it or not. In order it is delivered, ahead of a gap it is kept.
-    pub(super) fn receive_text(&mut self, env: &mut Env<'_>, start: u64, mut frame: Frame, fin: bool) {
+    pub(super) fn receive_text(&mut self, env: &mut Env<'_>, start: u64, mut frame: Frame, flags: Flags) {
+        let fin = flags.contains(Flags::FIN);
         let end = start + frame.len() as u64;
         let next = self.receive.next;
         if end < next || (end == next && !fin && start < next) {
@@ -244,7 +273,7 @@ impl Connection {
             env.count(Counter::TCPRcvQDrop);
             return env.refuse(Reason::TcpMemory);
         }
-        self.measure(env, &frame);
+        self.measure(env, &frame, flags.contains(Flags::PSH));
         self.deliver(env, frame, end);
         let more = self.receive.queue.take(&mut self.receive.next);
         for bytes in more {
@@ -323,16 +352,14 @@ impl Connection {
     }
 
     /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
-    fn measure(&mut self, env: &Env<'_>, frame: &Frame) {
+    fn measure(&mut self, env: &Env<'_>, frame: &Frame, push: bool) {
         let now = env.now;
         let length = frame.len() as u32;
         if length == 0 {
             return;
         }
         let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.announced_mss.max(1));
-        if segment >= self.receive.mss {
-            self.receive.mss = segment;
-        }
+        self.receive.measure_segment(segment, push);
         let acks = &mut self.receive.ack;
         acks.wanted = true;
         let (min, half) = (Duration::from_millis(40), Duration::from_millis(20));
@@ -406,6 +433,14 @@ impl Connection {
         let acks = &self.receive.ack;
         let delay = acks.timeout.clamp(env.config.delayed_ack_min, env.config.delayed_ack_max);
         self.timers.set_earlier(Timer::DelayedAck, env.now + delay);
+    }
+
+    /// The program has taken what came: is it time to acknowledge (tcp_cleanup_rbuf)? "If this read emptied read buffer, we send ACK, if
+    /// connection is not bidirectional, user drained receive buffer and there was a small segment in queue."
+    pub(super) fn is_ack_due_after_read(&self) -> bool {
+        let (acks, unacknowledged) = (&self.receive.ack, self.receive.next - self.receive.last_ack_sent);
+        let pushed = acks.pushed > 1 || (acks.pushed == 1 && !acks.interactive);
+        acks.wanted && (unacknowledged > u64::from(self.receive.mss) || (pushed && self.unread() == 0))
     }
 
     /// The delayed-ACK timer.

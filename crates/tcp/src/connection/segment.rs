@@ -221,7 +221,6 @@ impl Connection {
     /// RFC 9293 §3.10.7.4, seventh and eighth: the segment text and FIN.
     pub(super) fn take_text(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: Frame) {
         let length = frame.len() as u64;
-        let fin = segment.flags.contains(Flags::FIN);
         if self.state.peer_closed() {
             // "This should not occur since a FIN has been received from the remote side. Ignore the segment text." Linux acknowledges.
             if start + length > self.receive.next || start < self.receive.next {
@@ -238,7 +237,7 @@ impl Connection {
                 return;
             }
         }
-        self.receive_text(env, start, frame, fin);
+        self.receive_text(env, start, frame, segment.flags);
         if self.receive.fin_taken {
             self.on_fin(env);
         }

@@ -139,6 +139,7 @@ impl Connection {
         let acks = &mut self.receive.ack;
         acks.wanted = false;
         acks.now = false;
+        acks.pushed = 0;
         acks.quick = acks.quick.saturating_sub(1);
         self.timers.cancel(Timer::DelayedAck);
         self.compressed_acks_sent(env);

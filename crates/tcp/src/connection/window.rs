@@ -94,6 +94,9 @@ impl Connection {
         if self.state.peer_closed() || !self.state.is_synchronised() || self.read_closed {
             return;
         }
+        if bytes > 0 && self.is_ack_due_after_read() {
+            return self.send_ack(env);
+        }
         // tcp_cleanup_rbuf: tell the peer when the window has become much larger than it knows.
         let left = self.receive.window_left();
         if u64::from(left) * 2 <= u64::from(self.receive.clamp) {

@@ -1,0 +1,187 @@
+//! Answers of the kernel that would tell real time, chance or the host, made plain: they come back as they would from a machine that the node has to itself.
+
+use crate::abi;
+use crate::channel::header;
+use crate::descriptor;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Are programs to see a machine of their own?
+pub fn wanted() -> bool {
+    header().real_start.load(Relaxed) != 0
+}
+
+/// shmctl(2): when a segment was used. Real seconds become the node's start, as times of files do.
+pub fn shared_memory(a: &[usize; 6]) -> Result<isize, isize> {
+    const IPC_STAT: usize = 2;
+    const SHM_STAT: usize = 13;
+    const SHM_STAT_ANY: usize = 15;
+    let result = sys::call(nr::SHMCTL, a);
+    // IPC_64 is a flag.
+    if result >= 0 && wanted() && matches!(a[1] & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
+        // struct shmid64_ds: shm_atime, shm_dtime, shm_ctime behind 48 bytes of permissions and the size. 0: never.
+        for at in [56, 64, 72].map(|offset| a[2] + offset) {
+            if sys::read_u64(at)? != 0 {
+                sys::write_u64(at, header().epoch.load(Relaxed) / 1_000_000_000)?;
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// getrlimit(2), setrlimit(2), prlimit(2).
+pub fn limit(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let (resource, old) = match number {
+        nr::GETRLIMIT => (a[0], a[1]),
+        nr::SETRLIMIT => (a[0], 0),
+        _ => (a[1], a[3]),
+    };
+    match abi::LIMITS.iter().find(|(which, _)| *which == resource) {
+        Some((_, value)) if wanted() => {
+            if old != 0 {
+                sys::write_u64(old, *value)?;
+                sys::write_u64(old + 8, *value)?;
+            }
+            Ok(0)
+        }
+        _ => Ok(sys::call(number, a)),
+    }
+}
+
+/// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.
+pub fn compare(a: &[usize; 6]) -> Result<isize, isize> {
+    let result = sys::call(nr::KCMP, a);
+    // "3: v1 is not equal to v2, but ordering information is unavailable."
+    Ok(if result == 1 || result == 2 { 3 } else { result })
+}
+
+/// getpriority(2), setpriority(2): of the calling process, known here. How the host runs it is the host's affair.
+pub fn priority(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    const PROCESS: usize = 0;
+    let own = a[0] == PROCESS && (a[1] == 0 || a[1] as u32 == t.process.pid.load(Relaxed) || a[1] as u32 == t.channel.tid.load(Relaxed));
+    if a[0] > 2 {
+        return Err(sys::EINVAL);
+    }
+    if number == nr::SETPRIORITY {
+        if own {
+            t.process.nice.store((a[2] as i32).clamp(-20, 19), Relaxed);
+        }
+        return Ok(0);
+    }
+    // "The getpriority system call returns nice values translated to the range 40..1".
+    Ok(20 - if own { t.process.nice.load(Relaxed) as isize } else { 0 })
+}
+
+/// sched_getscheduler(2), sched_getparam(2), sched_getattr(2): SCHED_OTHER, whatever weft itself was started with.
+pub fn scheduler(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let result = sys::call(number, a);
+    if result < 0 || !wanted() {
+        return Ok(result);
+    }
+    match number {
+        nr::SCHED_GETPARAM => sys::write_u32(a[1], 0)?,
+        nr::SCHED_GETATTR => {
+            // struct sched_attr: policy, flags, nice, priority, runtime, deadline, period behind its size.
+            sys::write_u32(a[1] + 4, 0)?;
+            sys::write_u64(a[1] + 8, 0)?;
+            sys::write_u32(a[1] + 16, t.process.nice.load(Relaxed) as u32)?;
+            sys::write_u32(a[1] + 20, 0)?;
+            for offset in [24, 32, 40] {
+                sys::write_u64(a[1] + offset, 0)?;
+            }
+        }
+        _ => return Ok(0),
+    }
+    Ok(result)
+}
+
+/// The kernel counts renames for all of the host (fsnotify_get_cookie); a program sees 1, 2, 3 … Last number of the kernel's, and of ours.
+static mut COOKIES: [u32; 2] = [0; 2];
+
+/// What was read from an inotify descriptor.
+pub fn inotify(at: usize, bytes: usize) -> Result<(), isize> {
+    // struct inotify_event: wd, mask, cookie, len, then the name.
+    let mut offset = 0;
+    while offset + 16 <= bytes {
+        let cookie = sys::read_u32(at + offset + 8)?;
+        if cookie != 0 {
+            // SAFETY: one thread runs at a time.
+            let [last, ours] = unsafe { &mut *(&raw mut COOKIES) };
+            if cookie != *last {
+                (*last, *ours) = (cookie, ours.wrapping_add(1));
+            }
+            sys::write_u32(at + offset + 8, *ours)?;
+        }
+        offset += 16 + sys::read_u32(at + offset + 12)? as usize;
+    }
+    Ok(())
+}
+
+const SOL_SOCKET: u32 = 1;
+/// SCM_TIMESTAMP, SCM_TIMESTAMPNS, and those of 64 bits on machines of 32.
+const MICROSECONDS: [u32; 2] = [29, 63];
+const NANOSECONDS: [u32; 2] = [35, 64];
+
+/// Control messages of an AF_UNIX socket: when something was sent is the present.
+pub fn control(message: usize) -> Result<(), isize> {
+    // struct msghdr: msg_control at 32, msg_controllen at 40.
+    let (mut at, mut left) = (sys::read_u64(message + 32)? as usize, sys::read_u64(message + 40)? as usize);
+    let now = header().epoch.load(Relaxed) + header().now.load(Relaxed);
+    while at != 0 && left >= 16 {
+        let length = sys::read_u64(at)? as usize;
+        let (level, kind) = (sys::read_u32(at + 8)?, sys::read_u32(at + 12)?);
+        let micro = MICROSECONDS.contains(&kind);
+        if level == SOL_SOCKET && length >= 32 && (micro || NANOSECONDS.contains(&kind)) {
+            sys::write_u64(at + 16, now / 1_000_000_000)?;
+            sys::write_u64(at + 24, now % 1_000_000_000 / if micro { 1000 } else { 1 })?;
+        }
+        let step = length.next_multiple_of(8);
+        if step < 16 || step > left {
+            break;
+        }
+        (at, left) = (at + step, left - step);
+    }
+    Ok(())
+}
+
+/// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
+pub fn is_inotify(fd: usize) -> bool {
+    let mut link = [0_u8; 32];
+    link[..14].copy_from_slice(b"/proc/self/fd/");
+    sys::decimal(fd as u64, &mut link[14..31]);
+    let mut name = [0_u8; 32];
+    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, name.as_mut_ptr() as usize, name.len()]);
+    length > 0 && name.starts_with(b"anon_inode:inotify")
+}
+
+/// A read(2) has returned.
+pub fn after_read(word: u64, number: usize, a: &[usize; 6], result: isize) -> Result<(), isize> {
+    if word & abi::INOTIFY == 0 || result <= 0 || !wanted() {
+        return Ok(());
+    }
+    match number {
+        nr::READ => inotify(a[1], result as usize),
+        // Of a gathered one, the first buffer that holds it all.
+        nr::READV => inotify(sys::read_u64(a[1])? as usize, (result as usize).min(sys::read_u64(a[1] + 8)? as usize)),
+        _ => Ok(()),
+    }
+}
+
+/// Asked about by number of the ioctl: what a file system knows of a file (generation, blocks on the disk) is chance or the host's.
+pub fn hides(request: usize) -> bool {
+    // FS_IOC_GETVERSION, FS_IOC_FIEMAP, FIBMAP
+    matches!(request, 0x8008_7601 | 0xc020_660b | 1) && wanted()
+}
+
+/// Puts a descriptor in another's place; returns that one.
+pub fn replace(t: &mut Thread, fd: usize, by: usize, close_on_exec: bool) -> isize {
+    const O_CLOEXEC: usize = 0o2_000_000;
+    let word = descriptor::word(t, by);
+    let result = sys::call(nr::DUP3, &[by, fd, if close_on_exec { O_CLOEXEC } else { 0 }]);
+    sys::call(nr::CLOSE, &[by]);
+    descriptor::forget(t, by);
+    descriptor::remember(t, fd, word);
+    result
+}
