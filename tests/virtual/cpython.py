@@ -21,8 +21,8 @@ from harness import paths, results, weft
 from harness.environment import Environment
 from harness.processes import Failure
 
-# Not yet among them: test_asyncio, test_socket, test_subprocess (docs/testing.md).
-MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_ssl")
+MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_ssl", "test_socket", "test_asyncio",
+           "test_subprocess")
 EXCEPTIONS = Path(__file__).with_name("cpython.toml")
 SECONDS_MAX = 900
 MODULES_AT_ONCE = 2
@@ -80,10 +80,13 @@ def command(module: str, folder: str) -> str:
 
 def natively(env: Environment, module: str) -> dict[str, str]:
     namespace = env.namespace(module.replace("_", "")[-8:])
+    namespace.enable_ipv6()
     namespace.ip("link", "set", "lo", "up")
     # One of them sets the machine's clock, if it may.
     may_not = [paths.tool("setpriv"), "--bounding-set=-sys_time", "--inh-caps=-all"]
-    return verdicts(env.run(module, [*may_not, "sh", "-c", command(module, f"{env.folder}/{module}")], namespace, SECONDS_MAX))
+    # As many descriptors as a node's programs begin with.
+    script = f'ulimit -Sn 1024; {command(module, f"{env.folder}/{module}")}'
+    return verdicts(env.run(module, [*may_not, "sh", "-c", script], namespace, SECONDS_MAX))
 
 
 def in_a_node(env: Environment, module: str) -> tuple[dict[str, str], str]:

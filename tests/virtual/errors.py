@@ -18,6 +18,7 @@ from typing import Callable, Iterable
 from harness import weft
 from harness.processes import Failure
 
+from .scenarios import LIMITS
 from .shared import SECONDS_MAX, builtin, expect, keys, pair, program, run_rows, section, udp, weft_command
 
 FOLDER = Path(__file__).parent / "scenario-files"
@@ -207,12 +208,46 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     return f"{how.name}: {len(children)} processes and {len(made)} namespaces are gone, interrupted at {summary['end_ns']} ns"
 
 
+def limits(folder: Path) -> str:
+    """`memory` and `descriptors` of a node: ENOMEM and EMFILE, as Linux gives them, and the numbers that programs ask for."""
+    (folder / "scenario.toml").write_text(LIMITS)
+    said = weft_command(folder, "sim", "scenario.toml").stdout.replace("limits: ", "").splitlines()
+    kind, count = said[0].split()
+    # Python has some of it already.
+    if kind != "MemoryError" or not 32 <= int(count) < 64:
+        raise Failure(said[0])
+    # Standard input, output and error are there; a pipe takes two.
+    expect("descriptors", said[1:5], ["24 61", "24 61", "24 30", "24 61"])
+    expect("limits", said[5], f"({64 << 20}, {64 << 20}) (64, 64) ['MemTotal:', '{64 << 10}', 'kB'] {16 << 10}")
+    expect("raising them", said[6:8], ["not raised", "not raised"])
+    expect("sbrk", said[8], "-1 12")
+    if str(64 << 20) not in said[9] or "'64', '64'" not in said[9]:
+        raise Failure(said[9])
+    return f"{count} MiB of 64 in pieces of one"
+
+
+def usage(folder: Path) -> str:
+    """rusage of status.json: a call costs what `cpu` says, and computing nothing."""
+    def used(calls: int, per_call: str) -> dict:
+        text = section("nodes.a", cpu={"per_call": per_call}) + program("p", "a", "python3", "-ISc", f"import os\nfor _ in range({calls}): os.getppid()\nsum(range(10**5))")
+        (folder / "scenario.toml").write_text(text)
+        weft_command(folder, "sim", "scenario.toml", "--out", f"{calls}{per_call}")
+        return json.loads((folder / f"{calls}{per_call}" / "programs" / "p" / "status.json").read_text())["rusage"]
+    some: dict = {}
+    for per_call, cost in (("1us", 1_000_000), ("5us", 5_000_000)):
+        none, some = used(0, per_call), used(1000, per_call)
+        expect(f"calls, CPU time at {per_call}", (some["calls"] - none["calls"], some["user_ns"] - none["user_ns"], some["system_ns"]), (1000, cost, 0))
+    return f"{some}"
+
+
 def main() -> int:
     rows: dict[str, Callable[[Path], str]] = {}
     for path in sorted(FOLDER.glob("*.toml")):
         rows[f"wrong file/{path.stem}"] = lambda _, name=path.stem: wrong_file(name)
     rows["program/ends with another status"] = lambda folder: misses(folder, "sender", EARLY)
     rows["program/does not end"] = lambda folder: misses(folder, "lonely", ENDLESS)
+    rows["program/memory and descriptors"] = limits
+    rows["program/rusage"] = usage
     rows["interrupted"] = interrupted
     rows["leaves nothing/a program spins"] = lambda folder: leaves_nothing(folder, SPINS, signal.SIGINT)
     rows["leaves nothing/SIGTERM"] = lambda folder: leaves_nothing(folder, SLEEPS, signal.SIGTERM)

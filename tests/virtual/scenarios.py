@@ -289,5 +289,28 @@ SCENARIOS = {
     "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF,
 }
 
+# What a program may have at most: the same calls fail every time.
+LIMITS = section("nodes.a", memory="64MiB", descriptors=64) + python("limits", "a", """
+import ctypes, os, resource, socket
+kept = []
+try:
+    while True: kept.append(bytearray(1 << 20))
+except MemoryError: print('MemoryError', len(kept))
+kept.clear()
+for what in (lambda: os.open('/dev/null', 0), lambda: socket.socket().detach(), lambda: os.pipe()[0], lambda: os.dup(0)):
+    made = []
+    try:
+        while True: made.append(what())
+    except OSError as error: print(error.errno, len(made))
+    os.closerange(3, 64)
+print(resource.getrlimit(resource.RLIMIT_DATA), resource.getrlimit(resource.RLIMIT_NOFILE), open('/proc/meminfo').readline().split(), os.sysconf('SC_PHYS_PAGES'))
+for limit in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE):
+    try: resource.setrlimit(limit, (1 << 40, 1 << 40)); print('raised')
+    except (ValueError, OSError) as error: print('not raised')
+libc = ctypes.CDLL(None, use_errno=True); libc.sbrk.restype = ctypes.c_long; print(libc.sbrk(100 << 20), ctypes.get_errno())
+print([line.split() for line in open('/proc/self/limits') if 'data' in line or 'files' in line])
+""")
+SCENARIOS["limits"] = LIMITS
+
 # What these need, a minimal system with python3, curl and openssl has.
 IN_ANY_RELEASE = ("TCP with loss", "python threads", "asyncio", "bash pipelines", "signals", "timers", "random numbers", "fork storms", "datagrams", "multicast on a switch")

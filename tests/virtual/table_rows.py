@@ -301,6 +301,21 @@ def ping(w: World) -> Check:
     return check
 
 
+REFUSED = "import socket, sys\ntry: socket.create_connection((sys.argv[1], 9), 10)\nexcept OSError as e: print(type(e).__name__)"
+
+
+@row(router=True)
+def ping_unreachable(w: World) -> Check:
+    """What is not there is told: an error comes back instead of silence, of a host and of a port."""
+    nobody = w.server[:-1] + "9"
+    w.shell(f"! ping -{w.family.version} -n -c 1 -W 9 {nobody}; {paths.PYTHON} -c {words(REFUSED)} {w.server}")
+
+    def check(said: Said) -> None:
+        want(f"From {w.near} " in said() and "nreachable" in said(), f"the router did not say that {nobody} is not there:\n{said()}")
+        want_equal("a port where nobody listens", said().splitlines()[-1], "ConnectionRefusedError")
+    return check
+
+
 @row
 def fping(w: World) -> Check:
     w.call("fping", f"-{w.family.version}", "-C", "3", "-p", "100", "-t", "5000", w.server)

@@ -234,6 +234,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
         PRCTL => prctl(t, a),
+        FSTAT | NEWFSTATAT | STATX if descriptor::is_ours(a[0] as i32) => Err(sys::EBADF),
         STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
         GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
         | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),
@@ -254,7 +255,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         SHMCTL => plain::shared_memory(a),
-        GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(number, a),
+        GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
         KCMP => plain::compare(a),
         GETPRIORITY | SETPRIORITY => plain::priority(t, number, a),
         SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GETATTR => plain::scheduler(t, number, a),

@@ -102,12 +102,12 @@ pub fn getrusage(t: &Thread, a: &[usize; 6]) -> Result<isize, isize> {
     Ok(0)
 }
 
-/// sysinfo(2): a machine with 1 GiB, half of it free.
+/// sysinfo(2): half of the memory is free.
 pub fn sysinfo(t: &Thread, a: &[usize; 6]) -> Result<isize, isize> {
     let mut info = [0_u64; 14];
     info[0] = clock(t, 1).unwrap_or(0) / 1_000_000_000;
-    info[4] = 1 << 30;
-    info[5] = 1 << 29;
+    info[4] = header().memory.load(Relaxed);
+    info[5] = info[4] / 2;
     // procs (one u16), mem_unit (an int behind totalhigh and freehigh).
     info[10] = 1;
     info[13] = 1;

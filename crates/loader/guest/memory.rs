@@ -7,7 +7,7 @@ use crate::x86_64::{entry, numbers as nr};
 
 const PAGE: usize = 4096;
 /// Room for the break: 4 GiB of addresses.
-const BREAK_BYTES: usize = 1 << 32;
+const BREAK_BYTES: usize = abi::BREAK_BYTES as usize;
 
 /// Start, present end, limit.
 static mut BREAK: [usize; 3] = [0; 3];

@@ -98,6 +98,7 @@ fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32
         sys::call(nr::DUP2, &[from as usize, to as usize]);
     }
     sys::call(nr::CLOSE_RANGE, &[3, abi::DESCRIPTOR_COMMANDS as usize - 1, 0]);
+    limit(order);
     sys::call(nr::SETSID, &[]);
     if order.cpu != u32::MAX {
         let mut set = [0_u64; 16];
@@ -109,6 +110,19 @@ fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32
     }
     // SAFETY: a process of its own, with the arena mapped.
     unsafe { init::run(kernel) }
+}
+
+fn limit(order: &Order) {
+    const RLIMIT_DATA: usize = 2;
+    const RLIMIT_NOFILE: usize = 7;
+    sys::call(nr::SETRLIMIT, &[RLIMIT_NOFILE, order.descriptors.as_ptr() as usize]);
+    let mut data = [u64::MAX; 2];
+    sys::call(nr::GETRLIMIT, &[RLIMIT_DATA, data.as_mut_ptr() as usize]);
+    if order.memory != u64::MAX {
+        // Where the host allows less, that is what there is.
+        let data = [order.memory.min(data[1]); 2];
+        sys::call(nr::SETRLIMIT, &[RLIMIT_DATA, data.as_ptr() as usize]);
+    }
 }
 
 /// What is to be done, see [`abi::Step`].

@@ -32,22 +32,41 @@ pub fn shared_memory(a: &[usize; 6]) -> Result<isize, isize> {
 }
 
 /// getrlimit(2), setrlimit(2), prlimit(2).
-pub fn limit(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
-    let (resource, old) = match number {
-        nr::GETRLIMIT => (a[0], a[1]),
-        nr::SETRLIMIT => (a[0], 0),
-        _ => (a[1], a[3]),
+pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let (who, resource, new, old) = match number {
+        nr::GETRLIMIT => (0, a[0], 0, a[1]),
+        nr::SETRLIMIT => (0, a[0], a[1], 0),
+        _ => (a[0], a[1], a[2], a[3]),
     };
-    match abi::LIMITS.iter().find(|(which, _)| *which == resource) {
-        Some((_, value)) if wanted() => {
-            if old != 0 {
-                sys::write_u64(old, *value)?;
-                sys::write_u64(old + 8, *value)?;
-            }
-            Ok(0)
+    if let Some((_, value)) = abi::LIMITS.iter().find(|(which, _)| *which == resource)
+        && wanted()
+    {
+        if old != 0 {
+            sys::write_u64(old, *value)?;
+            sys::write_u64(old + 8, *value)?;
         }
-        _ => Ok(sys::call(number, a)),
+        return Ok(0);
     }
+    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
+    let mut wanted_limits = [0_u64; 2];
+    if new != 0 {
+        for (index, word) in wanted_limits.iter_mut().enumerate() {
+            let value = sys::read_u64(new + 8 * index)?;
+            // RLIM_INFINITY stays.
+            *word = if value == u64::MAX { value } else { value.saturating_add(share) };
+        }
+    }
+    let mut found = [0_u64; 2];
+    let given = if new == 0 { 0 } else { wanted_limits.as_ptr() as usize };
+    // One's own number is 0 for the kernel, too; others are whoever they are in the node.
+    let who = if who as u32 == t.process.pid.load(Relaxed) { 0 } else { who };
+    let result = sys::call(nr::PRLIMIT64, &[who, resource, given, found.as_mut_ptr() as usize]);
+    if result == 0 && old != 0 {
+        for (index, word) in found.into_iter().enumerate() {
+            sys::write_u64(old + 8 * index, if word == u64::MAX { word } else { word.saturating_sub(share) })?;
+        }
+    }
+    Ok(result)
 }
 
 /// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.

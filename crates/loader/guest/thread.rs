@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 pub const BLOCK: usize = 128 * 1024;
 /// Most threads of a process.
 pub const BLOCKS: usize = 1024;
+const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
 /// Where the blocks of a process are.
 pub const BLOCKS_ADDRESS: usize = 0x6e00_0000_0000;
 

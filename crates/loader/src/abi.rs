@@ -62,6 +62,13 @@ pub const FILES_MAX: usize = 128 * 1024;
 /// Lists of [`Files`].
 pub const FILE_BUCKETS: usize = 4096;
 
+/// Private writable memory of the loader in each process: stacks for the handlers of its threads.
+pub const BLOCKS_BYTES: u64 = 128 << 20;
+/// Addresses that the loader keeps for the program's break.
+pub const BREAK_BYTES: u64 = 1 << 32;
+/// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
+pub const OWN_SHARE: [(usize, u64); 2] = [(2, BLOCKS_BYTES), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+
 /// Limits that count what others of the same user on the host have, too: what a node says they are.
 pub const LIMITS: [(usize, u64); 8] =
     [(6, 8192), (8, 8 << 20), (10, u64::MAX), (11, 8192), (12, 819_200), (13, 0), (14, 0), (15, u64::MAX)];
@@ -151,6 +158,8 @@ pub struct Header {
     /// When the node began by the host's clock, in seconds since 1970: files that were written later are said to be from the node's start.
     /// 0: programs see files as the host does.
     pub real_start: AtomicU64,
+    /// Bytes of memory that the machine is said to have.
+    pub memory: AtomicU64,
     /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.
     pub ahead: AtomicU64,
     /// The sockets that [`Mirror`]s show, by inode; 0: none.
@@ -191,6 +200,10 @@ pub struct Order {
     pub cpu: u32,
     /// Bytes of the list of steps: their number, then results (errno; of the namespaces, then of each step), then a [`Step`] each.
     pub steps_bytes: u64,
+    /// RLIMIT_NOFILE of programs, soft and hard.
+    pub descriptors: [u64; 2],
+    /// RLIMIT_DATA of programs, bytes; `u64::MAX`: as it is.
+    pub memory: u64,
 }
 
 /// `Order::what`: make process 1 of a node, which does the steps.

@@ -14,6 +14,7 @@ use crate::calls::CallLine;
 use crate::plan::ProcessPlan;
 use crate::visit::Visitor;
 use weft_core::{Context, Instant};
+use weft_intercept::process::Usage;
 use weft_socket::{SocketId, Sockets};
 
 /// A program of the world: its place in `Plan::programs`.
@@ -123,6 +124,10 @@ pub trait ActorContext {
     fn started(&mut self, program: ProgramId);
     /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);
+    /// What an unmodified program has used so far, for its status.
+    fn used(&mut self, program: ProgramId, usage: Usage) {
+        let _ = (program, usage);
+    }
     /// A program has ended.
     fn ended(&mut self, program: ProgramId, status: Status) {
         self.ended_at(program, self.now(), status);

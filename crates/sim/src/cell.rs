@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
 use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
+use weft_intercept::process::Usage;
 use weft_node::Node;
 use weft_socket::{SocketId, Sockets};
 
@@ -100,6 +101,8 @@ pub struct ProgramState {
     pub error: Vec<u8>,
     /// Numbers that it reported.
     pub figures: BTreeMap<&'static str, u64>,
+    /// What an unmodified program has used, when it ended or the world did.
+    pub usage: Option<Usage>,
     /// Bytes beyond [`OUTPUT_BYTES_MAX`].
     pub output_lost: u64,
     /// When it started.
@@ -716,6 +719,10 @@ impl ActorContext for Turn<'_> {
 
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {
         self.core.programs.entry(program).or_default().figures.insert(name, value);
+    }
+
+    fn used(&mut self, program: ProgramId, usage: Usage) {
+        self.core.programs.entry(program).or_default().usage = Some(usage);
     }
 
     fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status) {

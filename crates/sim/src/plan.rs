@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_core::{Instant, Op};
-use weft_intercept::process::{Files, Held};
+use weft_intercept::process::{Files, Held, Limits};
 use weft_node::Stack;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
@@ -98,6 +98,8 @@ pub struct NodePlan {
     pub files: Files,
     /// Virtual time that each call of its unmodified programs costs. Not zero: a program that waits by looking at the clock would never end.
     pub per_call: Duration,
+    /// What each of its unmodified programs may have at most.
+    pub limits: Limits,
 }
 
 /// [`NodePlan::per_call`] unless the scenario says otherwise.
@@ -113,6 +115,7 @@ impl NodePlan {
             capture: Capture::None,
             files: Files::default(),
             per_call: PER_CALL_DEFAULT,
+            limits: Limits::default(),
         }
     }
 }

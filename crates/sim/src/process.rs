@@ -131,6 +131,7 @@ impl ProcessTree {
         let ahead = std::env::var_os("WEFT_SIM_AHEAD").is_none_or(|value| value != "0");
         let debugged = plan.debugged.as_ref().filter(|debugged| programs.iter().any(|(id, _)| id.0 as usize == debugged.program));
         let config = Config {
+            limits: node.limits,
             debugged: debugged.is_some(),
             interrupt: plan.interrupt.clone(),
             // Somebody looks: nobody knows for how long.
@@ -218,6 +219,7 @@ impl ProcessTree {
                 process::Status::Killed(signal) => Status::Killed(signal),
             };
             program.tell(News::Ended(status));
+            cx.used(id, self.tree.usage(exit.pid));
             cx.ended_at(id, exit.at, status);
         }
     }
@@ -357,6 +359,11 @@ impl Actor for ProcessTree {
     fn finish(&mut self, cx: &mut dyn ActorContext) {
         self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
+        for program in &self.programs {
+            if let Some(pid) = program.pid {
+                cx.used(program.id, self.tree.usage(pid));
+            }
+        }
         if self.debugged {
             self.tree.give_up();
         }

@@ -150,6 +150,8 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
         "status": ended.map(|(_, status)| status.to_string()),
         "waits": waits,
         "figures": state.map(|state| &state.figures),
+        // All CPU time is the user's; computing costs none.
+        "rusage": state.and_then(|state| state.usage).map(|usage| json!({"user_ns": usage.cpu.as_nanos() as u64, "system_ns": 0, "calls": usage.calls})),
         "output_bytes": state.map_or(0, |state| state.output.len()),
         "output_lost_bytes": state.map_or(0, |state| state.output_lost),
     })

@@ -93,6 +93,20 @@ impl Source<'_> {
         }
     }
 
+    /// A size in bytes: "512MiB", "64KiB", "1GiB".
+    pub fn bytes(&self, value: &Spanned<String>, range: std::ops::RangeInclusive<u64>) -> Result<u64, StackError> {
+        let text = value.get_ref();
+        let unit = [("KiB", 10), ("MiB", 20), ("GiB", 30)].into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+        let Some((number, shift)) = unit.and_then(|(number, shift)| Some((number.trim().parse::<u64>().ok()?, shift))) else {
+            return Err(self.error(value.span(), format!("'{text}' is no size"), "write it as \"512MiB\", \"64KiB\" or \"1GiB\""));
+        };
+        let bytes = number.checked_mul(1 << shift).filter(|bytes| range.contains(bytes));
+        bytes.ok_or_else(|| {
+            let help = format!("give {} MiB to {} GiB", range.start() >> 20, range.end() >> 30);
+            self.error(value.span(), format!("{text} is too little or too much"), help)
+        })
+    }
+
     pub fn probability(&self, value: &Spanned<f64>) -> Result<f64, StackError> {
         let number = *value.get_ref();
         match (0.0..=1.0).contains(&number) {
@@ -233,7 +247,15 @@ pub(crate) struct WireDraft {
 pub(crate) fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
     let kind = NodeKind::Switch(SwitchPlan { learns, ..SwitchPlan::default() });
     let capture = capture(raw, &draft.section);
-    NodePlan { name: draft.name.clone(), kind, large_frames: true, capture, files: Default::default(), per_call: PER_CALL_DEFAULT }
+    NodePlan {
+        name: draft.name.clone(),
+        kind,
+        large_frames: true,
+        capture,
+        files: Default::default(),
+        per_call: PER_CALL_DEFAULT,
+        limits: Default::default(),
+    }
 }
 
 /// Does `pattern` (with `*` for any text) stand for `name`?

@@ -76,6 +76,36 @@ fn compare_all(topic: &str, bodies: &[(String, String)]) {
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
 }
 
+/// No twin: the kernel lets half the peer's window in at once, the model what there was room for when the buffer was larger. But both can write
+/// again when the peer has read it.
+#[test]
+fn a_smaller_send_buffer_is_what_writability_is_measured_by() {
+    let body = "
+        L = socket stream
+        bind L 127.0.0.1:p1
+        listen L 5
+        S = socket stream
+        connect S 127.0.0.1:p1
+        settle
+        A = accept L
+        set S SO_SNDBUF 4096
+        send S 40000*q
+        settle
+        poll S
+        recv A 40000
+        settle
+        recv A 40000
+        settle
+        poll S
+    ";
+    let body: String = body.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+    for mode in [Mode::Inline, Mode::Queued] {
+        let said = language::run(&mut graph::model(mode), &body, BASE_PORT);
+        let polls: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("poll S -> ")).collect();
+        assert_eq!(polls.last(), Some(&"OUT|WRNORM"), "{mode:?}: {said}");
+    }
+}
+
 #[test]
 fn states() {
     twins("states");

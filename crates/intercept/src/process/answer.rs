@@ -172,6 +172,7 @@ impl Tree {
                 self.closed(posted.inode(), outside);
                 Ok(Outcome::Done(0))
             }
+            abi::PREEMPTED => Ok(self.rest(thread)),
             abi::WHOSE => Ok(Outcome::Done(self.whose(posted.arguments[0]))),
             abi::FATAL => {
                 let channel = self.arena.channel(thread);

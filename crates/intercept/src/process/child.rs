@@ -69,7 +69,7 @@ impl Tree {
             deadline: None,
             expired: false,
             held: false,
-            spins: false,
+            spins: 0,
             moved: 0,
             cpu: 0,
         };

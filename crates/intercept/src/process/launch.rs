@@ -54,6 +54,8 @@ struct Plan {
     /// Instead of that, root's maps are written from outside; then this process becomes the user of the namespace. Its number outside is
     /// there before it runs, and it says here that it waits.
     mapped: Option<Mapping>,
+    /// Of programs; none: this process makes others, which get theirs then.
+    limits: Option<super::Limits>,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
@@ -72,6 +74,8 @@ const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 7] = [
     (libc::RLIMIT_RSS, libc::RLIM_INFINITY),
     (libc::RLIMIT_AS, libc::RLIM_INFINITY),
 ];
+
+const TOO_MANY_DESCRIPTORS: &str = "allow programs so many descriptors (the host's hard limit is lower)";
 
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
@@ -98,8 +102,15 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         // The host's own limit must not show.
         let most = limit.rlim_max.min(DESCRIPTORS_MAX);
-        let usual = libc::rlimit { rlim_cur: 1024, rlim_max: most };
-        let wide = libc::rlimit { rlim_cur: most, rlim_max: limit.rlim_max };
+        let usual = match plan.limits.and_then(|limits| limits.descriptors).map(libc::rlim_t::from) {
+            Some(wanted) if wanted > limit.rlim_max => {
+                plan.failed = (libc::EPERM, TOO_MANY_DESCRIPTORS);
+                return 1;
+            }
+            Some(wanted) => libc::rlimit { rlim_cur: wanted, rlim_max: wanted },
+            None => libc::rlimit { rlim_cur: 1024, rlim_max: most },
+        };
+        let wide = libc::rlimit { rlim_cur: most.max(1200).min(limit.rlim_max), rlim_max: limit.rlim_max };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
         for (from, _) in &mut plan.descriptors {
@@ -117,11 +128,17 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         }
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
-        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        if plan.limits.is_some() {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        }
         for (which, soft) in LIMITS {
             libc::getrlimit(which, &raw mut limit);
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
+            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.and_then(|limits| limits.memory)) {
+                let bytes = bytes + abi::BLOCKS_BYTES;
+                limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
+            }
             libc::setrlimit(which, &raw const limit);
         }
         libc::setsid();
@@ -167,13 +184,30 @@ fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
     }
 }
 
+/// Soft and hard limit of descriptors, where the hard one is `most` here, and bytes of memory; `u64::MAX`: as it is.
+pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartError> {
+    // SAFETY: an all-zero rlimit is valid, and is filled in here.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let descriptors = match wanted.descriptors.map(u64::from) {
+        Some(wanted) if wanted > limit.rlim_max => {
+            return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) });
+        }
+        Some(wanted) => [wanted; 2],
+        // The host's own limit must not show.
+        None => [1024, limit.rlim_max.min(DESCRIPTORS_MAX)],
+    };
+    Ok((descriptors, wanted.memory.map_or(u64::MAX, |bytes| bytes + abi::BLOCKS_BYTES)))
+}
+
 /// Process 1 of a node without files of its own.
-fn clone_alone(cpu: Option<usize>, descriptors: &[(&OwnedFd, i32)]) -> Result<libc::pid_t, StartError> {
+fn clone_alone(config: &Config, descriptors: &[(&OwnedFd, i32)]) -> Result<libc::pid_t, StartError> {
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
     // SAFETY: takes no pointers.
     match unsafe { libc::geteuid() } {
-        0 => clone_loader(cpu, descriptors, namespaces, Users::Ours),
-        _ => clone_loader(cpu, descriptors, namespaces | libc::CLONE_NEWUSER, Users::OnlyMe),
+        0 => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces, Users::Ours),
+        _ => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces | libc::CLONE_NEWUSER, Users::OnlyMe),
     }
 }
 
@@ -190,6 +224,7 @@ pub(super) enum Users {
 /// Executes the loader in a new process that has these namespaces and descriptors (and the loader's own image), and returns when it runs.
 pub(super) fn clone_loader(
     cpu: Option<usize>,
+    limits: Option<super::Limits>,
     descriptors: &[(&OwnedFd, i32)],
     namespaces: libc::c_int,
     users: Users,
@@ -209,7 +244,7 @@ pub(super) fn clone_loader(
     let mapped = matches!(users, Users::OnlyNobody).then(Mapping::default);
     let descriptors = descriptors.iter().map(|(fd, number)| (fd.as_raw_fd(), *number));
     let descriptors = descriptors.chain([(image.as_raw_fd(), abi::DESCRIPTOR_LOADER)]).collect();
-    let mut plan = Plan { descriptors, cpu, maps, mapped, failed: (0, "") };
+    let mut plan = Plan { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
     let mapping = plan.mapped.clone();
     let pid = std::thread::scope(|scope| {
         if let Some(mapping) = &mapping {
@@ -321,12 +356,12 @@ impl Init {
         let (pid, nursery, told) = match &config.files {
             Some(files) => {
                 let nursery = Nursery::get()?;
-                let born = nursery.bear(files, config.cpu, [memory.as_fd(), theirs.as_fd(), commanded.as_fd()])?;
+                let born = nursery.bear(files, config, [memory.as_fd(), theirs.as_fd(), commanded.as_fd()])?;
                 (born.pid, Some(nursery), Some((born.steps, born.list)))
             }
             None => (
                 clone_alone(
-                    config.cpu,
+                    config,
                     &[(memory, abi::DESCRIPTOR_ARENA), (&theirs, abi::DESCRIPTOR_CONTROL), (&commanded, abi::DESCRIPTOR_COMMANDS)],
                 )?,
                 None,

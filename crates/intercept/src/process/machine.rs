@@ -16,20 +16,19 @@ pub struct Moment<'a> {
     pub runnable: usize,
     /// The number that was given out last.
     pub last_pid: u32,
+    /// Bytes that it has, half of them free: what sysinfo(2) says too.
+    pub memory: u64,
     /// The node's name.
     pub name: &'a str,
 }
 
-/// 1 GiB, half of it free: what sysinfo(2) says too.
-const MEMORY: &str = "MemTotal:        1048576 kB\nMemFree:          524288 kB\nMemAvailable:     524288 kB\nBuffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\nActive:                0 kB\nInactive:              0 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\nShmem:                 0 kB\nSReclaimable:          0 kB\n";
 /// As uname(2).
 pub const RELEASE: &str = "6.1.0-weft";
 const CPU: &str = "processor\t: 0\nvendor_id\t: weft\ncpu family\t: 6\nmodel\t\t: 0\nmodel name\t: weft\nstepping\t: 0\ncpu MHz\t\t: 1000.000\ncache size\t: 1024 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\napicid\t\t: 0\nfpu\t\t: yes\nfpu_exception\t: yes\ncpuid level\t: 13\nwp\t\t: yes\nflags\t\t: fpu tsc cx8 cmov mmx fxsr sse sse2 syscall nx lm\nbogomips\t: 2000.00\nclflush size\t: 64\naddress sizes\t: 48 bits physical, 48 bits virtual\n\n";
 const PAGING: &str = "nr_free_pages 131072\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\n";
 /// Files whose text is always the same.
-const SAME: [(&str, &str); 27] = [
+const SAME: [(&str, &str); 26] = [
     ("loadavg", "0.00 0.00 0.00 1/1 1\n"),
-    ("meminfo", MEMORY),
     ("cpuinfo", CPU),
     ("vmstat", PAGING),
     ("cmdline", "weft\n"),
@@ -98,6 +97,7 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
             );
             Some(text)
         }
+        "meminfo" => Some(memory(moment.memory)),
         "version" => Some(format!("Linux version {RELEASE} (weft) #1 weft\n")),
         "sys/kernel/hostname" => Some(format!("{}\n", moment.name)),
         "sys/kernel/ns_last_pid" => Some(format!("{}\n", moment.last_pid)),
@@ -105,6 +105,14 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
         _ if path.starts_with("sys/") => None,
         _ => there.then(String::new),
     }
+}
+
+fn memory(bytes: u64) -> String {
+    let (all, free) = (bytes >> 10, bytes >> 11);
+    let rows =
+        [("MemTotal", all), ("MemFree", free), ("MemAvailable", free), ("Buffers", 0), ("Cached", 0), ("SwapCached", 0), ("Active", 0)];
+    let more = [("Inactive", 0), ("SwapTotal", 0), ("SwapFree", 0), ("Shmem", 0), ("SReclaimable", 0)];
+    rows.iter().chain(&more).map(|(name, value)| format!("{:<15} {value:8} kB\n", format!("{name}:"))).collect()
 }
 
 /// /proc/1: what starts programs.
@@ -168,8 +176,15 @@ pub fn plain_descriptor(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const MOMENT: Moment<'_> =
-        Moment { up_ns: 1_250_000_000, booted_ns: 1_893_455_999_000_000_000, cpu_ns: 10_000_000, runnable: 1, last_pid: 7, name: "a" };
+    const MOMENT: Moment<'_> = Moment {
+        up_ns: 1_250_000_000,
+        booted_ns: 1_893_455_999_000_000_000,
+        cpu_ns: 10_000_000,
+        runnable: 1,
+        last_pid: 7,
+        memory: 1 << 30,
+        name: "a",
+    };
 
     #[test]
     fn the_machine_shows_virtual_time() {

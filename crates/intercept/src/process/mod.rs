@@ -79,6 +79,8 @@ pub struct Config {
     pub ahead: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// What programs may have at most.
+    pub limits: Limits,
     /// A debugger may attach to programs.
     pub debugged: bool,
     /// Set from outside when the world is to end: who makes no call then is not waited for.
@@ -100,10 +102,32 @@ impl Default for Config {
             tell_calls: false,
             ahead: true,
             files: None,
+            limits: Limits::default(),
             debugged: false,
             interrupt: None,
         }
     }
+}
+
+/// What each program of a node may have at most. Beyond it calls fail as they do on Linux (ENOMEM, EMFILE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Bytes of private writable memory (RLIMIT_DATA); also what the machine is said to have. None: as much as the host gives; 1 GiB is said.
+    pub memory: Option<u64>,
+    /// Descriptors (RLIMIT_NOFILE). None: 1024, which programs can raise.
+    pub descriptors: Option<u32>,
+}
+
+/// What a machine is said to have where nothing limits it.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// What a program and all that it has started have used, in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// CPU time: what calls cost, and looking at the clock.
+    pub cpu: Duration,
+    /// Calls that have returned.
+    pub calls: u64,
 }
 
 /// A program to start.
@@ -332,8 +356,8 @@ struct Thread {
     expired: bool,
     /// It has waited in this call already.
     held: bool,
-    /// It was interrupted, and has made no call since.
-    spins: bool,
+    /// So often it was interrupted since its last call.
+    spins: u32,
     /// Bytes that this call has moved already.
     moved: u64,
     /// CPU time in nanoseconds.
@@ -406,6 +430,10 @@ pub struct Tree {
     preempted: Vec<String>,
     /// The number that a process or thread was given last.
     last_pid: u32,
+    /// By the number of the program.
+    usage: BTreeMap<u32, Usage>,
+    /// `Header::calls` at the end of the last turn.
+    counted: u64,
 }
 
 impl Tree {
@@ -420,6 +448,7 @@ impl Tree {
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
         header.boot.store(1_000_000_000, Relaxed);
+        header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
         let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
@@ -458,6 +487,8 @@ impl Tree {
             told: 0,
             preempted: Vec::new(),
             last_pid: 1,
+            usage: BTreeMap::new(),
+            counted: 0,
         })
     }
 
@@ -472,6 +503,10 @@ impl Tree {
     /// How many calls programs have made.
     pub fn call_count(&self) -> u64 {
         self.arena.header().calls.load(Relaxed)
+    }
+    /// What a program (the number that [`Tree::spawn`] returned) and all that it has started have used so far.
+    pub fn usage(&self, program: u32) -> Usage {
+        self.usage.get(&program).copied().unwrap_or_default()
     }
     /// How many of them came to the controller.
     pub fn round_trips(&self) -> u64 {

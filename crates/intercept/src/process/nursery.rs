@@ -2,9 +2,9 @@
 //! node. It is in the user namespace that all nodes share, so that this is made once, and without the controller's descriptors and memory.
 
 use super::arena::memory_file;
-use super::launch::{Users, clone_loader};
+use super::launch::{Users, clone_loader, limits_of};
 use super::root::Steps;
-use super::{Files, StartError};
+use super::{Config, Files, StartError};
 use crate::sys::{self, Errno};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -41,7 +41,7 @@ impl Nursery {
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
         // SAFETY: takes no pointers.
         let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
-        let pid = clone_loader(None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
+        let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
         let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders) });
         nursery.prepare()?;
         *place = Arc::downgrade(&nursery);
@@ -54,33 +54,37 @@ impl Nursery {
         let steps = Steps::base()?;
         let (list, steps_bytes) = written(&steps)?;
         let namespaces = libc::CLONE_NEWNS as u32;
-        let order = abi::Order { what: abi::ORDER_PREPARE, reserved: 0, namespaces, cpu: u32::MAX, steps_bytes };
+        let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
         let answer = self.ask(&order, &[list.as_fd(); 4]);
         steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         answer.map(drop).map_err(step("prepare the files of nodes"))
     }
 
     /// Has process 1 of a node made, with its files, arena, control and command socket.
-    pub fn bear(&self, files: &Files, cpu: Option<usize>, descriptors: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
+    pub fn bear(&self, files: &Files, config: &Config, handed: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
+        let (descriptors, memory) = limits_of(config.limits)?;
         let steps = Steps::new(files)?;
         let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
             what: abi::ORDER_BEAR,
             reserved: 0,
             namespaces: (libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET) as u32,
-            cpu: cpu.map_or(u32::MAX, |cpu| cpu as u32),
+            cpu: config.cpu.map_or(u32::MAX, |cpu| cpu as u32),
+            descriptors,
+            memory,
             steps_bytes,
         };
-        let [arena, control, commands] = descriptors;
+        let [arena, control, commands] = handed;
         let pid = self.ask(&order, &[arena, control, commands, list.as_fd()]).map_err(step("make process 1 of a node"))?;
         Ok(Born { pid, steps, list })
     }
 
     fn ask(&self, order: &abi::Order, descriptors: &[BorrowedFd<'_>]) -> Result<libc::pid_t, Errno> {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let longs = [order.steps_bytes, order.descriptors[0], order.descriptors[1], order.memory];
         let words = [order.what, order.reserved, order.namespaces, order.cpu];
-        let bytes = [&words.map(u32::to_ne_bytes).concat()[..], &order.steps_bytes.to_ne_bytes()].concat();
+        let bytes = [&words.map(u32::to_ne_bytes).concat()[..], &longs.map(u64::to_ne_bytes).concat()].concat();
         super::launch::send(orders.as_fd(), &bytes, descriptors)?;
         let mut set = libc::pollfd { fd: orders.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd of ours.

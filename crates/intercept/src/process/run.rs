@@ -1,5 +1,6 @@
 //! The scheduler: one thread at a time, first come, first served.
 
+use super::answer::Outcome;
 use super::guest::Posted;
 use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, Tree, Wait};
 use crate::face::SocketId;
@@ -15,6 +16,9 @@ use weft_loader::abi;
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// Patience with a thread that had to be interrupted and has made no call since.
 const PATIENCE_THEN: Duration = Duration::from_millis(20);
+/// So long such a thread rests before it goes on: at first, and at most, when it does nothing else again and again.
+const REST_FIRST: Duration = Duration::from_millis(1);
+const REST_DOUBLINGS_MAX: u32 = 7;
 
 /// Patience with a thread when the world is to end.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
@@ -222,6 +226,11 @@ impl Tree {
             self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
             if let Some(process) = self.processes.get_mut(&one.process) {
                 process.cpu += used;
+                let calls = self.arena.header().calls.load(Relaxed);
+                let usage = self.usage.entry(process.program).or_default();
+                usage.cpu += Duration::from_nanos(used);
+                usage.calls += calls.wrapping_sub(self.counted);
+                self.counted = calls;
                 self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
             }
         }
@@ -246,7 +255,7 @@ impl Tree {
     pub(super) fn wait_for_post(&mut self, thread: ThreadId) -> bool {
         let mut waited = Duration::ZERO;
         // Who did so a moment ago goes on doing it.
-        let spins = self.threads.get(&thread).is_some_and(|one| one.spins);
+        let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
         loop {
             let interrupted = self.is_interrupted() && self.runs_a_program(thread);
@@ -287,6 +296,18 @@ impl Tree {
         }
     }
 
+    /// A thread that had to be interrupted waits for something that happens later, perhaps. It rests, so that time goes on however short the
+    /// grants are.
+    pub(super) fn rest(&self, thread: ThreadId) -> Outcome {
+        match self.threads.get(&thread).filter(|one| !one.expired) {
+            Some(one) => {
+                let pause = REST_FIRST * (1 << one.spins.saturating_sub(1).min(REST_DOUBLINGS_MAX));
+                Outcome::Wait(Wait { deadline: Some(self.clock + pause), ..Wait::default() })
+            }
+            None => Outcome::Done(0),
+        }
+    }
+
     /// The world is to end.
     fn is_interrupted(&self) -> bool {
         self.config.interrupt.as_ref().is_some_and(|flag| flag.load(Relaxed))
@@ -313,7 +334,7 @@ impl Tree {
             // A poll set that is posted again belongs to the same call.
             let again = matches!(posted.number, abi::POLL) && posted.arguments[3] == 0
                 || posted.number == libc::SYS_epoll_wait as u64 && posted.arguments[4] == 0;
-            thread.spins &= posted.number == abi::PREEMPTED;
+            thread.spins = if posted.number == abi::PREEMPTED { thread.spins.saturating_add(1) } else { 0 };
             if !again {
                 thread.begin_call();
             }
@@ -324,17 +345,6 @@ impl Tree {
         match posted.number {
             // It has no turn any more: it is still running when the world ends.
             abi::PREEMPTED if self.is_interrupted() => return Turn::Over,
-            abi::PREEMPTED => {
-                if let Some(one) = self.threads.get_mut(&thread) {
-                    one.spins = true;
-                }
-                // It waits for something that happens later, perhaps: time goes on to what is due next.
-                let due = self.timers.next().unwrap_or(Instant::FAR_FUTURE);
-                self.clock = self.clock.max(outside.grant().min(due));
-                self.answer(thread, 0);
-                self.queue.push_back(thread);
-                return Turn::Over;
-            }
             abi::YIELD => {
                 self.answer(thread, 0);
                 self.queue.push_back(thread);

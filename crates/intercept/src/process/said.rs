@@ -102,6 +102,7 @@ impl Tree {
             cpu_ns: self.processes.values().map(|one| one.cpu).sum(),
             runnable: self.queue.len() + 1,
             last_pid: self.last_pid,
+            memory: header.memory.load(Relaxed),
             name: &self.config.name,
         }
     }
@@ -112,7 +113,15 @@ impl Tree {
         let word = |value: u64| if value == libc::RLIM_INFINITY { "unlimited".to_owned() } else { value.to_string() };
         for (number, (name, unit)) in machine::LIMITS.iter().enumerate() {
             let known = abi::LIMITS.iter().find(|(which, _)| *which == number).map(|(_, value)| [*value; 2]);
-            let [soft, hard] = known.or_else(|| sys::limit_of(one.outer, number as u32).ok())?.map(word);
+            let [soft, hard] = match known {
+                Some(known) => known,
+                None => {
+                    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == number).map_or(0, |(_, bytes)| *bytes);
+                    let own = |value: u64| if value == libc::RLIM_INFINITY { value } else { value.saturating_sub(share) };
+                    sys::limit_of(one.outer, number as u32).ok()?.map(own)
+                }
+            }
+            .map(word);
             let _ = writeln!(text, "{name:<25} {soft:<20} {hard:<20} {unit:<10}");
         }
         Some(text)

@@ -1,6 +1,6 @@
 //! fork, exec, wait, pipes, signals, timers, threads and futexes; and that all of it happens the same way every time.
 
-use crate::world::{run_alone, run_traced};
+use crate::world::{World, alone, run_alone, run_traced};
 use std::time::Duration;
 use weft_intercept::process::Status;
 
@@ -136,6 +136,23 @@ ctx = multiprocessing.get_context('fork')
 with ctx.Pool(2) as pool: print(sum(pool.map(abs, range(-10, 0))))
 ";
     assert_eq!(python(script), "b'HELLO'\nno such program\n9\n55\n");
+}
+
+/// A loop without a call is interrupted, and time goes on for those who wait, however short the grants are.
+#[test]
+fn who_spins_can_be_killed_by_somebody_who_sleeps() {
+    let script = "
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])
+time.sleep(30); child.kill(); print(child.wait(), time.monotonic() >= 31)
+";
+    alone(|| {
+        let mut world = World::with(3, 1, Duration::from_secs(2), Duration::from_nanos(1));
+        let pid = world.start(0, weft_core::Instant::ZERO, &["/usr/bin/python3", "-c", script]);
+        world.run(&[(0, pid)], Duration::from_secs(100));
+        assert_eq!(world.ran(0, pid).output, "-9 True\n");
+        assert_eq!(world.hosts[0].tree.preempted().len(), 1);
+    });
 }
 
 #[test]

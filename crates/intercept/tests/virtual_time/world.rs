@@ -119,6 +119,11 @@ static ONE: Mutex<()> = Mutex::new(());
 impl World {
     /// Nodes a (10.0.0.1), b (10.0.0.2).
     pub fn new(seed: u64, count: usize) -> World {
+        World::with(seed, count, Config::default().patience, Duration::from_millis(1))
+    }
+
+    /// With so much patience with programs that make no call, and wires with this delay, which is how far ahead programs run.
+    pub fn with(seed: u64, count: usize, patience: Duration, delay: Duration) -> World {
         let hosts = (0..count)
             .map(|index| {
                 let name = ["a", "b"][index];
@@ -133,7 +138,8 @@ impl World {
                 let described = node.describe(&stack, 0, section).expect("a description");
                 let interface = node.add_interface(Instant::ZERO, &described).expect("an interface");
                 node.configure(Instant::ZERO, &stack).expect("addresses");
-                let config = Config { name: name.to_owned(), seed, tell_calls: std::env::var_os("TELL").is_some(), ..Config::default() };
+                let tell_calls = std::env::var_os("TELL").is_some();
+                let config = Config { name: name.to_owned(), seed, tell_calls, patience, ..Config::default() };
                 let tree = Tree::new(config).expect("process 1");
                 let outer = Outer {
                     node,
@@ -147,7 +153,7 @@ impl World {
                 Host { tree, outer, exits: BTreeMap::new(), outputs: BTreeMap::new(), next: Instant::ZERO, ended: true }
             })
             .collect();
-        World { hosts, delay: Duration::from_millis(1), sequence: 0 }
+        World { hosts, delay, sequence: 0 }
     }
 
     pub fn start(&mut self, host: usize, at: Instant, arguments: &[&str]) -> u32 {

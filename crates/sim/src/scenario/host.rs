@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
-use weft_intercept::process::{Files, OwnFile};
+use weft_intercept::process::{Files, Limits, OwnFile};
 use weft_node::{Stack, StackError};
 
 /// The node of a draft.
@@ -29,7 +29,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         }
     }
     let files = own_files(source, draft)?;
-    let per_call = per_call(source, draft)?;
+    let (per_call, limits) = (per_call(source, draft)?, limits(source, draft)?);
     let mut stack = match &draft.section.stack {
         Some(file) => {
             let text = (source.read)(file.get_ref())
@@ -61,13 +61,13 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     let plain = section.stack.is_none() && section.parameters.is_empty() && section.sysctls.is_empty() && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
-        return Ok(NodePlan { files, per_call, ..host(draft, raw, stack) });
+        return Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) });
     }
     weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
         Some(_) => error,
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
-    Ok(NodePlan { files, per_call, ..host(draft, raw, stack) })
+    Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) })
 }
 
 /// The folder that is its root, and the files that it has beside.
@@ -109,7 +109,7 @@ fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);
     let kind = NodeKind::Host(Box::new(stack));
     let (capture, files) = (capture(raw, &draft.section), Files::default());
-    NodePlan { name: draft.name.clone(), kind, large_frames, capture, files, per_call: PER_CALL_DEFAULT }
+    NodePlan { name: draft.name.clone(), kind, large_frames, capture, files, per_call: PER_CALL_DEFAULT, limits: Limits::default() }
 }
 
 /// What a call costs on this node.
@@ -131,6 +131,29 @@ fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duration, StackErr
     }
     Ok(base.mul_f64(factor))
 }
+
+/// What its programs may have at most.
+fn limits(source: &Source<'_>, draft: &NodeDraft) -> Result<Limits, StackError> {
+    let memory = match &draft.section.memory {
+        Some(text) => Some(source.bytes(text, MEMORY_LEAST..=MEMORY_MOST)?),
+        None => None,
+    };
+    let descriptors = match &draft.section.descriptors {
+        Some(count) if !(DESCRIPTORS_LEAST..=DESCRIPTORS_MOST).contains(count.get_ref()) => {
+            let what = format!("{} descriptors", count.get_ref());
+            return Err(source.error(count.span(), what, format!("allow {DESCRIPTORS_LEAST} to {DESCRIPTORS_MOST}")));
+        }
+        other => other.as_ref().map(|count| *count.get_ref()),
+    };
+    Ok(Limits { memory, descriptors })
+}
+
+/// What a small program with its libraries, and what loads it, needs.
+const MEMORY_LEAST: u64 = 4 << 20;
+const MEMORY_MOST: u64 = 1 << 40;
+/// Standard input, output and error, and a few more: what starts programs needs some itself.
+const DESCRIPTORS_LEAST: u32 = 16;
+const DESCRIPTORS_MOST: u32 = 65_536;
 
 const PER_CALL_LEAST: Duration = Duration::from_nanos(1);
 const PER_CALL_MOST: Duration = Duration::from_secs(1);

@@ -57,6 +57,8 @@ pub(crate) struct Node {
     pub parameters: IndexMap<Text, Spanned<toml::Value>>,
     pub root: Option<Text>,
     pub cpu: Option<Spanned<Cpu>>,
+    pub memory: Option<Text>,
+    pub descriptors: Option<Spanned<u32>>,
     #[serde(default)]
     pub files: IndexMap<Text, Spanned<OwnText>>,
 }

@@ -367,6 +367,10 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(SEND_BUFFER_MIN);
     a.options()?.send_buffer = doubled;
     a.options()?.buffers_locked |= super::tuning::SEND_BUFFER_LOCK;
+    // Writable means that a third of the buffer is free: of this one, though more was let in before.
+    if let Some(stream) = a.sockets.get_mut(a.id)?.stream_mut() {
+        stream.capacity = stream.capacity.min(doubled as usize);
+    }
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
