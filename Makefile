@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,12 @@ test-twins: ## one body, several hosts: the socket twins through the notify adap
 	@cargo build --quiet --release --workspace --bins
 	@cargo build --quiet --release --package weft-socket --example socket-twins
 	@$(PYTHON) -m twins
+
+test-strict: ## weft run --strict: the socket twins without a difference, and programs; FULL=1: the whole table of programs
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@STRICT=1 $(PYTHON) -m twins && STRICT=1 $(PYTHON) -m programs $(if $(FULL),,curl-http/both python-asyncio/both go-static/both node/both ssh-scp/both dig/both bash-jobs/both forking-server/both)
 
 test-engines: ## the twins, and curl and ping, on the other engines: queued, and a thread for each block
 	@tools/setup test

@@ -301,7 +301,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__run)
-            opts="-h --stack --set --engine --tap --seed --capture --nat --publish --control --help"
+            opts="-h --stack --set --engine --tap --seed --capture --nat --publish --control --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

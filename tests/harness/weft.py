@@ -1,7 +1,7 @@
 """The command line of `weft` as the tests use it: everything they know of it is in this file.
 
     weft up [--set block.parameter=value]… --control PATH      in the namespace of the host side
-    weft run --control PATH -- PROGRAM…                        in any other namespace
+    weft run [--strict] --control PATH -- PROGRAM…             in any other namespace
     weft show TABLE [--json] | get | set | bind | unbind --control PATH
     weft down --control PATH
     weft bridge --rate RATE [--loss P] [--delay T] [--seed N] packet:IF packet:IF
@@ -81,6 +81,11 @@ def engine_words() -> list[str]:
     return ["--engine", engine] if engine else []
 
 
+def strict_words() -> list[str]:
+    """With STRICT=1 programs run in the loader, in real time (`weft run --strict`)."""
+    return ["--strict"] if os.environ.get("STRICT") else []
+
+
 class Daemon:
     """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs)."""
 
@@ -112,7 +117,7 @@ class Daemon:
 
     def run_words(self, *options: str) -> list[str]:
         """Words before a program that put it on this stack."""
-        return [self._weft, "run", "--control", str(self.control), *options, "--"]
+        return [self._weft, "run", *strict_words(), "--control", str(self.control), *options, "--"]
 
     def command(self, *words: str, timeout_s: float = 10) -> str:
         """Runs a control command (`show counters`, `unbind …`) and returns what it prints."""

@@ -281,25 +281,24 @@ impl Client {
 
     /// Asks and waits for the answer.
     pub fn ask(&mut self, ask: Ask) -> Result<Value, ClientError> {
-        self.ask_with(ask, None)
+        self.ask_with(ask, &[])
     }
     /// A control operation.
     pub fn node(&mut self, op: Op) -> Result<Value, ClientError> {
         self.ask(Ask::Node(op))
     }
 
-    /// Asks, with a descriptor attached.
-    pub fn ask_with(&mut self, ask: Ask, descriptor: Option<BorrowedFd<'_>>) -> Result<Value, ClientError> {
+    /// Asks, with descriptors attached: three at most.
+    pub fn ask_with(&mut self, ask: Ask, descriptors: &[BorrowedFd<'_>]) -> Result<Value, ClientError> {
         self.serial += 1;
         let request = Request { serial: self.serial, ask };
         let mut line = serde_json::to_vec(&request).map_err(|error| ClientError::Nonsense(error.to_string()))?;
         line.push(b'\n');
         let mut sent = 0;
-        if let Some(descriptor) = descriptor {
-            let rights = [descriptor];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        if !descriptors.is_empty() {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            ancillary.push(SendAncillaryMessage::ScmRights(&rights));
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             sent = net::sendmsg(&self.socket, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)
                 .map_err(|error| ClientError::Gone(error.into()))?;
         }

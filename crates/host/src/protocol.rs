@@ -35,6 +35,11 @@ pub enum Ask {
         /// Its name, for messages.
         program: String,
     },
+    /// Take over a program that the loader runs; its arena, control socket and bell are attached (`weft_intercept::process::Parts`).
+    JoinStrict {
+        /// Its name, for messages.
+        program: String,
+    },
     /// Send a line for every frame from now on.
     Trace,
     /// End. Answered with the number of programs that are still on it.

@@ -13,6 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use weft_core::control::{Message, Op, Value};
 use weft_core::{Show, Table};
+use weft_intercept::process::Parts;
 use weft_intercept::spawn::{self, Command, Program, Signals, SpawnError};
 
 /// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
@@ -68,8 +69,24 @@ pub fn is_under_weft() -> bool {
         }
 }
 
-fn start(arguments: &[OsString], resolv_conf: &str, control: Option<&Path>) -> Result<Result<Program, u8>, RunError> {
+/// `strict`: the loader runs it; is given what whoever serves it needs, before it starts.
+fn start(
+    arguments: &[OsString],
+    resolv_conf: &str,
+    control: Option<&Path>,
+    strict: Option<&mut dyn FnMut(Parts) -> Result<(), RunError>>,
+) -> Result<Result<Program, u8>, RunError> {
     let mut command = Command::new(arguments)?;
+    if let Some(adopt) = strict {
+        match command.load() {
+            Ok(parts) => adopt(parts)?,
+            Err(error) => {
+                let Some(status) = cannot_execute(&error) else { return Err(error.into()) };
+                eprintln!("weft: {error}");
+                return Ok(Err(status));
+            }
+        }
+    }
     match resolv_conf {
         "" => command.own_mounts(),
         content => command.resolv_conf(content),
@@ -98,17 +115,23 @@ fn start(arguments: &[OsString], resolv_conf: &str, control: Option<&Path>) -> R
     }
 }
 
-/// Runs a program on the daemon behind `client`. Returns its exit status as a shell shows it.
-pub fn join(mut client: Client, arguments: &[OsString]) -> Result<u8, RunError> {
+/// Runs a program on the daemon behind `client`. Returns its exit status as a shell shows it. `strict`: as for [`alone`].
+pub fn join(mut client: Client, arguments: &[OsString], strict: bool) -> Result<u8, RunError> {
     let hello = client.ask(Ask::Hello)?;
     let resolv_conf = hello["resolv_conf"].as_str().unwrap_or_default().to_owned();
-    let mut program = match start(arguments, &resolv_conf, Some(client.path()))? {
+    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = client.path().to_owned();
+    let mut adopt = |parts: Parts| {
+        client.ask_with(Ask::JoinStrict { program: name.clone() }, &parts.descriptors())?;
+        Ok(())
+    };
+    let mut program = match start(arguments, &resolv_conf, Some(&path), strict.then_some(&mut adopt))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
     let listener = program.take_listener();
-    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if let Err(error) = client.ask_with(Ask::Join { program: name.clone() }, listener.as_ref().map(AsFd::as_fd)) {
+    let listeners: Vec<_> = listener.as_ref().map(AsFd::as_fd).into_iter().collect();
+    if !strict && let Err(error) = client.ask_with(Ask::Join { program: name.clone() }, &listeners) {
         program.signal(9);
         return Err(error.into());
     }
@@ -160,14 +183,18 @@ fn wait(program: &mut Program, signals: &Signals, mut daemon: Option<&Client>, n
 
 /// Runs a program on a stack that lives as long as it and the processes it has left behind do, and until what they sent has arrived; `weft down`
 /// ends it before.
-pub fn alone(mut world: World, arguments: &[OsString]) -> Result<u8, RunError> {
+///
+/// `strict`: the loader runs it, as in virtual time, and its sockets are the model's own.
+pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u8, RunError> {
     world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
     let signals = Signals::block().map_err(system("signalfd"))?;
-    let mut program = match start(arguments, world.resolv_conf(), world.control())? {
+    let io_error = |what| move |why| RunError::System { what, why };
+    let (resolv_conf, control) = (world.resolv_conf().to_owned(), world.control().map(Path::to_owned));
+    let mut adopt = |parts| world.adopt_strict(parts).map_err(io_error("taking over the program"));
+    let mut program = match start(arguments, &resolv_conf, control.as_deref(), strict.then_some(&mut adopt))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
-    let io_error = |what| move |why| RunError::System { what, why };
     if let Some(listener) = program.take_listener() {
         world.adopt(listener).map_err(io_error("taking over the program"))?;
     }

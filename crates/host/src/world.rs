@@ -9,7 +9,7 @@ pub use crate::error::WorldError;
 use crate::ground::{self, Ground, Keeper};
 use crate::place;
 use crate::port::Port;
-use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE};
+use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE, TOKEN_STRICT_SPACE};
 use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
@@ -27,6 +27,7 @@ use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::table::LinkType;
 use weft_core::{Frame, Instant, InterfaceIndex};
+use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
@@ -38,6 +39,7 @@ const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
 const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_ENGINE: u64 = 7 << TOKEN_KIND_SHIFT;
+const TOKEN_STRICT: u64 = TOKEN_STRICT_SPACE << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
 /// How often published ports are looked over for senders that are silent, and for clients that found no room.
@@ -210,10 +212,21 @@ impl World {
         self.programs.adopt(listener, &self.reactor)
     }
 
+    /// Takes over a program that the loader runs, and its children.
+    pub fn adopt_strict(&mut self, parts: weft_intercept::process::Parts) -> io::Result<()> {
+        self.programs.adopt_strict(self.node.name(), parts, &self.reactor)
+    }
+
     /// One turn. Returns true when a descriptor of [`World::wake_on`] is ready.
     pub fn turn(&mut self, wait_max: Duration) -> io::Result<bool> {
         let now = self.clock.now();
-        let timers = self.ports.iter().filter_map(Port::next_timer).chain(self.node.next_timer()).chain(self.tidy.next_timer());
+        let timers = self
+            .ports
+            .iter()
+            .filter_map(Port::next_timer)
+            .chain(self.node.next_timer())
+            .chain(self.tidy.next_timer())
+            .chain(self.programs.next_timer());
         let due = timers.min().map(|at| at.since(now));
         let wait_max = if self.publisher.needs_sweep() { wait_max.min(SWEEP_INTERVAL) } else { wait_max };
         let wait = match self.node.has_transmit() || !self.unserved.is_empty() || self.publisher.is_unfinished() {
@@ -235,6 +248,7 @@ impl World {
                     let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
                     self.publisher.ready(index, *flags, self.clock.now(), &mut lent, &self.reactor);
                 }
+                TOKEN_STRICT => self.programs.ready_strict(index),
                 TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
                 _ => {}
             }
@@ -479,6 +493,12 @@ impl World {
                     .adopt(listener, &self.reactor)
                     .map(|()| Value::Null)
                     .map_err(|error| world(format!("cannot take over {program}: {error}")))
+            }
+            Ask::JoinStrict { program } => {
+                let mut next =
+                    || client.take_descriptor().ok_or_else(|| world("join-strict came without its three descriptors".to_owned()));
+                let parts = Parts::from_descriptors([next()?, next()?, next()?]);
+                self.adopt_strict(parts).map(|()| Value::Null).map_err(|error| world(format!("cannot take over {program}: {error}")))
             }
             Ask::Trace => {
                 client.traces = true;

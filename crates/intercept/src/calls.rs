@@ -72,6 +72,23 @@ impl Calls {
         };
         *self.unsupported.entry(key).or_default() += 1;
     }
+    /// Adds what another has counted.
+    pub fn absorb(&mut self, other: &Calls) {
+        for (name, counts) in &other.counts {
+            let into = self.counts.entry(name).or_default();
+            into.seen += counts.seen;
+            into.answered += counts.answered;
+            into.continued += counts.continued;
+            into.refused += counts.refused;
+            into.held += counts.held;
+            into.cancelled += counts.cancelled;
+        }
+        for ((request, errno), count) in &other.unsupported {
+            let key = (request.clone(), *errno);
+            let known = self.unsupported.len() < UNSUPPORTED_MAX || self.unsupported.contains_key(&key);
+            *self.unsupported.entry(if known { key } else { ("(more)".to_owned(), 0) }).or_default() += count;
+        }
+    }
     /// The counters, by name of the call.
     pub fn rows(&self) -> Vec<CallCounts> {
         self.counts.iter().map(|(call, counts)| CallCounts { call: (*call).to_owned(), counts: *counts }).collect()

@@ -22,6 +22,7 @@ pub struct Command {
     environment: Vec<CString>,
     resolv: Option<Prepared>,
     descriptors: [Option<OwnedFd>; 3],
+    loading: Option<crate::process::Loading>,
 }
 
 /// Why a program could not be started.
@@ -80,6 +81,7 @@ impl Command {
             environment: std::env::vars_os().filter_map(variable).collect(),
             resolv: None,
             descriptors: [const { None }; 3],
+            loading: None,
         })
     }
 
@@ -109,6 +111,24 @@ impl Command {
             *place = Some(fd);
         }
         self
+    }
+
+    /// Has it run by the loader, and not under a filter. Returns what is needed for [`Tree::real`], which must serve it.
+    ///
+    /// # Errors
+    /// There is no such program, or no memory.
+    ///
+    /// [`Tree::real`]: crate::process::Tree::real
+    pub fn load(&mut self) -> Result<crate::process::Parts, SpawnError> {
+        let name = self.arguments.first().ok_or(SpawnError::Command)?;
+        let path = self.environment.iter().find_map(|variable| variable.as_bytes().strip_prefix(b"PATH="));
+        let (loading, parts) = crate::process::Loading::new(name, path).map_err(|error| match error {
+            crate::process::StartError::Execute { program, errno } => SpawnError::Execute { program, errno },
+            crate::process::StartError::Step { step, errno } => SpawnError::Step { step, errno },
+            _ => SpawnError::Command,
+        })?;
+        self.loading = Some(loading);
+        Ok(parts)
     }
 
     /// Starts it.
@@ -203,6 +223,11 @@ impl Command {
                 if let Err(errno) = entered.settings {
                     sys::write_report(reports, Report::SETTINGS, errno.0);
                 }
+            }
+            if let Some(loading) = &self.loading {
+                let errno = loading.execute(arguments.as_ptr(), environment.as_ptr());
+                sys::write_report(reports, Report::EXECUTE, errno.0);
+                libc::_exit(126);
             }
             match filter::install(filter) {
                 Ok(listener) => {

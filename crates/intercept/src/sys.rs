@@ -558,6 +558,33 @@ pub fn restore_descriptor_limit() {
     }
 }
 
+/// An eventfd, close-on-exec and non-blocking.
+pub fn event(value: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    let fd = check(i64::from(unsafe { libc::eventfd(value, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }))?;
+    // SAFETY: new, and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+/// Makes an eventfd readable.
+pub fn raise_event(fd: BorrowedFd<'_>) {
+    let one = 1_u64;
+    // SAFETY: eight bytes of ours.
+    unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+/// Makes an eventfd unreadable.
+pub fn clear_event(fd: BorrowedFd<'_>) {
+    let mut value = 0_u64;
+    // SAFETY: as above.
+    unsafe { libc::read(fd.as_raw_fd(), (&raw mut value).cast(), 8) };
+}
+/// An epoll, close-on-exec.
+pub fn epoll() -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointers.
+    let fd = check(i64::from(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }))?;
+    // SAFETY: new, and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// Gives memory that was freed back to the system. The C library keeps it where pieces that are in use lie behind it: after a thousand
 /// connections in bulk transfer some hundred megabytes. Takes milliseconds, so it is for quiet times.
 pub fn trim_memory() {

@@ -48,6 +48,9 @@ pub fn post(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
 
 /// As [`post`], with what lies in the channel's buffer and its list of copies.
 pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
+    if t.strict.on {
+        return crate::strict::call::exchange(t, number, arguments);
+    }
     let c = t.channel;
     c.number.store(number, Relaxed);
     for (at, word) in c.arguments.iter().enumerate() {
@@ -77,7 +80,7 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
 }
 
 /// Copies into the program what the controller has put into the buffer.
-fn apply_writes(c: &Channel) -> bool {
+pub fn apply_writes(c: &Channel) -> bool {
     let mut at = 0;
     let mut good = true;
     for _ in 0..c.writes.load(Relaxed) {

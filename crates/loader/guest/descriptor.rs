@@ -59,6 +59,17 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
     word
 }
 
+/// Inode number; 0 when there is no such descriptor.
+pub fn inode(fd: usize) -> u64 {
+    let mut stat = Stat::default();
+    if sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) != 0 { 0 } else { stat.inode & abi::INODE }
+}
+/// Is it a socket of any kind?
+pub fn is_socket(fd: usize) -> bool {
+    let mut stat = Stat::default();
+    sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) == 0 && stat.mode & S_IFMT == S_IFSOCK
+}
+
 pub fn kind_of(word: u64) -> u64 {
     word >> 56 & 0x7f
 }
@@ -81,7 +92,7 @@ pub fn forget_range(t: &mut Thread, first: usize, last: usize) {
 
 /// Descriptors of the loader, which do not exist for the program.
 pub fn is_ours(fd: i32) -> bool {
-    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd)
+    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || crate::strict::is_hidden(fd)
 }
 
 /// Is O_NONBLOCK set?
@@ -112,6 +123,9 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 
 /// A descriptor is gone: perhaps the last of its object.
 pub fn closed(t: &mut Thread, was: u64) {
+    if t.strict.on {
+        return crate::strict::call::closed(t, was);
+    }
     match kind_of(was) {
         kind::VIRTUAL => {
             t.channel.descriptor.store(was, core::sync::atomic::Ordering::Relaxed);
@@ -144,6 +158,9 @@ pub fn close_range(t: &mut Thread, a: &[usize; 6]) -> isize {
     let (first, last, flags) = (a[0] as u32 as usize, a[1] as u32 as usize, a[2]);
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return sys::EINVAL;
+    }
+    if t.strict.on {
+        return crate::strict::call::close_range(t, first, last, flags);
     }
     let (low, high) = (abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_CONTROL as usize);
     if flags & CLOEXEC == 0 {

@@ -22,7 +22,7 @@ const SYS_USER_DISPATCH: i32 = 2;
 const AF_UNIX: usize = 1;
 const AT_FDCWD: usize = -100_isize as usize;
 
-type Answer = Result<isize, isize>;
+pub type Answer = Result<isize, isize>;
 
 /// Handler of SIGSYS: a call of the program (Syscall User Dispatch), one through the vsyscall page (seccomp), or the controller's impatience.
 pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
@@ -70,6 +70,11 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
 
 /// Hands a call to the controller. `word`: what descriptor argument 0 is.
 pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
+    if t.strict.on
+        && let Err(errno) = crate::strict::call::join(t, false)
+    {
+        return errno;
+    }
     let channel = t.channel;
     let nonblocking = word != 0 && descriptor::is_nonblocking(a[0]);
     channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
@@ -120,7 +125,7 @@ pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
     fd as isize
 }
 
-fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
+pub fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
     post(t, abi::UNSUPPORTED, &[number as u64, detail as u64, -errno as u64]);
     Err(errno)
 }
@@ -420,7 +425,7 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     }
 }
 
-fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+pub fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     if descriptor::is_ours(a[0] as i32) {
         return Err(sys::EBADF);
     }
@@ -490,7 +495,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 }
 
 /// sendfile(2) from a file to a socket: read here, sent as write(2) sends.
-fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
+pub fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
     const SEEK_SET: usize = 0;
     const SEEK_CUR: usize = 1;
     const PIECE_BYTES: usize = 16 * 1024;
@@ -523,7 +528,7 @@ fn send_file(t: &mut Thread, a: &[usize; 6]) -> Answer {
 }
 
 /// Where a path argument is, or where what it names really is.
-fn path_of(t: &Thread, at: usize) -> usize {
+pub fn path_of(t: &Thread, at: usize) -> usize {
     crate::proc::instead(t, at).unwrap_or(at)
 }
 
@@ -590,7 +595,7 @@ fn has_writer(fd: usize) -> bool {
     sys::call(nr::READ, &[fd, byte.as_mut_ptr() as usize, 1]) == sys::EAGAIN
 }
 
-fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
+pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     if !crate::proc::is_own_executable(a[at]) {
         let result = sys::call(number, a);
         return if result > 0 { crate::proc::plain_link(number, a, at, result as usize).map(|length| length as isize) } else { Ok(result) };

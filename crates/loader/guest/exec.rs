@@ -127,6 +127,9 @@ fn prepare_and_go(t: &mut Thread, path: usize, arguments: usize, environment: us
 
 /// Puts what the new image must know where it finds it, and executes the loader.
 fn go(t: &mut Thread, target: &[u8], name: &[u8], arguments: usize, environment: usize) -> isize {
+    if t.strict.on {
+        return crate::strict::image::execute(t, target, name, arguments, environment);
+    }
     let result = post(t, abi::EXEC, &[]);
     if result < 0 {
         return result as isize;

@@ -32,6 +32,7 @@ mod poll;
 mod proc;
 mod signal;
 mod stack;
+mod strict;
 mod sys;
 mod thread;
 mod x86_64;
@@ -55,6 +56,9 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
                 nursery::run(&from_kernel);
             }
             sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
+        }
+        if channel::header().flags.load(Relaxed) & abi::STRICT != 0 {
+            strict::image::start(&from_kernel);
         }
         if channel::header().exec_channel.load(Relaxed) == u32::MAX {
             init::run(&from_kernel);

@@ -16,7 +16,7 @@ const POLLERR: u32 = 8;
 const POLLHUP: u32 = 0x10;
 const POLLNVAL: u32 = 0x20;
 
-fn entry(t: &Thread, index: usize) -> Entry {
+pub fn entry(t: &Thread, index: usize) -> Entry {
     // SAFETY: the buffer is aligned and holds ENTRIES_MAX of them; any bytes are an Entry.
     unsafe { t.channel.data.pointer().cast::<Entry>().add(index % abi::ENTRIES_MAX).read() }
 }
@@ -26,7 +26,7 @@ fn set_entry(t: &Thread, index: usize, entry: Entry) {
 }
 
 /// Looks at the kernel's descriptors among the first `count` entries.
-fn look(t: &mut Thread, count: usize) {
+pub fn look(t: &mut Thread, count: usize) {
     let mut index = 0;
     while index < count {
         // struct pollfd { int fd; short events; short revents; }
@@ -59,10 +59,13 @@ fn look(t: &mut Thread, count: usize) {
 }
 
 /// `None`: for ever. Nanoseconds.
-type Limit = Option<u64>;
+pub type Limit = Option<u64>;
 
 /// Posts the entries until the controller has an answer: how many are ready, in `found` of the entries.
 fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
+    if t.strict.on {
+        return crate::strict::poll::wait(t, count, limit);
+    }
     if let Some(result) = crate::ahead::poll(t, count, limit) {
         return result;
     }
@@ -85,7 +88,7 @@ fn exchange_entries(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
     exchange(t, number, arguments)
 }
 
-fn timespec(at: usize) -> Result<Limit, isize> {
+pub fn timespec(at: usize) -> Result<Limit, isize> {
     if at == 0 {
         return Ok(None);
     }
@@ -96,7 +99,7 @@ fn timespec(at: usize) -> Result<Limit, isize> {
     Ok(Some(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)))
 }
 
-fn milliseconds(value: usize) -> Limit {
+pub fn milliseconds(value: usize) -> Limit {
     let value = value as i32;
     (value >= 0).then_some(value as u64 * 1_000_000)
 }
@@ -112,7 +115,7 @@ pub fn ppoll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
     poll_set(t, a[0], a[1], limit)
 }
 
-fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isize, isize> {
+pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isize, isize> {
     if count > abi::ENTRIES_MAX {
         crate::channel::post(t, abi::UNSUPPORTED, &[nr::POLL as u64, count as u64, -sys::EINVAL as u64]);
         return Err(sys::EINVAL);
@@ -176,7 +179,7 @@ pub fn pselect(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
     select_sets(t, a, limit)
 }
 
-fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize, isize> {
+pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize, isize> {
     let highest = a[0] as i32;
     if highest < 0 {
         return Err(sys::EINVAL);

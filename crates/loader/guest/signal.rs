@@ -15,21 +15,21 @@ pub const SIGSTOP: usize = 19;
 pub const SIGSYS: usize = 31;
 const SIGPIPE: usize = 13;
 const SIGCHLD: usize = 17;
-const SA_NOCLDWAIT: u64 = 2;
-const SA_SIGINFO: u64 = 4;
-const SA_RESTORER: u64 = 0x0400_0000;
-const SA_ONSTACK: u64 = 0x0800_0000;
-const SA_RESTART: u64 = 0x1000_0000;
-const SA_NODEFER: u64 = 0x4000_0000;
-const SA_RESETHAND: u64 = 0x8000_0000;
+pub const SA_NOCLDWAIT: u64 = 2;
+pub const SA_SIGINFO: u64 = 4;
+pub const SA_RESTORER: u64 = 0x0400_0000;
+pub const SA_ONSTACK: u64 = 0x0800_0000;
+pub const SA_RESTART: u64 = 0x1000_0000;
+pub const SA_NODEFER: u64 = 0x4000_0000;
+pub const SA_RESETHAND: u64 = 0x8000_0000;
 const SS_ONSTACK: i32 = 1;
-const SS_DISABLE: i32 = 2;
-const SS_AUTODISARM: u32 = 1 << 31;
+pub const SS_DISABLE: i32 = 2;
+pub const SS_AUTODISARM: u32 = 1 << 31;
 /// Faults of the program's own instructions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
-const FAULTS: [usize; 5] = [4, 5, 7, 8, 11];
+pub const FAULTS: [usize; 5] = [4, 5, 7, 8, 11];
 
 /// SIGKILL and SIGSTOP cannot be blocked.
-const NEVER_BLOCKED: u64 = 1 << (SIGKILL - 1) | 1 << (SIGSTOP - 1);
+pub const NEVER_BLOCKED: u64 = 1 << (SIGKILL - 1) | 1 << (SIGSTOP - 1);
 
 /// Our handlers; everything else at its default, SIGPIPE ignored (a program's own comes from the controller).
 pub fn install_handlers() {
@@ -44,7 +44,7 @@ pub fn install_handlers() {
     native(SIGPIPE, &KernelAction { handler: 1, ..KernelAction::default() });
 }
 
-fn native(signal: usize, action: &KernelAction) {
+pub fn native(signal: usize, action: &KernelAction) {
     sys::call(nr::RT_SIGACTION, &[signal, &raw const *action as usize, 0, 8]);
 }
 

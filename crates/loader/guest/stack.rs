@@ -48,8 +48,11 @@ impl Kernel {
 
 /// Builds the program's stack below the kernel's; returns where it begins. Arguments and environment are where the kernel put them.
 pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize) -> usize {
+    let real = t.strict.on;
     let mut random = [0_u8; 16];
-    local::random_bytes(t, &mut random);
+    if !real {
+        local::random_bytes(t, &mut random);
+    }
     // SAFETY: the stack grows down to its limit by itself; the kernel's pointers are good.
     unsafe {
         let mut count = 0;
@@ -78,6 +81,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
         for index in 0..count {
             let [what, value] = *kernel.auxiliary.add(index);
             let value = match what {
+                AT_RSEQ_FEATURE_SIZE | AT_RSEQ_ALIGN | AT_SYSINFO_EHDR | AT_UID..=AT_EGID | AT_RANDOM if real => value,
                 AT_RSEQ_FEATURE_SIZE | AT_RSEQ_ALIGN => continue,
                 AT_SYSINFO_EHDR => vdso,
                 AT_PHDR => image.program.headers,

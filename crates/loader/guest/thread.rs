@@ -6,7 +6,8 @@ use crate::signal;
 use crate::sys;
 use crate::x86_64::context::{Context, Info, R8, RAX, RSP, Stack};
 use crate::x86_64::{entry, numbers as nr};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 /// A thread's block: this struct at its lower end, the stack of its handler at the upper.
 pub const BLOCK: usize = 128 * 1024;
@@ -20,7 +21,10 @@ pub const BLOCKS_ADDRESS: usize = 0x6e00_0000_0000;
 pub const FILES: usize = 1024;
 
 /// What belongs to one thread.
+#[repr(C)]
 pub struct Thread {
+    /// In real time: where the program goes on after a call that the kernel answers. First, where GS points.
+    pub native_return: u64,
     /// The program's alternate signal stack.
     pub alternate: Stack,
     pub channel: &'static Channel,
@@ -42,11 +46,13 @@ pub struct Thread {
     pub index: usize,
     /// Of the process of its maker.
     pub is_thread: bool,
-    own_files: [u64; FILES],
+    /// What only real time needs.
+    pub strict: crate::strict::Own,
+    pub own_files: [u64; FILES],
 }
 
 /// Which blocks are in use.
-static mut USED: [u64; BLOCKS / 64] = [0; BLOCKS / 64];
+static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 64];
 
 pub const CLONE_VM: usize = 0x100;
 const CLONE_FILES: usize = 0x400;
@@ -73,30 +79,35 @@ pub fn current() -> &'static mut Thread {
     unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
 }
 
-unsafe fn allocate() -> Option<usize> {
-    // SAFETY: one thread of a node runs at a time.
-    let used = unsafe { &mut *(&raw mut USED) };
-    for index in 0..BLOCKS {
-        if used[index / 64] & 1 << (index % 64) == 0 {
-            used[index / 64] |= 1 << (index % 64);
-            return Some(index);
-        }
-    }
-    None
+pub fn allocate() -> Option<usize> {
+    (0..BLOCKS).find(|index| {
+        let bit = 1_u64 << (index % 64);
+        USED[index / 64].load(Relaxed) & bit == 0 && USED[index / 64].fetch_or(bit, AcqRel) & bit == 0
+    })
 }
-unsafe fn release(index: usize) {
-    // SAFETY: as above. The stack goes on being used until the thread is gone; no other thread of the node runs until then.
-    unsafe { (*(&raw mut USED))[index / 64] &= !(1 << (index % 64)) };
+/// In virtual time the stack goes on being used until the thread is gone; no other thread of the node runs until then.
+pub fn release(index: usize) {
+    USED[index / 64].fetch_and(!(1 << (index % 64)), AcqRel);
+}
+/// The word and the bit of a block.
+pub fn used(index: usize) -> (&'static AtomicU64, usize) {
+    (&USED[index / 64], index % 64)
+}
+/// After fork(2): this thread is the only one.
+pub fn only(index: usize) {
+    USED.iter().for_each(|word| word.store(0, Relaxed));
+    USED[index / 64].store(1 << (index % 64), Relaxed);
 }
 
-unsafe fn put(index: usize, channel: &'static Channel) -> &'static mut Thread {
+pub unsafe fn put(index: usize, channel: &'static Channel, process: &'static Process) -> &'static mut Thread {
     let at = (BLOCKS_ADDRESS + index * BLOCK) as *mut Thread;
     // SAFETY: the block is mapped and was free.
     unsafe {
         at.write(Thread {
+            native_return: 0,
             alternate: Stack { start: 0, flags: 2, padding: 0, bytes: 0 },
             channel,
-            process: channel::process(channel.process.load(Relaxed) as usize),
+            process,
             files: core::ptr::null_mut(),
             clear_tid: 0,
             robust: 0,
@@ -106,6 +117,7 @@ unsafe fn put(index: usize, channel: &'static Channel) -> &'static mut Thread {
             restart: false,
             index,
             is_thread: false,
+            strict: crate::strict::Own::default(),
             own_files: [0; FILES],
         });
         (*at).files = &raw mut (*at).own_files;
@@ -113,20 +125,23 @@ unsafe fn put(index: usize, channel: &'static Channel) -> &'static mut Thread {
     }
 }
 
-/// The thread of a new image.
-pub unsafe fn first(index: usize) -> &'static mut Thread {
+/// Maps the blocks of a new image.
+pub fn map_blocks() {
     // MAP_PRIVATE|MAP_ANONYMOUS|MAP_NORESERVE|MAP_FIXED_NOREPLACE
     let at = sys::call(nr::MMAP, &[BLOCKS_ADDRESS, BLOCK * BLOCKS, 3, 0x10_4022, usize::MAX, 0]);
     if at != BLOCKS_ADDRESS as isize {
         sys::die("cannot map the stacks of the handlers", -at as usize);
     }
+}
+
+/// The thread of a new image.
+pub unsafe fn first(index: usize) -> &'static mut Thread {
+    map_blocks();
     let channel = channel::channel(index);
     channel.alive.store(1, Relaxed);
+    let process = channel::process(channel.process.load(Relaxed) as usize);
     // SAFETY: the first thread of an image.
-    unsafe {
-        let block = allocate().unwrap_or(0);
-        put(block, channel)
-    }
+    unsafe { put(allocate().unwrap_or(0), channel, process) }
 }
 
 /// Kernel settings of the calling thread: its handler stack and the word that the kernel clears when it is gone.
@@ -135,7 +150,7 @@ pub unsafe fn set_up(t: &mut Thread) {
     sys::call(nr::SET_TID_ADDRESS, &[t.channel.alive.as_ptr() as usize]);
 }
 
-fn alternate_stack(t: &Thread) {
+pub fn alternate_stack(t: &Thread) {
     let stack = Stack { start: BLOCKS_ADDRESS as u64 + (t.index * BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
     sys::call(nr::SIGALTSTACK, &[&raw const stack as usize, 0]);
 }
@@ -152,8 +167,10 @@ pub fn arm() {
         // PR_SET_TSC, PR_TSC_SIGSEGV
         sys::call(nr::PRCTL, &[26, 2]);
     }
-    // ARCH_SET_CPUID; most processors under a hypervisor refuse.
-    sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
+    if channel::header().flags.load(Relaxed) & abi::STRICT == 0 {
+        // ARCH_SET_CPUID; most processors under a hypervisor refuse.
+        sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
+    }
 }
 
 /// clone(2) and what comes to it: fork, vfork.
@@ -203,13 +220,10 @@ fn copy_process(from: &Process, to: &Process) {
 }
 
 unsafe fn forked(t: &mut Thread, context: &mut Context, child: &'static Channel, stack: usize, clear_tid: usize) {
+    only(t.index);
     // SAFETY: nothing else runs in this process.
-    unsafe {
-        USED = [0; BLOCKS / 64];
-        (*(&raw mut USED))[t.index / 64] |= 1 << (t.index % 64);
-        t.own_files = *t.files;
-        t.files = &raw mut t.own_files;
-    }
+    t.own_files = unsafe { *t.files };
+    t.files = &raw mut t.own_files;
     t.is_thread = false;
     t.channel = child;
     t.process = channel::process(child.process.load(Relaxed) as usize);
@@ -230,7 +244,7 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
     // SAFETY: see `allocate`; everything is prepared before the child exists.
     unsafe {
         let Some(index) = allocate() else { return sys::EAGAIN };
-        let new = put(index, child);
+        let new = put(index, child, channel::process(child.process.load(Relaxed) as usize));
         new.is_thread = flags & CLONE_THREAD != 0;
         if flags & CLONE_FILES != 0 {
             new.files = t.files;
@@ -268,6 +282,9 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
 pub unsafe extern "C" fn child_starts() -> ! {
     let t = current();
     alternate_stack(t);
+    if t.strict.on {
+        crate::strict::thread::begins(t);
+    }
     arm();
     if t.set_tid != 0 {
         let _ = sys::write_u32(t.set_tid, sys::call(nr::GETTID, &[]) as u32);
@@ -291,13 +308,19 @@ fn started(t: &mut Thread) {
 
 /// clone3(2): as clone, with the arguments in memory.
 pub fn clone3(t: &mut Thread, context: &mut Context, at: usize, bytes: usize) -> isize {
+    match clone3_arguments(at, bytes) {
+        Ok(arguments) => clone(t, context, arguments),
+        Err(errno) => errno,
+    }
+}
+
+/// What clone would be called with.
+pub fn clone3_arguments(at: usize, bytes: usize) -> Result<[usize; 5], isize> {
     let mut words = [0_u8; 88];
     if bytes < 64 || bytes > 88 {
-        return sys::ENOSYS;
+        return Err(sys::ENOSYS);
     }
-    if let Err(errno) = sys::copy_in(at, &mut words[..bytes]) {
-        return errno;
-    }
+    sys::copy_in(at, &mut words[..bytes])?;
     let word = |index: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&words[index * 8..index * 8 + 8]);
@@ -306,11 +329,11 @@ pub fn clone3(t: &mut Thread, context: &mut Context, at: usize, bytes: usize) ->
     let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_bytes, tls] = [0, 1, 2, 3, 4, 5, 6, 7].map(word);
     // set_tid, cgroup, CLONE_CLEAR_SIGHAND and CLONE_INTO_CGROUP: libc goes on with clone.
     if word(9) != 0 || word(10) != 0 || flags >> 32 != 0 || flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
-        return sys::ENOSYS;
+        return Err(sys::ENOSYS);
     }
     let parent_tid = if flags & CLONE_PIDFD != 0 { pidfd } else { parent_tid };
     let stack = if stack == 0 { 0 } else { stack + stack_bytes };
-    clone(t, context, [flags | signal, stack, parent_tid, child_tid, tls])
+    Ok([flags | signal, stack, parent_tid, child_tid, tls])
 }
 
 /// exit(2): this thread only.
@@ -319,8 +342,7 @@ pub fn exit(t: &mut Thread, status: usize) -> ! {
     let cleared = if t.clear_tid != 0 && sys::write_u32(t.clear_tid, 0).is_ok() { t.clear_tid } else { 0 };
     post(t, nr::EXIT as u64, &[status as u64, cleared as u64]);
     if t.index != 0 {
-        // SAFETY: no other thread of this process runs before this one is gone.
-        unsafe { release(t.index) };
+        release(t.index);
     }
     sys::call(nr::EXIT, &[status]);
     loop {}
@@ -338,13 +360,12 @@ pub fn exit_group(t: &mut Thread, status: usize) -> ! {
 /// vfork's child gives its block back to the memory that it shares.
 pub fn leave_block(t: &Thread) {
     if t.index != 0 {
-        // SAFETY: the parent does not run before the child is gone, or has another image.
-        unsafe { release(t.index) };
+        release(t.index);
     }
 }
+/// Nobody has run since `leave_block`.
 pub fn take_block_again(t: &Thread) {
-    // SAFETY: nobody has run since `leave_block`.
-    unsafe { (*(&raw mut USED))[t.index / 64] |= 1 << (t.index % 64) };
+    USED[t.index / 64].fetch_or(1 << (t.index % 64), AcqRel);
 }
 
 /// Locks that a thread holds when it ends get FUTEX_OWNER_DIED (kernel/futex/core.c, exit_robust_list).

@@ -15,7 +15,7 @@ pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7232;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7233;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -83,12 +83,19 @@ pub const DESCRIPTOR_CONTROL: i32 = 1023;
 /// A SOCK_SEQPACKET socket over which only init is commanded; programs do not have it.
 pub const DESCRIPTOR_COMMANDS: i32 = 1020;
 
+/// In real time: an eventfd by which the controller is woken.
+pub const DESCRIPTOR_BELL: i32 = 1020;
+/// In real time: what the next image is to be ([`strict::Next`]), while a program is being executed.
+pub const DESCRIPTOR_NEXT: i32 = 1019;
+
 /// `Channel::word`: the program runs, or nobody uses the channel.
 pub const RUNNING: u32 = 0;
 /// `Channel::word`: a call waits for the controller.
 pub const POSTED: u32 = 1;
 /// `Channel::word`: the answer is there.
 pub const ANSWERED: u32 = 2;
+/// `Channel::word`, in real time: the call waits; the answer comes by the thread's eventfd.
+pub const PARKED: u32 = 3;
 
 /// Bytes that one side writes and the other reads while it sleeps.
 #[repr(transparent)]
@@ -166,6 +173,14 @@ pub struct Header {
     pub mirrors: [AtomicU64; MIRRORS],
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
+    /// [`STRICT`]: the channels that want to be looked at, a bit each.
+    pub rung: [AtomicU64; CHANNELS_MAX / 64],
+    /// [`STRICT`]: the controller sleeps, and is to be woken by [`DESCRIPTOR_BELL`].
+    pub asleep: AtomicU32,
+    /// [`STRICT`]: the controller's number.
+    pub controller_pid: AtomicU32,
+    /// [`STRICT`]: epolls that watch sockets of the node so far.
+    pub epolls: AtomicU64,
 }
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
@@ -178,6 +193,9 @@ pub const TRAP_TSC: u32 = 2;
 pub const MOUNT_PROC: u32 = 4;
 /// `Header::flags`: init sets the host name.
 pub const SET_NAME: u32 = 8;
+
+/// `Header::flags`: in real time; see [`strict`].
+pub const STRICT: u32 = 16;
 
 /// `Header::init_failed`: /proc.
 pub const INIT_PROC: u32 = 2;
@@ -430,10 +448,14 @@ pub struct Channel {
     pub logged: AtomicU32,
     /// Bytes of `log` that they take.
     pub log_bytes: AtomicU32,
+    /// In real time: a parked call is to end, whether its answer is there or not.
+    pub cancel: AtomicU32,
+    /// Keeps `info` aligned.
+    pub spare: AtomicU32,
     /// siginfo_t of `signal`.
     pub info: Area<128>,
     /// Fills the first page.
-    pub reserved: Area<{ PAGE - 336 }>,
+    pub reserved: Area<{ PAGE - 344 }>,
     /// Bytes that go with the call or the answer.
     pub data: Area<DATA_BYTES>,
     /// Calls that were answered ahead: [`Logged`].
@@ -513,6 +535,8 @@ pub mod kind {
     pub const VIRTUAL: u64 = 3;
     /// /dev/urandom and /dev/random.
     pub const RANDOM: u64 = 4;
+    /// In real time: an epoll of the kernel's that watches sockets of the node, too; below is its number.
+    pub const EPOLL: u64 = 5;
 }
 /// O_NONBLOCK of a descriptor word.
 pub const NONBLOCKING: u64 = 1 << 63;
@@ -594,3 +618,63 @@ pub const RESTART_NO_HANDLER: i64 = -514;
 /// The spawn area: u32 argument count, u32 variable count, u32 bytes of the strings, u32 channel; then the strings, each with a zero
 /// at its end: directory, program, arguments, variables.
 pub const COMMAND_SPAWN: u8 = 1;
+
+/// What is different in real time (`weft run --strict`): every thread runs at once, and nearly all calls are the kernel's. Sockets are the controller's.
+pub mod strict {
+    use super::PATH_BYTES;
+
+    /// Tells the controller over [`super::DESCRIPTOR_CONTROL`]; a descriptor comes along, and the kernel adds who it is.
+    #[repr(C)]
+    #[derive(Clone, Copy, Default, Debug)]
+    pub struct Told {
+        /// [`JOIN`] and others.
+        pub what: u32,
+        /// The channel of the thread that tells.
+        pub channel: u32,
+        /// What the descriptor is.
+        pub number: u64,
+        /// The thread's number, for [`JOIN`].
+        pub tid: u64,
+    }
+    /// A thread has taken a channel; the descriptor is the eventfd that wakes it. `number`: 1 when this is a new image of its process.
+    pub const JOIN: u32 = 1;
+    /// A socket that was made or accepted has a descriptor: the controller's end of the pair comes along; `number` is the other's inode.
+    pub const OBJECT: u32 = 2;
+    /// An epoll of the kernel's is to watch sockets of the node; the descriptor is the eventfd by which it learns that one is ready.
+    pub const EPOLL: u32 = 3;
+
+    /// Call: what was made or accepted cannot get a descriptor.
+    pub const DROPPED: u64 = 0x1030;
+    /// Call: the thread ends, or gives its channel back.
+    pub const LEAVE: u64 = 0x1031;
+    /// Call: which sockets that an epoll watches are ready: (events, room); `descriptor` is the epoll.
+    pub const COLLECT: u64 = 0x1032;
+    /// Call: the last descriptor of an epoll in this process is closed; `descriptor` is the epoll.
+    pub const FORGET: u64 = 0x1033;
+
+    /// The events of the controller's eventfd in an epoll carry this, and the number of the epoll below it.
+    pub const EPOLL_DATA: u64 = 0x7765_6674_0000_0000;
+    /// The part that is the number.
+    pub const EPOLL_NUMBER: u64 = 0xffff_ffff;
+
+    /// What an image that is about to run has to know; a memory file at [`super::DESCRIPTOR_NEXT`].
+    #[repr(C)]
+    pub struct Next {
+        /// [`NEXT_MAGIC`]
+        pub magic: u64,
+        /// 0: the program's arguments are the loader's; it is looked at, and executed properly. 1: all is decided.
+        pub decided: u64,
+        /// Blocked signals.
+        pub mask: u64,
+        /// The process had channels before.
+        pub joined: u64,
+        /// What to load, with a zero at the end.
+        pub target: [u8; PATH_BYTES],
+        /// What it was called by.
+        pub name: [u8; PATH_BYTES],
+        /// /proc/self/exe
+        pub executable: [u8; PATH_BYTES],
+    }
+    /// `Next::magic`
+    pub const NEXT_MAGIC: u64 = 0x7765_6674_6e65_7874;
+}

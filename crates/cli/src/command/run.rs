@@ -22,6 +22,10 @@ pub struct Args {
     /// Join the stack with this control socket: a path, or run-PID
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "publish"])]
     control: Option<PathBuf>,
+    /// Run the program by the loader of virtual time, in real time: its sockets are the model's own, without the differences that stand-ins make;
+    /// a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md
+    #[arg(long)]
+    strict: bool,
     /// The program and its arguments; `--` in front of a program whose name begins with '-'
     #[arg(required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -30,10 +34,10 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!run::is_under_weft(), "already under weft: a stack inside a stack is not possible");
     let status = match &args.control {
-        Some(path) => run::join(Client::connect(path)?, &args.program)?,
+        Some(path) => run::join(Client::connect(path)?, &args.program, args.strict)?,
         None => match Client::connect(&default_path()) {
-            Ok(client) if !args.stack.is_given() => run::join(client, &args.program)?,
-            _ => run::alone(args.stack.bring_up(&Control::Private)?, &args.program)?,
+            Ok(client) if !args.stack.is_given() => run::join(client, &args.program, args.strict)?,
+            _ => run::alone(args.stack.bring_up(&Control::Private)?, &args.program, args.strict)?,
         },
     };
     Ok(ExitCode::from(status))

@@ -47,8 +47,10 @@ impl Tree {
                 if !matches!(posted.number, abi::POLL) {
                     guest.commit();
                 }
-                self.note_call(posted, result, &guest, outside);
-                self.tell(thread, posted, result, &guest.output(), outside);
+                if self.real.is_none() {
+                    self.note_call(posted, result, &guest, outside);
+                    self.tell(thread, posted, result, &guest.output(), outside);
+                }
             }
             Ok(Outcome::Descriptor { close_on_exec }) => {
                 self.answer(thread, i64::from(close_on_exec));
@@ -61,6 +63,9 @@ impl Tree {
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(errno) => {
                 self.answer(thread, -i64::from(errno.0));
+                if self.real.is_some() {
+                    return;
+                }
                 self.note_call(posted, -i64::from(errno.0), &guest, outside);
                 self.tell(thread, posted, -i64::from(errno.0), &[], outside);
             }

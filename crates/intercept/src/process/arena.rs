@@ -29,14 +29,41 @@ pub(super) fn memory_file(name: &std::ffi::CStr, flags: libc::c_uint) -> Result<
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+fn not_made(errno: Errno) -> StartError {
+    StartError::Step { step: "make the memory that is shared with programs", errno }
+}
+
 impl Arena {
     /// A new arena, and its memory file, which is needed only until process 1 has it.
     pub fn new() -> Result<(Arena, OwnedFd), StartError> {
-        let failed = |errno| StartError::Step { step: "make the memory that is shared with programs", errno };
-        let memory = memory_file(c"weft-arena", libc::MFD_CLOEXEC).map_err(failed)?;
+        let memory = Arena::file().map_err(not_made)?;
+        Ok((Arena::map(&memory).map_err(not_made)?, memory))
+    }
+
+    /// The memory file of an arena; nobody can make it smaller.
+    pub fn file() -> Result<OwnedFd, Errno> {
+        let memory = memory_file(c"weft-arena", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
         // SAFETY: takes no pointers.
-        if unsafe { libc::ftruncate(memory.as_raw_fd(), abi::ARENA_BYTES as i64) } < 0 {
-            return Err(failed(crate::sys::last()));
+        if unsafe {
+            libc::ftruncate(memory.as_raw_fd(), abi::ARENA_BYTES as i64) < 0
+                || libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) < 0
+        } {
+            return Err(crate::sys::last());
+        }
+        Ok(memory)
+    }
+
+    /// Maps what [`Arena::file`] has made, here or elsewhere.
+    pub fn map(memory: &OwnedFd) -> Result<Arena, Errno> {
+        // SAFETY: an all-zero stat is valid, and ours; the other takes no pointers.
+        let (size, seals) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            libc::fstat(memory.as_raw_fd(), &raw mut stat);
+            (stat.st_size, libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS))
+        };
+        // A file that somebody makes smaller would end whoever has mapped it.
+        if size != abi::ARENA_BYTES as i64 || seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            return Err(Errno(libc::EINVAL));
         }
         // SAFETY: a new mapping wherever there is room.
         let base = unsafe {
@@ -50,11 +77,11 @@ impl Arena {
             )
         };
         if base == libc::MAP_FAILED {
-            return Err(failed(crate::sys::last()));
+            return Err(crate::sys::last());
         }
         let arena = Arena { base: base.cast() };
         arena.header().magic.store(abi::MAGIC, Relaxed);
-        Ok((arena, memory))
+        Ok(arena)
     }
 
     pub fn header(&self) -> &Header {
@@ -120,6 +147,12 @@ impl Arena {
     pub fn release(&self, index: usize) {
         let word = &self.channel(index).word;
         word.store(abi::ANSWERED, Release);
+        futex_wake(word);
+    }
+    /// Says how a thread's call is doing, in real time.
+    pub fn say(&self, index: usize, state: u32) {
+        let word = &self.channel(index).word;
+        word.store(state, Release);
         futex_wake(word);
     }
     /// Has the thread posted a call?

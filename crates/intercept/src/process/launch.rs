@@ -29,7 +29,7 @@ pub(super) struct Init {
 }
 
 /// The loader, sealed, for all nodes.
-fn loader() -> Result<&'static OwnedFd, Errno> {
+pub(super) fn loader() -> Result<&'static OwnedFd, Errno> {
     static LOADER: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
     let made = LOADER.get_or_init(|| {
         let memory = memory_file(c"weft-loader", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
@@ -340,6 +340,13 @@ impl Turns {
 }
 
 impl Init {
+    /// In real time there is none, only its socket.
+    pub fn none(control: OwnedFd) -> Result<Init, Errno> {
+        sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
+        let commands = control.try_clone().map_err(|_| sys::last())?;
+        Ok(Init { pid: 0, control, commands, own_files: false })
+    }
+
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
@@ -461,6 +468,9 @@ impl Init {
 
     /// Kills the whole node.
     pub fn kill(&self) {
+        if self.pid == 0 {
+            return;
+        }
         // SAFETY: our child; with process 1 the kernel kills its namespace.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
@@ -469,7 +479,9 @@ impl Init {
 impl Drop for Init {
     fn drop(&mut self) {
         self.kill();
-        let _ = sys::wait(self.pid, 0);
+        if self.pid != 0 {
+            let _ = sys::wait(self.pid, 0);
+        }
     }
 }
 

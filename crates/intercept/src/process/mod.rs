@@ -23,6 +23,7 @@ mod nursery;
 mod object;
 mod poll;
 pub mod processor;
+mod real;
 mod root;
 mod run;
 mod said;
@@ -50,6 +51,7 @@ use std::time::Duration;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
+pub use real::{Loading, Parts};
 pub use root::{Files, OwnFile};
 pub use sheet::{Sheet, input};
 
@@ -430,6 +432,8 @@ pub struct Tree {
     preempted: Vec<String>,
     /// The number that a process or thread was given last.
     last_pid: u32,
+    /// In real time.
+    real: Option<real::Real>,
     /// By the number of the program.
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
@@ -443,7 +447,6 @@ impl Tree {
     /// [`StartError::Step`]: mostly that user namespaces are forbidden.
     pub fn new(config: Config) -> Result<Tree, StartError> {
         let (arena, memory) = Arena::new()?;
-        let arena = Arc::new(arena);
         let header = arena.header();
         header.epoch.store(config.epoch_ns, Relaxed);
         // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
@@ -459,9 +462,13 @@ impl Tree {
         if failed != 0 {
             tracing::warn!(node = %config.name, "a node's programs see the host's /proc or name: the kernel refused a mount or sethostname");
         }
+        Ok(Tree::with(arena, init, config))
+    }
+
+    fn with(arena: Arena, init: Init, config: Config) -> Tree {
         let rng = Rng::for_name(config.seed, &format!("programs/{}", config.name));
-        Ok(Tree {
-            arena,
+        Tree {
+            arena: Arc::new(arena),
             init,
             config,
             clock: Instant::ZERO,
@@ -487,9 +494,10 @@ impl Tree {
             told: 0,
             preempted: Vec::new(),
             last_pid: 1,
+            real: None,
             usage: BTreeMap::new(),
             counted: 0,
-        })
+        }
     }
 
     /// Processes that have ended since the last call, in order.

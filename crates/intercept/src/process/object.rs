@@ -29,6 +29,12 @@ pub(super) struct Object {
     pub watchers: Vec<u64>,
 }
 
+impl Object {
+    pub fn new(ours: OwnedFd, body: Body) -> Object {
+        Object { ours, body, watchers: Vec::new() }
+    }
+}
+
 /// What it is.
 #[derive(Debug)]
 pub(super) enum Body {
@@ -57,6 +63,11 @@ impl Tree {
     pub(super) fn new_object(&mut self, thread: ThreadId, body: Body, nonblocking: bool, close_on_exec: bool) -> Result<Outcome, Errno> {
         if self.objects.len() >= OBJECTS_MAX {
             return Err(Errno(libc::ENFILE));
+        }
+        if let Some(real) = &mut self.real {
+            // The program's side makes its descriptor.
+            real.is_made(thread, body);
+            return Ok(Outcome::Done(0));
         }
         let full = |errno: Errno| if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno };
         let (ours, theirs) = sys::unix_pair(libc::SOCK_STREAM).map_err(full)?;
@@ -122,8 +133,9 @@ impl Tree {
         }
     }
 
-    fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
+    pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
         let Some(object) = self.objects.remove(&inode) else { return };
+        self.forget_in_pollers(inode);
         self.shows.forget(inode, &self.arena);
         match object.body {
             Body::Socket(socket) => {
@@ -155,6 +167,7 @@ impl Tree {
         let mut all = changed.clone();
         for inode in &changed {
             self.note_object_edges(*inode, &mut all);
+            self.raise_pollers(*inode, outside);
         }
         if !all.is_empty() {
             self.again_where(&|wait| wait.objects.iter().any(|inode| all.contains(inode)), outside);

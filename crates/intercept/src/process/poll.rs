@@ -66,7 +66,7 @@ fn kind_of(word: u64) -> u64 {
 
 impl Tree {
     /// What an object shows.
-    fn object_readiness(&self, thread: ThreadId, inode: u64, stack: &mut dyn Stack, depth: usize) -> u32 {
+    pub(super) fn object_readiness(&self, thread: ThreadId, inode: u64, stack: &mut dyn Stack, depth: usize) -> u32 {
         match self.objects.get(&inode).map(|object| &object.body) {
             Some(Body::Socket(socket)) => stack.readiness(*socket).0,
             Some(Body::Timer(file)) => u32::from(file.expirations > 0),

@@ -433,6 +433,11 @@ impl Tree {
             for socket in &changed {
                 self.shows.changed(*socket);
                 self.note_edges(*socket, &mut objects);
+                if self.real.is_some()
+                    && let Some(inode) = self.by_socket.get(socket).copied()
+                {
+                    self.raise_pollers(inode, outside);
+                }
                 if !self.by_socket.contains_key(socket) {
                     outside.stack().not_a_programs(*socket);
                 }

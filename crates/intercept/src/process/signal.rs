@@ -136,6 +136,11 @@ impl Tree {
 
     /// Sends a signal to a thread.
     pub(super) fn signal_thread(&mut self, thread: ThreadId, signal: i32, info: Info) {
+        if self.real.is_some() {
+            // Goes with the answer; the thread sends it to itself.
+            self.arena.channel(thread).signal.store(signal as u32, Relaxed);
+            return;
+        }
         let Some(process) = self.threads.get(&thread).map(|one| one.process) else { return };
         if !self.prepare_signal(process, signal) {
             return;

@@ -456,5 +456,7 @@ fn take(s: SocketId, stack: &mut dyn Stack, total: u64, flags: i32) -> Result<Ta
     let received = stack.receive(s, total, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
     let mut data = BytesMut::new();
     received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
+    // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
+    let stream = stream && !(flags & libc::MSG_OOB != 0 && total == 0);
     Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream })
 }

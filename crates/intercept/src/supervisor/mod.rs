@@ -199,6 +199,18 @@ impl Supervisor {
         self.settle(&mut Turn { stack, reactor });
     }
 
+    /// These sockets have changed; somebody else has taken the news.
+    pub fn sockets_changed(&mut self, changed: &[SocketId], stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
+        let turn = &mut Turn { stack, reactor };
+        for socket in changed {
+            match self.by_socket.get(socket) {
+                Some(&key) => self.move_and_retry(key, false, turn),
+                None => turn.stack.not_a_programs(*socket),
+            }
+        }
+        self.settle(turn);
+    }
+
     fn settle(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..ROUNDS_MAX {
             let changed = turn.stack.take_changed();

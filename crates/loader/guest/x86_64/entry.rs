@@ -44,6 +44,24 @@ global_asm!(
     "and rsp, -16",
     "call {child}",
     "ud2",
+    // A call of the program's own, made for it (real time): registers are the program's; where it goes on is the first word of the thread's block.
+    ".globl weft_native",
+    ".hidden weft_native",
+    "weft_native:",
+    "syscall",
+    ".globl weft_native_after",
+    ".hidden weft_native_after",
+    "weft_native_after:",
+    "jmp qword ptr gs:[0]",
+    // weft_leave(word, bit, status): gives a thread's block back, and ends the thread without touching its stack again.
+    ".globl weft_leave",
+    ".hidden weft_leave",
+    "weft_leave:",
+    "lock btr qword ptr [rdi], rsi",
+    "mov edi, edx",
+    "mov eax, 60",
+    "syscall",
+    "ud2",
     main = sym crate::start,
     child = sym crate::thread::child_starts,
 );
@@ -53,6 +71,9 @@ unsafe extern "C" {
     fn weft_copy(into: usize, from: usize, bytes: usize) -> usize;
     fn weft_copy_instruction();
     fn weft_copy_end();
+    fn weft_native();
+    fn weft_native_after();
+    fn weft_leave(word: *const core::sync::atomic::AtomicU64, bit: usize, status: usize) -> !;
     pub fn weft_clone(flags: usize, stack: usize, parent_tid: usize, child_tid: usize, tls: usize) -> isize;
 }
 
@@ -85,6 +106,17 @@ pub fn copy(into: usize, from: usize, bytes: usize) -> bool {
 /// If a fault happened in [`copy`]: where to go on.
 pub fn after_copy(instruction: u64) -> Option<u64> {
     (instruction == weft_copy_instruction as *const () as u64).then_some(weft_copy_end as *const () as u64)
+}
+
+/// Where a call of the program's own is made for it, and where that is done.
+pub fn native() -> (u64, u64) {
+    (weft_native as *const () as u64, weft_native_after as *const () as u64)
+}
+
+/// Clears a bit and ends the thread: its stack may be somebody else's from then on.
+pub fn leave(word: &core::sync::atomic::AtomicU64, bit: usize, status: usize) -> ! {
+    // SAFETY: the word lives as long as the process.
+    unsafe { weft_leave(word, bit, status) }
 }
 
 /// Applies the image's own relocations. Nothing with a pointer in a static may be touched before.

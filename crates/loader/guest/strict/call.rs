@@ -1,0 +1,329 @@
+//! The way to the controller in real time.
+
+use super::{close_hidden, hide, unhide};
+use crate::abi::{self, kind, strict};
+use crate::channel::{self, header};
+use crate::descriptor;
+use crate::sys;
+use crate::thread::{FILES, Thread};
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+/// How often a thread looks for its answer before it sleeps: the controller runs on another processor, mostly.
+const LOOKS: u32 = 400;
+/// How long it sleeps before it looks whether there still is a controller.
+const LOOK_AFTER_NS: u64 = 300_000_000;
+const EAGAIN: isize = -11;
+const ENETDOWN: i64 = -100;
+const POLLIN: u16 = 1;
+const POLLHUP: u16 = 0x10;
+const F_SETFD: usize = 2;
+const F_DUPFD_CLOEXEC: usize = 1030;
+/// From here on the eventfds of threads, where the limit allows it: programs count on low numbers.
+const WAKE_FROM: usize = 960;
+
+/// `struct pollfd`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct PollFd {
+    pub fd: i32,
+    pub events: u16,
+    pub found: u16,
+}
+
+/// This process has had a channel: its next image says so, that the controller forgets who waited in the old one.
+static HAD_CHANNEL: AtomicBool = AtomicBool::new(false);
+
+/// Is the controller to be told when this process executes another image?
+pub fn is_known(t: &Thread) -> bool {
+    if t.strict.borrowed { t.strict.joined } else { HAD_CHANNEL.load(Relaxed) }
+}
+
+/// What a posted call came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// To an answer.
+    Answered,
+    /// One of the kernel's descriptors is ready.
+    Ready,
+    /// There is no controller any more.
+    Gone,
+}
+
+/// Gives the thread a channel. `new`: this is a new image of its process.
+pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
+    if t.strict.joined {
+        return Ok(());
+    }
+    let index = (0..abi::CHANNELS_MAX)
+        .find(|index| {
+            let alive = &channel::channel(*index).alive;
+            alive.load(Relaxed) == 0 && alive.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
+        })
+        .ok_or(EAGAIN)?;
+    let low = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
+    if low < 0 {
+        channel::channel(index).alive.store(0, Release);
+        return Err(low);
+    }
+    let high = sys::call(nr::FCNTL, &[low as usize, F_DUPFD_CLOEXEC, WAKE_FROM]);
+    let wake = if high < 0 { low } else { high };
+    if high >= 0 {
+        sys::call(nr::CLOSE, &[low as usize]);
+    }
+    let c = channel::channel(index);
+    for copy in &c.copies {
+        copy.address.store(0, Relaxed);
+    }
+    for word in [&c.signal, &c.writes, &c.answer, &c.cancel] {
+        word.store(0, Relaxed);
+    }
+    c.word.store(abi::RUNNING, Relaxed);
+    t.channel = c;
+    if !t.strict.borrowed {
+        hide(wake as i32);
+        HAD_CHANNEL.store(true, Relaxed);
+    }
+    t.strict.wake = wake as i32;
+    t.strict.joined = true;
+    let told = tell(t, strict::JOIN, u64::from(new), wake as usize);
+    if told < 0 { Err(ENETDOWN as isize) } else { Ok(()) }
+}
+
+/// Gives the channel back: the thread ends.
+pub fn leave(t: &mut Thread) {
+    if t.strict.joined {
+        channel::post(t, strict::LEAVE, &[]);
+        t.strict.joined = false;
+        t.channel.alive.store(0, Release);
+        unhide(t.strict.wake);
+        sys::call(nr::CLOSE, &[t.strict.wake as usize]);
+    }
+}
+
+/// After fork(2): nothing of the maker's is this process's.
+pub fn start_anew(t: &mut Thread) {
+    t.strict.joined = false;
+    t.strict.wake = -1;
+    HAD_CHANNEL.store(false, Relaxed);
+    close_hidden();
+}
+
+/// Sends a descriptor to the controller. Returns what sendmsg(2) does.
+pub fn tell(t: &Thread, what: u32, number: u64, fd: usize) -> isize {
+    const MSG_NOSIGNAL: usize = 0x4000;
+    let told = strict::Told { what, channel: t.channel_index() as u32, number, tid: sys::call(nr::GETTID, &[]) as u64 };
+    let vector = [&raw const told as usize, size_of::<strict::Told>()];
+    // cmsghdr of 16 bytes: length, SOL_SOCKET, SCM_RIGHTS; a descriptor, padding.
+    let control = [20_u32, 0, 1, 1, fd as u32, 0];
+    let message = [0, 0, vector.as_ptr() as usize, 1, control.as_ptr() as usize, 24, 0];
+    sys::call(nr::SENDMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_ptr() as usize, MSG_NOSIGNAL])
+}
+
+fn ring(t: &Thread) {
+    let index = t.channel_index();
+    header().rung[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    if header().asleep.swap(0, SeqCst) != 0 {
+        let one = 1_u64;
+        sys::call(nr::WRITE, &[abi::DESCRIPTOR_BELL as usize, &raw const one as usize, 8]);
+    }
+}
+
+fn controller_is_gone() -> bool {
+    let mut set = [PollFd { fd: abi::DESCRIPTOR_CONTROL, ..PollFd::default() }];
+    sys::call(nr::POLL, &[set.as_mut_ptr() as usize, 1, 0]) > 0 && set[0].found & POLLHUP != 0
+}
+
+/// Waits while the channel's word is this: the controller needs a moment only. False: there is none.
+fn wait_briefly(t: &Thread, word: u32) -> bool {
+    let mut looks = 0;
+    while t.channel.word.load(Acquire) == word {
+        if looks < LOOKS {
+            looks += 1;
+            core::hint::spin_loop();
+            continue;
+        }
+        let limit = [0, LOOK_AFTER_NS];
+        // FUTEX_WAIT
+        let result = sys::call(nr::FUTEX, &[t.channel.word.as_ptr() as usize, 0, word as usize, limit.as_ptr() as usize]);
+        const ETIMEDOUT: isize = -110;
+        if result == ETIMEDOUT && controller_is_gone() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Does something that waits, with the program's signals open.
+pub fn waiting(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    // SAFETY: the handler of signals of this very thread looks at it.
+    unsafe { (&raw mut t.strict.waits).write_volatile(true) };
+    let result = sys::call(number, a);
+    // SAFETY: as above.
+    unsafe { (&raw mut t.strict.waits).write_volatile(false) };
+    result
+}
+
+/// Waits for the answer to what was posted. `set`: two free places, then the kernel's descriptors that are waited for beside.
+pub fn await_answer(t: &mut Thread, set: &mut [PollFd]) -> Came {
+    if !wait_briefly(t, abi::POSTED) {
+        return Came::Gone;
+    }
+    while t.channel.word.load(Acquire) == abi::PARKED {
+        set[0] = PollFd { fd: t.strict.wake, events: POLLIN, found: 0 };
+        set[1] = PollFd { fd: abi::DESCRIPTOR_CONTROL, events: 0, found: 0 };
+        let mask = t.strict.mask;
+        let result = waiting(t, nr::PPOLL, &[set.as_mut_ptr() as usize, set.len(), 0, &raw const mask as usize, 8, 0]);
+        if result > 0 && set[0].found != 0 {
+            let mut count = 0_u64;
+            sys::call(nr::READ, &[t.strict.wake as usize, &raw mut count as usize, 8]);
+        }
+        if t.channel.word.load(Acquire) != abi::PARKED {
+            break;
+        }
+        if result > 0 && set[1].found != 0 {
+            return Came::Gone;
+        }
+        let ready = result > 0 && set[2..].iter().any(|one| one.found != 0);
+        if result < 0 || ready {
+            t.channel.cancel.store(1, SeqCst);
+            ring(t);
+            if !wait_briefly(t, abi::PARKED) {
+                return Came::Gone;
+            }
+            if ready {
+                t.channel.word.store(abi::RUNNING, Relaxed);
+                return Came::Ready;
+            }
+        }
+    }
+    t.channel.word.store(abi::RUNNING, Relaxed);
+    Came::Answered
+}
+
+/// Posts what lies in the channel.
+pub fn post(t: &mut Thread, number: u64, arguments: &[u64]) {
+    let c = t.channel;
+    c.number.store(number, Relaxed);
+    for (at, word) in c.arguments.iter().enumerate() {
+        word.store(arguments.get(at).copied().unwrap_or(0), Relaxed);
+    }
+    c.cancel.store(0, Relaxed);
+    c.word.store(abi::POSTED, Release);
+    ring(t);
+}
+
+/// The result of an answer. What is to be copied is copied, and a signal that goes with it (SIGPIPE) is sent to this thread.
+pub fn take_result(t: &mut Thread) -> i64 {
+    let c = t.channel;
+    let mut result = c.result.load(Relaxed);
+    if c.answer.load(Relaxed) == abi::RETURN && !channel::apply_writes(c) {
+        result = sys::EFAULT as i64;
+    }
+    let signal = c.signal.swap(0, Relaxed) as usize;
+    if signal != 0 {
+        let (pid, tid) = (sys::call(nr::GETPID, &[]) as usize, sys::call(nr::GETTID, &[]) as usize);
+        sys::call(nr::TGKILL, &[pid, tid, signal]);
+    }
+    result
+}
+
+/// [`crate::channel::exchange`] in real time.
+pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
+    if let Err(errno) = join(t, false) {
+        return errno as i64;
+    }
+    post(t, number, arguments);
+    let mut set = [PollFd::default(); 2];
+    match await_answer(t, &mut set) {
+        Came::Gone => ENETDOWN,
+        Came::Answered | Came::Ready => take_result(t),
+    }
+}
+
+/// Makes the descriptor of what the controller has just made or accepted. `flags`: SOCK_CLOEXEC, SOCK_NONBLOCK.
+pub fn hand(t: &mut Thread, flags: usize) -> isize {
+    const SOCK_CLOEXEC: usize = 0x8_0000;
+    const SOCK_NONBLOCK: usize = 0x800;
+    const AF_UNIX: usize = 1;
+    const SOCK_STREAM: usize = 1;
+    let mut pair = [-1_i32; 2];
+    let kind = SOCK_STREAM | SOCK_CLOEXEC | flags & SOCK_NONBLOCK;
+    let made = sys::call(nr::SOCKETPAIR, &[AF_UNIX, kind, 0, pair.as_mut_ptr() as usize]);
+    if made < 0 {
+        channel::post(t, strict::DROPPED, &[]);
+        return made;
+    }
+    let (theirs, ours) = (pair[0] as usize, pair[1] as usize);
+    let inode = descriptor::inode(theirs);
+    let told = tell(t, strict::OBJECT, inode, ours);
+    sys::call(nr::CLOSE, &[ours]);
+    if told < 0 {
+        sys::call(nr::CLOSE, &[theirs]);
+        channel::post(t, strict::DROPPED, &[]);
+        return told;
+    }
+    if flags & SOCK_CLOEXEC == 0 {
+        sys::call(nr::FCNTL, &[theirs, F_SETFD, 0]);
+    }
+    descriptor::remember(t, theirs, kind::VIRTUAL << 56 | inode);
+    theirs as isize
+}
+
+/// Is there a number for one more descriptor? Asked before a connection is taken, as Linux does.
+pub fn can_open() -> isize {
+    let fd = sys::call(nr::FCNTL, &[abi::DESCRIPTOR_CONTROL as usize, F_DUPFD_CLOEXEC, 0]);
+    if fd >= 0 {
+        sys::call(nr::CLOSE, &[fd as usize]);
+    }
+    fd.min(0)
+}
+
+/// A descriptor is gone. What follows is done when close(2) returns, where the thread has a channel; else a moment later.
+pub fn closed(t: &mut Thread, was: u64) {
+    if !t.strict.joined {
+        return;
+    }
+    match descriptor::kind_of(was) {
+        kind::VIRTUAL => {
+            t.channel.descriptor.store(was, Relaxed);
+            channel::post(t, abi::CLOSED, &[]);
+        }
+        kind::EPOLL => {
+            // SAFETY: the table is this process's; words are written whole.
+            let another = unsafe { (*t.files).contains(&was) };
+            if !another {
+                t.channel.descriptor.store(was, Relaxed);
+                channel::post(t, strict::FORGET, &[]);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// close_range(2), around what is ours.
+pub fn close_range(t: &mut Thread, first: usize, last: usize, flags: usize) -> isize {
+    const CLOEXEC: usize = 4;
+    if flags & CLOEXEC == 0 {
+        descriptor::forget_range(t, first, last);
+    }
+    let mut from = first;
+    // Every number that can be one of ours.
+    for fd in first..=last.min(FILES.max(abi::DESCRIPTOR_CONTROL as usize)) {
+        if super::is_hidden(fd as i32) {
+            if from < fd {
+                let result = sys::call(nr::CLOSE_RANGE, &[from, fd - 1, flags]);
+                if result < 0 {
+                    return result;
+                }
+            }
+            from = fd + 1;
+        }
+    }
+    let result = if from <= last { sys::call(nr::CLOSE_RANGE, &[from, last, flags]) } else { 0 };
+    if result >= 0 && flags & CLOEXEC == 0 {
+        closed(t, kind::VIRTUAL << 56);
+    }
+    result
+}

@@ -1,0 +1,278 @@
+//! poll, select and epoll in real time. Sets without a socket of the node's are the kernel's. Others wait at both sides; an epoll is the kernel's, and
+//! learns by an eventfd of the controller's that some of its sockets are ready.
+
+use super::call::{self, Came, PollFd};
+use crate::abi::{self, kind, strict};
+use crate::channel::header;
+use crate::descriptor;
+use crate::dispatch::{Answer, forward, unsupported};
+use crate::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, timespec};
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Descriptors of the kernel's that are waited for without asking for memory.
+const FEW: usize = 62;
+const CLOCK_MONOTONIC: usize = 1;
+const EPOLLIN: u32 = 1;
+/// Bytes of `struct epoll_event`.
+const EVENT: usize = 12;
+const FD_SETSIZE: usize = 1024;
+
+/// The clock, in nanoseconds.
+pub fn now() -> u64 {
+    let mut time = [0_u64; 2];
+    sys::call(nr::CLOCK_GETTIME, &[CLOCK_MONOTONIC, time.as_mut_ptr() as usize]);
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Waits for the first `count` entries of the channel: how many are ready, in `found`.
+pub fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
+    let natives = (0..count).filter(|index| is_native(t, *index)).count();
+    let mut few = [PollFd::default(); FEW + 2];
+    if natives <= FEW {
+        return wait_with(t, count, limit, &mut few[..natives + 2]);
+    }
+    let bytes = (natives + 2) * size_of::<PollFd>();
+    let Some(at) = sys::map(bytes) else { return sys::ENOMEM as i64 };
+    // SAFETY: new memory of that size; any bytes are these.
+    let result = wait_with(t, count, limit, unsafe { core::slice::from_raw_parts_mut(at as *mut PollFd, natives + 2) });
+    sys::unmap(at, bytes);
+    result
+}
+
+fn is_native(t: &Thread, index: usize) -> bool {
+    let one = entry(t, index);
+    one.fd >= 0 && !matches!(descriptor::kind_of(one.descriptor), kind::VIRTUAL | kind::NONE)
+}
+
+fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> i64 {
+    let deadline = limit.map(|limit| now().saturating_add(limit));
+    loop {
+        look(t, count);
+        let mut at = 2;
+        for index in 0..count {
+            if is_native(t, index) && at < set.len() {
+                let one = entry(t, index);
+                set[at] = PollFd { fd: one.fd, events: one.events as u16, found: 0 };
+                at += 1;
+            }
+        }
+        for copy in &t.channel.copies {
+            copy.address.store(0, Relaxed);
+        }
+        t.channel.data_bytes.store((count * size_of::<abi::Entry>()) as u32, Relaxed);
+        let left = deadline.map(|deadline| deadline.saturating_sub(now()));
+        call::post(t, abi::POLL, &[count as u64, u64::from(left.is_some()), left.unwrap_or(0), 1]);
+        match call::await_answer(t, set) {
+            Came::Answered => return call::take_result(t),
+            Came::Ready => {}
+            Came::Gone => return -100,
+        }
+    }
+}
+
+/// Is one of a poll set's descriptors a socket of the node's?
+fn has_socket(t: &mut Thread, at: usize, count: usize) -> bool {
+    (0..count).any(|index| {
+        let fd = sys::read_u64(at.wrapping_add(8 * index)).map_or(-1, |pair| pair as i32);
+        fd >= 0 && descriptor::kind_of(descriptor::word(t, fd as usize)) == kind::VIRTUAL
+    })
+}
+
+fn sets_have_socket(t: &mut Thread, a: &[usize; 6]) -> bool {
+    let highest = (a[0] as i32).max(0) as usize;
+    for word in 0..highest.min(16 * FD_SETSIZE).div_ceil(64) {
+        let mut any = 0;
+        for at in a[1..4].iter().filter(|at| **at != 0) {
+            any |= sys::read_u64(at.wrapping_add(8 * word)).unwrap_or(0);
+        }
+        while any != 0 {
+            let fd = word * 64 + any.trailing_zeros() as usize;
+            any &= any - 1;
+            if fd < highest && descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// The mask that holds for the time of the call.
+fn with_mask(t: &mut Thread, at: usize) -> Result<(), isize> {
+    if at != 0 {
+        t.strict.mask = sys::read_u64(at)? & !super::signal::kept_open();
+    }
+    Ok(())
+}
+
+/// poll, ppoll, select, pselect6. None: it is the kernel's.
+pub fn poll(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
+    let ours = match number {
+        nr::POLL | nr::PPOLL => has_socket(t, a[0], (a[1] as u32 as usize).min(1 << 20)),
+        _ => sets_have_socket(t, a),
+    };
+    ours.then(|| {
+        call::join(t, false)?;
+        match number {
+            nr::POLL => poll_set(t, a[0], a[1] as u32 as usize, milliseconds(a[2])),
+            nr::PPOLL => {
+                let limit = timespec(a[2])?;
+                with_mask(t, a[3])?;
+                timed(a[2], 1, limit, || poll_set(t, a[0], a[1] as u32 as usize, limit))
+            }
+            nr::SELECT => {
+                let limit = timeval(a[4])?;
+                timed(a[4], 1000, limit, || select_sets(t, a, limit))
+            }
+            _ => {
+                let limit = timespec(a[4])?;
+                if a[5] != 0 {
+                    let mask = sys::read_u64(a[5])? as usize;
+                    with_mask(t, mask)?;
+                }
+                timed(a[4], 1, limit, || select_sets(t, a, limit))
+            }
+        }
+    })
+}
+
+fn timeval(at: usize) -> Result<Limit, isize> {
+    if at == 0 {
+        return Ok(None);
+    }
+    let (seconds, micros) = (sys::read_u64(at)? as i64, sys::read_u64(at + 8)? as i64);
+    if seconds < 0 || micros < 0 {
+        return Err(sys::EINVAL);
+    }
+    Ok(Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000)))
+}
+
+/// What is left of the time is written back, as Linux does; `unit` nanoseconds are one of what stands behind the seconds.
+fn timed(at: usize, unit: u64, limit: Limit, f: impl FnOnce() -> Answer) -> Answer {
+    let Some(limit) = limit else { return f() };
+    let began = now();
+    let result = f();
+    let left = limit.saturating_sub(now() - began);
+    // A call that is made again begins anew with what is left.
+    let _ = sys::write_u64(at, left / 1_000_000_000).and_then(|()| sys::write_u64(at + 8, left % 1_000_000_000 / unit));
+    result
+}
+
+/// epoll_ctl(2) of a socket of the node's. None: the kernel's.
+pub fn epoll_ctl(t: &mut Thread, a: &[usize; 6]) -> Option<Answer> {
+    let watched = descriptor::word(t, a[2]);
+    if descriptor::kind_of(watched) != kind::VIRTUAL {
+        return None;
+    }
+    const ADD: usize = 1;
+    const DEL: usize = 2;
+    const ENOENT: isize = -2;
+    let mut inner = || -> Answer {
+        let mut epoll = descriptor::word(t, a[0]);
+        if epoll == 0 {
+            return Err(sys::EBADF);
+        }
+        if descriptor::kind_of(epoll) != kind::EPOLL {
+            if a[1] != ADD {
+                // Says whether it is an epoll at all: none of them watches this.
+                let found = sys::call(nr::EPOLL_CTL, &[a[0], DEL, abi::DESCRIPTOR_LOADER as usize, 0]);
+                return Err(if found == sys::EPERM { ENOENT } else { found });
+            }
+            epoll = adopt(t, a[0])?;
+        }
+        let mut more = *a;
+        more[4] = watched as usize;
+        Ok(forward(t, nr::EPOLL_CTL, &more, epoll))
+    };
+    Some(inner())
+}
+
+/// The controller's eventfd goes into an epoll. Returns what the epoll is from now on.
+fn adopt(t: &mut Thread, epoll: usize) -> Result<u64, isize> {
+    call::join(t, false)?;
+    let number = header().epolls.fetch_add(1, Relaxed) & strict::EPOLL_NUMBER;
+    let event = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
+    if event < 0 {
+        return Err(event);
+    }
+    let data = strict::EPOLL_DATA | number;
+    let wanted = [EPOLLIN, data as u32, (data >> 32) as u32];
+    let added = sys::call(nr::EPOLL_CTL, &[epoll, 1, event as usize, wanted.as_ptr() as usize]);
+    let told = if added < 0 { added } else { call::tell(t, strict::EPOLL, number, event as usize) };
+    // The epoll goes on to watch it as long as the controller has it open.
+    sys::call(nr::CLOSE, &[event as usize]);
+    if told < 0 {
+        return Err(told);
+    }
+    let word = kind::EPOLL << 56 | number;
+    descriptor::remember(t, epoll, word);
+    Ok(word)
+}
+
+/// epoll_wait(2), epoll_pwait(2), epoll_pwait2(2)
+pub fn epoll_wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    let limit = if number == nr::EPOLL_PWAIT2 { timespec(a[3])? } else { milliseconds(a[3]) };
+    if number != nr::EPOLL_WAIT {
+        with_mask(t, a[4])?;
+    }
+    let room = a[2] as i32;
+    let deadline = limit.map(|limit| now().saturating_add(limit));
+    let mut left = limit;
+    loop {
+        let time = left.map_or([0; 2], |left| [left / 1_000_000_000, left % 1_000_000_000]);
+        let time_at = if left.is_some() { time.as_ptr() as usize } else { 0 };
+        let mask = t.strict.mask;
+        let found = call::waiting(t, nr::EPOLL_PWAIT2, &[a[0], a[1], a[2], time_at, &raw const mask as usize, 8]);
+        if found <= 0 {
+            return Ok(found);
+        }
+        let (natives, epoll) = without_ours(a[1], found as usize)?;
+        let Some(epoll) = epoll else { return Ok(found) };
+        let word = kind::EPOLL << 56 | epoll;
+        descriptor::remember(t, a[0], word);
+        call::join(t, false)?;
+        t.channel.descriptor.store(word, Relaxed);
+        let at = a[1] + EVENT * natives;
+        let sockets = crate::channel::post(t, strict::COLLECT, &[at as u64, (room as usize - natives) as u64]);
+        let total = natives as i64 + sockets.max(0);
+        if total > 0 || sockets < 0 {
+            return Ok(if total > 0 { total } else { sockets } as isize);
+        }
+        if let Some(deadline) = deadline {
+            let rest = deadline.saturating_sub(now());
+            if rest == 0 {
+                return Ok(0);
+            }
+            left = Some(rest);
+        }
+    }
+}
+
+/// Takes the controller's event out of a list: how many are left, and which epoll it was.
+fn without_ours(at: usize, count: usize) -> Result<(usize, Option<u64>), isize> {
+    let (mut kept, mut epoll) = (0, None);
+    for index in 0..count {
+        let mut event = [0_u8; EVENT];
+        sys::copy_in(at + EVENT * index, &mut event)?;
+        let data = event[4..].iter().rev().fold(0_u64, |data, byte| data << 8 | u64::from(*byte));
+        if data & !strict::EPOLL_NUMBER == strict::EPOLL_DATA {
+            epoll = Some(data & strict::EPOLL_NUMBER);
+            continue;
+        }
+        if kept < index {
+            sys::copy_out(at + EVENT * kept, &event)?;
+        }
+        kept += 1;
+    }
+    Ok((kept, epoll))
+}
+
+/// splice(2), tee(2): between the kernel's descriptors only.
+pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
+    let ours = [a[0], if number == nr::SENDFILE { a[1] } else { a[2] }]
+        .into_iter()
+        .any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
+    ours.then(|| unsupported(t, number, 0, sys::EINVAL))
+}

@@ -1,0 +1,283 @@
+//! Signals in real time: the kernel's, with frames that are built here.
+
+use crate::abi;
+use crate::signal::*;
+use crate::sys;
+use crate::thread::{self, Thread};
+use crate::x86_64::context::*;
+use crate::x86_64::{entry, numbers as nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+const SA_NOCLDSTOP: u64 = 1;
+
+fn faults() -> u64 {
+    FAULTS.iter().fold(0, |mask, signal| mask | 1 << (signal - 1))
+}
+
+/// What is never blocked.
+pub fn kept_open() -> u64 {
+    NEVER_BLOCKED | faults() | 1 << (SIGSYS - 1)
+}
+
+/// Sets what the program has blocked.
+fn block(t: &mut Thread, context: &mut Context, mask: u64) {
+    context.mask = mask & !kept_open();
+    t.strict.pretended = mask & kept_open() & !NEVER_BLOCKED;
+}
+
+/// Ours for a signal; some flags are as the program wants them.
+fn install(signal: usize, flags: u64) {
+    let kept = flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT);
+    let handler = if signal == SIGSYS { super::dispatch::on_call as *const () as u64 } else { on_signal as *const () as u64 };
+    let flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER | kept;
+    native(signal, &KernelAction { handler, flags, restorer: entry::restorer(), mask: !faults() });
+}
+
+/// At the beginning of an image: learns what is ignored, and takes calls and faults.
+pub fn begin(t: &Thread) {
+    for signal in 1..=64 {
+        let mut old = KernelAction::default();
+        sys::call(nr::RT_SIGACTION, &[signal, 0, &raw mut old as usize, 8]);
+        let action = &t.process.actions[signal];
+        action.handler.store(u64::from(old.handler == 1), Relaxed);
+        for word in [&action.flags, &action.mask, &action.restorer] {
+            word.store(0, Relaxed);
+        }
+    }
+    install(SIGSYS, 0);
+    for signal in FAULTS {
+        install(signal, 0);
+    }
+}
+
+/// rt_sigaction(2)
+pub fn action(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    let signal = a[0];
+    if a[3] != 8 || !(1..=64).contains(&signal) {
+        return Err(sys::EINVAL);
+    }
+    let slot = &t.process.actions[signal];
+    let words = [&slot.handler, &slot.flags, &slot.restorer, &slot.mask];
+    let mut new = [0_u64; 4];
+    if a[1] != 0 {
+        if signal == SIGKILL || signal == SIGSTOP {
+            return Err(sys::EINVAL);
+        }
+        for (index, word) in new.iter_mut().enumerate() {
+            *word = sys::read_u64(a[1] + 8 * index)?;
+        }
+        new[3] &= !NEVER_BLOCKED;
+    }
+    let old = super::ACTIONS.with(|| {
+        let old = words.map(|word| word.load(Relaxed));
+        if a[1] != 0 {
+            let handled = new[0] > 1;
+            // Whoever may come meanwhile finds a handler.
+            if handled {
+                words.iter().zip(new).for_each(|(word, value)| word.store(value, Relaxed));
+            }
+            if signal == SIGSYS {
+            } else if handled || FAULTS.contains(&signal) {
+                install(signal, new[1]);
+            } else {
+                native(signal, &KernelAction { handler: new[0], flags: new[1] & (SA_NOCLDSTOP | SA_NOCLDWAIT), ..KernelAction::default() });
+            }
+            if !handled {
+                words.iter().zip(new).for_each(|(word, value)| word.store(value, Relaxed));
+            }
+        }
+        old
+    });
+    if a[2] != 0 {
+        for (index, word) in old.into_iter().enumerate() {
+            sys::write_u64(a[2] + 8 * index, word)?;
+        }
+    }
+    Ok(0)
+}
+
+/// rt_sigprocmask(2): what is blocked when the handler returns.
+pub fn mask(t: &mut Thread, context: &mut Context, a: &[usize; 6]) -> Result<isize, isize> {
+    if a[3] != 8 {
+        return Err(sys::EINVAL);
+    }
+    let old = context.mask | t.strict.pretended;
+    if a[1] != 0 {
+        let set = sys::read_u64(a[1])?;
+        let new = match a[0] {
+            0 => old | set,
+            1 => old & !set,
+            2 => set,
+            _ => return Err(sys::EINVAL),
+        };
+        block(t, context, new);
+    }
+    if a[2] != 0 {
+        sys::write_u64(a[2], old)?;
+    }
+    Ok(0)
+}
+
+/// rt_sigreturn(2)
+pub fn sigreturn(t: &mut Thread, context: &mut Context) {
+    let mut saved = *context;
+    let at = context.registers[RSP].wrapping_sub(8) as usize + core::mem::offset_of!(Frame, context);
+    if !entry::copy(&raw mut saved as usize, at, size_of::<Context>()) {
+        die_of(11);
+    }
+    let kept = context.registers;
+    context.registers = saved.registers;
+    context.registers[18..].copy_from_slice(&kept[18..]);
+    block(t, context, saved.mask);
+    if saved.stack.flags as u32 & SS_AUTODISARM != 0 {
+        t.alternate = saved.stack;
+    }
+    if saved.floating == 0 || context.floating == 0 {
+        return;
+    }
+    // SAFETY: ours is the kernel's; the program's is read with care below.
+    let bytes = unsafe { floating_bytes(context.floating) };
+    let mut magic = [0; 8];
+    let same = bytes == 512
+        || sys::copy_in(saved.floating as usize + 464, &mut magic).is_ok()
+            && u32::from_ne_bytes([magic[4], magic[5], magic[6], magic[7]]) as usize == bytes;
+    if same {
+        entry::copy(context.floating as usize, saved.floating as usize, bytes);
+    }
+}
+
+fn in_loader(at: u64) -> bool {
+    let (start, bytes) = entry::text();
+    (at as usize) >= start && (at as usize) < start + bytes
+}
+
+/// Handler of everything that the program handles, and of faults.
+pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut Context) {
+    // SAFETY: the kernel has built both on the thread's block.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let t = thread::current();
+    let signal = number as usize & 127;
+    let at = context.registers[RIP];
+    // Sent by somebody, and not raised by an instruction.
+    let sent = info.code <= 0 || !FAULTS.contains(&signal);
+    if !sent && let Some(after) = entry::after_copy(at) {
+        context.registers[RIP] = after;
+        return;
+    }
+    let (call, done) = entry::native();
+    if at == call {
+        // Before the call, or to be made again: as if the program had come to it just now.
+        context.registers[RIP] = t.native_return.wrapping_sub(2);
+    } else if at == done {
+        context.registers[RIP] = t.native_return;
+    } else if in_loader(at) {
+        if !sent {
+            let (start, _) = entry::text();
+            sys::say("a fault in the loader (a bug in weft), address", info.address as usize);
+            sys::die("  at offset", at as usize - start);
+        }
+        if t.strict.deferred == 0 {
+            t.strict.deferred = signal;
+            t.strict.info = *info;
+        }
+        return;
+    }
+    let blocked = context.mask;
+    deliver(t, signal, info, context, blocked, sent);
+}
+
+/// Makes the context go on in the program's handler, or does what the kernel would. `blocked`: while the handler runs, beside what it says itself;
+/// the context's own mask holds again afterwards.
+pub fn deliver(t: &mut Thread, signal: usize, info: &Info, context: &mut Context, blocked: u64, sent: bool) {
+    let action = &t.process.actions[signal];
+    let (handler, flags, restorer, also) = super::ACTIONS.with(|| {
+        let words = [&action.handler, &action.flags, &action.restorer, &action.mask].map(|word| word.load(Relaxed));
+        if words[0] > 1 && words[1] & SA_RESETHAND != 0 {
+            action.handler.store(0, Relaxed);
+            if !FAULTS.contains(&signal) {
+                native(signal, &KernelAction::default());
+            }
+        }
+        (words[0], words[1], words[2], words[3])
+    });
+    if handler <= 1 || !sent && t.strict.pretended & 1 << (signal - 1) != 0 {
+        if sent && handler == 1 {
+            return;
+        }
+        // The instruction faults again, and then ends the process as it would have.
+        native(signal, &KernelAction::default());
+        if sent {
+            let (pid, tid) = (sys::call(nr::GETPID, &[]) as usize, sys::call(nr::GETTID, &[]) as usize);
+            sys::call(nr::TGKILL, &[pid, tid, signal]);
+        }
+        return;
+    }
+    let stack_pointer = context.registers[RSP];
+    let alternate = t.alternate;
+    let on_it = alternate.bytes > 0 && stack_pointer > alternate.start && stack_pointer <= alternate.start + alternate.bytes;
+    // The red zone of the ABI.
+    let other = flags & SA_ONSTACK != 0 && alternate.bytes > 0 && !on_it;
+    let top = if other { alternate.start + alternate.bytes } else { stack_pointer.wrapping_sub(128) };
+    let mut saved = *context;
+    saved.stack = alternate;
+    saved.link = 0;
+    saved.mask |= t.strict.pretended;
+    let frame = make_frame(top, &saved, Some(info)).and_then(|frame| sys::write_u64(frame as usize, restorer).map(|()| frame));
+    let Ok(frame) = frame else {
+        // setup_rt_frame: "force_sigsegv(ksig->sig)".
+        die_of(11);
+    };
+    if alternate.flags as u32 & SS_AUTODISARM != 0 {
+        t.alternate = Stack { start: 0, flags: SS_DISABLE, padding: 0, bytes: 0 };
+    }
+    let own = if flags & SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
+    block(t, context, blocked | also | own | saved.mask & kept_open());
+    let registers = &mut context.registers;
+    registers[RIP] = handler;
+    registers[RDI] = signal as u64;
+    registers[RSI] = frame + core::mem::offset_of!(Frame, info) as u64;
+    registers[RDX] = frame + core::mem::offset_of!(Frame, context) as u64;
+    registers[RAX] = 0;
+    registers[RSP] = frame;
+    // Direction, trap and resume flags.
+    registers[EFLAGS] &= !0x1_0500;
+}
+
+/// The end of a call that was answered here: where the program goes on, and in which handler.
+pub fn finish(t: &mut Thread, context: &mut Context, number: usize, after: u64, result: i64) {
+    context.registers[RAX] = result as u64;
+    let again = |context: &mut Context| {
+        context.registers[RIP] = after.wrapping_sub(2);
+        context.registers[RAX] = number as u64;
+    };
+    let interrupted = result == abi::RESTART || result == abi::RESTART_NO_HANDLER;
+    let signal = core::mem::take(&mut t.strict.deferred);
+    if signal == 0 {
+        if interrupted {
+            again(context);
+        }
+        return;
+    }
+    if interrupted {
+        let restart = t.process.actions[signal].flags.load(Relaxed) & SA_RESTART != 0;
+        if result == abi::RESTART && restart {
+            again(context);
+        } else {
+            context.registers[RAX] = sys::EINTR as u64;
+        }
+    }
+    let info = t.strict.info;
+    let blocked = t.strict.mask;
+    deliver(t, signal, &info, context, blocked, true);
+}
+
+/// The process ends by a signal.
+pub fn die_of(signal: usize) -> ! {
+    native(signal, &KernelAction::default());
+    let mask = !(1_u64 << (signal - 1));
+    let (pid, tid) = (sys::call(nr::GETPID, &[]) as usize, sys::call(nr::GETTID, &[]) as usize);
+    sys::call(nr::TGKILL, &[pid, tid, signal]);
+    sys::call(nr::RT_SIGPROCMASK, &[2, &raw const mask as usize, 0, 8]);
+    sys::call(nr::EXIT_GROUP, &[128 + signal]);
+    loop {}
+}

@@ -1,0 +1,123 @@
+//! clone(2) and its relatives in real time: the kernel's, with a block and a handler for whoever begins.
+
+use super::{ACTIONS, BREAK, call};
+use crate::abi::Process;
+use crate::signal;
+use crate::sys;
+use crate::thread::{BLOCK, BLOCKS_ADDRESS, CLONE_VM, Thread, allocate, only, put, release, used};
+use crate::x86_64::context::{Context, RAX, RSP, Stack};
+use crate::x86_64::{entry, numbers as nr};
+
+const CLONE_FILES: usize = 0x400;
+const CLONE_VFORK: usize = 0x4000;
+const CLONE_THREAD: usize = 0x1_0000;
+
+/// GS leads to the thread's block: see `entry::native`.
+pub fn point(t: &Thread) {
+    // ARCH_SET_GS
+    sys::call(nr::ARCH_PRCTL, &[0x1001, core::ptr::from_ref(t) as usize]);
+}
+
+/// First steps of a thread that shares its maker's memory.
+pub fn begins(t: &mut Thread) -> ! {
+    point(t);
+    crate::thread::arm();
+    // SAFETY: the maker has put a context there.
+    unsafe { entry::resume(t.begins_at) }
+}
+
+/// clone(2)
+pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
+    let [flags, stack, parent_tid, child_tid, tls] = a;
+    if flags & CLONE_VM != 0 {
+        return share(t, context, a);
+    }
+    if flags & CLONE_FILES != 0 {
+        // What is remembered about descriptors could not follow.
+        return crate::dispatch::unsupported(t, nr::CLONE, flags, sys::EINVAL).unwrap_or_else(|errno| errno);
+    }
+    let pid = sys::call(nr::CLONE, &[flags, 0, parent_tid, child_tid, tls]);
+    if pid == 0 {
+        only(t.index);
+        // SAFETY: nothing else runs in this process.
+        t.own_files = unsafe { *t.files };
+        t.files = &raw mut t.own_files;
+        t.is_thread = false;
+        t.strict.borrowed = false;
+        BREAK.reset();
+        ACTIONS.reset();
+        call::start_anew(t);
+        if stack != 0 {
+            context.registers[RSP] = stack as u64;
+        }
+        crate::thread::arm();
+    }
+    pid
+}
+
+/// A copy of what a process is to itself, for one that shares the memory but not the dispositions.
+fn copy_process(from: &Process) -> Option<&'static Process> {
+    let at = sys::map(size_of::<Process>())?;
+    // SAFETY: new memory of that size; the other is changed under a lock that is not needed for a copy of words.
+    unsafe {
+        core::ptr::copy_nonoverlapping(core::ptr::from_ref(from), at as *mut Process, 1);
+        Some(&*(at as *const Process))
+    }
+}
+
+/// A thread, or a process that shares our memory.
+fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
+    let [flags, stack, parent_tid, child_tid, tls] = a;
+    let thread = flags & CLONE_THREAD != 0;
+    let process = if thread { Some(t.process) } else { copy_process(t.process) };
+    let (Some(process), Some(index)) = (process, allocate()) else { return sys::EAGAIN };
+    // SAFETY: the block is free; everything is prepared before the child exists.
+    let (new, top) = unsafe { (put(index, t.channel, process), BLOCKS_ADDRESS + (index + 1) * BLOCK) };
+    new.is_thread = thread;
+    new.strict.on = true;
+    new.strict.borrowed = !thread;
+    if flags & CLONE_FILES != 0 {
+        new.files = t.files;
+    } else {
+        // SAFETY: words are written whole.
+        new.own_files = unsafe { *t.files };
+    }
+    if !thread && flags & CLONE_VFORK != 0 {
+        new.alternate = t.alternate;
+    }
+    let mut copy = *context;
+    copy.registers[RAX] = 0;
+    if stack != 0 {
+        copy.registers[RSP] = stack as u64;
+    }
+    copy.stack = Stack { start: (top - BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
+    let frame = match signal::make_frame(top as u64 - 256, &copy, None) {
+        Ok(frame) => frame,
+        Err(errno) => {
+            release(index);
+            return errno;
+        }
+    };
+    new.begins_at = frame as usize + 8;
+    // SAFETY: the child begins on its own block.
+    let pid = unsafe { entry::weft_clone(flags, (frame as usize - 4096) & !63, parent_tid, child_tid, tls) };
+    let over = pid < 0 || flags & CLONE_VFORK != 0;
+    if over {
+        // It has ended or has another image.
+        release(index);
+        if !thread {
+            sys::unmap(core::ptr::from_ref(process) as usize, size_of::<Process>());
+        }
+    }
+    pid
+}
+
+/// exit(2): this thread only.
+pub fn exit(t: &mut Thread, status: usize) -> ! {
+    call::leave(t);
+    if t.index == 0 || t.strict.borrowed {
+        sys::call(nr::EXIT, &[status]);
+    }
+    let (word, bit) = used(t.index);
+    entry::leave(word, bit, status)
+}
