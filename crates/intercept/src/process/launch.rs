@@ -344,7 +344,7 @@ impl Init {
     pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok(Init { pid: 0, control, commands, own_files: false })
+        Ok(Init { pid: 0, nursery: None, control, commands })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
