@@ -127,7 +127,9 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
-        for (which, soft) in LIMITS {
+        // Programs in real time keep those of whoever starts them.
+        let given = if plan.files.is_some() { &LIMITS[..] } else { &[] };
+        for (which, soft) in given.iter().copied() {
             libc::getrlimit(which, &raw mut limit);
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
