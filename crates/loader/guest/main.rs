@@ -1,7 +1,7 @@
 //! The loader. See the crate's documentation, docs/architecture.md, and `../src/abi.rs` for what it shares with the controller.
 //!
-//! Two lives: as *init* it is process 1 of a node and starts programs on command; executed in a program's place it maps the program and
-//! goes on as the handler of its system calls. It has no allocator, no threads of its own, and never unwinds.
+//! Three lives: as the *nursery* it makes processes 1 of nodes; as *init* it is one of these and starts programs on command; executed in a program's
+//! place it maps the program and goes on as the handler of its system calls. It has no allocator, no threads of its own, and never unwinds.
 //!
 //! On unsafe code: this whole program works below the level at which the compiler could check anything. The addresses it uses are of four
 //! kinds: of the program, which only [`sys::copy_in`] and [`sys::copy_out`] touch (they survive a fault); of the arena, atomic; of the
@@ -26,6 +26,7 @@ mod init;
 mod local;
 mod memory;
 mod native;
+mod nursery;
 mod plain;
 mod poll;
 mod proc;
@@ -51,6 +52,9 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
         entry::relocate();
         let from_kernel = stack::Kernel::parse(stack);
         if !channel::map_arena() {
+            if nursery::is_here() {
+                nursery::run(&from_kernel);
+            }
             sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
         }
         if channel::header().flags.load(Relaxed) & abi::STRICT != 0 {

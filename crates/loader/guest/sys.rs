@@ -12,6 +12,7 @@ pub const EAGAIN: isize = -11;
 pub const ENOMEM: isize = -12;
 pub const EACCES: isize = -13;
 pub const EFAULT: isize = -14;
+pub const EEXIST: isize = -17;
 pub const EISDIR: isize = -21;
 pub const EINVAL: isize = -22;
 pub const ENOTTY: isize = -25;

@@ -4,17 +4,26 @@ use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
 use crate::plan::{Plan, ProgramPlan, Run};
 use crate::process::ProcessTree;
-use crate::world::WorldError;
+use crate::world::{Booted, WorldError, boot};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use weft_core::Instant;
+use weft_core::{Instant, Rng};
 
-/// Numbers groups so that those which are joined by wires mostly run on one thread: thread `t` of `n` runs the groups t, t + n, t + 2n …
-pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> Vec<Vec<usize>> {
-    if threads < 2 {
-        return groups;
-    }
+/// Fewer nodes are not worth a thread.
+const NODES_PER_THREAD_MIN: usize = 32;
+
+/// Groups by number, and the cluster of each: thread `t` of `n` runs the groups t, t + n, t + 2n … Some have no members, so that every thread has
+/// a number for each of its own.
+pub(crate) struct Arranged {
+    pub groups: Vec<Vec<usize>>,
+    pub clusters: Vec<u32>,
+    /// How many clusters there are.
+    pub count: usize,
+}
+
+/// Numbers groups so that those which are joined by wires run on one thread, as far as all threads get about as many.
+pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> Arranged {
     let count = groups.len();
     let mut group_of = vec![0; plan.nodes.len()];
     groups.iter().enumerate().for_each(|(group, members)| members.iter().for_each(|node| group_of[*node] = group));
@@ -29,25 +38,62 @@ pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> V
     // Depth first, beginning at the ends of chains and trees: what is near stays near.
     let mut starts: Vec<usize> = (0..count).collect();
     starts.sort_by_key(|group| joined[*group].len());
-    let (mut seen, mut walk) = (vec![false; count], Vec::with_capacity(count));
+    let mut seen = vec![false; count];
+    let mut clusters: Vec<Vec<usize>> = Vec::new();
     for start in starts {
-        let mut stack = vec![start];
+        let (mut stack, mut walk) = (vec![start], Vec::new());
         while let Some(group) = stack.pop() {
             if !std::mem::replace(&mut seen[group], true) {
                 walk.push(group);
                 stack.extend(joined[group].iter().rev().filter(|next| !seen[**next]));
             }
         }
-    }
-    let mut groups: Vec<Option<Vec<usize>>> = groups.into_iter().map(Some).collect();
-    let mut arranged = vec![Vec::new(); count];
-    let mut walk = walk.into_iter();
-    for thread in 0..threads {
-        for number in (thread..count).step_by(threads) {
-            arranged[number] = walk.next().and_then(|group| groups[group].take()).unwrap_or_default();
+        if !walk.is_empty() {
+            clusters.push(walk);
         }
     }
+    // The largest first; one that is more than a thread's share is cut.
+    clusters.sort_by_key(|walk| std::cmp::Reverse(walk.len()));
+    let share = count.div_ceil(threads.max(1));
+    let mut lanes: Vec<Vec<(u32, usize)>> = vec![Vec::new(); threads.max(1)];
+    for (number, walk) in clusters.iter().enumerate() {
+        let mut rest = &walk[..];
+        while !rest.is_empty() {
+            let Some(lane) = lanes.iter_mut().min_by_key(|lane| lane.len()) else { break };
+            let some = if walk.len() <= share { rest.len() } else { share.saturating_sub(lane.len()).clamp(1, rest.len()) };
+            let (these, others) = rest.split_at(some);
+            lane.extend(these.iter().map(|group| (number as u32, *group)));
+            rest = others;
+        }
+    }
+    let mut groups: Vec<Option<Vec<usize>>> = groups.into_iter().map(Some).collect();
+    let most = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    let mut arranged = Arranged { groups: Vec::new(), clusters: Vec::new(), count: clusters.len() };
+    for (place, lane) in (0..most).flat_map(|place| lanes.iter().map(move |lane| (place, lane))) {
+        // Nobody's: a cluster without members, which is the last.
+        let (number, group) = lane.get(place).map_or((clusters.len() as u32, None), |(number, group)| (*number, Some(*group)));
+        arranged.groups.push(group.and_then(|group| groups[group].take()).unwrap_or_default());
+        arranged.clusters.push(number);
+    }
     arranged
+}
+
+/// Boots all nodes, on all processors: each has a random stream of its own.
+pub(crate) fn boot_all(plan: &Plan, streams: &mut [Rng]) -> Vec<Result<Booted, WorldError>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = streams.len().div_ceil(threads).max(NODES_PER_THREAD_MIN);
+    let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
+        let nodes = plan.nodes.iter().enumerate().skip(first);
+        nodes.zip(streams).map(|((index, node), stream)| boot(plan, index, node, stream, Instant::ZERO)).collect()
+    };
+    if streams.len() <= share {
+        return boot_some(0, streams);
+    }
+    std::thread::scope(|scope| {
+        let parts = streams.chunks_mut(share).enumerate();
+        let parts: Vec<_> = parts.map(|(part, streams)| scope.spawn(move || boot_some(part * share, streams))).collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// On which thread a node runs.
@@ -128,14 +174,14 @@ mod tests {
         let plan = Scenario::parse("x.toml", &text, &[], &|_| Err(String::new())).unwrap().plan;
         let groups: Vec<Vec<usize>> = (0..plan.nodes.len()).map(|node| vec![node]).collect();
         for threads in 1..4 {
-            let arranged = arrange(&plan, groups.clone(), threads);
+            let Arranged { groups: arranged, clusters, count } = arrange(&plan, groups.clone(), threads);
             let mut all: Vec<usize> = arranged.iter().flatten().copied().collect();
             all.sort_unstable();
             assert_eq!(all, (0..12).collect::<Vec<_>>());
-            if threads > 1 {
-                let thread = |node: usize| arranged.iter().position(|group| group.contains(&node)).unwrap() % threads;
-                assert!(plan.wires.iter().all(|wire| thread(wire.ends[0].0) == thread(wire.ends[1].0)), "{threads}");
-            }
+            assert_eq!((arranged.len(), count), (12, 6));
+            let place = |node: usize| arranged.iter().position(|group| group.contains(&node)).unwrap();
+            assert!(plan.wires.iter().all(|wire| place(wire.ends[0].0) % threads == place(wire.ends[1].0) % threads), "{threads}");
+            assert!(plan.wires.iter().all(|wire| clusters[place(wire.ends[0].0)] == clusters[place(wire.ends[1].0)]), "{threads}");
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::plan::{Capture, NodeKind, Run};
 use crate::scenario::Verdict;
 use crate::world::{Reason, RunEnd, World};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use weft_backend::pcapng::CaptureFile;
@@ -104,7 +105,8 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) ->
         let ends: Vec<String> = wire.ends.iter().map(|(node, interface)| format!("{}:{interface}", plan.nodes[*node].name)).collect();
         json!({"name": wire.name, "between": ends, "directions": world.wire(number)})
     });
-    let programs = (0..plan.programs.len()).map(|number| program(world, number));
+    let mut waits = waits(world);
+    let programs = (0..plan.programs.len()).map(|number| program(world, number, waits.remove(&number)));
     let expectations = verdicts.iter().map(|verdict| json!({"expected": verdict.name, "failure": verdict.failure}));
     json!({
         "scenario": file,
@@ -122,7 +124,16 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) ->
     })
 }
 
-fn program(world: &World, number: usize) -> Value {
+/// What each program waits for, the first of its threads: to be asked once for all.
+fn waits(world: &World) -> BTreeMap<usize, String> {
+    let mut waits = BTreeMap::new();
+    for (number, what) in world.waits() {
+        waits.entry(number).or_insert(what);
+    }
+    waits
+}
+
+fn program(world: &World, number: usize, waits: Option<String>) -> Value {
     let plan = &world.plan().programs[number];
     let state = world.program(number);
     let ended = state.and_then(|state| state.ended);
@@ -130,7 +141,6 @@ fn program(world: &World, number: usize) -> Value {
         Run::Builtin(builtin) => format!("{builtin:?}"),
         Run::Process(process) => process.command.join(" "),
     };
-    let waits = world.waits().into_iter().find(|(of, _)| *of == number).map(|(_, what)| what);
     json!({
         "name": plan.name,
         "node": world.plan().nodes[plan.node].name,
@@ -154,13 +164,14 @@ fn program(world: &World, number: usize) -> Value {
 pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     std::fs::write(dir.join("summary.json"), pretty(summary))?;
+    let mut waits = waits(world);
     for (number, plan) in world.plan().programs.iter().enumerate() {
         let folder = dir.join("programs").join(&plan.name);
         std::fs::create_dir_all(&folder)?;
         let (output, error) = world.program(number).map_or((&[][..], &[][..]), |state| (&state.output, &state.error));
         std::fs::write(folder.join("stdout"), output)?;
         std::fs::write(folder.join("stderr"), error)?;
-        std::fs::write(folder.join("status.json"), pretty(&program(world, number)))?;
+        std::fs::write(folder.join("status.json"), pretty(&program(world, number, waits.remove(&number))))?;
     }
     let unsupported: Vec<Value> = world
         .unsupported()

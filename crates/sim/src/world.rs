@@ -6,7 +6,7 @@ use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::launch::{add_tree, arrange, lane_of, launch_all, start_builtins, start_programs};
+use crate::launch::{Arranged, add_tree, arrange, boot_all, lane_of, launch_all, start_builtins, start_programs};
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::record::{self, Recorder};
 use crate::switch::Switch;
@@ -21,6 +21,7 @@ use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
 mod visit;
+mod windows;
 
 /// After the last program that is waited for has ended, connections may still close for so long.
 pub const LINGER: Duration = Duration::from_secs(1);
@@ -104,6 +105,8 @@ pub struct World {
     plan: Plan,
     lanes: Vec<Lane>,
     places: Vec<Place>,
+    /// The cluster of each group.
+    clusters: Vec<u32>,
     /// Port at both ends of each wire.
     ports: Vec<[u32; 2]>,
     boots: Vec<Rng>,
@@ -133,7 +136,7 @@ impl World {
         check(&plan)?;
         let groups = grouping(&plan);
         let threads = threads.clamp(1, groups.len().max(1));
-        let groups = arrange(&plan, groups, threads);
+        let Arranged { groups, clusters, count } = arrange(&plan, groups, threads);
         let mut places = vec![Place { group: 0, cell: 0 }; plan.nodes.len()];
         for (number, members) in groups.iter().enumerate() {
             for (cell, node) in members.iter().enumerate() {
@@ -143,8 +146,8 @@ impl World {
         let mut boots: Vec<Rng> = plan.nodes.iter().map(|node| Rng::for_name(plan.seed, &format!("node/{}", node.name))).collect();
         let mut cells: Vec<Option<Cell>> = Vec::new();
         let mut interfaces: Vec<BTreeMap<String, InterfaceIndex>> = Vec::new();
-        for (index, node) in plan.nodes.iter().enumerate() {
-            let (machine, known) = boot(&plan, index, node, &mut boots[index], Instant::ZERO)?;
+        for (node, booted) in plan.nodes.iter().zip(boot_all(&plan, &mut boots)) {
+            let (machine, known) = booted?;
             cells.push(Some(Cell::new(&node.name, machine, node.large_frames)));
             interfaces.push(known);
         }
@@ -161,18 +164,35 @@ impl World {
                 add_tree(&plan, node, cell, Instant::ZERO, tree);
             }
         }
-        let mut lanes: Vec<Vec<Group>> = (0..threads).map(|_| Vec::new()).collect();
-        for (number, members) in groups.iter().enumerate() {
+        let mut lanes: Vec<(Vec<Group>, Vec<u32>)> = (0..threads).map(|_| Default::default()).collect();
+        for (number, (members, cluster)) in groups.iter().zip(&clusters).enumerate() {
             let members = members.iter().filter_map(|node| cells.get_mut(*node)?.take()).collect();
-            lanes[number % threads].push(Group::new(number as u32, members));
+            let (groups, clusters_of) = &mut lanes[number % threads];
+            groups.push(Group::new(number as u32, members));
+            clusters_of.push(*cluster);
         }
         crate::debug::register(plan.nodes.iter().map(|node| node.name.as_str()));
-        for (lane, group) in lanes.iter_mut().enumerate().flat_map(|(lane, groups)| groups.iter_mut().map(move |group| (lane, group))) {
+        for (lane, group) in lanes.iter_mut().enumerate().flat_map(|(lane, (groups, _))| groups.iter_mut().map(move |group| (lane, group)))
+        {
             group.cells.iter_mut().for_each(|cell| cell.core.teller = Teller::new(lane, &cell.core.name));
         }
-        let lanes = lanes.into_iter().map(|groups| Lane::new(groups, threads as u32)).collect();
+        let mut lanes: Vec<Lane> = lanes.into_iter().map(|(groups, clusters)| Lane::new(groups, &clusters, threads as u32)).collect();
+        group::share(&mut lanes, count);
         let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());
-        Ok(World { plan, lanes, places, ports, boots, processors, now: Instant::ZERO, end: None, door, wire_samples, flow_samples })
+        Ok(World {
+            plan,
+            lanes,
+            places,
+            clusters,
+            ports,
+            boots,
+            processors,
+            now: Instant::ZERO,
+            end: None,
+            door,
+            wire_samples,
+            flow_samples,
+        })
     }
 
     /// What it was built from.
@@ -300,10 +320,17 @@ impl World {
         let reason = loop {
             let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
-            let look_ahead = self.look_ahead();
-            let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(look_ahead));
-            let epoch =
-                Epoch { until: self.plan.end.min(next), look_ahead, linger, eager: self.door.is_paced(), interrupt: interrupt.as_deref() };
+            let look_aheads = self.look_aheads();
+            let shortest = look_aheads.iter().flatten().copied().min().unwrap_or(Duration::ZERO);
+            let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(shortest));
+            let windows: Vec<Duration> = look_aheads.into_iter().map(group::window).collect();
+            let epoch = Epoch {
+                until: self.plan.end.min(next),
+                windows: &windows,
+                linger,
+                eager: self.door.is_paced(),
+                interrupt: interrupt.as_deref(),
+            };
             let (lanes, door) = (&mut self.lanes, &self.door);
             let half = epoch.window() / 2;
             let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());
@@ -355,23 +382,6 @@ impl World {
         let end = RunEnd { at: self.now, reason, failures };
         self.end = Some(end.clone());
         end
-    }
-
-    /// The least time between two groups; zero: there is no wire between any.
-    fn look_ahead(&self) -> Duration {
-        let mut least: Option<Duration> = None;
-        for (wire, ports) in self.plan.wires.iter().zip(&self.ports) {
-            let ends = [wire.ends[0].0, wire.ends[1].0];
-            if self.places[ends[0]].group == self.places[ends[1]].group && ends[0] != ends[1] {
-                continue;
-            }
-            for (end, port) in ends.into_iter().zip(ports) {
-                let port = self.cell(end).and_then(|cell| cell.core.ports.get(*port as usize));
-                let span = port.map_or(Duration::ZERO, |port| Direction::look_ahead(port.out.plan()));
-                least = Some(least.map_or(span, |least| least.min(span)));
-            }
-        }
-        least.unwrap_or(Duration::ZERO)
     }
 
     fn act(&mut self, action: &Action) -> Result<(), String> {
@@ -677,10 +687,10 @@ fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
     groups.into_values().collect()
 }
 
-type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
+pub(crate) type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
 
 /// Builds a machine as it is after booting at `now`.
-fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
+pub(crate) fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
     let stack = match &node.kind {
         NodeKind::Host(stack) => stack,
         NodeKind::Switch(switch) => {

@@ -156,3 +156,38 @@ fn when_nothing_is_due_the_run_says_who_waits_for_what() {
     assert!(matches!(end.reason, Reason::Idle | Reason::Duration));
     assert_eq!(world.waits(), [(0, format!("for connections on port {TCP_PORT}"))]);
 }
+
+/// Nodes of several pairs, a program on the first of each: pairs that no wire joins.
+fn pairs(delays: &[Duration], programs: &[Builtin]) -> Plan {
+    let mut plan = Plan { end: Instant::from_millis(20_000), ..Plan::default() };
+    for (number, (delay, builtin)) in delays.iter().zip(programs).enumerate() {
+        let (a, b) = (2 * number, 2 * number + 1);
+        plan.nodes
+            .extend([host(&format!("a{number}"), &["10.0.0.1/24"], &[], false), host(&format!("b{number}"), &["10.0.0.2/24"], &[], false)]);
+        plan.wires.push(wire(&format!("w{number}"), (a, "eth0"), (b, "eth0"), gigabit(*delay)));
+        plan.programs.push(program(&format!("p{number}"), a, 100, builtin.clone()));
+    }
+    plan
+}
+
+#[test]
+fn what_no_wire_joins_does_not_know_of_each_other() {
+    let delays = [Duration::from_millis(3), Duration::from_micros(70), Duration::from_millis(1)];
+    let flood = Builtin::UdpCbr { to: "10.0.0.2:9000".parse().unwrap(), rate: 1_000_000, bytes: 1000, count: 1_000_000 };
+    let programs = [ping(3), ping(2), flood];
+    let (alone, _) = run(pairs(&delays[..1], &programs[..1]), 1);
+    let mut hashes = Vec::new();
+    for threads in [1, 2, 3, 4] {
+        let mut plan = pairs(&delays, &programs);
+        // Goes on for ever, and nobody waits for it: it must be where the others are when the last of them ends.
+        plan.programs[2].expect = weft_sim::plan::Expect::Running;
+        let (world, end) = run(plan, threads);
+        assert_eq!(end.reason, Reason::Programs);
+        assert_eq!(world.program(0).unwrap().ended, alone.program(0).unwrap().ended);
+        for node in 0..2 {
+            assert_eq!(world.node_hash(node), alone.node_hash(node), "{threads} threads");
+        }
+        hashes.push((end.at, world.hash(), world.wire(2).map(|both| both.map(|direction| direction.frames))));
+    }
+    assert!(hashes.iter().all(|other| *other == hashes[0]), "{hashes:?}");
+}

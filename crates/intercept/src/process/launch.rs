@@ -1,15 +1,15 @@
 //! Process 1 of a node, and starting programs below it.
 
 use super::arena::{Arena, memory_file};
-use super::root::Steps;
+use super::nursery::Nursery;
 use super::{Config, Spawn, StartError};
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString};
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weft_loader::abi;
 
@@ -20,12 +20,12 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Init {
     pid: libc::pid_t,
+    /// Who made it, and is there for the next.
+    nursery: Option<Arc<Nursery>>,
     /// The other end of [`abi::DESCRIPTOR_CONTROL`].
     pub control: OwnedFd,
     /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
     commands: OwnedFd,
-    /// Programs see other files than the controller.
-    own_files: bool,
 }
 
 /// The loader, sealed, for all nodes.
@@ -45,7 +45,8 @@ pub(super) fn loader() -> Result<&'static OwnedFd, Errno> {
 
 /// What the new process does before it executes the loader. It shares our memory and has a stack of its own.
 struct Plan {
-    descriptors: [(i32, i32); 4],
+    /// Which get which number: some of the four from [`abi::DESCRIPTOR_COMMANDS`] on.
+    descriptors: Vec<(i32, i32)>,
     cpu: Option<usize>,
     /// Files under /proc/self and what is written there, for a user namespace. Before the loader is executed: execve takes all rights from
     /// a user that has no number in the namespace.
@@ -53,8 +54,8 @@ struct Plan {
     /// Instead of that, root's maps are written from outside; then this process becomes the user of the namespace. Its number outside is
     /// there before it runs, and it says here that it waits.
     mapped: Option<Mapping>,
-    files: Option<Steps>,
-    limits: super::Limits,
+    /// Of programs; none: this process makes others, which get theirs then.
+    limits: Option<super::Limits>,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
@@ -73,6 +74,8 @@ const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 7] = [
     (libc::RLIMIT_RSS, libc::RLIM_INFINITY),
     (libc::RLIMIT_AS, libc::RLIM_INFINITY),
 ];
+
+const TOO_MANY_DESCRIPTORS: &str = "allow programs so many descriptors (the host's hard limit is lower)";
 
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
@@ -95,17 +98,13 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
             }
             libc::close(fd);
         }
-        if let Some(Err((step, errno))) = plan.files.as_ref().map(Steps::perform) {
-            plan.failed = (errno, step);
-            return 1;
-        }
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         // The host's own limit must not show.
         let most = limit.rlim_max.min(DESCRIPTORS_MAX);
-        let usual = match plan.limits.descriptors.map(libc::rlim_t::from) {
+        let usual = match plan.limits.and_then(|limits| limits.descriptors).map(libc::rlim_t::from) {
             Some(wanted) if wanted > limit.rlim_max => {
-                plan.failed = (libc::EPERM, "allow programs so many descriptors (the host's hard limit is lower)");
+                plan.failed = (libc::EPERM, TOO_MANY_DESCRIPTORS);
                 return 1;
             }
             Some(wanted) => libc::rlimit { rlim_cur: wanted, rlim_max: wanted },
@@ -121,19 +120,22 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
                 return 1;
             }
         }
-        for (from, to) in plan.descriptors {
-            libc::dup2(from, to);
+        for number in abi::DESCRIPTOR_COMMANDS..=abi::DESCRIPTOR_CONTROL {
+            match plan.descriptors.iter().find(|(_, to)| *to == number) {
+                Some((from, to)) => libc::dup2(*from, *to),
+                None => libc::close(number),
+            };
         }
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
-        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
-        // Programs in real time keep those of whoever starts them.
-        let given = if plan.files.is_some() { &LIMITS[..] } else { &[] };
-        for (which, soft) in given.iter().copied() {
+        if plan.limits.is_some() {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
+        }
+        for (which, soft) in LIMITS {
             libc::getrlimit(which, &raw mut limit);
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
-            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.memory) {
+            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.and_then(|limits| limits.memory)) {
                 let bytes = bytes + abi::BLOCKS_BYTES;
                 limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
             }
@@ -182,7 +184,89 @@ fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
     }
 }
 
-/// The user and group outside that root's nodes run as ("nobody"), so that root's programs may do with the host's files what anybody's may.
+/// Soft and hard limit of descriptors, where the hard one is `most` here, and bytes of memory; `u64::MAX`: as it is.
+pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartError> {
+    // SAFETY: an all-zero rlimit is valid, and is filled in here.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let descriptors = match wanted.descriptors.map(u64::from) {
+        Some(wanted) if wanted > limit.rlim_max => {
+            return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) });
+        }
+        Some(wanted) => [wanted; 2],
+        // The host's own limit must not show.
+        None => [1024, limit.rlim_max.min(DESCRIPTORS_MAX)],
+    };
+    Ok((descriptors, wanted.memory.map_or(u64::MAX, |bytes| bytes + abi::BLOCKS_BYTES)))
+}
+
+/// Process 1 of a node without files of its own.
+fn clone_alone(config: &Config, descriptors: &[(&OwnedFd, i32)]) -> Result<libc::pid_t, StartError> {
+    let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
+    // SAFETY: takes no pointers.
+    match unsafe { libc::geteuid() } {
+        0 => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces, Users::Ours),
+        _ => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces | libc::CLONE_NEWUSER, Users::OnlyMe),
+    }
+}
+
+/// Which users a new process sees.
+pub(super) enum Users {
+    /// Those of the host: no user namespace.
+    Ours,
+    /// Whoever runs this, as root.
+    OnlyMe,
+    /// Nobody, as root, whoever runs this: for root, whose programs may then do with the host's files what anybody's may.
+    OnlyNobody,
+}
+
+/// Executes the loader in a new process that has these namespaces and descriptors (and the loader's own image), and returns when it runs.
+pub(super) fn clone_loader(
+    cpu: Option<usize>,
+    limits: Option<super::Limits>,
+    descriptors: &[(&OwnedFd, i32)],
+    namespaces: libc::c_int,
+    users: Users,
+) -> Result<libc::pid_t, StartError> {
+    let step = |step| move |errno| StartError::Step { step, errno };
+    let image = loader().map_err(step("make the loader's memory file"))?;
+    // SAFETY: takes no pointers.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let maps = match users {
+        Users::OnlyMe => vec![
+            (c"/proc/self/setgroups", b"deny".to_vec()),
+            (c"/proc/self/uid_map", format!("0 {user} 1").into_bytes()),
+            (c"/proc/self/gid_map", format!("0 {group} 1").into_bytes()),
+        ],
+        Users::Ours | Users::OnlyNobody => Vec::new(),
+    };
+    let mapped = matches!(users, Users::OnlyNobody).then(Mapping::default);
+    let descriptors = descriptors.iter().map(|(fd, number)| (fd.as_raw_fd(), *number));
+    let descriptors = descriptors.chain([(image.as_raw_fd(), abi::DESCRIPTOR_LOADER)]).collect();
+    let mut plan = Plan { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
+    let mapping = plan.mapped.clone();
+    let pid = std::thread::scope(|scope| {
+        if let Some(mapping) = &mapping {
+            scope.spawn(|| mapping.serve());
+        }
+        let pid = clone_init(&mut plan, namespaces);
+        if let Some(mapping) = &mapping {
+            mapping.over();
+        }
+        pid
+    });
+    if pid < 0 {
+        return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
+    }
+    if plan.failed.0 != 0 {
+        let _ = sys::wait(pid, 0);
+        return Err(step(plan.failed.1)(Errno(plan.failed.0)));
+    }
+    Ok(pid)
+}
+
+/// The user and group outside that root's nodes run as.
 const NOBODY: u32 = 65_534;
 
 /// How the maps of root's user namespace are written: by a thread, since who makes the process waits for it.
@@ -260,7 +344,7 @@ impl Init {
     pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok(Init { pid: 0, control, commands, own_files: false })
+        Ok(Init { pid: 0, nursery: None, control, commands })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
@@ -268,67 +352,37 @@ impl Init {
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
         let (commands, commanded) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(step("make a socket pair"))?;
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).map_err(step("ask for credentials"))?;
-        let image = loader().map_err(step("make the loader's memory file"))?;
-        // SAFETY: takes no pointers.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
         let optional = [(config.tell_calls, abi::TELL_CALLS), (config.trap_tsc, abi::TRAP_TSC), (config.debugged, abi::DEBUGGED)];
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
-        let files = config.files.as_ref().map(Steps::new).transpose()?;
-        let proc = if files.is_some() { 0 } else { abi::MOUNT_PROC };
-        let flags = proc | abi::SET_NAME | optional;
-        let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
-        let mut maps = Vec::new();
-        let mut mapped = None;
-        // As root, too, where programs have files of their own: they see the same users then, and may do what they may for anybody else.
-        if user == 0 && files.is_some() {
-            namespaces |= libc::CLONE_NEWUSER;
-            mapped = Some(Mapping::default());
-        } else if user != 0 {
-            namespaces |= libc::CLONE_NEWUSER;
-            maps.push((c"/proc/self/setgroups", b"deny".to_vec()));
-            maps.push((c"/proc/self/uid_map", format!("0 {user} 1").into_bytes()));
-            maps.push((c"/proc/self/gid_map", format!("0 {group} 1").into_bytes()));
-        }
-        header.flags.store(flags, Relaxed);
-        header.real_start.store(if files.is_some() { sys::real_seconds() } else { 0 }, Relaxed);
+        let proc = if config.files.is_some() { 0 } else { abi::MOUNT_PROC };
+        header.flags.store(proc | abi::SET_NAME | optional, Relaxed);
+        header.real_start.store(if config.files.is_some() { sys::real_seconds() } else { 0 }, Relaxed);
         header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
-        let mut plan = Plan {
-            descriptors: [
-                (image.as_raw_fd(), abi::DESCRIPTOR_LOADER),
-                (memory.as_raw_fd(), abi::DESCRIPTOR_ARENA),
-                (theirs.as_raw_fd(), abi::DESCRIPTOR_CONTROL),
-                (commanded.as_raw_fd(), abi::DESCRIPTOR_COMMANDS),
-            ],
-            cpu: config.cpu,
-            maps,
-            mapped,
-            files,
-            limits: config.limits,
-            failed: (0, ""),
+        let (pid, nursery, told) = match &config.files {
+            Some(files) => {
+                let nursery = Nursery::get()?;
+                let born = nursery.bear(files, config, [memory.as_fd(), theirs.as_fd(), commanded.as_fd()])?;
+                (born.pid, Some(nursery), Some((born.steps, born.list)))
+            }
+            None => (
+                clone_alone(
+                    config,
+                    &[(memory, abi::DESCRIPTOR_ARENA), (&theirs, abi::DESCRIPTOR_CONTROL), (&commanded, abi::DESCRIPTOR_COMMANDS)],
+                )?,
+                None,
+                None,
+            ),
         };
-        let mapping = plan.mapped.clone();
-        let pid = std::thread::scope(|scope| {
-            if let Some(mapping) = &mapping {
-                scope.spawn(|| mapping.serve());
-            }
-            let pid = clone_init(&mut plan, namespaces);
-            if let Some(mapping) = &mapping {
-                mapping.over();
-            }
-            pid
-        });
-        if pid < 0 {
-            return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
-        }
-        let init = Init { pid, control, commands, own_files: plan.files.is_some() };
-        plan.files.iter().for_each(Steps::learn);
+        // Nobody but the process has them now: when it ends, its ends are closed.
         drop((theirs, commanded));
-        if plan.failed.0 != 0 {
-            return Err(step(plan.failed.1)(Errno(plan.failed.0)));
+        let init = Init { pid, nursery, control, commands };
+        let ready = init.announced(READY_LIMIT);
+        if let Some((steps, list)) = told {
+            steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         }
-        match init.announced(READY_LIMIT) {
+        match ready {
             Ok(_) => Ok(init),
             Err(errno) => Err(step("start process 1 of a node")(errno)),
         }
@@ -383,7 +437,7 @@ impl Init {
             return Err(StartError::TooLong);
         }
         let descriptors = [&spec.descriptors[0], &spec.descriptors[1], &spec.descriptors[2]].map(AsFd::as_fd);
-        send(self.commands.as_fd(), abi::COMMAND_SPAWN, &descriptors)
+        send(self.commands.as_fd(), &[abi::COMMAND_SPAWN], &descriptors)
             .map_err(|errno| StartError::Step { step: "tell process 1 to start a program", errno })
     }
 
@@ -403,7 +457,8 @@ impl Init {
             };
             // SAFETY: C strings.
             if unsafe {
-                libc::access(outside.as_ptr(), libc::X_OK) == 0 || libc::access(candidate.as_ptr(), libc::X_OK) == 0 && !self.own_files
+                libc::access(outside.as_ptr(), libc::X_OK) == 0
+                    || libc::access(candidate.as_ptr(), libc::X_OK) == 0 && self.nursery.is_none()
             } {
                 return Ok(candidate);
             }
@@ -430,10 +485,9 @@ impl Drop for Init {
     }
 }
 
-/// Sends a byte and descriptors.
-pub(super) fn send(socket: BorrowedFd<'_>, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let bytes = [byte];
-    let vector = IoSlice::new(&bytes);
+/// Sends bytes and up to eight descriptors.
+pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let vector = IoSlice::new(bytes);
     let mut control = [0_u64; 8];
     let payload = size_of_val(descriptors).min(32);
     // SAFETY: an all-zero msghdr is valid; the control buffer has room for a header and eight descriptors, and is aligned.

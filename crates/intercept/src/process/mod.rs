@@ -20,6 +20,7 @@ mod launch;
 mod machine;
 mod mib;
 mod netlink;
+mod nursery;
 mod object;
 mod poll;
 pub mod processor;

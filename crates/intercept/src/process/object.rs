@@ -81,7 +81,7 @@ impl Tree {
             sys::set_nonblocking(theirs.as_fd())?;
         }
         let inode = sys::inode(theirs.as_fd())? & abi::INODE;
-        super::launch::send(self.init.control.as_fd(), 1, &[theirs.as_fd()])?;
+        super::launch::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
         if let Body::Socket(socket) = &body {
             self.by_socket.insert(*socket, inode);
         }

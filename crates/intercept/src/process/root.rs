@@ -4,18 +4,19 @@
 //! one. `/dev`, `/proc`, `/run`, `/sys`, `/tmp` and `/root` are the node's own from the beginning; nothing of the host's that is alive (sockets of
 //! its services, devices) is there. All is gone with process 1.
 //!
-//! The steps are prepared here and performed by the process that becomes process 1, which shares our memory: no allocation there.
+//! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
 use super::StartError;
 use crate::sys::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use weft_loader::abi;
 
 /// What a node's programs see as files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,10 @@ pub struct OwnFile {
 
 /// Of the top level: not the host's.
 const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
-/// Folders below which everything is built; the first that is there and not in the way is taken.
+/// Where the nursery has the host's files, and where a node's are built.
+const HOST: &str = "/host";
+const NODE: &str = "/node";
+/// Folders in which the nursery's own root is built; the first that is there is taken.
 const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const DEVICE_LINKS: [(&str, &str); 5] = [
@@ -89,6 +93,13 @@ enum Act {
     Enter {
         path: CString,
     },
+    Unmount {
+        path: CString,
+    },
+    /// This mount goes over `/`.
+    Cover {
+        path: CString,
+    },
 }
 
 /// Something to do, what it is for, and what to do when it fails.
@@ -111,8 +122,8 @@ enum Otherwise {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     steps: Vec<Step>,
-    /// The folders that get an overlay: which step, and whether it was refused.
-    layers: Vec<(usize, PathBuf, AtomicBool)>,
+    /// The folders that get an overlay, and in which step.
+    layers: Vec<(usize, PathBuf)>,
 }
 
 /// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
@@ -121,6 +132,18 @@ static NO_OVERLAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 fn text(path: impl AsRef<Path>) -> Result<CString, StartError> {
     CString::new(path.as_ref().as_os_str().as_bytes())
         .map_err(|_| StartError::Step { step: "use a path with a zero byte", errno: Errno(libc::EINVAL) })
+}
+
+/// Is there certainly nothing in a folder, for whoever looks?
+fn is_empty(folder: &Path) -> bool {
+    const EVERYBODY: u32 = 0o005;
+    let open = folder.metadata().is_ok_and(|found| found.mode() & EVERYBODY == EVERYBODY);
+    open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Where the nursery has what is at this path on the host.
+fn on_host(path: &Path) -> PathBuf {
+    Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// A path in the options of an overlay.
@@ -140,17 +163,13 @@ impl Steps {
             Some(root) => root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?,
             None => PathBuf::from("/"),
         };
-        let fits = |stage: &&&str| Path::new(stage).is_dir() && (base == Path::new("/") || !base.starts_with(stage));
-        let nowhere = StartError::Step { step: "find a folder to build the node's files in (/tmp)", errno: Errno(libc::ENOENT) };
-        let stage = PathBuf::from(STAGES.iter().find(fits).ok_or(nowhere)?);
+        let stage = PathBuf::from(NODE);
         let mut entries: Vec<_> = std::fs::read_dir(&base)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(failed("read the folder that is to be the node's root"))?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
         let mut steps = Steps::default();
         let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
-        // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
-        steps.mount("keep the node's mounts to itself", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
         let tmpfs = |steps: &mut Steps, path: &Path| {
             steps.mount(
                 "mount a file system in memory",
@@ -209,16 +228,17 @@ impl Steps {
         let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in &layered {
             let (lower, to) = (base.join(name), root.join(name));
-            if !lower.is_dir() {
-                // Only the node's own files are in it.
+            let there = on_host(&lower);
+            if !lower.is_dir() || is_empty(&lower) {
+                // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
                 steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
                 continue;
             }
             let options =
-                [&b"lowerdir="[..], &escaped(&lower), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
+                [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
             let options = [&options.concat()[..], b",userxattr"].concat();
             if !refused.contains(&lower) {
-                steps.layers.push((steps.steps.len(), lower.clone(), AtomicBool::new(false)));
+                steps.layers.push((steps.steps.len(), lower.clone()));
                 steps.mount(
                     "lay the node's files over the host's",
                     "weft",
@@ -230,12 +250,33 @@ impl Steps {
                 )?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.mount("show a folder of the host's", &lower, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
+            steps.mount("show a folder of the host's", &there, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
             steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
         }
         steps.devices(&root)?;
         steps.proc(&root)?;
-        steps.add("enter the node's files", Act::Enter { path: text(&root)? }, Otherwise::Fail);
+        steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
+        steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// What is done once for all nodes: the host's files go below an empty root.
+    pub fn base() -> Result<Steps, StartError> {
+        let nowhere = StartError::Step { step: "find a folder to build the nodes' files in (/tmp)", errno: Errno(libc::ENOENT) };
+        let stage = STAGES.iter().map(Path::new).find(|stage| stage.is_dir()).ok_or(nowhere)?;
+        let [host, node] = [HOST, NODE].map(|path| stage.join(&path[1..]));
+        let mut steps = Steps::default();
+        // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
+        steps.mount("keep the nodes' mounts to themselves", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        steps.folder(&host, 0o755)?;
+        steps.folder(&node, 0o755)?;
+        steps.mount("show the host's files", "/", &host, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        // There, too, is what has just been mounted.
+        let covered = stage.strip_prefix("/").unwrap_or(stage);
+        steps.add("uncover the host's files", Act::Unmount { path: text(host.join(covered))? }, Otherwise::Fail);
+        steps.add("enter the nodes' files", Act::Enter { path: text(stage)? }, Otherwise::Fail);
         Ok(steps)
     }
 
@@ -300,7 +341,7 @@ impl Steps {
         for name in DEVICES {
             let path = dev.join(name);
             self.file(&path, Arc::from(&b""[..]), 0o666)?;
-            self.mount("show a device", Path::new("/dev").join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+            self.mount("show a device", on_host(Path::new("/dev")).join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
         }
         for (name, to) in DEVICE_LINKS {
             self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
@@ -317,7 +358,7 @@ impl Steps {
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
         self.mount("mount /proc", "proc", &proc, c"proc", flags, b"", Otherwise::Instead(1))?;
         // In some containers no new one may be mounted.
-        self.mount("show the host's /proc", "/proc", &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        self.mount("show the host's /proc", on_host(Path::new("/proc")), &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
         let said = root.join("run/weft");
         self.folder(&said, 0o555)?;
         for (name, contents) in SAID_FILES {
@@ -326,106 +367,64 @@ impl Steps {
         Ok(())
     }
 
-    /// Remembers what the kernel has refused, for the nodes that follow.
-    pub fn learn(&self) {
-        let found: Vec<_> = self.layers.iter().filter(|(.., refused)| refused.load(Ordering::Relaxed)).collect();
-        if !found.is_empty() {
-            let mut all = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(found.into_iter().map(|(_, lower, _)| lower.clone()));
-        }
+    /// The list as the process that performs it reads it ([`abi::Step`]).
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; abi::steps_at(self.steps.len())];
+        bytes[..4].copy_from_slice(&(self.steps.len() as u32).to_ne_bytes());
+        self.steps.iter().for_each(|step| step.encode(&mut bytes));
+        bytes
     }
 
-    /// Does it all, in a process with a mount namespace of its own. On failure: the step and errno. Only system calls here.
-    pub fn perform(&self) -> Result<(), (&'static str, i32)> {
-        // SAFETY: takes no pointers; what programs inherit is the usual mask.
-        unsafe { libc::umask(0) };
-        let mut leave_out = 0;
-        for (index, step) in self.steps.iter().enumerate() {
-            if leave_out > 0 {
-                leave_out -= 1;
-                continue;
-            }
-            let result = step.act.perform();
-            if let (Err(_), Some((.., refused))) = (result, self.layers.iter().find(|(layer, ..)| *layer == index)) {
-                refused.store(true, Ordering::Relaxed);
-            }
-            match (result, step.otherwise) {
-                (Ok(()), Otherwise::Instead(steps)) => leave_out = steps,
-                (Ok(()), _) | (Err(_), Otherwise::GoOn | Otherwise::Instead(_)) => {}
-                (Err(errno), Otherwise::Fail) => return Err((step.what, errno)),
-            }
+    /// Looks at the results that a list has got: remembers what the kernel has refused, for the nodes that follow. On failure: the step and errno.
+    pub fn learn(&self, list: &OwnedFd) -> Result<(), (&'static str, i32)> {
+        let mut bytes = vec![0; 4 * (self.steps.len() + 2)];
+        // SAFETY: a buffer of ours.
+        let read = unsafe { libc::pread(list.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if read != bytes.len() as isize {
+            return Err(("read what became of a node's files", libc::EIO));
         }
-        // SAFETY: as above.
-        unsafe { libc::umask(0o022) };
-        Ok(())
+        let results: Vec<i32> = bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
+        let refused: Vec<_> = self.layers.iter().filter(|(step, _)| results[2 + step] != 0).map(|(_, lower)| lower.clone()).collect();
+        if !refused.is_empty() {
+            NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
+        }
+        if results[1] != 0 {
+            return Err(("make the namespaces of a node", results[1]));
+        }
+        let failed = self.steps.iter().zip(&results[2..]).find(|(step, result)| step.otherwise == Otherwise::Fail && **result != 0);
+        failed.map_or(Ok(()), |(step, errno)| Err((step.what, *errno)))
     }
 }
 
-fn errno() -> i32 {
-    crate::sys::last().0
-}
-
-fn check(result: libc::c_int) -> Result<(), i32> {
-    if result < 0 { Err(errno()) } else { Ok(()) }
-}
-
-impl Act {
-    fn perform(&self) -> Result<(), i32> {
-        match self {
-            Act::Folder { path, mode } => {
-                // SAFETY: a C string.
-                match check(unsafe { libc::mkdir(path.as_ptr(), *mode) }) {
-                    Err(libc::EEXIST) => Ok(()),
-                    other => other,
-                }
-            }
-            Act::File { path, contents, mode } => {
-                // SAFETY: a C string.
-                let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC, *mode) };
-                check(fd)?;
-                let result = write_all(fd, contents);
-                // SAFETY: opened above.
-                unsafe { libc::close(fd) };
-                result
-            }
-            // SAFETY: C strings.
-            Act::Link { to, path } => check(unsafe { libc::symlink(to.as_ptr(), path.as_ptr()) }),
-            Act::Mount { from, to, kind, flags, data } => {
-                // SAFETY: C strings.
-                check(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), kind.as_ptr(), *flags, data.as_ptr().cast()) })
-            }
-            Act::ReadOnly { path } => {
-                // SAFETY: an all-zero mount_attr is valid.
-                let mut attributes: libc::mount_attr = unsafe { std::mem::zeroed() };
-                attributes.attr_set = libc::MOUNT_ATTR_RDONLY;
-                let size = size_of::<libc::mount_attr>();
-                // SAFETY: a C string and a struct of ours, with its size.
-                let result = unsafe {
-                    libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path.as_ptr(), libc::AT_RECURSIVE, &raw const attributes, size)
-                };
-                check(result as libc::c_int)
-            }
-            Act::Enter { path } => {
-                // SAFETY: C strings. pivot_root(".", ".") puts the old root over the new one (pivot_root(2), NOTES).
-                unsafe {
-                    check(libc::chdir(path.as_ptr()))?;
-                    check(libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) as libc::c_int)?;
-                    check(libc::umount2(c".".as_ptr(), libc::MNT_DETACH))?;
-                    check(libc::chdir(c"/".as_ptr()))
-                }
-            }
+impl Step {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, number, texts): (u32, u64, [&[u8]; 4]) = match &self.act {
+            Act::Folder { path, mode } => (abi::STEP_FOLDER, (*mode).into(), [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::File { path, contents, mode } => (abi::STEP_FILE, (*mode).into(), [path.as_bytes_with_nul(), contents, b"", b""]),
+            Act::Link { to, path } => (abi::STEP_LINK, 0, [to.as_bytes_with_nul(), path.as_bytes_with_nul(), b"", b""]),
+            Act::Mount { from, to, kind, flags, data } => (
+                abi::STEP_MOUNT,
+                *flags,
+                [from.as_bytes_with_nul(), to.as_bytes_with_nul(), kind.to_bytes_with_nul(), data.as_bytes_with_nul()],
+            ),
+            Act::ReadOnly { path } => (abi::STEP_READ_ONLY, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Enter { path } => (abi::STEP_ENTER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Unmount { path } => (abi::STEP_UNMOUNT, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Cover { path } => (abi::STEP_COVER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+        };
+        let otherwise = match self.otherwise {
+            Otherwise::Fail => abi::OTHERWISE_FAIL,
+            Otherwise::GoOn => abi::OTHERWISE_GO_ON,
+            Otherwise::Instead(steps) => abi::OTHERWISE_INSTEAD + steps as u32,
+        };
+        let bytes = (size_of::<abi::Step>() + texts.iter().map(|text| text.len()).sum::<usize>()).next_multiple_of(8);
+        let end = out.len() + bytes;
+        for word in [bytes as u32, kind, otherwise, 0] {
+            out.extend_from_slice(&word.to_ne_bytes());
         }
+        out.extend_from_slice(&number.to_ne_bytes());
+        texts.iter().for_each(|text| out.extend_from_slice(&(text.len() as u32).to_ne_bytes()));
+        texts.iter().for_each(|text| out.extend_from_slice(text));
+        out.resize(end, 0);
     }
-}
-
-fn write_all(fd: RawFd, mut bytes: &[u8]) -> Result<(), i32> {
-    while !bytes.is_empty() {
-        // SAFETY: the bytes are ours.
-        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-        if written <= 0 {
-            return Err(if written == 0 { libc::ENOSPC } else { errno() });
-        }
-        bytes = &bytes[written as usize..];
-    }
-    Ok(())
 }

@@ -1,0 +1,238 @@
+//! The nursery: a process in the namespaces that all nodes share (users), which makes process 1 of each node on order. A copy of this small process
+//! costs a tenth of what it costs to make one of the controller, with all its descriptors and memory, and to execute the loader in it.
+//!
+//! What is made belongs to the controller (CLONE_PARENT); it builds the node's files as it is told, and goes on as init. The nursery ends with its
+//! socket of orders.
+
+use crate::abi::{self, Order};
+use crate::channel;
+use crate::init;
+use crate::stack::Kernel;
+use crate::sys;
+use crate::x86_64::numbers as nr;
+
+const SIGCHLD: usize = 17;
+const CLONE_PARENT: usize = 0x8000;
+const CLONE_NEWPID: usize = 0x2000_0000;
+/// Arena, control, commands, steps.
+const DESCRIPTORS: usize = 4;
+const MNT_DETACH: usize = 2;
+
+/// Is this process to be the nursery? Nobody but the controller opens this descriptor.
+pub fn is_here() -> bool {
+    let (mut kind, mut bytes) = (0_u32, 4_u32);
+    const SOL_SOCKET: usize = 1;
+    const SO_TYPE: usize = 3;
+    let arguments = [abi::DESCRIPTOR_COMMANDS as usize, SOL_SOCKET, SO_TYPE, &raw mut kind as usize, &raw mut bytes as usize];
+    sys::call(nr::GETSOCKOPT, &arguments) == 0
+}
+
+pub fn run(kernel: &Kernel) -> ! {
+    loop {
+        let mut descriptors = [-1_i32; DESCRIPTORS];
+        let Some(order) = receive(&mut descriptors) else {
+            sys::call(nr::EXIT_GROUP, &[0]);
+            continue;
+        };
+        let pid = match order.what {
+            abi::ORDER_PREPARE => do_steps(&order, descriptors[DESCRIPTORS - 1]),
+            _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
+        };
+        if pid == 0 && order.what == abi::ORDER_BEAR {
+            begin(kernel, &order, descriptors);
+        }
+        for fd in descriptors {
+            sys::call(nr::CLOSE, &[fd as usize]);
+        }
+        let reply = (pid as i64).to_ne_bytes();
+        sys::call(nr::WRITE, &[abi::DESCRIPTOR_COMMANDS as usize, reply.as_ptr() as usize, reply.len()]);
+    }
+}
+
+fn receive(descriptors: &mut [i32; DESCRIPTORS]) -> Option<Order> {
+    let mut order = Order::default();
+    let vector = [&raw mut order as usize, size_of::<Order>()];
+    // cmsghdr of 16 bytes and the descriptors.
+    let mut control = [0_u64; 2 + DESCRIPTORS / 2];
+    let bytes = size_of_val(&control);
+    let message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, bytes, 0];
+    let received = loop {
+        let received = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_COMMANDS as usize, message.as_ptr() as usize, 0]);
+        if received != sys::EINTR {
+            break received;
+        }
+    };
+    if received != size_of::<Order>() as isize || control[0] as usize != bytes {
+        return None;
+    }
+    for (index, into) in descriptors.iter_mut().enumerate() {
+        *into = (control[2 + index / 2] >> (32 * (index % 2))) as i32;
+    }
+    Some(order)
+}
+
+/// Makes the namespaces and does the steps of an order. What failed stands in the list; the result is an errno, or 0.
+fn do_steps(order: &Order, steps: i32) -> isize {
+    // PROT_READ|PROT_WRITE, MAP_SHARED
+    let bytes = order.steps_bytes as usize;
+    let at = sys::call(nr::MMAP, &[0, bytes, 3, 1, steps as usize, 0]);
+    if at <= 0 {
+        return at;
+    }
+    // SAFETY: mapped, of this size; the controller wrote it, and reads results only.
+    let list = unsafe { List::new(at as usize) };
+    let made = sys::call(nr::UNSHARE, &[order.namespaces as usize]);
+    list.set_result(0, made);
+    let done = made == 0 && list.perform();
+    sys::unmap(at as usize, bytes);
+    if done { 0 } else { sys::EINVAL }
+}
+
+/// In the new process: namespaces, files, descriptors; then it is init.
+fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32; DESCRIPTORS]) -> ! {
+    let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
+    if do_steps(order, steps) != 0 {
+        give_up();
+    }
+    for (from, to) in [(arena, abi::DESCRIPTOR_ARENA), (control, abi::DESCRIPTOR_CONTROL), (commands, abi::DESCRIPTOR_COMMANDS)] {
+        sys::call(nr::DUP2, &[from as usize, to as usize]);
+    }
+    sys::call(nr::CLOSE_RANGE, &[3, abi::DESCRIPTOR_COMMANDS as usize - 1, 0]);
+    limit(order);
+    sys::call(nr::SETSID, &[]);
+    if order.cpu != u32::MAX {
+        let mut set = [0_u64; 16];
+        set[order.cpu as usize / 64 % 16] = 1 << (order.cpu % 64);
+        sys::call(nr::SCHED_SETAFFINITY, &[0, size_of_val(&set), set.as_ptr() as usize]);
+    }
+    if !channel::map_arena() {
+        give_up();
+    }
+    // SAFETY: a process of its own, with the arena mapped.
+    unsafe { init::run(kernel) }
+}
+
+fn limit(order: &Order) {
+    const RLIMIT_DATA: usize = 2;
+    const RLIMIT_NOFILE: usize = 7;
+    sys::call(nr::SETRLIMIT, &[RLIMIT_NOFILE, order.descriptors.as_ptr() as usize]);
+    let mut data = [u64::MAX; 2];
+    sys::call(nr::GETRLIMIT, &[RLIMIT_DATA, data.as_mut_ptr() as usize]);
+    if order.memory != u64::MAX {
+        // Where the host allows less, that is what there is.
+        let data = [order.memory.min(data[1]); 2];
+        sys::call(nr::SETRLIMIT, &[RLIMIT_DATA, data.as_ptr() as usize]);
+    }
+}
+
+/// What is to be done, see [`abi::Step`].
+struct List {
+    at: usize,
+    count: usize,
+}
+
+impl List {
+    unsafe fn new(at: usize) -> List {
+        // SAFETY: the list begins with the number of its steps.
+        List { at, count: unsafe { *(at as *const u32) } as usize }
+    }
+
+    /// 0 is that of the namespaces, 1 that of the first step: an errno.
+    fn set_result(&self, index: usize, result: isize) {
+        // SAFETY: results follow the number; there is one more than steps.
+        unsafe { *(self.at as *mut u32).add(1 + index) = if result < 0 { -result as u32 } else { 0 } };
+    }
+
+    /// Does it all. False: something failed that must not.
+    fn perform(&self) -> bool {
+        sys::call(nr::UMASK, &[0]);
+        let mut at = self.at + abi::steps_at(self.count);
+        let mut leave_out = 0;
+        for index in 0..self.count {
+            // SAFETY: as many records as the list says, each as long as it says.
+            let step = unsafe { &*(at as *const abi::Step) };
+            let texts = at + size_of::<abi::Step>();
+            at += step.bytes as usize;
+            if leave_out > 0 {
+                leave_out -= 1;
+                continue;
+            }
+            let result = perform(step, texts);
+            self.set_result(1 + index, result);
+            match (result < 0, step.otherwise) {
+                (true, abi::OTHERWISE_FAIL) => return false,
+                (true, _) | (false, abi::OTHERWISE_FAIL | abi::OTHERWISE_GO_ON) => {}
+                (false, instead) => leave_out = instead - abi::OTHERWISE_INSTEAD,
+            }
+        }
+        sys::call(nr::UMASK, &[0o022]);
+        true
+    }
+}
+
+fn perform(step: &abi::Step, texts: usize) -> isize {
+    const AT_FDCWD: usize = -100_isize as usize;
+    let mut at = texts;
+    let text = step.lengths.map(|length| {
+        at += length as usize;
+        at - length as usize
+    });
+    let number = step.number as usize;
+    match step.kind {
+        abi::STEP_FOLDER => match sys::call(nr::MKDIR, &[text[0], number]) {
+            sys::EEXIST => 0,
+            other => other,
+        },
+        abi::STEP_FILE => {
+            // O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC
+            let fd = sys::call(nr::OPEN, &[text[0], 0x8_0241, number]);
+            if fd < 0 {
+                return fd;
+            }
+            let result = write_all(fd as usize, text[1], step.lengths[1] as usize);
+            sys::call(nr::CLOSE, &[fd as usize]);
+            result
+        }
+        abi::STEP_LINK => sys::call(nr::SYMLINK, &[text[0], text[1]]),
+        abi::STEP_MOUNT => sys::call(nr::MOUNT, &[text[0], text[1], text[2], number, text[3]]),
+        abi::STEP_READ_ONLY => {
+            // struct mount_attr: MOUNT_ATTR_RDONLY; AT_RECURSIVE
+            let attributes = [1_u64, 0, 0, 0];
+            let size = size_of_val(&attributes);
+            sys::call(nr::MOUNT_SETATTR, &[AT_FDCWD, text[0], 0x8000, attributes.as_ptr() as usize, size])
+        }
+        abi::STEP_ENTER => enter(text[0]),
+        abi::STEP_UNMOUNT => sys::call(nr::UMOUNT2, &[text[0], MNT_DETACH]),
+        abi::STEP_COVER => cover(text[0]),
+        _ => sys::EINVAL,
+    }
+}
+
+fn write_all(fd: usize, mut from: usize, mut bytes: usize) -> isize {
+    const ENOSPC: isize = -28;
+    while bytes > 0 {
+        let written = sys::call(nr::WRITE, &[fd, from, bytes]);
+        if written <= 0 {
+            return if written == 0 { ENOSPC } else { written };
+        }
+        (from, bytes) = (from + written as usize, bytes - written as usize);
+    }
+    0
+}
+
+/// pivot_root(".", ".") puts the old root over the new one (pivot_root(2), NOTES).
+fn enter(path: usize) -> isize {
+    let (here, root) = (c".".as_ptr() as usize, c"/".as_ptr() as usize);
+    all(&[(nr::CHDIR, &[path]), (nr::PIVOT_ROOT, &[here, here]), (nr::UMOUNT2, &[here, MNT_DETACH]), (nr::CHDIR, &[root])])
+}
+
+/// As switch_root(8) does it: pivot_root(2) would look at every process of the host.
+fn cover(path: usize) -> isize {
+    const MS_MOVE: usize = 0x2000;
+    let (here, root) = (c".".as_ptr() as usize, c"/".as_ptr() as usize);
+    all(&[(nr::CHDIR, &[path]), (nr::MOUNT, &[here, root, 0, MS_MOVE, 0]), (nr::CHROOT, &[here]), (nr::CHDIR, &[root])])
+}
+
+fn all(calls: &[(usize, &[usize])]) -> isize {
+    calls.iter().map(|(number, arguments)| sys::call(*number, arguments)).find(|result| *result < 0).unwrap_or(0)
+}
