@@ -330,10 +330,12 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         GETPRIORITY | SETPRIORITY => plain::priority(t, number, a),
         SCHED_GETPARAM | SCHED_GETSCHEDULER | SCHED_GETATTR => plain::scheduler(t, number, a),
         // "none": nobody sets one.
-        IOPRIO_GET => Ok(0),
+        IOPRIO_GET if plain::wanted() => Ok(0),
+        IOPRIO_GET => kernel(number, a),
         PIDFD_SEND_SIGNAL => send_by_descriptor(t, a),
         // Handles hold the host's numbers.
-        NAME_TO_HANDLE_AT => unsupported(t, number, 0, sys::EOPNOTSUPP),
+        NAME_TO_HANDLE_AT if plain::wanted() => unsupported(t, number, 0, sys::EOPNOTSUPP),
+        NAME_TO_HANDLE_AT => kernel(number, a),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
         LSEEK
