@@ -171,6 +171,17 @@ pub fn pidfd_open(tid: u32) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Processor time of this thread (CLOCK_THREAD_CPUTIME_ID).
+pub fn thread_time() -> std::time::Duration {
+    // SAFETY: an all-zero timespec is a valid value.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: `time` outlives the call.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return std::time::Duration::ZERO;
+    }
+    std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// A pidfd for a whole process, readable when it has ended.
 pub fn pidfd_open_process(pid: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: takes no pointers.

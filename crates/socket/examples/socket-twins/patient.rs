@@ -19,7 +19,7 @@ const STEP_TURNS: u32 = 3;
 const SETTLE_TURNS: u32 = 6;
 /// Between two turns.
 const TURN: Duration = Duration::from_millis(2);
-/// The last close of a listener is noticed within 200 ms (docs/compatibility.md), on a busy machine with many sockets later.
+/// The last close of a listener is noticed within 200 ms (docs/compatibility.md), once the stack gets a processor.
 const LISTENER_CLOSED: Duration = Duration::from_millis(1000);
 
 /// See the file's text.
