@@ -11,9 +11,11 @@ use crate::memory;
 use crate::native;
 use crate::plain;
 use crate::poll;
+use crate::position;
 use crate::signal;
 use crate::sys;
 use crate::thread::{self, Thread};
+use crate::unix;
 use crate::x86_64::context::*;
 use crate::x86_64::gate;
 use crate::x86_64::{entry, numbers as nr};
@@ -193,6 +195,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
     use nr::*;
     match number {
         READ | WRITE | READV | WRITEV => data(t, number, a),
+        PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 => position::call(t, number, a),
         CLOCK_GETTIME => local::clock_gettime(t, a),
         CLOCK_GETRES => local::clock_getres(t, a),
         GETTIMEOFDAY => local::gettimeofday(t, a),
@@ -323,6 +326,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
+        UTIME | UTIMES | FUTIMESAT | UTIMENSAT => crate::times::set(number, a),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         SHMCTL => plain::shared_memory(a),
         GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
@@ -337,14 +341,10 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         NAME_TO_HANDLE_AT if plain::wanted() => unsupported(t, number, 0, sys::EOPNOTSUPP),
         NAME_TO_HANDLE_AT => kernel(number, a),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
+        // ARCH_MAP_VDSO_X32, _32, _64: the kernel's, which would tell the time.
+        ARCH_PRCTL if matches!(a[0], 0x2001..=0x2003) => Err(sys::EINVAL),
         // Without news for others: memory, names, numbers, files.
         LSEEK
-        | PREAD64
-        | PWRITE64
-        | PREADV
-        | PWRITEV
-        | PREADV2
-        | PWRITEV2
         | ACCESS
         | MSYNC
         | MINCORE
@@ -377,10 +377,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | GETPGRP
         | GETSID
         | GETPPID
-        | UTIME
-        | UTIMES
-        | FUTIMESAT
-        | UTIMENSAT
         | SCHED_GET_PRIORITY_MAX
         | SCHED_GET_PRIORITY_MIN
         | MLOCK
@@ -459,12 +455,13 @@ fn send_by_descriptor(t: &mut Thread, a: &[usize; 6]) -> Answer {
 }
 
 /// read, write, readv, writev
-fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let writes = matches!(number, nr::WRITE | nr::WRITEV);
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::RANDOM if number == nr::READ => local::getrandom(t, a[1], a[2]),
+        kind::RANDOM if number == nr::READV => position::random_vectors(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
                 native::blocking(t, number, a, writes)
@@ -488,20 +485,7 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
-        kind::NATIVE => Ok(match number {
-            nr::SENDTO => native::message(t, number, a, 3, true),
-            nr::RECVFROM => native::message(t, number, a, 3, false),
-            nr::SENDMSG => native::message(t, number, a, 2, true),
-            nr::RECVMSG => native::message(t, number, a, 2, false),
-            nr::SENDMMSG => native::message(t, number, a, 3, true),
-            nr::RECVMMSG => native::message(t, number, a, 3, false),
-            nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => native::connection(t, number, a),
-            _ => {
-                let result = sys::call(number, a);
-                native::touched();
-                result
-            }
-        }),
+        kind::NATIVE => Ok(unix::call(t, number, a)),
         _ => kernel(number, a),
     }
 }
@@ -524,6 +508,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_SETFL: usize = 4;
     const FIONBIO: usize = 0x5421;
     const F_DUPFD_CLOEXEC: usize = 1030;
+    const NS_GET_OWNER_UID: usize = 0xb704;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
     const F_OFD_SETLK: usize = 37;
@@ -550,8 +535,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             let interfaces = (0x8900..0x8a00).contains(&what) && descriptor::kind_of(word) == kind::NATIVE;
             if word == 0 {
                 Err(sys::EBADF)
-            } else if plain::hides(what) && descriptor::kind_of(word) == kind::FILE {
+            } else if plain::hides(what) && matches!(descriptor::kind_of(word), kind::FILE | kind::NATIVE) {
                 Err(sys::ENOTTY)
+            } else if what == NS_GET_OWNER_UID && plain::wanted() && descriptor::kind_of(word) == kind::FILE {
+                let result = sys::call(number, a);
+                // All namespaces that can be seen are root's.
+                if result == 0 { sys::write_u32(a[2], 0).map(|()| 0) } else { Ok(result) }
             } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
                 Ok(forward(t, number, a, word))
             } else {
@@ -566,6 +555,10 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         }
         nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
             let other = if number == nr::SENDFILE { a[1] } else { a[2] };
+            let from = if number == nr::SENDFILE { a[1] } else { a[0] };
+            if matches!(number, nr::SENDFILE | nr::SPLICE) && descriptor::kind_of(descriptor::word(t, from)) == kind::RANDOM {
+                return position::send_random(t, number, a);
+            }
             let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
             if ours && number != nr::VMSPLICE {
                 return unsupported(t, number, 0, sys::EINVAL);

@@ -30,12 +30,15 @@ mod native;
 mod nursery;
 mod plain;
 mod poll;
+mod position;
 mod proc;
 mod signal;
 mod stack;
 mod strict;
 mod sys;
 mod thread;
+mod times;
+mod unix;
 mod x86_64;
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -80,6 +83,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         local::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
+        memory::unmap_kernels();
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);

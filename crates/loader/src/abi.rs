@@ -188,6 +188,10 @@ pub struct Header {
     pub controller_pid: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// Names that AF_UNIX sockets were given because they had none.
+    pub names: AtomicU64,
+    /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.
+    pub passes_credentials: AtomicU32,
 }
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].

@@ -161,9 +161,16 @@ pub fn plain_maps(text: &str) -> String {
 
 /// /proc/PID/fdinfo/N: only what is the program's own affair.
 pub fn plain_descriptor(text: &str) -> String {
-    let own = |line: &&str| ["pos:", "flags:", "eventfd-count:", "Pid:"].iter().any(|name| line.starts_with(name));
+    let own = |line: &&str| ["pos:", "flags:", "eventfd-count:"].iter().any(|name| line.starts_with(name));
     let mut plain = String::new();
-    for line in text.lines().filter(own) {
+    for line in text.lines() {
+        // Of a pidfd: "Pid" is the host's number, and the last of "NSpid" the node's.
+        if let Some(number) = line.strip_prefix("NSpid:").and_then(|numbers| numbers.split_whitespace().next_back()) {
+            let _ = writeln!(plain, "Pid:\t{number}\nNSpid:\t{number}");
+        }
+        if !own(&line) {
+            continue;
+        }
         let _ = writeln!(plain, "{line}");
         if line.starts_with("flags:") {
             plain.push_str("mnt_id:\t1\n");
@@ -217,5 +224,6 @@ mod tests {
     #[test]
     fn descriptors_keep_what_is_their_own() {
         assert_eq!(plain_descriptor("pos:\t5\nflags:\t02\nmnt_id:\t77\nino:\t99\ntfd: 3\n"), "pos:\t5\nflags:\t02\nmnt_id:\t1\n");
+        assert_eq!(plain_descriptor("pos:\t0\nPid:\t4711\nNSpid:\t4711\t12\t3\n"), "pos:\t0\nPid:\t3\nNSpid:\t3\n");
     }
 }
