@@ -204,6 +204,18 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
+fn may_be_entered(folder: &Path) -> bool {
+    // SAFETY: takes no pointers.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let open = |folder: &Path| {
+        folder.metadata().is_ok_and(|found| found.mode() & 0o001 != 0 || found.uid() == NOBODY && found.mode() & 0o100 != 0)
+    };
+    !is_root || folder.ancestors().all(open)
+}
+
+const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, whose programs run as nobody where root runs weft (allow others to enter it and every folder above: chmod o+x)";
+
 /// Where the nursery has what is at this path on the host.
 fn on_host(path: &Path) -> PathBuf {
     Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
@@ -223,7 +235,13 @@ impl Layout {
     pub fn of(root: Option<&Path>) -> Result<Layout, StartError> {
         let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
         let base = match root {
-            Some(root) => root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?,
+            Some(root) => {
+                let root = root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?;
+                if !may_be_entered(&root) {
+                    return Err(StartError::Step { step: NOT_FOR_OTHERS, errno: Errno(libc::EACCES) });
+                }
+                root
+            }
             None => PathBuf::from("/"),
         };
         let mut entries: Vec<_> = std::fs::read_dir(&base)
