@@ -6,7 +6,7 @@ use crate::channel::{header, post};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
-use crate::unix::Patience;
+use crate::neighbour::Patience;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 

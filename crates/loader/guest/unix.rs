@@ -1,363 +1,268 @@
-//! AF_UNIX sockets, which are the kernel's: what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and
-//! what the kernel draws by chance, are the node's.
+//! Calls on AF_UNIX sockets, which are the kernel's. Abstract names belong to the network namespace, and all nodes share an empty one: in the kernel a
+//! node's names begin with a mark of its own, which programs do not see.
 
-use crate::abi;
-use crate::channel::{header, post};
-use crate::descriptor;
-use crate::identity;
-use crate::native;
-use crate::plain;
+use crate::channel::header;
+use crate::neighbour;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
-const SOL_SOCKET: usize = 1;
-const SO_TYPE: usize = 3;
-const SO_PASSCRED: usize = 16;
-const SO_PEERCRED: usize = 17;
-const SO_RCVTIMEO: usize = 20;
-const SO_SNDTIMEO: usize = 21;
-const SO_COOKIE: usize = 57;
-const SO_PEERGROUPS: usize = 59;
-const SO_NETNS_COOKIE: usize = 71;
-const SO_PASSPIDFD: usize = 76;
-const SOCK_STREAM: u64 = 1;
-const MSG_PEEK: usize = 2;
-const MSG_DONTWAIT: usize = 0x40;
-const MSG_WAITALL: usize = 0x100;
-const MSG_NOSIGNAL: usize = 0x4000;
-const MSG_WAITFORONE: usize = 0x1_0000;
+const AF_UNIX: u8 = 1;
+/// sizeof(struct sockaddr_un)
+const ADDRESS_BYTES: usize = 110;
+/// Family, and the zero with which an abstract name begins.
+const HEAD_BYTES: usize = 3;
+const MARK_BYTES: usize = 3;
+/// Of the mark's first byte. Names that the kernel has made up have hexadecimal digits there.
+const MARKED: u8 = 0x80;
+/// sizeof(struct msghdr), of struct mmsghdr, and where the length is in that.
+const MESSAGE_BYTES: usize = 56;
+const MANY_BYTES: usize = 64;
+const MANY_MAX: usize = 1024;
+/// One of a list of ours, and its name.
+const EACH: usize = MANY_BYTES + ADDRESS_BYTES.next_multiple_of(8);
 const EADDRINUSE: isize = -98;
-const ERANGE: isize = -34;
-const POLLIN: u64 = 1;
-const POLLOUT: u64 = 4;
-/// UIO_MAXIOV
-const VECTORS_MAX: usize = 1024;
 
-/// An option of a socket: its first eight bytes. None: it has none, or is no socket.
-fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
-    let mut value = [0_u64; 2];
-    let mut length = 16_u32;
-    let found = sys::call(nr::GETSOCKOPT, &[fd, SOL_SOCKET, name, value.as_mut_ptr() as usize, &raw mut length as usize]);
-    (found == 0).then_some(value)
+type Address = [u8; ADDRESS_BYTES];
+
+/// The bytes in front of the node's abstract names; None: it shares no namespace.
+fn mark() -> Option<[u8; MARK_BYTES]> {
+    let [a, b, c, _] = header().mark.load(Relaxed).to_le_bytes();
+    ([a, b, c] != [0; 3]).then_some([c | MARKED, b, a])
 }
 
-/// How long a call on a descriptor of the kernel's waits at most. Looked up when it has to wait for the first time.
-#[derive(Default)]
-pub struct Patience {
-    /// By the node's clock; 0: for ever.
-    until: Option<u64>,
+pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    match mark() {
+        Some(mark) => marked(t, mark, number, a).unwrap_or_else(|errno| errno),
+        None => plain(t, number, a),
+    }
 }
 
-impl Patience {
-    /// Waits until something may have changed. The errno to return: the time is over, or a signal came.
-    pub fn wait(&mut self, t: &mut Thread, fd: usize, number: usize, writes: bool) -> Result<(), isize> {
-        let now = header().now.load(Relaxed);
-        let until = *self.until.get_or_insert_with(|| {
-            // struct timeval; all zero: none.
-            match option(fd, if writes { SO_SNDTIMEO } else { SO_RCVTIMEO }) {
-                Some([0, 0]) | None => 0,
-                Some([seconds, micros]) => now.saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(micros * 1000).max(1),
+fn plain(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    neighbour::call(t, number, a)
+}
+
+/// Gives a socket that has no name one, as bind(2) with a family only does.
+pub fn name(t: &mut Thread, fd: usize) {
+    if let Some(mark) = mark() {
+        let family = [AF_UNIX, 0];
+        bind_anywhere(t, mark, &[fd, family.as_ptr() as usize, 2, 0, 0, 0]);
+    }
+}
+
+fn marked(t: &mut Thread, mark: [u8; MARK_BYTES], number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let mut address = [0; ADDRESS_BYTES];
+    let mut arguments = *a;
+    match number {
+        nr::BIND if a[2] as u32 == 2 => return Ok(bind_anywhere(t, mark, a)),
+        nr::BIND | nr::CONNECT | nr::SENDTO => {
+            let at = if number == nr::SENDTO { 4 } else { 1 };
+            if let Some(length) = with_mark(mark, a[at], a[at + 1] as u32 as usize, &mut address)? {
+                arguments[at] = address.as_ptr() as usize;
+                arguments[at + 1] = length;
             }
-        });
-        if until != 0 && header().now.load(Relaxed) >= until {
-            return Err(sys::EAGAIN);
+            Ok(plain(t, number, &arguments))
         }
-        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) < 0 {
-            // net/core/sock.c, sock_intr_errno: "return timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR;"
-            return Err(if until == 0 { abi::RESTART as isize } else { sys::EINTR });
+        nr::GETSOCKNAME | nr::GETPEERNAME | nr::ACCEPT | nr::ACCEPT4 | nr::RECVFROM => {
+            let at = if number == nr::RECVFROM { 4 } else { 1 };
+            if a[at] == 0 || a[at + 1] == 0 {
+                return Ok(plain(t, number, a));
+            }
+            let room = sys::read_u32(a[at + 1])?;
+            if room as i32 <= 0 {
+                // EINVAL where it is less.
+                return Ok(plain(t, number, a));
+            }
+            let mut length = ADDRESS_BYTES as u32;
+            arguments[at] = address.as_mut_ptr() as usize;
+            arguments[at + 1] = &raw mut length as usize;
+            let result = plain(t, number, &arguments);
+            if result >= 0 {
+                give(mark, &mut address, length as usize, a[at], room as usize, a[at + 1])?;
+            }
+            Ok(result)
+        }
+        nr::SENDMSG | nr::RECVMSG => message(t, mark, number, a),
+        nr::SENDMMSG => send_many(t, mark, a),
+        nr::RECVMMSG => receive_many(t, mark, a),
+        _ => Ok(plain(t, number, a)),
+    }
+}
+
+/// An address of the program's with the mark, and its length; None: it is no abstract name, and stays as it is.
+fn with_mark(mark: [u8; MARK_BYTES], from: usize, bytes: usize, into: &mut Address) -> Result<Option<usize>, isize> {
+    if from == 0 || bytes < HEAD_BYTES || bytes > ADDRESS_BYTES {
+        return Ok(None);
+    }
+    let mut given: Address = [0; ADDRESS_BYTES];
+    sys::copy_in(from, &mut given[..bytes])?;
+    if given[..HEAD_BYTES] != [AF_UNIX, 0, 0] {
+        return Ok(None);
+    }
+    if bytes + MARK_BYTES > ADDRESS_BYTES {
+        return Err(sys::EINVAL);
+    }
+    into[..HEAD_BYTES].copy_from_slice(&given[..HEAD_BYTES]);
+    into[HEAD_BYTES..HEAD_BYTES + MARK_BYTES].copy_from_slice(&mark);
+    into[HEAD_BYTES + MARK_BYTES..bytes + MARK_BYTES].copy_from_slice(&given[HEAD_BYTES..bytes]);
+    Ok(Some(bytes + MARK_BYTES))
+}
+
+/// Takes the mark out of an address of the kernel's; returns its length.
+fn without_mark(mark: [u8; MARK_BYTES], address: &mut [u8], length: usize) -> usize {
+    let end = HEAD_BYTES + MARK_BYTES;
+    if length < end || length > address.len() || address[..HEAD_BYTES] != [AF_UNIX, 0, 0] || address[HEAD_BYTES..end] != mark {
+        return length;
+    }
+    address.copy_within(end..length, HEAD_BYTES);
+    length - MARK_BYTES
+}
+
+/// Hands an address to the program, as move_addr_to_user: as much as there is room for, and how long it really is.
+fn give(mark: [u8; MARK_BYTES], address: &mut Address, length: usize, to: usize, room: usize, length_at: usize) -> Result<(), isize> {
+    let length = without_mark(mark, address, length);
+    sys::copy_out(to, &address[..length.min(room).min(ADDRESS_BYTES)])?;
+    sys::write_u32(length_at, length as u32)
+}
+
+/// bind(2) with a family only: "autobind", where the kernel's choice would be chance.
+fn bind_anywhere(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> isize {
+    let (mut address, mut length) = ([0; ADDRESS_BYTES], ADDRESS_BYTES as u32);
+    let named = sys::call(nr::GETSOCKNAME, &[a[0], address.as_mut_ptr() as usize, &raw mut length as usize]);
+    let mut family = [0; 2];
+    if named != 0 || length > 2 || address[0] != AF_UNIX || sys::copy_in(a[1], &mut family).is_err() || family != [AF_UNIX, 0] {
+        return plain(t, nr::BIND, a);
+    }
+    const DIGITS: usize = 5;
+    const NAMES: u32 = 1 << 20;
+    for _ in 0..NAMES {
+        let number = header().names.fetch_add(1, Relaxed) % NAMES;
+        let mut name = [AF_UNIX, 0, 0, mark[0], mark[1], mark[2], 0, 0, 0, 0, 0];
+        for (place, digit) in name[HEAD_BYTES + MARK_BYTES..].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (4 * (DIGITS - 1 - place))) as usize & 15];
+        }
+        let result = plain(t, nr::BIND, &[a[0], name.as_ptr() as usize, name.len(), 0, 0, 0]);
+        if result != EADDRINUSE {
+            return result;
+        }
+    }
+    -28 // ENOSPC
+}
+
+/// sendmsg(2), recvmsg(2): with a message of ours that leads to the program's buffers.
+fn message(t: &mut Thread, mark: [u8; MARK_BYTES], number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let mut own = [0_u64; MESSAGE_BYTES / 8];
+    let mut address = [0; ADDRESS_BYTES];
+    for (index, word) in own.iter_mut().enumerate() {
+        *word = sys::read_u64(a[1] + 8 * index)?;
+    }
+    let (name, room) = (own[0] as usize, own[1] as u32);
+    if number == nr::SENDMSG {
+        let Some(length) = with_mark(mark, name, room as usize, &mut address)? else { return Ok(plain(t, number, a)) };
+        (own[0], own[1]) = (address.as_ptr() as u64, length as u64);
+        return Ok(plain(t, number, &[a[0], own.as_ptr() as usize, a[2], a[3], a[4], a[5]]));
+    }
+    if name == 0 || room as i32 <= 0 {
+        return Ok(plain(t, number, a));
+    }
+    (own[0], own[1]) = (address.as_mut_ptr() as u64, ADDRESS_BYTES as u64);
+    let result = plain(t, number, &[a[0], own.as_mut_ptr() as usize, a[2], a[3], a[4], a[5]]);
+    if result >= 0 {
+        // msg_controllen, msg_flags: the kernel's.
+        sys::write_u64(a[1] + 40, own[5])?;
+        sys::write_u32(a[1] + 48, own[6] as u32)?;
+        give(mark, &mut address, own[1] as u32 as usize, name, room as usize, a[1] + 8)?;
+    }
+    Ok(result)
+}
+
+/// sendmmsg(2): where a name is abstract, with a list of ours.
+fn send_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Result<isize, isize> {
+    let count = (a[2] as u32 as usize).min(MANY_MAX);
+    let mut address = [0; ADDRESS_BYTES];
+    let mut any = false;
+    for index in 0..count {
+        let at = a[1] + MANY_BYTES * index;
+        any |= with_mark(mark, sys::read_u64(at)? as usize, sys::read_u32(at + 8)? as usize, &mut address)?.is_some();
+    }
+    if !any {
+        return Ok(plain(t, nr::SENDMMSG, a));
+    }
+    let list = sys::map(count * EACH).ok_or(sys::ENOMEM)?;
+    let names = list + count * MANY_BYTES;
+    let mut filled = || -> Result<(), isize> {
+        copy_list(a[1], list, count)?;
+        for index in 0..count {
+            let (from, to) = (a[1] + MANY_BYTES * index, list + MANY_BYTES * index);
+            if let Some(length) = with_mark(mark, sys::read_u64(from)? as usize, sys::read_u32(from + 8)? as usize, &mut address)? {
+                let name = names + index * (EACH - MANY_BYTES);
+                sys::copy_out(name, &address[..length])?;
+                sys::write_u64(to, name as u64)?;
+                sys::write_u32(to + 8, length as u32)?;
+            }
         }
         Ok(())
-    }
-}
-
-/// Calls on a socket of the kernel's.
-pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    match number {
-        nr::SENDTO | nr::SENDMSG => send(t, number, a),
-        nr::RECVFROM | nr::RECVMSG => receive(t, number, a),
-        nr::SENDMMSG => several(t, nr::SENDMSG, a),
-        nr::RECVMMSG => several(t, nr::RECVMSG, a),
-        nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => {
-            if number == nr::CONNECT {
-                name_if_needed(a[0]);
-            }
-            native::connection(t, number, a)
-        }
-        _ => {
-            let result = match number {
-                nr::BIND => bind(a),
-                nr::GETSOCKOPT => get_option(t, a),
-                nr::SETSOCKOPT => set_option(a),
-                _ => sys::call(number, a),
-            };
-            native::touched();
-            result
-        }
-    }
-}
-
-fn is_stream(fd: usize) -> bool {
-    option(fd, SO_TYPE).is_some_and(|kind| kind[0] as u32 as u64 == SOCK_STREAM)
-}
-
-/// Which argument holds the flags.
-fn flags_at(number: usize) -> usize {
-    if matches!(number, nr::SENDTO | nr::RECVFROM) { 3 } else { 2 }
-}
-
-fn may_wait(number: usize, a: &[usize; 6]) -> bool {
-    a[flags_at(number)] & MSG_DONTWAIT == 0 && descriptor::flags(a[0]) & descriptor::NONBLOCK == 0
-}
-
-/// The buffers of a call: how many, and each one's address and bytes.
-struct Buffers {
-    list: usize,
-    count: usize,
-    one: [usize; 2],
-}
-
-impl Buffers {
-    fn of(number: usize, a: &[usize; 6]) -> Buffers {
-        if matches!(number, nr::SENDTO | nr::RECVFROM) {
-            return Buffers { list: 0, count: 1, one: [a[1], a[2]] };
-        }
-        // struct msghdr: msg_iov at 16, msg_iovlen at 24.
-        let word = |offset| sys::read_u64(a[1] + offset).unwrap_or(0) as usize;
-        Buffers { list: word(16), count: word(24).min(VECTORS_MAX), one: [0; 2] }
-    }
-    fn get(&self, index: usize) -> [usize; 2] {
-        if self.list == 0 {
-            return self.one;
-        }
-        [0, 8].map(|offset| sys::read_u64(self.list + 16 * index + offset).unwrap_or(0) as usize)
-    }
-    fn bytes(&self) -> usize {
-        (0..self.count).fold(0, |sum: usize, index| sum.saturating_add(self.get(index)[1]))
-    }
-}
-
-/// Does the rest of what a call on a stream has begun, buffer by buffer; returns how much there is in all.
-fn rest(t: &mut Thread, number: usize, a: &[usize; 6], began: usize, patience: &mut Patience) -> usize {
-    let writes = matches!(number, nr::SENDTO | nr::SENDMSG);
-    let again = if writes { nr::SENDTO } else { nr::RECVFROM };
-    let flags = a[flags_at(number)] & !MSG_WAITALL | MSG_DONTWAIT | if writes { MSG_NOSIGNAL } else { 0 };
-    let buffers = Buffers::of(number, a);
-    let (mut done, mut passed) = (began, 0);
-    for index in 0..buffers.count {
-        let [base, bytes] = buffers.get(index);
-        while done < passed + bytes {
-            let at = done - passed;
-            let moved = sys::call(again, &[a[0], base + at, bytes - at, flags, 0, 0]);
-            match moved {
-                sys::EAGAIN => {
-                    if patience.wait(t, a[0], number, writes).is_err() {
-                        return done;
-                    }
-                }
-                moved if moved <= 0 => return done,
-                moved => {
-                    native::touched();
-                    done += moved as usize;
-                }
-            }
-        }
-        passed += bytes;
-    }
-    done
-}
-
-/// sendto(2), sendmsg(2)
-fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    let flags = flags_at(number);
-    name_if_needed(a[0]);
-    let mut arguments = *a;
-    arguments[flags] |= MSG_DONTWAIT;
-    let mut room = identity::Credentials::default();
-    if number == nr::SENDMSG {
-        match room.rewrite(t, a[1]) {
-            Ok(Some(message)) => arguments[1] = message,
-            Ok(None) => {}
-            Err(errno) => return errno,
-        }
-    }
-    let mut patience = Patience::default();
-    loop {
-        let result = sys::call(number, &arguments);
-        if result == sys::EAGAIN && may_wait(number, a) {
-            if let Err(errno) = patience.wait(t, a[0], number, true) {
-                return errno;
-            }
-            continue;
-        }
-        native::touched();
-        if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
-            return rest(t, number, a, result as usize, &mut patience) as isize;
-        }
-        return if a[flags] & MSG_NOSIGNAL == 0 { native::after(t, result, true) } else { result };
-    }
-}
-
-/// recvfrom(2), recvmsg(2)
-fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    let flags = flags_at(number);
-    let mut arguments = *a;
-    arguments[flags] |= MSG_DONTWAIT;
-    let mut patience = Patience::default();
-    loop {
-        let result = sys::call(number, &arguments);
-        if result == sys::EAGAIN && may_wait(number, a) {
-            if let Err(errno) = patience.wait(t, a[0], number, false) {
-                return errno;
-            }
-            continue;
-        }
-        if result != sys::EAGAIN {
-            native::touched();
-        }
-        if number == nr::RECVMSG && result >= 0 {
-            // Whoever gave a bad address was told so by the kernel.
-            let _ = plain::control(a[1]);
-        }
-        let whole = a[flags] & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL;
-        if whole && result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
-            return rest(t, number, a, result as usize, &mut patience) as isize;
-        }
-        return result;
-    }
-}
-
-/// sendmmsg(2), recvmmsg(2): one after the other. `number`: what each is.
-fn several(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    let mut until = u64::MAX;
-    if number == nr::RECVMSG && a[4] != 0 {
-        let (Ok(seconds), Ok(nanos)) = (sys::read_u64(a[4]), sys::read_u64(a[4] + 8)) else { return sys::EFAULT };
-        if seconds > i64::MAX as u64 || nanos >= 1_000_000_000 {
-            return sys::EINVAL;
-        }
-        until = header().now.load(Relaxed).saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(nanos);
-    }
-    let mut flags = a[3] & !MSG_WAITFORONE;
-    for index in 0..a[2].min(VECTORS_MAX) {
-        // struct mmsghdr: a msghdr of 56 bytes and a length.
-        let message = a[1] + 64 * index;
-        let one = [a[0], message, flags, 0, 0, 0];
-        let result = if number == nr::SENDMSG { send(t, number, &one) } else { receive(t, number, &one) };
-        if result < 0 {
-            return if index == 0 { result } else { index as isize };
-        }
-        if sys::write_u32(message + 56, result as u32).is_err() {
-            return if index == 0 { sys::EFAULT } else { index as isize };
-        }
-        if a[3] & MSG_WAITFORONE != 0 {
-            flags |= MSG_DONTWAIT;
-        }
-        // recvmmsg(2): "The timeout is checked only after the receipt of each datagram".
-        if header().now.load(Relaxed) >= until {
-            return index as isize + 1;
-        }
-    }
-    a[2].min(VECTORS_MAX) as isize
-}
-
-/// bind(2). With the family alone the kernel draws a name by chance: here it is 00001, 00002 …
-fn bind(a: &[usize; 6]) -> isize {
-    let family = if a[2] == 2 { sys::read_u32(a[1]).map_or(0, |word| word & 0xffff) } else { 0 };
-    if family == 1 && plain::wanted() { name(a[0]) } else { sys::call(nr::BIND, a) }
-}
-
-fn name(fd: usize) -> isize {
-    const NAMES_MAX: usize = 0x10_0000;
-    let mut address = [0_u8; 128];
-    let mut length = 128_u32;
-    let found = sys::call(nr::GETSOCKNAME, &[fd, address.as_mut_ptr() as usize, &raw mut length as usize]);
-    if found < 0 || length > 2 {
-        // net/unix/af_unix.c, unix_autobind: "if (u->addr) goto out;"
-        return found;
-    }
-    for _ in 0..NAMES_MAX {
-        let number = header().names.fetch_add(1, Relaxed) + 1;
-        let mut address = [1, 0, 0, 0, 0, 0, 0, 0];
-        for (at, digit) in address[3..].iter_mut().rev().enumerate() {
-            *digit = b"0123456789abcdef"[(number >> (4 * at)) as usize & 15];
-        }
-        let bound = sys::call(nr::BIND, &[fd, address.as_ptr() as usize, address.len()]);
-        if bound != EADDRINUSE {
-            return bound;
-        }
-    }
-    -28
-}
-
-/// unix(7): a socket with SO_PASSCRED that has no name gets one when it connects or sends.
-pub fn name_if_needed(fd: usize) {
-    if header().passes_credentials.load(Relaxed) == 0 {
-        return;
-    }
-    let passes = |name| option(fd, name).is_some_and(|value| value[0] as u32 != 0);
-    if passes(SO_PASSCRED) || passes(SO_PASSPIDFD) {
-        name(fd);
-    }
-}
-
-fn set_option(a: &[usize; 6]) -> isize {
-    if a[1] == SOL_SOCKET && matches!(a[2], SO_PASSCRED | SO_PASSPIDFD) && plain::wanted() {
-        header().passes_credentials.store(1, Relaxed);
-    }
-    sys::call(nr::SETSOCKOPT, a)
-}
-
-/// getsockopt(2): numbers of the host's, and who the other end is.
-fn get_option(t: &Thread, a: &[usize; 6]) -> isize {
-    if a[1] != SOL_SOCKET || !plain::wanted() {
-        return sys::call(nr::GETSOCKOPT, a);
-    }
-    if a[2] == SO_PEERGROUPS {
-        return peer_groups(t, a);
-    }
-    let result = sys::call(nr::GETSOCKOPT, a);
-    if result < 0 {
-        return result;
-    }
-    let patched = match a[2] {
-        SO_COOKIE => crate::files::number_of(a[0], c"".as_ptr() as usize, 0x1000).map_or(Ok(()), |number| sys::write_u64(a[3], number)),
-        SO_NETNS_COOKIE => sys::write_u64(a[3], 1),
-        SO_PEERCRED => peer(t, a),
-        _ => Ok(()),
     };
-    patched.map_or_else(|errno| errno, |()| result)
+    let result = match filled() {
+        Ok(()) => plain(t, nr::SENDMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
+        Err(errno) => errno,
+    };
+    // msg_len of each that was sent.
+    let lengths = (0..result.max(0) as usize).map(|index| MANY_BYTES * index + MESSAGE_BYTES);
+    let told = { lengths }.try_for_each(|at| sys::write_u32(a[1] + at, sys::read_u32(list + at)?));
+    sys::unmap(list, count * EACH);
+    told.map(|()| result)
 }
 
-/// struct ucred: pid, uid, gid, as many bytes as were asked for. The kernel remembers who called connect or listen; who that process is now is said.
-fn peer(t: &Thread, a: &[usize; 6]) -> Result<(), isize> {
-    let length = sys::read_u32(a[4])?;
-    let Some([user, group]) = identity::effective_of(t, sys::read_u32(a[3])?) else { return Ok(()) };
-    if length >= 8 {
-        sys::write_u32(a[3] + 4, user)?;
+/// recvmmsg(2): with a list of ours that leads to the program's buffers, but for names.
+fn receive_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Result<isize, isize> {
+    let count = (a[2] as u32 as usize).min(MANY_MAX);
+    let bytes = count * EACH;
+    if bytes == 0 {
+        return Ok(plain(t, nr::RECVMMSG, a));
     }
-    if length >= 12 {
-        sys::write_u32(a[3] + 8, group)?;
-    }
-    Ok(())
-}
-
-fn peer_groups(t: &Thread, a: &[usize; 6]) -> isize {
-    const ENODATA: isize = -61;
-    let Some(found) = option(a[0], SO_PEERCRED) else { return sys::call(nr::GETSOCKOPT, a) };
-    let Some(process) = identity::process_of(t, found[0] as u32) else { return ENODATA };
-    let count = process.group_count.load(Relaxed) as usize;
-    let Ok(room) = sys::read_u32(a[4]) else { return sys::EFAULT };
-    if sys::write_u32(a[4], 4 * count as u32).is_err() {
-        return sys::EFAULT;
-    }
-    if (room as usize) < 4 * count {
-        return ERANGE;
-    }
-    for (index, group) in process.other_groups.iter().take(count).enumerate() {
-        if sys::write_u32(a[3] + 4 * index, group.load(Relaxed)).is_err() {
-            return sys::EFAULT;
+    let list = sys::map(bytes).ok_or(sys::ENOMEM)?;
+    let name_of = |index: usize| list + count * MANY_BYTES + index * (EACH - MANY_BYTES);
+    let ready = || -> Result<(), isize> {
+        copy_list(a[1], list, count)?;
+        for index in 0..count {
+            let at = list + MANY_BYTES * index;
+            if sys::read_u64(at)? != 0 && sys::read_u32(at + 8)? as i32 > 0 {
+                sys::write_u64(at, name_of(index) as u64)?;
+                sys::write_u32(at + 8, ADDRESS_BYTES as u32)?;
+            }
+        }
+        Ok(())
+    };
+    let mut result = match ready() {
+        Ok(()) => plain(t, nr::RECVMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
+        Err(errno) => errno,
+    };
+    for index in 0..result.max(0) as usize {
+        if let Err(errno) = give_message(mark, list + MANY_BYTES * index, a[1] + MANY_BYTES * index, name_of(index)) {
+            result = errno;
+            break;
         }
     }
-    0
+    sys::unmap(list, bytes);
+    Ok(result)
+}
+
+fn copy_list(from: usize, to: usize, count: usize) -> Result<(), isize> {
+    (0..count * MANY_BYTES).step_by(8).try_for_each(|word| sys::write_u64(to + word, sys::read_u64(from + word)?))
+}
+
+/// What the kernel has said about one message of a list: msg_controllen, msg_flags, msg_len, and the name.
+fn give_message(mark: [u8; MARK_BYTES], from: usize, to: usize, name: usize) -> Result<(), isize> {
+    sys::write_u64(to + 40, sys::read_u64(from + 40)?)?;
+    sys::write_u32(to + 48, sys::read_u32(from + 48)?)?;
+    sys::write_u32(to + MESSAGE_BYTES, sys::read_u32(from + MESSAGE_BYTES)?)?;
+    if sys::read_u64(from)? as usize != name {
+        return sys::write_u32(to + 8, sys::read_u32(from + 8)?);
+    }
+    let mut address = [0; ADDRESS_BYTES];
+    sys::copy_in(name, &mut address)?;
+    let (length, room) = (sys::read_u32(from + 8)? as usize, sys::read_u32(to + 8)? as usize);
+    give(mark, &mut address, length, sys::read_u64(to)? as usize, room, to + 8)
 }

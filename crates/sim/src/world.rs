@@ -638,7 +638,10 @@ fn check(plan: &Plan) -> Result<(), WorldError> {
             return unsound(format!("wire '{}' ends at node number {end}, which is not there", wire.name), "name an existing node");
         }
         if let Some(bad) = wire.directions.iter().find(|direction| direction.rate.is_some_and(|rate| rate == 0 || rate > RATE_MAX)) {
-            return unsound(format!("wire '{}' has a rate of {} bit/s", wire.name, bad.rate.unwrap_or(0)), "use a rate from 1bit to 1000tbit");
+            return unsound(
+                format!("wire '{}' has a rate of {} bit/s", wire.name, bad.rate.unwrap_or(0)),
+                "use a rate from 1bit to 1000tbit",
+            );
         }
     }
     seen.clear();
