@@ -31,6 +31,7 @@ pub type Answer = Result<isize, isize>;
 
 /// Handler of SIGSYS: a call of the program (Syscall User Dispatch), one through the vsyscall page (seccomp), or the controller's impatience.
 pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
+    crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let t = thread::current();
@@ -219,8 +220,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
         UNAME => local::uname(a),
         GETCPU => local::getcpu(a),
         SCHED_GETAFFINITY => local::affinity(a),
-        // One processor, one class: all that could be set is the only thing there is.
-        SCHED_SETAFFINITY => Ok(0),
+        SCHED_SETAFFINITY => local::set_affinity(a),
         GETRANDOM => local::getrandom(t, a[0], a[1]),
         RT_SIGACTION => signal::action(t, a),
         RT_SIGPROCMASK => signal::mask(t, a),
@@ -538,9 +538,9 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
-            Ok(native::lock(t, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
+            Ok(native::lock(t, fd, if what == F_SETLKW { a[2] } else { 0 }, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
         }
-        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
+        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, fd, 0, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
         nr::IOCTL => {
             // FIONBIO, FIOASYNC, FIOCLEX, FIONCLEX are the descriptor's own.
             let of_descriptor = matches!(what, 0x5421 | 0x5452 | 0x5451 | 0x5450);

@@ -94,16 +94,50 @@ pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     result
 }
 
-/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed.
-pub fn lock(t: &mut Thread, attempt: impl Fn() -> isize) -> isize {
+/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed. `record`: the `struct flock` of a process's lock; 0: it is of another kind.
+pub fn lock(t: &mut Thread, fd: usize, record: usize, attempt: impl Fn() -> isize) -> isize {
+    const EDEADLK: isize = -35;
     loop {
         let result = attempt();
         if result != sys::EAGAIN && result != sys::EACCES {
             touched();
             return result;
         }
-        if post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]) < 0 {
+        let holder = if record == 0 { 0 } else { holder(fd, record) };
+        if holder != 0 && waits_for(t, holder) {
+            return EDEADLK;
+        }
+        t.process.lock_of.store(holder, Relaxed);
+        let answer = post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]);
+        t.process.lock_of.store(0, Relaxed);
+        if answer < 0 {
             return abi::RESTART as isize;
         }
     }
+}
+
+/// The number of the process whose lock is in the way; 0: nobody's.
+fn holder(fd: usize, record: usize) -> u32 {
+    const F_GETLK: usize = 5;
+    // struct flock: l_type (2 is "not locked"), l_whence, l_start, l_len, l_pid.
+    let mut lock = [0_u64; 4];
+    for (index, word) in lock.iter_mut().enumerate() {
+        let Ok(given) = sys::read_u64(record + 8 * index) else { return 0 };
+        *word = given;
+    }
+    let asked = sys::call(nr::FCNTL, &[fd, F_GETLK, lock.as_mut_ptr() as usize]);
+    if asked == 0 && lock[0] & 0xffff != 2 { lock[3] as u32 } else { 0 }
+}
+
+/// fs/locks.c, posix_locks_deadlock: does a process wait, over others, for a lock of the caller's?
+fn waits_for(t: &Thread, mut whose: u32) -> bool {
+    let own = t.process.pid.load(Relaxed);
+    for _ in 0..abi::PROCESSES_MAX {
+        let next = crate::identity::process_of(t, whose).map_or(0, |one| one.lock_of.load(Relaxed));
+        if next == 0 || next == own {
+            return next == own;
+        }
+        whose = next;
+    }
+    false
 }

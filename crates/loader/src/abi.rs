@@ -334,6 +334,8 @@ pub struct Process {
     pub capabilities_off: [AtomicU64; 3],
     /// Inheritable capabilities.
     pub inheritable: AtomicU64,
+    /// The number of the process for whose lock of a file it waits (fcntl(2)); 0: none.
+    pub lock_of: AtomicU32,
     /// By number; 0 is unused.
     pub actions: [Action; 65],
     /// /proc/self/exe, with a zero at the end.

@@ -101,6 +101,10 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
         "version" => Some(format!("Linux version {RELEASE} (weft) #1 weft\n")),
         "sys/kernel/hostname" => Some(format!("{}\n", moment.name)),
         "sys/kernel/ns_last_pid" => Some(format!("{}\n", moment.last_pid)),
+        // Settings that the kernel changes by itself.
+        "sys/kernel/perf_event_max_sample_rate" => there.then(|| "100000\n".to_owned()),
+        "sys/kernel/hung_task_warnings" => there.then(|| "10\n".to_owned()),
+        "sys/kernel/tainted" | "sys/kernel/hung_task_detect_count" => there.then(|| "0\n".to_owned()),
         // A setting of the system, or a list of what there is: both are named by what begins their path.
         _ if path.starts_with("sys/") => None,
         _ => there.then(String::new),
@@ -206,6 +210,8 @@ mod tests {
         assert_eq!(file("zoneinfo", &MOMENT, true).as_deref(), Some(""));
         assert_eq!(file("zoneinfo", &MOMENT, false), None);
         assert_eq!(file("sys/kernel/panic", &MOMENT, true), None);
+        assert_eq!(file("sys/kernel/tainted", &MOMENT, true).as_deref(), Some("0\n"));
+        assert_eq!(file("sys/kernel/tainted", &MOMENT, false), None);
     }
 
     #[test]
