@@ -84,6 +84,8 @@ def natively(env: Environment, module: str) -> dict[str, str]:
     namespace.ip("link", "set", "lo", "up")
     # One of them sets the machine's clock, if it may.
     may_not = [paths.tool("setpriv"), "--bounding-set=-sys_time", "--inh-caps=-all"]
+    # A shell starts what runs in its background with SIGINT ignored; a node's programs never are.
+    may_not += [paths.tool("env"), "--default-signal=INT,QUIT,PIPE,HUP"]
     # As many descriptors as a node's programs begin with.
     script = f'ulimit -Sn 1024; {command(module, f"{env.folder}/{module}")}'
     return verdicts(env.run(module, [*may_not, "sh", "-c", script], namespace, SECONDS_MAX))

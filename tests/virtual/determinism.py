@@ -1,16 +1,19 @@
 """One scenario, one hash: unmodified programs in virtual time, again and again, on one thread and on two, as root and as a user, under load.
 
 And the hash is honest: one bit of a payload, a nanosecond of a delay, a draw of the random numbers, a call's result each make another.
-FULL=1 runs each scenario twenty times and more, with a debug build of weft as well, and some of them on another Debian release (releases.py).
+FULL=1 runs each scenario twenty times and more, under load and with a debug build of weft as well, and on another Debian release (releases.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths, weft
@@ -55,16 +58,17 @@ class Runs:
 
 def same(runs: Runs, text: str) -> str:
     """As often as it is run, however it is run."""
-    ways: list[tuple[str, dict]] = [("1", {}), ("2", {})] * (10 if FULL else 1)
+    ways: list[tuple[str, dict]] = [("1", {}), ("2", {})] * (9 if FULL else 1)
     # Calls that programs answer for the controller, and those that get past the kernel, come to the same as those that do not.
     ways.append(("1", {"shortcuts": False}))
     if os.geteuid() == 0:
         ways.append(("1", {"as_user": True}))
     if FULL:
-        ways += [("1", {"debug": True}), ("2", {"debug": True})]
+        ways += [("1", {"debug": True}), ("2", {"debug": True}), ("1", {"busy": True}), ("2", {"busy": True})]
     first, kept = runs.run(text)
     for threads, how in ways:
-        found, out = runs.run(text, "--threads", threads, **how)
+        with other_work() if how.get("busy") else contextlib.nullcontext():
+            found, out = runs.run(text, "--threads", threads, **{key: value for key, value in how.items() if key != "busy"})
         if found != first:
             raise Failure(f"{first} and, with {threads} threads {how or ''}, {found}: {where(kept, out)}")
         difference(kept, out)
@@ -79,17 +83,24 @@ def debug_build(folder: Path) -> None:
     shutil.copy2(paths.target_dir() / "debug" / "weft", folder / "weft-debug")
 
 
-def under_load(runs: Runs) -> str:
-    """Other work on every processor changes nothing."""
-    quiet, _ = runs.run(LOSS)
+@contextlib.contextmanager
+def other_work() -> Iterator[None]:
+    """Every processor has something else to do."""
     # They end when this program does, however it does.
     busy = [subprocess.Popen([paths.PYTHON, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
-        loaded, _ = runs.run(LOSS, "--threads", "2")
+        yield
     finally:
         for process in busy:
             process.kill()
             process.wait()
+
+
+def under_load(runs: Runs) -> str:
+    """Other work on every processor changes nothing."""
+    quiet, _ = runs.run(LOSS)
+    with other_work():
+        loaded, _ = runs.run(LOSS, "--threads", "2")
     if quiet != loaded:
         raise Failure(f"{quiet} alone, {loaded} under load")
     return quiet
@@ -139,11 +150,12 @@ def main() -> int:
         folder.chmod(0o777)
         shutil.copy2(weft.binary(), folder / "weft")
         runs = Runs(folder)
+        goes = functools.cache(lambda: go_scenario(folder))
         rows = {label: (lambda _, text=text: same(runs, text)) for label, text in SCENARIOS.items()}
-        rows["static Go"] = lambda _: same(runs, go_scenario(folder))
+        rows["static Go"] = lambda _: same(runs, goes())
         if FULL:
             debug_build(folder)
-            rows["another Debian release"] = lambda own: elsewhere(own, {name: SCENARIOS[name] for name in IN_ANY_RELEASE})
+            rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
         rows["settings of a node"] = lambda _: settings(runs)
         rows["under load"] = lambda _: under_load(runs)

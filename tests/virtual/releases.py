@@ -1,7 +1,8 @@
 """weft on another Debian release: the same worlds, over the same root, come to the same hash.
 
-debootstrap unpacks the other release once. On this machine its folder is the root of every node; then the folder becomes the root of weft itself, too (a
-mount namespace and pivot_root: a process that is only chrooted may make no user namespace), where the same binary runs with the other release's libraries.
+debootstrap unpacks the other release once. Its folder becomes the root of weft itself (a mount namespace and pivot_root: a process that is only chrooted may make
+no user namespace), where the same binary runs with the other release's libraries. There every scenario has this machine's files as the root of its nodes, and must
+come to the hash of this machine. What the release has programs for runs over the release's files as well, here and there.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from .shared import SECONDS_MAX
 OTHER, OR = "trixie", "bookworm"
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,curl,openssl"
-# Where the image and the test's folder are, seen from inside.
-IMAGE, WORK = "/mnt/image", "/mnt/work"
+# Where the image, the test's folder and this machine's files are, seen from inside.
+IMAGE, WORK, MACHINE = "/mnt/image", "/mnt/work", "/mnt/machine"
 INSIDE = f"""
-mount --bind "$1" "$1"; cd "$1"; mkdir -p mnt/old .{IMAGE} .{WORK}
-mount --bind "$1" .{IMAGE}; mount --bind "$2" .{WORK}; mount --rbind /proc proc; mount --rbind /dev dev
+mkdir -p "$1/mnt/old" "$1{IMAGE}" "$1{WORK}" "$1{MACHINE}"; mount --bind "$1" "$1"; cd "$1"
+mount --bind "$1" .{IMAGE}; mount --bind "$2" .{WORK}; mount --bind / .{MACHINE}; mount --rbind /proc proc; mount --rbind /dev dev
 shift 2; pivot_root . mnt/old; cd /; umount -l /mnt/old; exec "$@"
 """
 
@@ -39,6 +40,8 @@ def here() -> str:
 def unpacked(folder: Path) -> tuple[str, Path]:
     """Another release than the machine's, and the folder that is its root."""
     name = OTHER if here() != OTHER else OR
+    # Root's nodes run as nobody.
+    folder.chmod(0o755)
     image = folder / name
     command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", name, str(image), MIRROR]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
@@ -74,10 +77,11 @@ class Release:
         linker = next(path.name for path in libraries.iterdir() if path.name.startswith("ld-linux"))
         return [f"{WORK}/libraries/{linker}", "--library-path", f"{WORK}/libraries", *self.start]
 
-    def hash(self, text: str, there: bool) -> str:
-        """The hash of a world whose nodes have the release's files, run here or there."""
-        root = IMAGE if there else str(self.image)
-        (self.folder / "there.toml").write_text(re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE))
+    def hash(self, text: str, there: bool, root: str | None) -> str:
+        """The hash of a world whose nodes have this root, run here or there."""
+        if root:
+            text = re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE)
+        (self.folder / "there.toml").write_text(text)
         command = [*self.enter(), *self.start] if there else [str(self.folder / "weft-there")]
         command += ["sim", f"{WORK if there else self.folder}/there.toml", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
@@ -89,16 +93,18 @@ class Release:
         return summary["hash"]
 
 
-def elsewhere(folder: Path, scenarios: dict[str, str]) -> str:
-    """All these have one hash here and there."""
+def elsewhere(folder: Path, scenarios: dict[str, str], minimal: tuple[str, ...]) -> str:
+    """All these have one hash here and there, over this machine's files, and the minimal ones over the release's."""
     if os.geteuid() != 0:
         raise paths.MissingTool("debootstrap wants to be root; runs as root")
     release = Release(folder)
     said = subprocess.run([*release.enter(), "sh", "-c", ". /etc/os-release; echo $VERSION_CODENAME"], capture_output=True, text=True).stdout.strip()
     if said != release.name:
         raise Failure(f"inside it says that it is '{said}', not {release.name}")
-    for name, text in scenarios.items():
-        here_, there = release.hash(text, False), release.hash(text, True)
-        if here_ != there:
-            raise Failure(f"{name}: {here_} here, {there} on {release.name}")
-    return f"{len(scenarios)} scenarios: one hash each on {here()} and {release.name}"
+    worlds = [(name, text, None, MACHINE) for name, text in scenarios.items()]
+    worlds += [(f"{name} over {release.name}", scenarios[name], str(release.image), IMAGE) for name in minimal]
+    for name, text, root_here, root_there in worlds:
+        hash_here, hash_there = release.hash(text, False, root_here), release.hash(text, True, root_there)
+        if hash_here != hash_there:
+            raise Failure(f"{name}: {hash_here} here, {hash_there} on {release.name}")
+    return f"{len(scenarios)} scenarios over the machine's files and {len(minimal)} over the release's: one hash each on {here()} and {release.name}"

@@ -118,7 +118,7 @@ def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None 
                 outcome, reason = results.PASSED, body(Path(folder))
             except paths.MissingTool as missing:
                 outcome, reason = results.SKIPPED, str(missing)
-            except Failure as failure:
+            except (Failure, subprocess.TimeoutExpired) as failure:
                 outcome, reason = results.FAILED, str(failure)
         recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
     return recorder.finish()

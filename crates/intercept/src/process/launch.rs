@@ -267,7 +267,7 @@ pub(super) fn clone_loader(
 }
 
 /// The user and group outside that root's nodes run as.
-const NOBODY: u32 = 65_534;
+pub(super) const NOBODY: u32 = 65_534;
 
 /// How the maps of root's user namespace are written: by a thread, since who makes the process waits for it.
 #[derive(Clone, Default)]

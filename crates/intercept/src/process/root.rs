@@ -7,6 +7,7 @@
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
 use super::StartError;
+use super::launch::NOBODY;
 use crate::sys::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -141,6 +142,18 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
+fn may_be_entered(folder: &Path) -> bool {
+    // SAFETY: takes no pointers.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let open = |folder: &Path| {
+        folder.metadata().is_ok_and(|found| found.mode() & 0o001 != 0 || found.uid() == NOBODY && found.mode() & 0o100 != 0)
+    };
+    !is_root || folder.ancestors().all(open)
+}
+
+const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, whose programs run as nobody where root runs weft (allow others to enter it and every folder above: chmod o+x)";
+
 /// Where the nursery has what is at this path on the host.
 fn on_host(path: &Path) -> PathBuf {
     Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
@@ -160,7 +173,13 @@ impl Steps {
     pub fn new(files: &Files) -> Result<Steps, StartError> {
         let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
         let base = match &files.root {
-            Some(root) => root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?,
+            Some(root) => {
+                let root = root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?;
+                if !may_be_entered(&root) {
+                    return Err(StartError::Step { step: NOT_FOR_OTHERS, errno: Errno(libc::EACCES) });
+                }
+                root
+            }
             None => PathBuf::from("/"),
         };
         let stage = PathBuf::from(NODE);
