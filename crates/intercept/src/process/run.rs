@@ -271,6 +271,8 @@ impl Tree {
         // Who did so a moment ago goes on doing it.
         let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
+        let clock = |tree: &Tree| tree.arena.header().now.load(Relaxed);
+        let mut seen = clock(self);
         loop {
             let interrupted = self.is_interrupted() && self.runs_a_program(thread);
             let look_after = if interrupted { PATIENCE_AT_THE_END } else { LOOK_AFTER.min(patience) };
@@ -282,6 +284,12 @@ impl Tree {
             }
             if interrupted {
                 self.call_back(thread);
+                continue;
+            }
+            // Calls that it answers by itself move the clock on: it is only slow.
+            let now = clock(self);
+            if std::mem::replace(&mut seen, now) != now {
+                waited = Duration::ZERO;
                 continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
