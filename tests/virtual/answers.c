@@ -171,6 +171,7 @@ static void users(void)
 static void locks(void)
 {
     int fd = open("/tmp/locked", O_CREAT | O_RDWR, 0666);
+    unlink("/tmp/locked");
     struct flock first = {.l_type = F_WRLCK, .l_len = 1}, second = {.l_type = F_WRLCK, .l_start = 1, .l_len = 1};
     fcntl(fd, F_SETLKW, &first);
     if (fork() == 0) {
