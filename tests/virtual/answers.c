@@ -119,7 +119,7 @@ static void several(void)
         memset(messages, 0, sizeof messages);
         for (int n = 0; n < 3; n++) messages[n].msg_hdr.msg_iov = &vector, messages[n].msg_hdr.msg_iovlen = 1;
         writes_later(way == 0 || way == 3 ? 3 : 1);
-        struct timespec limit = {0, 45000000}, wrong = {0, -1};
+        struct timespec limit = {0, 1}, wrong = {0, -1};
         say("recvmmsg", way == 0 ? recvmmsg(pair[1], messages, 3, 0, 0) : way == 1 ? recvmmsg(pair[1], messages, 3, MSG_WAITFORONE, 0)
                       : way == 2 ? recvmmsg(pair[1], messages, 3, 0, &wrong) : recvmmsg(pair[1], messages, 3, 0, &limit));
         wait(0);
@@ -180,7 +180,8 @@ static void locks(void)
         say("child waits, and then has it", fcntl(fd, F_SETLKW, &first));
         _exit(0);
     }
-    pause_ms(60);
+    /* By then the child waits. */
+    pause_ms(600);
     say("a circle", fcntl(fd, F_SETLKW, &second));
     first.l_type = F_UNLCK;
     fcntl(fd, F_SETLK, &first);
