@@ -131,7 +131,8 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
     }
     if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
         local::fold(t, number, result);
-        if header().flags.load(Relaxed) & abi::TELL_CALLS != 0 {
+        let wanted = header().flags.load(Relaxed) & (abi::TELL_CALLS | abi::TELL_WRITES);
+        if wanted != 0 && (wanted & abi::TELL_CALLS != 0 || (matches!(number, nr::WRITE | nr::WRITEV) && matches!(a[0], 1 | 2) && result > 0)) {
             t.channel.descriptor.store(a[4] as u64, Relaxed);
             post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64, a[3] as u64]);
         }

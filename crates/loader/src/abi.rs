@@ -202,6 +202,8 @@ pub struct Header {
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;
+/// `Header::flags`: what is written to standard output and error is posted too, as [`TELL`].
+pub const TELL_WRITES: u32 = 128;
 /// `Header::flags`: a debugger that is no ancestor may attach to programs.
 pub const DEBUGGED: u32 = 64;
 /// `Header::flags`: RDTSC faults and is answered with virtual time.

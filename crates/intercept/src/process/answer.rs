@@ -93,9 +93,20 @@ impl Tree {
         let Some(process) = self.processes.get(&one.process) else { return };
         let guest = Guest::new(self.arena.channel(thread), process.outer);
         let text = super::strace::describe(&guest, number as i64, words, result);
-        // What was answered in the program happened at its own time, which may be later than the node's.
-        let at = self.clock.max(weft_core::Instant::from_nanos(self.arena.header().now.load(Relaxed)));
+        let at = self.own_time();
         outside.called(&Called { at, program: process.program, process: process.pid, thread: one.tid, text: &text });
+    }
+
+    /// What was answered in a program happened at its own time, which may be later than the node's.
+    fn own_time(&self) -> weft_core::Instant {
+        self.clock.max(weft_core::Instant::from_nanos(self.arena.header().now.load(Relaxed)))
+    }
+
+    /// A thread has written to standard output or error, maybe.
+    pub(super) fn wrote(&self, thread: ThreadId, outside: &mut dyn Outside) {
+        if let Some(process) = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process)) {
+            outside.wrote(process.program, self.own_time());
+        }
     }
 
     pub(super) fn dispatch(

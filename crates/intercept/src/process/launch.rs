@@ -358,6 +358,7 @@ impl Init {
         header.exec_channel.store(u32::MAX, Relaxed);
         let optional = [
             (config.tell_calls, abi::TELL_CALLS),
+            (config.tell_writes, abi::TELL_WRITES),
             (config.trap_tsc, abi::TRAP_TSC),
             (config.debugged, abi::DEBUGGED),
             (config.gates, abi::GATES),

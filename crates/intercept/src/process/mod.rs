@@ -29,7 +29,7 @@ mod real;
 mod root;
 mod run;
 mod said;
-mod settings;
+pub mod settings;
 mod sheet;
 mod signal;
 mod socket;
@@ -57,6 +57,7 @@ use weft_loader::abi;
 pub use real::{Loading, Parts};
 pub use root::{Files, OwnFile};
 pub use sheet::{Sheet, input};
+pub use strace::{name as call_name, returned as call_result};
 
 /// Settings of a node's programs.
 #[derive(Clone, Debug)]
@@ -80,6 +81,8 @@ pub struct Config {
     pub trap_tsc: bool,
     /// Tell every call to [`Outside::called`], as text. Each costs a round trip, and changes nothing in virtual time.
     pub tell_calls: bool,
+    /// Tell [`Outside::wrote`] when a program has written to its standard output or error. Changes nothing in virtual time.
+    pub tell_writes: bool,
     /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
     pub ahead: bool,
     /// Call sites that programs use often become jumps past the kernel. Changes nothing but how long it takes.
@@ -107,6 +110,7 @@ impl Default for Config {
             patience: Duration::from_secs(10),
             trap_tsc: true,
             tell_calls: false,
+            tell_writes: false,
             ahead: true,
             gates: true,
             files: None,
@@ -243,6 +247,9 @@ pub struct Next {
     pub ended: bool,
 }
 
+/// In place of a call's number: the result is a digest of what the node's programs were answered without the controller since they began.
+pub const INSIDE: u32 = u32::MAX;
+
 /// A call of a program, for traces and hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -254,7 +261,7 @@ pub struct Record<'a> {
     pub process: u32,
     /// Thread in the node.
     pub thread: u32,
-    /// Number of the call.
+    /// Number of the call; [`INSIDE`]: no call.
     pub number: u32,
     /// First three arguments.
     pub arguments: [u64; 3],
@@ -307,6 +314,10 @@ pub trait Outside {
     /// With [`Config::tell_calls`]: a program has made a call.
     fn called(&mut self, call: &Called<'_>) {
         let _ = call;
+    }
+    /// With [`Config::tell_writes`]: a program, or one that it has started, has written to its standard output or error at this time.
+    fn wrote(&mut self, program: u32, at: Instant) {
+        let _ = (program, at);
     }
 }
 

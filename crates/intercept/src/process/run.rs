@@ -169,7 +169,7 @@ impl Tree {
         }
         self.told = trace;
         let result = trace as i64;
-        outside.record(&Record { at: self.clock, program, process, thread, number: u32::MAX, arguments: [0; 3], result, output: &[] });
+        outside.record(&Record { at: self.clock, program, process, thread, number: super::INSIDE, arguments: [0; 3], result, output: &[] });
     }
 
     /// One thread runs until it waits, ends, or has had its share.
@@ -258,7 +258,12 @@ impl Tree {
                 return true;
             }
             let [number, a, b, c, result, d] = posted.arguments;
-            self.called(thread, number, [a, b, c, d, posted.descriptor], Some(result as i64), outside);
+            if self.config.tell_calls {
+                self.called(thread, number, [a, b, c, d, posted.descriptor], Some(result as i64), outside);
+            }
+            if self.config.tell_writes && matches!(number as i64, libc::SYS_write | libc::SYS_writev) {
+                self.wrote(thread, outside);
+            }
             self.answer(thread, 0);
             self.arena.release(thread);
         }

@@ -80,6 +80,58 @@ const SETTINGS: [Setting; 44] = [
     ("core/somaxconn", Form::Number, &[("sockets", "backlog_max")]),
 ];
 
+/// A setting that a scenario gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Row(&'static Setting);
+
+/// The names of all settings that can be written, below /proc/sys/net.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|(name, ..)| *name)
+}
+
+/// The setting with this name below /proc/sys/net.
+pub fn find(name: &str) -> Option<Row> {
+    SETTINGS.iter().find(|(known, ..)| *known == name).map(Row)
+}
+
+impl Row {
+    /// The assignments to parameters (`tcp.fin_timeout=60s`) that a line stands for; None: it cannot be written there.
+    pub fn assignments(self, line: &str) -> Option<Vec<String>> {
+        let Row((_, form, parameters)) = self;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() || words.len() > parameters.len() {
+            return None;
+        }
+        let assign = |(word, (block, name)): (&&str, &(&str, &str))| {
+            let value = match form {
+                // What a person writes has a unit.
+                Form::Seconds => format!("{}s", word.parse::<u32>().ok()?),
+                Form::Milliseconds => format!("{}ms", word.parse::<u32>().ok()?),
+                _ => meant(*form, word)?.to_string(),
+            };
+            Some(format!("{block}.{name}={value}"))
+        };
+        words.iter().zip(parameters.iter()).map(assign).collect()
+    }
+
+    /// What it takes, for people.
+    pub fn takes(self) -> String {
+        let Row((_, form, parameters)) = self;
+        let one = match form {
+            Form::Word => "a word",
+            Form::Number => "a whole number",
+            Form::Flag | Form::Not => "0 or 1",
+            Form::Seconds => "seconds, a whole number",
+            Form::Milliseconds => "milliseconds, a whole number",
+            Form::Pages => "pages of 4096 bytes, a whole number",
+        };
+        match parameters.len() {
+            1 => one.to_owned(),
+            several => format!("{one}; up to {several} of them, as in \"1 2\""),
+        }
+    }
+}
+
 /// What can be read and not written.
 const FIXED: [(&str, &str); 2] =
     [("ipv4/tcp_available_congestion_control", "reno cubic bbr\n"), ("ipv4/tcp_allowed_congestion_control", "reno cubic bbr\n")];
@@ -237,5 +289,10 @@ mod tests {
         assert_eq!(meant(Form::Seconds, "2"), Some(json!(2_000_000_000_u64)));
         assert_eq!(meant(Form::Pages, "2"), Some(json!(8192)));
         assert_eq!(meant(Form::Flag, "yes"), None);
+        let line = |name: &str, line: &str| find(name).and_then(|row| row.assignments(line));
+        assert_eq!(line("ipv4/tcp_fin_timeout", "30"), Some(vec!["tcp.fin_timeout=30s".to_owned()]));
+        assert_eq!(line("ipv4/tcp_rmem", "4096\t8192"), Some(vec!["tcp.rmem_min=4096".to_owned(), "tcp.rmem_default=8192".to_owned()]));
+        assert_eq!((line("ipv4/tcp_fin_timeout", "30 30"), line("ipv4/tcp_sack", "")), (None, None));
+        assert_eq!(names().count(), SETTINGS.len());
     }
 }

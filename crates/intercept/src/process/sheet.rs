@@ -28,6 +28,8 @@ pub fn input(contents: &[u8]) -> io::Result<OwnedFd> {
 pub struct Sheet {
     file: File,
     read: u64,
+    /// So much was told by [`Sheet::peek`].
+    seen: u64,
 }
 
 impl Sheet {
@@ -41,7 +43,7 @@ impl Sheet {
         if unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Sheet { file: File::from(memory), read: 0 })
+        Ok(Sheet { file: File::from(memory), read: 0, seen: 0 })
     }
 
     /// For a program: every write goes to the end.
@@ -65,6 +67,17 @@ impl Sheet {
             self.read += new as u64;
         }
         Ok(bytes)
+    }
+
+    /// What has been written since the last call of this, at most `limit` bytes; [`Sheet::take`] gives it all the same.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn peek(&mut self, limit: usize) -> io::Result<Vec<u8>> {
+        let read = std::mem::replace(&mut self.read, self.seen);
+        let bytes = self.take(limit);
+        self.seen = std::mem::replace(&mut self.read, read);
+        bytes
     }
 
     /// Is something there that [`Sheet::take`] would give?

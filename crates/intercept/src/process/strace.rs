@@ -151,6 +151,19 @@ const SIGNALS: [&str; 31] = [
     "SIGSYS",
 ];
 
+/// The name of a call.
+pub fn name(number: u32) -> Option<&'static str> {
+    table(i64::from(number)).map(|(name, _)| name)
+}
+
+/// What a call returned, for people.
+pub fn returned(result: i64) -> String {
+    match i32::try_from(-result).ok().filter(|errno| (1..4096).contains(errno)) {
+        Some(errno) => format!("-1 {}", Errno(errno).name().map_or_else(|| format!("errno {errno}"), str::to_owned)),
+        None => result.to_string(),
+    }
+}
+
 /// A call as a line. `result`: as the kernel returns it; none: it does not return.
 pub(super) fn describe(guest: &Guest<'_>, number: i64, words: [u64; ARGUMENTS], result: Option<i64>) -> String {
     let mut out = String::new();
