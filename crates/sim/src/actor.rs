@@ -124,7 +124,11 @@ pub trait ActorContext {
     }
     /// A program wrote something: becomes part of the node's hash, and of the results.
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]);
-    /// A program has started (for actors that start theirs at times of their own). What it left when it ran before is forgotten.
+    /// A program wrote something at this time, which [`ActorContext::output`] will bring: for people who want to know when.
+    fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        let _ = (at, program, stream, bytes);
+    }
+    /// A program has started (for actors that start theirs at times of their own). What it wrote when it ran before is kept.
     fn started(&mut self, program: ProgramId);
     /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);

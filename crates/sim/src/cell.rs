@@ -8,6 +8,7 @@ use crate::calls::{CallLine, CallLog};
 use crate::debug::Teller;
 use crate::hash::{self, NodeHash, Way};
 use crate::record::Recorder;
+use crate::said::Notes;
 use crate::switch::Switch;
 use crate::wire::{Direction, Item};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +24,8 @@ use weft_socket::{SocketId, Sockets};
 const PORTS_SCANNED: usize = 4;
 /// Bytes of a program's output that are kept; what comes after is counted.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// Earlier lives of a program that are told.
+const LIVES_MAX: usize = 1000;
 /// Frames that a node may send in consequence of one event: more is a loop.
 const FRAMES_PER_EVENT_MAX: u32 = 1 << 20;
 
@@ -105,10 +108,34 @@ pub struct ProgramState {
     pub usage: Option<Usage>,
     /// Bytes beyond [`OUTPUT_BYTES_MAX`].
     pub output_lost: u64,
-    /// When it started.
+    /// When it started, the last time.
     pub started: Option<Instant>,
+    /// When and how it ended; none: it has not, since it started last.
+    pub ended: Option<(Instant, Status)>,
+    /// Its earlier lives: a program may be started again when it has ended, and a node that crashed when it boots. Output is that of all lives.
+    pub before: Vec<Life>,
+}
+
+/// From a start to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// When it started.
+    pub started: Instant,
     /// When and how it ended.
     pub ended: Option<(Instant, Status)>,
+}
+
+impl ProgramState {
+    /// A life begins. Figures and use are those of the last one.
+    fn begin(&mut self, at: Instant) {
+        if let Some(started) = self.started.replace(at)
+            && self.before.len() < LIVES_MAX
+        {
+            self.before.push(Life { started, ended: self.ended });
+        }
+        (self.ended, self.usage) = (None, None);
+        self.figures.clear();
+    }
 }
 
 /// Told the name of a node and its time.
@@ -133,6 +160,8 @@ pub(crate) struct Core {
     pub record: Option<Box<Recorder>>,
     /// Where calls are written down, where that is wanted.
     pub calls: Option<Box<CallLog>>,
+    /// When programs wrote what.
+    pub notes: Notes,
     /// For a debugger.
     pub teller: Teller,
     pub alarm: Option<Box<Alarm>>,
@@ -141,6 +170,8 @@ pub(crate) struct Core {
     /// Programs whose end is waited for.
     pub left: usize,
     pub awaited: BTreeSet<ProgramId>,
+    /// Those of them that have ended.
+    seen_off: BTreeSet<ProgramId>,
     pub last_end: Instant,
     pub events: u64,
     /// Frames for interfaces without a wire.
@@ -165,12 +196,14 @@ impl Core {
             hash: NodeHash::default(),
             record: None,
             calls: None,
+            notes: Notes::default(),
             teller: Teller::default(),
             alarm: None,
             out: Vec::new(),
             programs: BTreeMap::new(),
             left: 0,
             awaited: BTreeSet::new(),
+            seen_off: BTreeSet::new(),
             last_end: Instant::ZERO,
             events: 0,
             unwired: 0,
@@ -379,6 +412,15 @@ impl Core {
         self.last_end = self.last_end.max(at);
         if self.awaited.remove(&program) {
             self.left = self.left.saturating_sub(1);
+            self.seen_off.insert(program);
+        }
+    }
+
+    /// A program starts again: who waited for its end waits for the next one.
+    pub fn await_again(&mut self, program: ProgramId) {
+        if self.seen_off.remove(&program) {
+            self.awaited.insert(program);
+            self.left += 1;
         }
     }
 }
@@ -421,8 +463,10 @@ impl Cell {
     pub fn add_actor(&mut self, actor: Box<dyn Actor>, at: Instant, programs: Vec<ProgramId>) {
         for program in &programs {
             let state = self.core.programs.entry(*program).or_default();
-            let started = Some(at).filter(|_| !actor.starts_programs());
-            *state = ProgramState { started, ..ProgramState::default() };
+            if !actor.starts_programs() {
+                state.begin(at);
+                self.core.await_again(*program);
+            }
         }
         self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false });
         self.actors.sort_by_key(|slot| slot.programs.first().copied());
@@ -539,6 +583,7 @@ impl Cell {
     /// Starts a program of an actor that is there already.
     pub fn start(&mut self, program: ProgramId) {
         let now = self.core.now;
+        self.core.await_again(program);
         if let Some(slot) = self.actors.iter_mut().find(|slot| slot.programs.contains(&program)) {
             slot.actor.start(program);
             slot.next.at = slot.next.at.min(now);
@@ -710,6 +755,7 @@ impl ActorContext for Turn<'_> {
         if let Some(record) = &mut self.core.record {
             record.output(self.core.now, program, stream, bytes);
         }
+        self.core.notes.came(self.core.now, program, stream, bytes);
         let state = self.core.programs.entry(program).or_default();
         let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
         let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));
@@ -717,8 +763,13 @@ impl ActorContext for Turn<'_> {
         state.output_lost += (bytes.len() - take) as u64;
     }
 
+    fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        self.core.notes.wrote(at, program, stream, bytes);
+    }
+
     fn started(&mut self, program: ProgramId) {
-        self.core.programs.insert(program, ProgramState { started: Some(self.core.now), ..ProgramState::default() });
+        let now = self.core.now;
+        self.core.programs.entry(program).or_default().begin(now);
     }
 
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {

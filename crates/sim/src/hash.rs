@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! frame    1  time u64 ns  interface u32  direction u8 (0 in, 1 out)  bytes u32  digest u128 (xxh3-128 of the frame's bytes)
-//! call     2  time u64 ns  process u32  thread u32  number u32  result i64  digest u128 (xxh3-128 of what it gave)
+//! call     2  time u64 ns  program u32  process u32  thread u32  number u32  result i64  digest u128 (xxh3-128 of what it gave)
 //! output   3  time u64 ns  program u32  stream u8  digest u128
 //! end      4  time u64 ns  program u32  kind u8  status i32
 //! ```
@@ -60,14 +60,15 @@ impl NodeHash {
 
     /// A call returned.
     pub fn call(&mut self, at: Instant, call: &CallRecord<'_>) {
-        let mut record = [0u8; 45];
+        let mut record = [0u8; 49];
         record[0] = 2;
         record[1..9].copy_from_slice(&at.as_nanos().to_le_bytes());
-        record[9..13].copy_from_slice(&call.process.to_le_bytes());
-        record[13..17].copy_from_slice(&call.thread.to_le_bytes());
-        record[17..21].copy_from_slice(&call.number.to_le_bytes());
-        record[21..29].copy_from_slice(&call.result.to_le_bytes());
-        record[29..45].copy_from_slice(&xxh3_128(call.output).to_le_bytes());
+        record[9..13].copy_from_slice(&call.program.0.to_le_bytes());
+        record[13..17].copy_from_slice(&call.process.to_le_bytes());
+        record[17..21].copy_from_slice(&call.thread.to_le_bytes());
+        record[21..25].copy_from_slice(&call.number.to_le_bytes());
+        record[25..33].copy_from_slice(&call.result.to_le_bytes());
+        record[33..49].copy_from_slice(&xxh3_128(call.output).to_le_bytes());
         self.add(&record);
     }
 

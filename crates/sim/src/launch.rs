@@ -162,6 +162,7 @@ pub(crate) fn start_builtins(plan: &Plan, node: usize, cell: &mut Cell, now: Ins
 pub(crate) fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) -> (Instant, Shared) {
     let processes = processes(plan, node);
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
+    processes.iter().filter(|(_, program)| program.start.is_some()).for_each(|(id, _)| cell.core.await_again(*id));
     let tree = Shared::new(tree);
     cell.add_actor(Box::new(tree.clone()), first.max(now), processes.iter().map(|(id, _)| *id).collect());
     (first, tree)

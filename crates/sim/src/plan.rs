@@ -42,10 +42,37 @@ pub struct Plan {
     pub sample: Option<Duration>,
     /// Calls of unmodified programs are told as text ([`crate::World::log_calls`]). Changes no result.
     pub calls: bool,
+    /// It is noted when programs write what ([`crate::World::output_log`]). Changes no result.
+    pub log: bool,
+    /// Told what programs write, as it comes. Changes no result.
+    pub listener: Option<Listener>,
     /// The program that a debugger looks at. Changes no result.
     pub debugged: Option<Debugged>,
     /// Set from outside when the run is to end: programs that make no call are not waited for then. What `watch` of [`crate::World::run`] says must follow it.
     pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// Who hears what programs write, as they do.
+#[derive(Clone)]
+pub struct Listener(pub Arc<dyn Fn(&Said<'_>) + Send + Sync>);
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
+/// Something that a program wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// When.
+    pub at: Instant,
+    /// Which program, by its place in [`Plan::programs`].
+    pub program: usize,
+    /// To standard error, and not to standard output.
+    pub error: bool,
+    /// What: a piece of its output, not always whole lines.
+    pub bytes: &'a [u8],
 }
 
 /// A program that a debugger looks at.
@@ -77,6 +104,8 @@ impl Default for Plan {
             hosts: Hosts::new(),
             sample: None,
             calls: false,
+            log: false,
+            listener: None,
             debugged: None,
             interrupt: None,
         }

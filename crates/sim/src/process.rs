@@ -11,6 +11,7 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Context, Instant, Op};
@@ -99,6 +100,10 @@ pub struct ProcessTree {
     pids: BTreeMap<u32, ProgramId>,
     /// To be told to stop in the next turn.
     stopping: Vec<ProgramId>,
+    /// To be sent in the next turn.
+    signals: Vec<(ProgramId, i32)>,
+    /// When that was last done.
+    struck: Instant,
     /// To be started in the next turn.
     starting: Vec<ProgramId>,
     turns: u32,
@@ -170,6 +175,7 @@ impl ProcessTree {
             files,
             per_call: node.per_call,
             tell_calls: plan.calls,
+            tell_writes: plan.log || plan.listener.is_some(),
             ..Config::default()
         };
         let tree = Tree::new(config).map_err(|error| format!("node '{}': {error}", node.name))?;
@@ -196,6 +202,8 @@ impl ProcessTree {
             pids,
             stopping,
             starting,
+            signals: Vec::new(),
+            struck: Instant::ZERO,
             turns: 0,
             visited: false,
             debugged: debugged.is_some(),
@@ -286,9 +294,26 @@ impl ProcessTree {
             };
             program.tell(News::Ended(status));
             cx.used(id, self.tree.usage(exit.pid));
-            cx.ended_at(id, exit.at, status);
+            // Who is killed from outside ends then, and not when the tree last did something.
+            cx.ended_at(id, exit.at.max(self.struck), status);
         }
     }
+}
+
+/// Folders that each node has for itself: what the host has there is not in them.
+pub const OWN_FOLDERS: [&str; 3] = ["/tmp", "/root", "/run"];
+
+/// Why a program that lies on the host may not be in the node; empty: nothing is known.
+fn elsewhere(name: &str, directory: &Path) -> String {
+    let full = directory.join(name);
+    let Some(folder) = OWN_FOLDERS.iter().find(|folder| full.starts_with(folder)).filter(|_| name.contains('/')) else {
+        return match name.starts_with('/') || !name.contains('/') {
+            true => String::new(),
+            false => format!("; it is looked for in {} (directory = \"…\" says otherwise)", directory.display()),
+        };
+    };
+    let at = full.display();
+    format!("; {folder} of a node is its own and not the host's: give it the file, files = {{ \"{at}\" = {{ from = \"FILE\" }} }}")
 }
 
 impl Program {
@@ -321,7 +346,8 @@ impl Program {
         };
         started.map(|pid| (pid, sheets)).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
-            (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
+            let hint = self.plan.command.first().filter(|_| missing).map_or(String::new(), |name| elsewhere(name, &self.plan.directory));
+            (format!("{error}{hint}"), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
         })
     }
 
@@ -354,13 +380,15 @@ impl Actor for ProcessTree {
     fn run(&mut self, cx: &mut dyn ActorContext, _: Instant) -> Next {
         let next = loop {
             self.start_due(cx);
-            for id in std::mem::take(&mut self.stopping) {
+            let stopping = std::mem::take(&mut self.stopping).into_iter().map(|id| (id, SIGTERM));
+            for (id, signal) in std::mem::take(&mut self.signals).into_iter().chain(stopping) {
                 if let Some(pid) = self.programs.iter().find(|program| program.id == id).and_then(|program| program.pid) {
-                    self.tree.signal(pid, SIGTERM);
+                    self.tree.signal_all(pid, signal);
+                    self.struck = cx.now();
                 }
             }
             let (now, start) = (cx.now(), self.next_start());
-            let next = self.tree.run(now, &mut Outer { cx, start, pids: &self.pids });
+            let next = self.tree.run(now, &mut Outer { cx, start, pids: &self.pids, programs: &mut self.programs });
             self.take_exits(cx);
             // A start before the grant: its time has come now, if nobody ran beyond.
             if start >= cx.grant() || next.at < start {
@@ -417,9 +445,7 @@ impl Actor for ProcessTree {
     }
 
     fn signal(&mut self, program: ProgramId, signal: i32) {
-        if let Some(pid) = self.programs.iter().find(|known| known.id == program).and_then(|program| program.pid) {
-            self.tree.signal_all(pid, signal);
-        }
+        self.signals.push((program, signal));
     }
 
     fn poke(&mut self) {
@@ -427,7 +453,7 @@ impl Actor for ProcessTree {
     }
 
     fn finish(&mut self, cx: &mut dyn ActorContext) {
-        self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids });
+        self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids, programs: &mut self.programs });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
         for program in &self.programs {
             if let Some(pid) = program.pid {
@@ -469,6 +495,7 @@ struct Outer<'a> {
     /// A program starts then.
     start: Instant,
     pids: &'a BTreeMap<u32, ProgramId>,
+    programs: &'a mut [Program],
 }
 
 impl Lend for Outer<'_> {
@@ -514,6 +541,17 @@ impl Outside for Outer<'_> {
 
     fn control(&mut self, op: Op) -> Option<serde_json::Value> {
         self.cx.control(op)
+    }
+
+    fn wrote(&mut self, program: u32, at: Instant) {
+        let Some(id) = self.pids.get(&program).copied() else { return };
+        let Some([output, error]) = self.programs.iter_mut().find(|known| known.id == id).and_then(|known| known.output.as_mut()) else {
+            return;
+        };
+        for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
+            // What cannot be read now is told of when it is fetched.
+            self.cx.wrote(at, id, stream, &sheet.peek(OUTPUT_BYTES_MAX).unwrap_or_default());
+        }
     }
 
     fn called(&mut self, call: &Called<'_>) {

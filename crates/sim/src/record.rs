@@ -13,6 +13,7 @@
 //!
 //! `DIR/record/index.json` gives the names of nodes, interfaces and programs. It is written last: a record without it is not complete.
 
+mod calls;
 mod compare;
 mod read;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/summary.json              hash, how it ended, nodes, wires, programs with their figures, expectations
+//! DIR/output.log               what all programs wrote, line by line, with the virtual time
 //! DIR/programs/NAME/stdout, stderr, status.json
 //! DIR/captures/NODE-INTERFACE.pcapng
 //! DIR/series/wires.csv, connections.csv      when the scenario samples; also as .parquet when built with that feature
@@ -18,14 +19,14 @@ mod table;
 
 pub use junit::junit;
 
-use crate::cell::FrameSink;
+use crate::cell::{FrameSink, Life, ProgramState};
 use crate::hash::Way;
 use crate::plan::{Capture, NodeKind, Run};
 use crate::scenario::Verdict;
 use crate::world::{Reason, RunEnd, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use weft_backend::pcapng::CaptureFile;
 use weft_core::{Frame, Instant};
@@ -117,6 +118,7 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) ->
         "end_ns": end.at.as_nanos(),
         "end": reason(end.reason),
         "events": world.events(),
+        "idle_events": end.idle,
         "nodes": nodes.collect::<Vec<_>>(),
         "wires": wires.collect::<Vec<_>>(),
         "programs": programs.collect::<Vec<_>>(),
@@ -148,6 +150,7 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
         "start_ns": state.and_then(|state| state.started).map(Instant::as_nanos),
         "end_ns": ended.map(|(at, _)| at.as_nanos()),
         "status": ended.map(|(_, status)| status.to_string()),
+        "lives": state.map(lives),
         "waits": waits,
         "figures": state.map(|state| &state.figures),
         // All CPU time is the user's; computing costs none.
@@ -157,6 +160,24 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
     })
 }
 
+/// What a program does that has not ended, from what it waits for.
+pub fn state(waits: &str) -> String {
+    match waits.starts_with("for ") {
+        true => format!("waits {waits}"),
+        false => waits.to_owned(),
+    }
+}
+
+/// From each start to its end, the last one last.
+fn lives(state: &ProgramState) -> Vec<Value> {
+    let last = state.started.map(|started| Life { started, ended: state.ended });
+    let tell = |life: Life| {
+        let ended = life.ended;
+        json!({"start_ns": life.started.as_nanos(), "end_ns": ended.map(|(at, _)| at.as_nanos()), "status": ended.map(|(_, status)| status.to_string())})
+    };
+    state.before.iter().copied().chain(last).map(tell).collect()
+}
+
 /// Writes everything but the captures, which are there already.
 ///
 /// # Errors
@@ -164,6 +185,9 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
 pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     std::fs::write(dir.join("summary.json"), pretty(summary))?;
+    let mut log = io::BufWriter::new(std::fs::File::create(dir.join("output.log"))?);
+    world.output_log(&mut log)?;
+    log.flush()?;
     let mut waits = waits(world);
     for (number, plan) in world.plan().programs.iter().enumerate() {
         let folder = dir.join("programs").join(&plan.name);

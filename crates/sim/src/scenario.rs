@@ -6,8 +6,10 @@ mod address;
 mod event;
 mod expect;
 mod host;
+mod kinds;
 mod program;
 mod raw;
+mod set;
 mod template;
 mod wire;
 
@@ -19,7 +21,7 @@ use raw::Raw;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::DeTable;
 use weft_core::Instant;
 use weft_core::parameter::{parse_duration, parse_rate};
 use weft_node::StackError;
@@ -29,6 +31,8 @@ pub const HELP: &str = include_str!("scenario/help.txt");
 
 /// How long a run lasts that does not say so.
 const DURATION_DEFAULT: Duration = Duration::from_secs(3600);
+/// Most names of what there is that a message lists.
+const NAMES_TOLD: usize = 20;
 /// Nodes of a scenario, after templates.
 pub const NODES_MAX: usize = 100_000;
 
@@ -65,6 +69,8 @@ pub(crate) struct InterfaceDraft {
 pub(crate) struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
+    /// What the command line says over it.
+    pub sets: &'a [String],
     /// Reads the files that it names.
     pub read: ReadFile<'a>,
 }
@@ -72,10 +78,9 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     pub fn error(&self, span: Range<usize>, what: impl AsRef<str>, help: impl AsRef<str>) -> StackError {
         // What was set on the command line stands behind the text.
-        if span.start >= self.text.len() {
-            let mut error = weft_node::locate("--set", "", 0..0, what.as_ref(), help.as_ref());
-            error.line = 0;
-            return error;
+        if let Some(number) = span.start.checked_sub(self.text.len() + 1) {
+            let assignment = self.sets.get(number).map_or("--set".to_owned(), |assignment| format!("--set {assignment}"));
+            return set::error(&assignment, what.as_ref(), help.as_ref());
         }
         weft_node::locate(self.file, self.text, span, what.as_ref(), help.as_ref())
     }
@@ -127,9 +132,11 @@ impl Source<'_> {
             if candidate == name.get_ref() {
                 return Ok(index);
             }
-            if all.len() < 20 {
-                all.push(candidate);
-            }
+            all.push(candidate);
+        }
+        if all.len() > NAMES_TOLD {
+            all.truncate(NAMES_TOLD);
+            all.push("…");
         }
         let known = if all.is_empty() { format!("the scenario has no {what}s") } else { format!("the scenario has: {}", all.join(", ")) };
         Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
@@ -146,60 +153,18 @@ impl Scenario {
     /// # Errors
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
-        let source = Source { file, text, read };
+        let source = Source { file, text, sets, read };
         let at = |error: toml::de::Error| {
-            let (what, help) = weft_node::explain(error.message(), "scenario");
-            source.error(error.span().unwrap_or(0..0), what, help)
+            let span = error.span().unwrap_or(0..0);
+            let by_key = kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
+            let (what, help) = by_key.unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
+            source.error(span, what, help)
         };
         let mut document = DeTable::parse(text).map_err(at)?;
-        for set in sets {
-            let (path, value) = split(set)?;
-            assign(document.get_mut(), path, value, text.len())?;
-        }
+        set::all(document.get_mut(), sets, text.len())?;
         let raw: Raw = serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(at)?;
         build(&source, raw)
     }
-}
-
-/// An assignment of the command line: its path, and the text of its value.
-fn split(assignment: &str) -> Result<(&str, &str), StackError> {
-    match assignment.split_once('=') {
-        Some((path, value)) if path.split('.').all(|part| !part.is_empty()) => Ok((path, value)),
-        _ => {
-            let help = "write it as path=value, for example wires.ab.loss=0.01";
-            Err(commanded(&format!("'{assignment}' is no assignment"), help))
-        }
-    }
-}
-
-/// An error about the command line.
-fn commanded(what: &str, help: &str) -> StackError {
-    let mut error = weft_node::locate("--set", "", 0..0, what, help);
-    error.line = 0;
-    error
-}
-
-/// Sets `a.b.c` to a value in a document. What is no TOML value is text.
-fn assign<'t>(table: &mut DeTable<'t>, path: &'t str, value: &'t str, end: usize) -> Result<(), StackError> {
-    let value = DeValue::parse(value).map_or(DeValue::String(DeString::Borrowed(value)), Spanned::into_inner);
-    let mut at = table;
-    let mut parts = path.split('.').peekable();
-    while let Some(part) = parts.next() {
-        let key = Spanned::new(end..end, DeString::Borrowed(part));
-        if parts.peek().is_none() {
-            at.remove(part);
-            at.insert(key, Spanned::new(end..end, value));
-            return Ok(());
-        }
-        if !at.contains_key(part) {
-            at.insert(key, Spanned::new(end..end, DeValue::Table(DeTable::new())));
-        }
-        let Some(DeValue::Table(next)) = at.get_mut(part).map(Spanned::get_mut) else {
-            return Err(commanded(&format!("'{part}' in '{path}' is no table"), "`weft help scenario` shows what there is to set"));
-        };
-        at = next;
-    }
-    Ok(())
 }
 
 /// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
@@ -228,6 +193,9 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
     program::all(source, &raw, &mut plan, &drafts)?;
     event::all(source, &raw, &mut plan)?;
     let expectations = expect::all(source, &raw, &plan)?;
+    if plan.nodes.is_empty() {
+        return Err(source.error(0..0, "the scenario has no nodes", "write [nodes.NAME]; `weft help scenario` shows an example"));
+    }
     Ok(Scenario { file: source.file.to_owned(), plan, expectations })
 }
 

@@ -10,6 +10,7 @@ use crate::hash;
 use crate::launch::{Arranged, add_tree, arrange, boot_all, lane_of, launch_all, start_builtins, start_programs};
 use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::record::{self, Recorder};
+use crate::said::{self, Notes};
 use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +18,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use weft_core::table::Interface;
-use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
+use weft_core::{Instant, InterfaceIndex, Message, Op, Rng};
 use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
+mod act;
 mod samples;
 mod visit;
 mod windows;
@@ -76,6 +78,8 @@ pub struct RunEnd {
     pub reason: Reason,
     /// Events that were refused.
     pub failures: Vec<String>,
+    /// Events that changed nothing, and why.
+    pub idle: Vec<String>,
 }
 
 /// A sample of one direction of a wire.
@@ -153,7 +157,9 @@ impl World {
         let mut interfaces: Vec<BTreeMap<String, InterfaceIndex>> = Vec::new();
         for (node, booted) in plan.nodes.iter().zip(boot_all(&plan, &mut boots)) {
             let (machine, known) = booted?;
-            cells.push(Some(Cell::new(&node.name, machine, node.large_frames)));
+            let mut cell = Cell::new(&node.name, machine, node.large_frames);
+            cell.core.notes = Notes::new(&plan);
+            cells.push(Some(cell));
             interfaces.push(known);
         }
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
@@ -327,7 +333,7 @@ impl World {
         let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
         events.sort_by_key(|(at, _)| *at);
         let mut events = events.into_iter().peekable();
-        let mut failures = Vec::new();
+        let (mut failures, mut idle) = (Vec::new(), Vec::new());
         let mut sample = self.plan.sample.map(|_| Instant::ZERO);
         let interrupt = self.plan.interrupt.clone();
         let reason = loop {
@@ -374,11 +380,7 @@ impl World {
             if ended.until >= self.plan.end {
                 break Reason::Duration;
             }
-            while let Some((at, action)) = events.next_if(|(at, _)| *at <= self.now) {
-                if let Err(why) = self.act(&action) {
-                    failures.push(format!("event at {at}: {why}"));
-                }
-            }
+            self.act_due(&mut events, &mut failures, &mut idle);
             if let (Some(at), Some(period)) = (sample, self.plan.sample)
                 && at <= self.now
             {
@@ -392,51 +394,9 @@ impl World {
                 cell.finish(now);
             }
         }
-        let end = RunEnd { at: self.now, reason, failures };
+        let end = RunEnd { at: self.now, reason, failures, idle };
         self.end = Some(end.clone());
         end
-    }
-
-    fn act(&mut self, action: &Action) -> Result<(), String> {
-        let now = self.now;
-        match action {
-            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| ()),
-            Action::Wire { wire, directions } => {
-                self.change_wire(*wire, directions);
-                Ok(())
-            }
-            Action::Carrier { wire, up } => {
-                self.set_carrier(*wire, *up);
-                Ok(())
-            }
-            Action::Interface { node, interface, up } => {
-                let arguments = serde_json::json!({"name": interface, "up": up});
-                let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
-                self.control(*node, op).map(|_| ())
-            }
-            Action::Crash { node } => {
-                self.crash(*node);
-                Ok(())
-            }
-            Action::Restart { node } => self.restart(*node),
-            Action::Start { program } => self.start(*program),
-            Action::Signal { program, signal } => {
-                let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
-                if let Some(cell) = self.cell_mut(node) {
-                    cell.core.now = cell.core.now.max(now);
-                }
-                self.with_actor(*program, |actor, id| actor.signal(id, *signal));
-                Ok(())
-            }
-            Action::Stop { program } => {
-                let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
-                if let Some(cell) = self.cell_mut(node) {
-                    cell.core.now = cell.core.now.max(now);
-                    cell.stop(ProgramId(*program as u32));
-                }
-                Ok(())
-            }
-        }
     }
 
     /// Sends a control message to a node.
@@ -533,24 +493,6 @@ impl World {
         result
     }
 
-    fn start(&mut self, program: usize) -> Result<(), String> {
-        let now = self.now;
-        let Some(plan) = self.plan.programs.get(program) else { return Ok(()) };
-        let (id, run) = (ProgramId(program as u32), plan.run.clone());
-        let Some(cell) = self.cell_mut(plan.node) else { return Ok(()) };
-        cell.core.now = cell.core.now.max(now);
-        if cell.core.programs.get(&id).is_some_and(|state| state.started.is_some() && state.ended.is_none()) {
-            return Err("the program is running already".to_owned());
-        }
-        match run {
-            Run::Builtin(builtin) => {
-                cell.add_actor(builtin.actor(id), now, vec![id]);
-            }
-            Run::Process(_) => cell.start(id),
-        }
-        Ok(())
-    }
-
     /// The world's hash so far.
     pub fn hash(&self) -> u128 {
         hash::fold(
@@ -572,6 +514,16 @@ impl World {
     pub fn program(&self, program: usize) -> Option<&ProgramState> {
         let node = self.plan.programs.get(program)?.node;
         self.cell(node)?.core.programs.get(&ProgramId(program as u32))
+    }
+
+    /// Writes what programs wrote, line by line, with the virtual time: [`said`] has the format. Empty unless the plan says [`Plan::log`].
+    ///
+    /// # Errors
+    /// Of `out`.
+    pub fn output_log(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut cells: Vec<&Cell> = (0..self.plan.nodes.len()).filter_map(|node| self.cell(node)).collect();
+        cells.sort_by(|a, b| a.core.name.cmp(&b.core.name));
+        said::write(out, &self.plan, cells.into_iter().map(|cell| (&cell.core.notes, &cell.core.programs)))
     }
 
     /// Who waits for what: programs that have not ended, in order.

@@ -217,3 +217,123 @@ fn a_sweep_finds_the_first_seed_that_fails_and_gives_intervals() {
     let statistic = sweep::statistics(&all)["ping.requests"];
     assert_eq!((statistic.count, statistic.mean, statistic.confidence), (60, 2.0, 0.0));
 }
+
+#[test]
+fn sysctls_are_those_of_linux_and_take_what_sysctl_takes() {
+    let of = |sysctls: &str| parse(&format!("[nodes.a]\nsysctls = {{ {sysctls} }}\n"), &[]);
+    let text = r#""net.ipv4.tcp_congestion_control" = "reno", "net.ipv4.tcp_rmem" = "4096 65536 1048576", "net.ipv4.tcp_fin_timeout" = 20,
+        "net.ipv4.ip_forward" = 1, "net.ipv4.tcp_sack" = false, "net.ipv4.icmp_echo_ignore_all" = true, "net.ipv4.ip_local_port_range" = [2000, 3000]"#;
+    let mut world = World::new(of(text).unwrap().plan, 1).unwrap();
+    let mut get = |block: &str, name: &str| {
+        let op = weft_core::Op::Get { target: weft_core::Selector::Name(block.to_owned()), name: Some(name.to_owned()) };
+        world.control(0, op).unwrap()[block].to_string()
+    };
+    let rows = [
+        ("tcp", "congestion", "\"reno\""),
+        ("tcp", "rmem_min", "4096"),
+        ("tcp", "rmem_max", "1048576"),
+        ("ip4", "forward", "true"),
+        ("tcp", "sack", "false"),
+        ("icmp4", "echo", "false"),
+        ("sockets", "ephemeral_last", "3000"),
+    ];
+    for (block, name, value) in rows {
+        assert_eq!(get(block, name), value, "{block}.{name}");
+    }
+    assert!(get("tcp", "fin_timeout").contains("20"), "{}", get("tcp", "fin_timeout"));
+    // What the parameter refuses is told at the sysctl's own line.
+    let error = of("\"net.ipv4.tcp_congestion_control\" = \"vegas\"").unwrap_err();
+    assert!(error.starts_with("s.toml:2:"), "{error}");
+    let error = of("\"net.ipv4.ip_forward\" = \"yes\"").unwrap_err();
+    assert!(error.starts_with("s.toml:2:") && error.contains("0 or 1"), "{error}");
+}
+
+#[test]
+fn what_is_set_from_outside_is_named_when_it_is_wrong() {
+    let wrong = |set: &str| parse(PING, &[set]).unwrap_err();
+    let error = wrong("wires.abb.loss=0.1");
+    assert!(error.contains("nothing called 'abb' in wires") && error.contains("there are: ab"), "{error}");
+    // The place within the assignment is none in the file.
+    let error = wrong("nodes.client.sysctls={ \"net.ipv4.x\" = 1 }");
+    assert!(error.contains("--set nodes.client.sysctls") && !error.contains("s.toml"), "{error}");
+    let events = format!("{PING}[[events]]\nat = \"1s\"\ndown = \"ab\"\n");
+    assert_eq!(parse(&events, &["events.1.at=3s"]).unwrap().plan.events[0].at.as_millis(), 3000);
+    let error = parse(&events, &["events.2.at=3s"]).unwrap_err();
+    assert!(error.contains("counted from 1 to 1"), "{error}");
+}
+
+#[test]
+fn expectations_are_of_texts_patterns_ends_and_all_copies() {
+    let of = |expect: &str| {
+        let text = format!(
+            "{}{expect}",
+            PING.replace("[nodes.server]", "[nodes.server]\n[nodes.leaf]\ncount = 2\n[wires.l]\nbetween = [\"leaf*\", \"server\"]")
+                .replace("node = \"client\"", "node = \"leaf*\"")
+                .replace("delay", "#delay")
+        );
+        run(&text, &[]).2
+    };
+    for sound in [
+        "matches = 'seq=\\d time=0\\.\\d+ ms'",
+        "absent = \"unreachable\"",
+        "end_min = \"1s\"\nend_max = \"2s\"",
+        "output = \"seq=1\"\nstatus = 0",
+    ] {
+        for who in ["ping", "ping@leaf*", "p*"] {
+            assert_eq!(of(&format!("[[expect]]\nprogram = \"{who}\"\n{sound}\n")), [""; 0], "{who} {sound}");
+        }
+    }
+    let failures = of("[[expect]]\nprogram = \"ping\"\nmatches = 'seq=9'\nabsent = \"seq=1\"\nend_max = \"10ms\"\nfigure = \"rtt\"\n");
+    assert_eq!(failures.len(), 8, "{failures:?}");
+    for part in
+        ["/seq=9/", "bytes without it: \"", "does not write \"seq=1\"", "line ", "ends by", "there are: replies, requests, rtt_max_ns"]
+    {
+        assert!(failures.iter().any(|failure| failure.contains(part)), "{part}: {failures:?}");
+    }
+}
+
+#[test]
+fn each_life_of_a_program_is_told_and_the_run_waits_for_the_last() {
+    let text = r#"
+[nodes.client]
+[nodes.server]
+[wires.ab]
+between = ["client", "server"]
+delay = "1ms"
+[programs.ping]
+node = "client"
+builtin = "ping"
+to = "server"
+count = 2
+[[events]]
+at = "500ms"
+crash = "client"
+[[events]]
+at = "600ms"
+stop = "ping"
+[[events]]
+at = "10s"
+restart = "client"
+[[events]]
+at = "10500ms"
+crash = "client"
+[[events]]
+at = "20s"
+restart = "client"
+"#;
+    let scenario = parse(text, &[]).unwrap();
+    let mut world = World::new(scenario.plan.clone(), 1).unwrap();
+    let end = world.run(&mut |_| true);
+    let state = world.program(0).unwrap();
+    let starts: Vec<u128> = state.before.iter().map(|life| u128::from(life.started.as_millis())).collect();
+    assert_eq!((starts, state.started.unwrap().as_millis()), (vec![0, 10_000], 20_000));
+    // The last life ends as it should, two requests after its beginning.
+    assert_eq!((state.ended.unwrap().1, end.at.as_millis() > 21_000), (weft_sim::Status::Exited(0), true));
+    assert_eq!(output(&world, 0).matches("seq=1 ").count(), 3, "{}", output(&world, 0));
+    assert_eq!((end.failures.len(), end.idle.len()), (0, 1), "{:?}", end.idle);
+    assert!(end.idle[0].contains("it ended at") && end.idle[0].contains("500"), "{:?}", end.idle);
+    // Who has no power starts nothing.
+    let late = text.replace("stop = \"ping\"", "start = \"ping\"");
+    let failures = run(&late, &[]).2;
+    assert!(failures.iter().any(|failure| failure.contains("its node 'client' has crashed")), "{failures:?}");
+}

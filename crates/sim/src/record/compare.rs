@@ -1,10 +1,12 @@
 //! The first event in which two recorded runs differ.
 
+use super::calls;
 use super::read::{Event, Events, Index, NodeIndex, RecordError, What};
 use crate::actor::{ProgramId, Stream};
 use crate::hash::Way;
 use serde::Serialize;
 use std::path::Path;
+use weft_intercept::process::{INSIDE, call_name, call_result};
 
 /// What two records have to do with each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +44,8 @@ pub struct Difference {
     pub first: Option<String>,
     /// What happened in the second.
     pub second: Option<String>,
+    /// The first lines that differ of what programs asked the kernel, where both folders have logs of calls (`weft sim --calls`).
+    pub calls: Option<[String; 2]>,
 }
 
 /// Compares two folders of results. Of the first differences of all nodes, the earliest is told, and of those at one time the first by name: what differs
@@ -70,7 +74,12 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, RecordError> {
             least = Some(found);
         }
     }
-    Ok(least.map_or(Comparison::Same { events }, |found| Comparison::Differ(Box::new(found))))
+    let Some(mut found) = least else { return Ok(Comparison::Same { events }) };
+    if let Some(calls) = calls::first_difference(first, second, &one.programs) {
+        found.calls =
+            Some([calls.first, calls.second].map(|line| format!("{}: {}", calls.program, line.as_deref().unwrap_or("nothing more"))));
+    }
+    Ok(Comparison::Differ(Box::new(found)))
 }
 
 impl Index {
@@ -108,6 +117,7 @@ fn in_node(first: &Path, second: &Path, names: &[Names<'_>; 2]) -> Result<(Optio
             equal_before: equal,
             first: tell(&one, &names[0]),
             second: tell(&other, &names[1]),
+            calls: None,
         };
         return Ok((Some(difference), equal));
     }
@@ -120,8 +130,14 @@ fn what(one: &Option<Event>, other: &Option<Event>) -> String {
     };
     if one.what != other.what {
         return match (one.what, other.what) {
+            (What::Call { number: INSIDE, .. }, What::Call { number: INSIDE, .. }) => {
+                "programs were answered otherwise by calls that do not concern the world (files, memory, random numbers …)".to_owned()
+            }
             (What::Call { number: a, result: x, .. }, What::Call { number: b, result: y, .. }) if a == b && x != y => {
-                format!("a call returned {x} and {y}")
+                format!("{} returned {} and {}", call(a), call_result(x), call_result(y))
+            }
+            (What::Call { number: a, .. }, What::Call { number: b, .. }) if a != b && a != INSIDE && b != INSIDE => {
+                format!("{} and {} were called", call(a), call(b))
             }
             (What::End { status: a, .. }, What::End { status: b, .. }) if a != b => format!("{a} and {b}"),
             _ => "something else happened".to_owned(),
@@ -155,6 +171,9 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn program(&self, program: ProgramId) -> String {
+        if program == ProgramId(u32::MAX) {
+            return "its programs".to_owned();
+        }
         let name = self.index.programs.get(program.0 as usize);
         format!("program {}", name.map_or_else(|| format!("number {}", program.0), Clone::clone))
     }
@@ -174,8 +193,12 @@ impl Names<'_> {
         let what = match event.what {
             What::Frame { way: Way::In, .. } => format!("a frame of {length} bytes arrived"),
             What::Frame { way: Way::Out, .. } => format!("a frame of {length} bytes left"),
+            What::Call { number: INSIDE, result, .. } => {
+                format!("a digest of the answers to calls that do not concern the world: {result:016x}")
+            }
             What::Call { process, thread, number, result, .. } => {
-                format!("process {process}, thread {thread}: call {number} returned {result} and {length} bytes")
+                let thread = if thread == process { String::new() } else { format!(", thread {thread}") };
+                format!("process {process}{thread}: {} returned {} and gave {length} bytes", call(number), call_result(result))
             }
             What::Output { stream, .. } => {
                 let stream = if stream == Stream::Output { "output" } else { "error" };
@@ -185,6 +208,11 @@ impl Names<'_> {
         };
         format!("{}: {place}: {what}", event.at)
     }
+}
+
+/// A call by its name.
+fn call(number: u32) -> String {
+    call_name(number).map_or_else(|| format!("call {number}"), str::to_owned)
 }
 
 /// The beginning of what was written.

@@ -1,4 +1,5 @@
-//! The topology: nodes on a line when they are one, else on a circle by distance from the middle of the network.
+//! The topology: nodes in columns by their distance from one end of the network, from left to right as the scenario names them; those of a star on a circle
+//! around its middle.
 
 use super::canvas::{Canvas, Ink};
 use crate::plan::{NodeKind, Plan};
@@ -19,6 +20,9 @@ fn places(plan: &Plan) -> Vec<(f64, f64)> {
         joined[a].push(b);
         joined[b].push(a);
     }
+    if let Some(places) = around(&joined) {
+        return places;
+    }
     // The column of a node is its distance from one end of the network: the node that is farthest from the first.
     let mut columns: Vec<Option<usize>> = vec![None; plan.nodes.len()];
     let mut next_column = 0;
@@ -33,11 +37,13 @@ fn places(plan: &Plan) -> Vec<(f64, f64)> {
             .filter_map(|(node, far)| Some((far.as_ref()?, node)))
             .max_by_key(|(far, node)| (**far, usize::MAX - *node));
         let from_end = distances(start.map_or(first, |(_, node)| node), &joined);
-        let mut last = 0;
+        let last = from_end.iter().flatten().copied().max().unwrap_or(0);
+        // Who is named first is on the left: where numbers grow to the left, everything is turned round.
+        let grows = from_end.iter().enumerate().filter_map(|(node, far)| Some((2 * (*far)? as i64 - last as i64) * node as i64));
+        let turned = grows.sum::<i64>() < 0;
         for (column, distance) in columns.iter_mut().zip(&from_end) {
             if let Some(distance) = distance {
-                *column = Some(next_column + distance);
-                last = last.max(*distance);
+                *column = Some(next_column + if turned { last - distance } else { *distance });
             }
         }
         next_column += last + 2;
@@ -58,6 +64,32 @@ fn places(plan: &Plan) -> Vec<(f64, f64)> {
         (column as f64, *row as f64 + spare / 2.0)
     };
     columns.iter().zip(&rows).map(at).collect()
+}
+
+/// Fewer leaves than this look well in columns.
+const LEAVES_MIN: usize = 8;
+
+/// The places of a star's nodes; None: it is none.
+fn around(joined: &[Vec<usize>]) -> Option<Vec<(f64, f64)>> {
+    let leaves = joined.len().checked_sub(1).filter(|leaves| *leaves >= LEAVES_MIN)?;
+    let middle = joined.iter().position(|others| others.len() == leaves)?;
+    if joined.iter().enumerate().any(|(node, others)| node != middle && *others != [middle]) {
+        return None;
+    }
+    // Neighbours are a place apart; a place is not as high as it is wide.
+    let radius = (leaves as f64 / std::f64::consts::TAU).max(1.5) * 0.8;
+    let mut number = 0;
+    let place = |node: usize| {
+        if node == middle {
+            return (radius, radius / 0.6);
+        }
+        let angle = std::f64::consts::TAU * f64::from(number) / leaves as f64;
+        number += 1;
+        // From the top, clockwise. In whole hundredths: sine and cosine may differ in the last bit from machine to machine.
+        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
+        (hundredths(radius * (1.0 + angle.sin())), hundredths(radius * (1.0 - angle.cos()) / 0.6))
+    };
+    Some((0..joined.len()).map(place).collect())
 }
 
 fn distances(from: usize, joined: &[Vec<usize>]) -> Vec<Option<usize>> {

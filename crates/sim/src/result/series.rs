@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// Series that one picture shows at most: more could not be told apart.
 const SERIES_MAX: usize = 8;
-const SIZE: (u32, u32) = (960, 480);
+const SIZE: (u32, u32) = (1200, 480);
 
 fn direction(world: &World, wire: (u32, u8)) -> (String, String) {
     let plan = world.plan();
@@ -148,6 +148,21 @@ fn keep_largest(lines: &mut Lines) {
     }
 }
 
+/// Where the names of lines stand, in pixels. A letter takes 8.
+const LEGEND_WIDTH: u32 = 300;
+const LEGEND_TOP: i32 = 52;
+const LEGEND_LINE: i32 = 20;
+const LEGEND_MARK: i32 = 18;
+const LEGEND_LETTERS: usize = 33;
+
+/// A name that fits beside the data.
+fn shortened(name: &str) -> String {
+    match name.chars().count() > LEGEND_LETTERS {
+        true => name.chars().take(LEGEND_LETTERS - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
 type Area<B> = DrawingArea<B, Shift>;
 
 fn chart<B: DrawingBackend>(root: Area<B>, title: &str, lines: &Lines) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
@@ -155,18 +170,24 @@ fn chart<B: DrawingBackend>(root: Area<B>, title: &str, lines: &Lines) -> Result
     let end = points().map(|(x, _)| *x).fold(0.0, f64::max).max(1e-9);
     let top = points().map(|(_, y)| *y).fold(0.0, f64::max).max(1e-9) * 1.05;
     root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
+    let (plot, legend) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    let mut chart = ChartBuilder::on(&plot)
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..top)?;
     chart.configure_mesh().x_desc("virtual time, s").draw()?;
-    for (number, (name, points)) in lines.iter().enumerate() {
+    for (number, (_, points)) in lines.iter().enumerate() {
         let colour = Palette99::pick(number).to_rgba();
-        let series = chart.draw_series(LineSeries::new(points.iter().copied(), &colour))?;
-        series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+        chart.draw_series(LineSeries::new(points.iter().copied(), &colour))?;
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    // Beside the data, and not over it.
+    for (number, (name, _)) in lines.iter().enumerate() {
+        let y = LEGEND_TOP + LEGEND_LINE * number as i32;
+        let colour = Palette99::pick(number).to_rgba();
+        legend.draw(&PathElement::new([(0, y), (LEGEND_MARK, y)], colour))?;
+        legend.draw(&Text::new(shortened(name), (LEGEND_MARK + 6, y - 8), ("sans-serif", 13)))?;
+    }
     root.present()
 }

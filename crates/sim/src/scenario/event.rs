@@ -1,10 +1,11 @@
 //! Timed events: one action each.
 
 use super::Source;
+use super::program::called;
 use super::raw::{Event, Raw};
 use super::wire::direction;
-use crate::plan::{Action, DirectionPlan, EventPlan, Plan, Run};
-use std::collections::BTreeSet;
+use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use weft_core::{Instant, Op, Selector};
 use weft_node::StackError;
@@ -13,7 +14,13 @@ use weft_node::StackError;
 pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(), StackError> {
     let mut events: Vec<(Instant, &Spanned<Event>)> = Vec::new();
     for event in &raw.events {
-        events.push((Instant::ZERO + source.duration(&event.get_ref().at)?, event));
+        let at = Instant::ZERO + source.duration(&event.get_ref().at)?;
+        if at >= plan.end {
+            let what = format!("at {at} the run is over: it lasts {}", plan.end);
+            let help = "make the event earlier, or say duration = \"…\" at the top of the file (3600s unless it is said)";
+            return Err(source.error(event.get_ref().at.span(), what, help));
+        }
+        events.push((at, event));
     }
     events.sort_by_key(|(at, _)| *at);
     let mut wires: Vec<[DirectionPlan; 2]> = plan.wires.iter().map(|wire| wire.directions.clone()).collect();
@@ -31,10 +38,6 @@ fn wire(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usiz
 
 fn node(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
     source.find(name, "node", plan.nodes.iter().map(|node| node.name.as_str()))
-}
-
-fn program(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
-    source.find(name, "program", plan.programs.iter().map(|program| program.name.as_str()))
 }
 
 fn actions(
@@ -97,13 +100,13 @@ fn actions(
         return Ok(vec![Action::Restart { node: node(source, &name, plan)? }]);
     }
     if let Some(name) = one(&event.start) {
-        return Ok(vec![Action::Start { program: program(source, &name, plan)? }]);
+        return Ok(called(source, &name, plan)?.into_iter().map(|program| Action::Start { program }).collect());
     }
     if let Some(name) = one(&event.stop) {
-        return Ok(vec![Action::Stop { program: program(source, &name, plan)? }]);
+        return Ok(called(source, &name, plan)?.into_iter().map(|program| Action::Stop { program }).collect());
     }
     if let Some(name) = &event.signal {
-        return signal(source, event, name, plan).map(|action| vec![action]);
+        return signal(source, event, name, plan);
     }
     control(source, event, plan).map(|action| vec![action])
 }
@@ -113,9 +116,10 @@ const SIGNALS: [(&str, i32); 10] =
     [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("USR1", 10), ("USR2", 12), ("ALRM", 14), ("TERM", 15), ("CONT", 18), ("STOP", 19)];
 
 /// `signal` with `name`.
-fn signal(source: &Source<'_>, event: &Event, of: &Spanned<String>, plan: &Plan) -> Result<Action, StackError> {
-    let program = program(source, of, plan)?;
-    if !matches!(plan.programs.get(program).map(|program| &program.run), Some(Run::Process(_))) {
+fn signal(source: &Source<'_>, event: &Event, of: &Spanned<String>, plan: &Plan) -> Result<Vec<Action>, StackError> {
+    let programs = called(source, of, plan)?;
+    let unmodified = |program: &usize| matches!(plan.programs.get(*program).map(|program| &program.run), Some(Run::Process(_)));
+    if !programs.iter().all(unmodified) {
         return Err(source.error(of.span(), "a built-in program takes no signals", "use stop = \"NAME\""));
     }
     let Some(name) = &event.name else {
@@ -123,7 +127,7 @@ fn signal(source: &Source<'_>, event: &Event, of: &Spanned<String>, plan: &Plan)
     };
     let short = name.get_ref().strip_prefix("SIG").unwrap_or(name.get_ref());
     match SIGNALS.iter().find(|(known, _)| *known == short) {
-        Some((_, number)) => Ok(Action::Signal { program, signal: *number }),
+        Some((_, number)) => Ok(programs.into_iter().map(|program| Action::Signal { program, signal: *number }).collect()),
         None => {
             let known: Vec<String> = SIGNALS.iter().map(|(name, _)| format!("SIG{name}")).collect();
             Err(source.error(name.span(), format!("no signal is '{}'", name.get_ref()), format!("use one of {}", known.join(", "))))
@@ -144,11 +148,29 @@ fn partition(source: &Source<'_>, sides: &Spanned<Vec<Vec<Spanned<String>>>>, pl
         plan.wires.iter().enumerate().filter(|(_, wire)| apart(wire.ends[0].0, wire.ends[1].0)).map(|(index, _)| index).collect();
     match between.is_empty() {
         false => Ok(between),
-        true => Err(source.error(
-            sides.span(),
-            "no wire joins the sides",
-            "name the nodes at both ends of the wires to cut, on different sides",
-        )),
+        true => Err(source.error(sides.span(), "no wire joins the sides", through_switch(plan, &side_of))),
+    }
+}
+
+/// What to write where the sides are joined: mostly there is a switch between them, which is on neither.
+fn through_switch(plan: &Plan, side_of: &[Option<usize>]) -> String {
+    let usual = "name the nodes at both ends of the wires to cut, on different sides";
+    let is_switch = |node: usize| plan.nodes.get(node).is_some_and(|node| matches!(node.kind, NodeKind::Switch(_)));
+    let mut reached: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for wire in &plan.wires {
+        let [a, b] = [wire.ends[0].0, wire.ends[1].0];
+        for (switch, other) in [(a, b), (b, a)] {
+            if let (true, None, Some(side)) = (is_switch(switch), side_of[switch], side_of[other]) {
+                reached.entry(switch).or_default().insert(side);
+            }
+        }
+    }
+    match reached.iter().find(|(_, sides)| sides.len() > 1) {
+        Some((switch, _)) => {
+            let name = &plan.nodes[*switch].name;
+            format!("they are joined by the switch '{name}', whose wires are what can be cut: put \"{name}\" on one of the sides")
+        }
+        None => usual.to_owned(),
     }
 }
 

@@ -1,12 +1,16 @@
 //! What must have come of a run, and whether it has.
 
 use super::Source;
-use super::raw::Raw;
+use super::program::called;
+use super::raw::{self, Raw};
 use crate::actor::Status;
-use crate::plan::{Expect, Plan};
+use crate::plan::{Expect, Plan, Run};
 use crate::world::{Reason, RunEnd, World};
+use regex::Regex;
 use std::time::Duration;
+use toml::Spanned;
 use toml::value::{Datetime, Offset};
+use weft_core::Instant;
 use weft_node::StackError;
 
 /// What must be so.
@@ -16,6 +20,19 @@ pub enum Check {
     Status(usize, i32),
     /// A program wrote this, somewhere in its output.
     Output(usize, String),
+    /// A program wrote this nowhere in its output.
+    Absent(usize, String),
+    /// This regular expression fits somewhere in a program's output.
+    Matches(usize, String),
+    /// A program ended, for the last time, within these bounds.
+    End {
+        /// Which program.
+        program: usize,
+        /// Not earlier.
+        min: Instant,
+        /// Not later.
+        max: Instant,
+    },
     /// A number that a program reported lies within bounds.
     Figure {
         /// Which program.
@@ -55,7 +72,15 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
         let expect = section.get_ref();
         let line = source.error(section.span(), "", "").line;
         let mut add = |check| out.push(Expectation { line, check });
-        let before = expect.status.is_some() || expect.output.is_some() || expect.figure.is_some() || expect.goodput_min.is_some();
+        let texts = [expect.output.is_some(), expect.absent.is_some(), expect.matches.is_some()];
+        let numbers = [
+            expect.status.is_some(),
+            expect.figure.is_some(),
+            expect.goodput_min.is_some(),
+            expect.end_min.is_some(),
+            expect.end_max.is_some(),
+        ];
+        let before = texts.into_iter().chain(numbers).any(|given| given);
         if let Some(hash) = &expect.hash {
             let number = u128::from_str_radix(hash.get_ref(), 16);
             add(Check::Hash(number.map_err(|_| source.error(hash.span(), "that is no hash", "write the 32 digits of summary.json"))?));
@@ -66,24 +91,44 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
             }
             continue;
         };
-        let program = source.find(name, "program", plan.programs.iter().map(|program| program.name.as_str()))?;
         if !before {
-            return Err(source.error(name.span(), "expect what of the program?", "write status, output, figure or goodput_min"));
+            let help = "write status, output, absent, matches, end_min, end_max, figure or goodput_min";
+            return Err(source.error(name.span(), "expect what of the program?", help));
         }
-        if let Some(status) = expect.status {
-            add(Check::Status(program, status));
+        for program in called(source, name, plan)? {
+            of_program(source, expect, program)?.into_iter().for_each(&mut add);
         }
-        if let Some(output) = &expect.output {
-            add(Check::Output(program, output.clone()));
+    }
+    Ok(out)
+}
+
+/// What a section expects of one program.
+fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Result<Vec<Check>, StackError> {
+    let mut out = Vec::new();
+    out.extend(expect.status.map(|status| Check::Status(program, status)));
+    out.extend(expect.output.as_ref().map(|text| Check::Output(program, text.clone())));
+    out.extend(expect.absent.as_ref().map(|text| Check::Absent(program, text.clone())));
+    if let Some(pattern) = &expect.matches {
+        if let Err(why) = Regex::new(pattern.get_ref()) {
+            let last = why.to_string().lines().last().unwrap_or_default().trim().to_owned();
+            let help = "write it as matches = 'term \\d+: [a-z]+ leads', between single quotes";
+            return Err(source.error(pattern.span(), format!("that is no regular expression: {last}"), help));
         }
-        if let Some(figure) = &expect.figure {
-            let (min, max) = (expect.min.unwrap_or(0), expect.max.unwrap_or(u64::MAX));
-            add(Check::Figure { program, name: figure.get_ref().clone(), min, max });
-        }
-        if let Some(rate) = &expect.goodput_min {
-            let min = source.rate(rate)?;
-            add(Check::Figure { program, name: "goodput_bits_per_second".to_owned(), min, max: u64::MAX });
-        }
+        out.push(Check::Matches(program, pattern.get_ref().clone()));
+    }
+    if expect.end_min.is_some() || expect.end_max.is_some() {
+        let time = |text: &Option<Spanned<String>>, otherwise: Instant| {
+            text.as_ref().map_or(Ok(otherwise), |text| Ok(Instant::ZERO + source.duration(text)?))
+        };
+        out.push(Check::End { program, min: time(&expect.end_min, Instant::ZERO)?, max: time(&expect.end_max, Instant::FAR_FUTURE)? });
+    }
+    if let Some(figure) = &expect.figure {
+        let (min, max) = (expect.min.unwrap_or(0), expect.max.unwrap_or(u64::MAX));
+        out.push(Check::Figure { program, name: figure.get_ref().clone(), min, max });
+    }
+    if let Some(rate) = &expect.goodput_min {
+        let min = source.rate(rate)?;
+        out.push(Check::Figure { program, name: "goodput_bits_per_second".to_owned(), min, max: u64::MAX });
     }
     Ok(out)
 }
@@ -94,6 +139,11 @@ impl Check {
         match self {
             Check::Status(program, status) => format!("{} ends with exit status {status}", of(program)),
             Check::Output(program, text) => format!("{} writes {text:?}", of(program)),
+            Check::Absent(program, text) => format!("{} does not write {text:?}", of(program)),
+            Check::Matches(program, pattern) => format!("{} writes what /{pattern}/ fits", of(program)),
+            Check::End { program, min, max: Instant::FAR_FUTURE } => format!("{} ends at {min} or later", of(program)),
+            Check::End { program, min: Instant::ZERO, max } => format!("{} ends by {max}", of(program)),
+            Check::End { program, min, max } => format!("{} ends from {min} to {max}", of(program)),
             Check::Figure { program, name, min, max: u64::MAX } => format!("{}: {name} is at least {min}", of(program)),
             Check::Figure { program, name, min, max } => format!("{}: {name} is from {min} to {max}", of(program)),
             Check::Hash(hash) => format!("the hash is {hash:032x}"),
@@ -109,17 +159,84 @@ impl Check {
                 Err(why) => Some(why),
             },
             Check::Output(program, text) => {
-                let state = world.program(*program)?;
-                let wrote = String::from_utf8_lossy(&state.output).into_owned() + &String::from_utf8_lossy(&state.error);
-                (!wrote.contains(text)).then(|| format!("it wrote {} bytes without it", wrote.len()))
+                let wrote = written(world, *program);
+                (!wrote.contains(text)).then(|| without(world, *program, &wrote))
             }
-            Check::Figure { program, name, min, max } => match world.program(*program).and_then(|state| state.figures.get(name.as_str())) {
-                Some(value) if (min..=max).contains(&value) => None,
-                Some(value) => Some(format!("it is {value}")),
-                None => Some("it was not reported".to_owned()),
+            Check::Matches(program, pattern) => {
+                let wrote = written(world, *program);
+                let fits = Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&wrote));
+                (!fits).then(|| without(world, *program, &wrote))
+            }
+            Check::Absent(program, text) => {
+                let wrote = written(world, *program);
+                let line = wrote.split('\n').zip(1..).find(|(line, _)| text.lines().next().is_some_and(|first| line.contains(first)));
+                wrote
+                    .contains(text)
+                    .then(|| line.map_or("it did".to_owned(), |(line, number)| format!("line {number} is {:?}", tail(line))))
+            }
+            Check::End { program, min, max } => match world.program(*program).and_then(|state| state.ended) {
+                Some((at, _)) if (*min..=*max).contains(&at) => None,
+                Some((at, status)) => Some(format!("{status} at {at}")),
+                None => ended(world, *program).err(),
             },
+            Check::Figure { program, name, min, max } => {
+                let figures = world.program(*program).map(|state| &state.figures);
+                match figures.and_then(|figures| figures.get(name.as_str())) {
+                    Some(value) if (min..=max).contains(&value) => None,
+                    Some(value) => Some(format!("it is {value}")),
+                    None => Some(format!("it was not reported; {}", reported(world, *program))),
+                }
+            }
             Check::Hash(hash) => (world.hash() != *hash).then(|| format!("it is {:032x}", world.hash())),
         }
+    }
+}
+
+/// All that a program wrote, in all of its lives.
+fn written(world: &World, program: usize) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    world.program(program).map_or(String::new(), |state| text(&state.output) + &text(&state.error))
+}
+
+/// Most characters of what was written that a message shows.
+const EXCERPT: usize = 200;
+
+fn tail(text: &str) -> String {
+    let count = text.chars().count();
+    match count > EXCERPT {
+        true => format!("…{}", text.chars().skip(count - EXCERPT).collect::<String>()),
+        false => text.to_owned(),
+    }
+}
+
+/// What a program wrote in place of what was expected.
+fn without(world: &World, program: usize, wrote: &str) -> String {
+    if !wrote.is_empty() {
+        return format!("it wrote {} bytes without it: {:?}", wrote.len(), tail(wrote));
+    }
+    let state = world.program(program);
+    if state.is_none_or(|state| state.started.is_none()) {
+        return "it never started".to_owned();
+    }
+    let killed = state.is_some_and(|state| matches!(state.ended, None | Some((_, Status::Killed(_)))));
+    let unmodified = world.plan().programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
+    match killed && unmodified {
+        // stdio keeps what is written to a file until there is much of it, or the program ends by itself.
+        true => "it wrote 0 bytes. Its standard output is a file: what it prints may still wait in a buffer of its own. For python write \
+                 environment = { PYTHONUNBUFFERED = \"1\" }, or print(…, flush=True)"
+            .to_owned(),
+        false => "it wrote 0 bytes".to_owned(),
+    }
+}
+
+/// The figures that a program has, for people.
+fn reported(world: &World, program: usize) -> String {
+    let names: Vec<&str> = world.program(program).into_iter().flat_map(|state| state.figures.keys().copied()).collect();
+    let unmodified = world.plan().programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
+    match (names.is_empty(), unmodified) {
+        (false, _) => format!("there are: {}", names.join(", ")),
+        (true, true) => "built-in programs report figures, unmodified ones do not (write output or matches)".to_owned(),
+        (true, false) => "the program has reported none yet".to_owned(),
     }
 }
 
@@ -128,8 +245,8 @@ fn ended(world: &World, program: usize) -> Result<Status, String> {
         Some(state) => match (state.ended, state.started) {
             (Some((_, status)), _) => Ok(status),
             (None, Some(_)) => {
-                let waits =
-                    world.waits().into_iter().find(|(of, _)| *of == program).map_or(String::new(), |(_, what)| format!(", waits {what}"));
+                let waits = world.waits().into_iter().find(|(of, _)| *of == program);
+                let waits = waits.map_or(String::new(), |(_, what)| format!(": {}", crate::result::state(&what)));
                 Err(format!("still running{waits}"))
             }
             (None, None) => Err("never started".to_owned()),

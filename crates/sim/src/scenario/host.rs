@@ -5,10 +5,11 @@ use super::raw::{OwnText, Raw};
 use super::{NodeDraft, Source, WireDraft, capture, switch};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
-use weft_intercept::process::{Files, Limits, OwnFile};
+use weft_intercept::process::{Files, Limits, OwnFile, settings};
 use weft_node::{Stack, StackError};
 
 /// The node of a draft.
@@ -44,17 +45,13 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         None => Stack::parse(&format!("node {}", draft.name), &text(source, draft, wires, routes)?)?,
     };
     if draft.section.forward.is_some() && draft.section.stack.is_some() {
-        set(source, &mut stack, "ip4.forward", &forwards(draft).to_string(), &draft.span)?;
+        set(source, &mut stack, &[format!("ip4.forward={}", forwards(draft))], &draft.span)?;
     }
     for (name, value) in &draft.section.sysctls {
-        let assignment = sysctl(name.get_ref())
-            .ok_or_else(|| source.error(name.span(), format!("no parameter stands for '{}'", name.get_ref()), SYSCTL_HELP))?;
-        for path in assignment {
-            set(source, &mut stack, &path, &plain(value), &name.span())?;
-        }
+        set(source, &mut stack, &sysctl(source, name, value)?, &name.span())?;
     }
     for (name, value) in &draft.section.parameters {
-        set(source, &mut stack, name.get_ref(), &plain(value), &name.span())?;
+        set(source, &mut stack, &[format!("{}={}", name.get_ref(), value.get_ref())], &name.span())?;
     }
     // Everything that can be wrong with parameters and addresses is found here, with the place of the node.
     let section = &draft.section;
@@ -93,10 +90,15 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
                 "write it as \"/srv/www/index.html\"",
             ));
         }
+        if let Some(folder) = ["/proc/", "/sys/"].iter().find(|folder| path.get_ref().starts_with(**folder)) {
+            let what = format!("nobody puts files into {folder}");
+            return Err(source.error(path.span(), what, "for /proc/sys/net there are sysctls = { \"net.ipv4.ip_forward\" = 1 }"));
+        }
         let contents = match file.get_ref() {
             OwnText::Text(text) => text.clone(),
-            OwnText::From(from) => (source.read)(from.from.get_ref()).map_err(|why| {
-                source.error(from.from.span(), format!("cannot read '{}': {why}", from.from.get_ref()), "name a file with text in it")
+            OwnText::From(from) => (source.read)(&from.from).map_err(|why| {
+                let help = "name a file with text in it; a name that does not begin with / is looked for beside the scenario";
+                source.error(file.span(), format!("cannot read '{}': {why}", from.from), help)
             })?,
         };
         let executable = contents.starts_with("#!");
@@ -158,38 +160,39 @@ const DESCRIPTORS_MOST: u32 = 65_536;
 const PER_CALL_LEAST: Duration = Duration::from_nanos(1);
 const PER_CALL_MOST: Duration = Duration::from_secs(1);
 
-const SYSCTL_HELP: &str = "use parameters = { \"tcp.congestion\" = \"reno\" }; `weft help block tcp` lists them";
+/// The assignments to parameters that a sysctl stands for: the table is that of /proc/sys/net inside of nodes.
+fn sysctl(source: &Source<'_>, name: &Spanned<String>, value: &Spanned<toml::Value>) -> Result<Vec<String>, StackError> {
+    let unknown = || {
+        let known: Vec<String> = settings::names().map(|known| format!("net.{}", known.replace('/', "."))).collect();
+        let help = format!("there are: {}; the rest are parameters of blocks: `weft help block tcp`", known.join(", "));
+        source.error(name.span(), format!("a node has no sysctl '{}'", name.get_ref()), help)
+    };
+    let path = name.get_ref().replace('.', "/");
+    let row = path.strip_prefix("net/").and_then(settings::find).ok_or_else(unknown)?;
+    let line = line(value.get_ref());
+    let assignments = line.as_ref().and_then(|line| row.assignments(line));
+    assignments.ok_or_else(|| {
+        let what = format!("'{}' cannot be {}", name.get_ref(), value.get_ref());
+        source.error(value.span(), what, format!("write it as `sysctl -w` takes it: {}", row.takes()))
+    })
+}
 
-/// The parameters that stand for a sysctl: those whose documentation names it after "Linux".
-fn sysctl(name: &str) -> Option<Vec<String>> {
-    let last = name.rsplit(['.', '/']).next()?;
-    if last == "ip_forward" {
-        return Some(vec!["ip4.forward".to_owned()]);
+/// A value as `sysctl -w` takes it; None: nothing that a sysctl could be.
+fn line(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(is) => Some(u8::from(*is).to_string()),
+        toml::Value::Array(several) => several.iter().map(line).collect::<Option<Vec<_>>>().map(|words| words.join(" ")),
+        _ => None,
     }
-    let blocks: &[&str] = match name.split(['.', '/']).collect::<Vec<_>>()[..] {
-        ["net", "ipv4", ..] => &["ip4", "icmp4", "arp", "igmp", "tcp", "udp"],
-        ["net", "ipv6", ..] => &["ip6", "icmp6", "nd", "mld"],
-        ["net", "core", ..] => &["sockets", "interfaces"],
-        _ => return None,
-    };
-    let kinds = weft_node::block_table();
-    let names = |block: &&str| {
-        let row = kinds.get(block)?;
-        let says = |doc: &str| doc.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == last);
-        let parameter = row.kind.parameters.iter().find(|parameter| says(parameter.doc))?;
-        Some(format!("{block}.{}", parameter.name))
-    };
-    let found: Vec<String> = blocks.iter().filter_map(names).collect();
-    (!found.is_empty()).then_some(found)
 }
 
-/// A value as `--set` takes it.
-fn plain(value: &Spanned<toml::Value>) -> String {
-    value.get_ref().to_string()
-}
-
-fn set(source: &Source<'_>, stack: &mut Stack, path: &str, value: &str, span: &std::ops::Range<usize>) -> Result<(), StackError> {
-    stack.set(&format!("{path}={value}")).map_err(|error| source.error(span.clone(), error.what, error.help))
+/// Assignments, `tcp.sack=false`; what is wrong with them stands at their place and not at the node's.
+fn set(source: &Source<'_>, stack: &mut Stack, assignments: &[String], span: &Range<usize>) -> Result<(), StackError> {
+    let at = |error: StackError| source.error(span.clone(), error.what, error.help);
+    assignments.iter().try_for_each(|assignment| stack.set(assignment)).map_err(at)?;
+    weft_node::Node::check(stack).map(drop).map_err(at)
 }
 
 /// A stack file for a host that has none.

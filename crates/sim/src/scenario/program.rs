@@ -44,6 +44,24 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
     Ok(())
 }
 
+/// The programs that a name stands for: that one, all copies of one that runs on several nodes, or what a pattern fits.
+pub(super) fn called(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<Vec<usize>, StackError> {
+    let text = name.get_ref().as_str();
+    let all = || plan.programs.iter().enumerate();
+    if let Some((index, _)) = all().find(|(_, program)| program.name == text) {
+        return Ok(vec![index]);
+    }
+    let copy = |of: &str| of.split_once('@').is_some_and(|(base, _)| base == text);
+    let found: Vec<usize> = all()
+        .filter(|(_, program)| copy(&program.name) || (text.contains('*') && matches(text, &program.name)))
+        .map(|(index, _)| index)
+        .collect();
+    if found.is_empty() {
+        source.find(name, "program", plan.programs.iter().map(|program| program.name.as_str()))?;
+    }
+    Ok(found)
+}
+
 fn expectation(source: &Source<'_>, program: &Program, server: bool) -> Result<Expect, StackError> {
     match program.expect.as_ref().map(|expect| (expect.get_ref(), expect.span())) {
         None if server => Ok(Expect::Running),
@@ -52,7 +70,10 @@ fn expectation(source: &Source<'_>, program: &Program, server: bool) -> Result<E
         Some((ProgramExpect::Word(word), span)) => match word.as_str() {
             "running" => Ok(Expect::Running),
             "any" => Ok(Expect::Any),
-            _ => Err(source.error(span, format!("nothing ends as '{word}'"), "use an exit status, \"running\" or \"any\"")),
+            _ => {
+                let help = "use an exit status, \"running\" (until the world ends) or \"any\" (whatever its end, and nobody waits for it)";
+                Err(source.error(span, format!("nothing ends as '{word}'"), help))
+            }
         },
     }
 }
@@ -182,7 +203,13 @@ impl Reader<'_> {
                     .map_err(|_| self.source.error(to.span(), format!("'{port}' is no port"), "write it as to = \"server:5001\""))?;
                 (host.to_owned(), port)
             }
-            _ => (text.clone(), self.port()?),
+            _ => (
+                text.clone(),
+                self.program
+                    .port
+                    .filter(|port| *port != 0)
+                    .ok_or_else(|| self.needs("a port to send to", &format!("to = \"{text}:5001\"")))?,
+            ),
         };
         Ok(SocketAddr::new(self.host(&Spanned::new(to.span(), host))?, port))
     }

@@ -82,7 +82,8 @@ pub(crate) enum OwnText {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
-    pub from: Text,
+    // Not with its place: serde keeps none inside of an untagged choice.
+    pub from: String,
 }
 
 /// One text or several.
@@ -223,6 +224,10 @@ pub(crate) struct Expect {
     pub program: Option<Text>,
     pub status: Option<i32>,
     pub output: Option<String>,
+    pub absent: Option<String>,
+    pub matches: Option<Text>,
+    pub end_min: Option<Text>,
+    pub end_max: Option<Text>,
     pub figure: Option<Text>,
     pub goodput_min: Option<Text>,
     pub min: Option<u64>,

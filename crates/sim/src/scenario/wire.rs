@@ -36,6 +36,12 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
         let both = directions(source, wire)?;
         let [first, second] = [&ends.get_ref()[0], &ends.get_ref()[1]];
         let (left, right) = (find_ends(source, first, nodes)?, find_ends(source, second, nodes)?);
+        if let ([(a, _)], [(b, _)]) = (&left[..], &right[..])
+            && a == b
+        {
+            let what = format!("both ends of the wire are at '{}'", nodes[*a].name);
+            return Err(source.error(ends.span(), what, "join two nodes; what a node sends to itself goes over its loopback"));
+        }
         let single = left.len() == 1 && right.len() == 1;
         let mut number = 0;
         for (a, of_a) in &left {

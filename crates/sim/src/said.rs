@@ -1,0 +1,145 @@
+//! What programs wrote, when: one log for all of them, line by line, in the order of virtual time.
+//!
+//! ```text
+//! 0.500007000 web@server: listening on port 80
+//! 0.731000000 fetch@client! curl: (7) Failed to connect
+//! ```
+//!
+//! Virtual time at which the line was complete, program and node, and `:` for standard output, `!` for standard error. It changes nothing, and is no part
+//! of the hash: that has output in pieces, with the time at which the controller saw them.
+
+use crate::actor::{ProgramId, Stream};
+use crate::cell::ProgramState;
+use crate::plan::{Listener, Plan, Said};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use weft_core::Instant;
+
+/// Pieces of a node's programs that are noted: what comes later is in the log with the time of the last one.
+const PIECES_MAX: usize = 1 << 22;
+
+/// A piece of a program's output: so many bytes more.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    at: Instant,
+    program: ProgramId,
+    stream: Stream,
+    bytes: u64,
+}
+
+/// What the programs of a node wrote, when.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    log: bool,
+    listener: Option<Listener>,
+    pieces: Vec<Piece>,
+    /// So many bytes of each stream were noted, and came.
+    counts: BTreeMap<(ProgramId, bool), (u64, u64)>,
+}
+
+impl Notes {
+    pub fn new(plan: &Plan) -> Notes {
+        Notes { log: plan.log, listener: plan.listener.clone(), ..Notes::default() }
+    }
+
+    /// Does anybody want to know?
+    pub fn wanted(&self) -> bool {
+        self.log || self.listener.is_some()
+    }
+
+    /// A program wrote this; it has not come yet.
+    pub fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() || !self.wanted() {
+            return;
+        }
+        self.counts.entry((program, stream == Stream::Error)).or_default().0 += bytes.len() as u64;
+        if let Some(Listener(listener)) = &self.listener {
+            listener(&Said { at, program: program.0 as usize, error: stream == Stream::Error, bytes });
+        }
+        if self.log && self.pieces.len() < PIECES_MAX {
+            self.pieces.push(Piece { at, program, stream, bytes: bytes.len() as u64 });
+        }
+    }
+
+    /// This came; what of it was not noted is now.
+    pub fn came(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        if !self.wanted() {
+            return;
+        }
+        let (noted, came) = self.counts.entry((program, stream == Stream::Error)).or_default();
+        let known = noted.saturating_sub(*came).min(bytes.len() as u64);
+        *came += bytes.len() as u64;
+        self.wrote(at, program, stream, bytes.get(known as usize..).unwrap_or_default());
+    }
+}
+
+/// A line: when it was complete, the place of its node in the order of names, and where it stands.
+struct Line<'a> {
+    at: Instant,
+    program: usize,
+    error: bool,
+    text: &'a [u8],
+}
+
+/// The lines of a node, in the order in which they became complete.
+fn lines<'a>(notes: &Notes, programs: &'a BTreeMap<ProgramId, ProgramState>) -> Vec<Line<'a>> {
+    let mut out = Vec::new();
+    // Where each stream's next line begins, how far its pieces have come, and when the last did.
+    let mut streams: BTreeMap<(ProgramId, bool), (usize, usize, Instant)> = BTreeMap::new();
+    let text = |program: &ProgramId, error: bool| -> &'a [u8] {
+        programs.get(program).map_or(&[][..], |state| if error { &state.error[..] } else { &state.output[..] })
+    };
+    for piece in &notes.pieces {
+        let error = piece.stream == Stream::Error;
+        let whole = text(&piece.program, error);
+        let (start, end, last) = streams.entry((piece.program, error)).or_insert((0, 0, piece.at));
+        let from = *end;
+        *end = (*end + piece.bytes as usize).min(whole.len());
+        *last = piece.at;
+        for at in (from..*end).filter(|at| whole[*at] == b'\n') {
+            out.push(Line { at: piece.at, program: piece.program.0 as usize, error, text: &whole[*start..at] });
+            *start = at + 1;
+        }
+    }
+    // The last lines have no end.
+    for ((program, error), (start, _, at)) in streams {
+        let whole = text(&program, error);
+        let rest = whole.get(start..).unwrap_or_default();
+        let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+        for text in rest.split(|byte| *byte == b'\n').filter(|_| !rest.is_empty()) {
+            out.push(Line { at, program: program.0 as usize, error, text });
+        }
+    }
+    out
+}
+
+/// Writes the log of all nodes, which come in the order of their names.
+pub(crate) fn write<'a>(
+    out: &mut dyn Write,
+    plan: &Plan,
+    nodes: impl Iterator<Item = (&'a Notes, &'a BTreeMap<ProgramId, ProgramState>)>,
+) -> io::Result<()> {
+    let mut all: Vec<Line<'_>> = nodes.flat_map(|(notes, programs)| lines(notes, programs)).collect();
+    // Stable: at one instant, node by node, and on each as they came.
+    all.sort_by_key(|line| line.at);
+    for line in all {
+        let Some(program) = plan.programs.get(line.program) else { continue };
+        out.write_all(head(plan, program.node, &program.name, line.at, line.error).as_bytes())?;
+        out.write_all(line.text)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+fn head(plan: &Plan, node: usize, name: &str, at: Instant, error: bool) -> String {
+    let node = plan.nodes.get(node).map_or("", |node| node.name.as_str());
+    // Copies of a program are called by their nodes already.
+    let name = if name.ends_with(&format!("@{node}")) { name.to_owned() } else { format!("{name}@{node}") };
+    let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
+    format!("{seconds}.{nanos:09} {name}{} ", if error { '!' } else { ':' })
+}
+
+/// What stands before a line of a program, in the log and where output is shown as it comes.
+pub fn heading(plan: &Plan, said: &Said<'_>) -> String {
+    plan.programs.get(said.program).map_or(String::new(), |program| head(plan, program.node, &program.name, said.at, said.error))
+}

@@ -1,0 +1,57 @@
+//! What is said about a value of the wrong kind: how to write it, by the key that it stands behind.
+
+/// How the value of a key is written.
+const EXAMPLES: [(&[&str], &str); 17] = [
+    (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
+    (&["duration", "at", "start", "end_min", "end_max"], "\"10s\""),
+    (&["per_call"], "\"1us\""),
+    (&["rate", "goodput_min"], "\"100mbit\""),
+    (&["loss", "corrupt", "duplicate", "reorder", "to_bad", "to_good", "loss_good", "loss_bad"], "0.01 (one in a hundred)"),
+    (&["command"], "[\"curl\", \"-s\", \"http://server/\"]"),
+    (&["between"], "[\"client\", \"server\"]"),
+    (&["partition"], "[[\"client\"], [\"router\", \"server\"]]"),
+    (&["memory"], "\"512MiB\""),
+    (&["to"], "\"server:5001\""),
+    (&["port"], "5001"),
+    (&["seed"], "7"),
+    (&["count", "bytes", "size", "min", "max"], "1000"),
+    (&["environment"], "{ LANG = \"C.UTF-8\" }"),
+    (&["routes"], "[{ destination = \"default\", gateway = \"10.9.0.2\" }]"),
+    (&["addresses"], "{ eth0 = \"10.9.0.1/24\" }"),
+    (&["lose"], "[3, 17]"),
+];
+
+/// Names of types, as programmers have them, and as people do.
+const WORDS: [(&str, &str); 10] = [
+    ("expected f64", "expected a number"),
+    ("expected a sequence", "expected a list"),
+    ("expected u16", "expected a whole number up to 65535"),
+    ("expected u32", "expected a whole number"),
+    ("expected u64", "expected a whole number"),
+    ("expected i32", "expected a whole number"),
+    ("expected a string", "expected a text"),
+    ("expected a map", "expected a table"),
+    ("invalid type: string", "this is the text"),
+    ("invalid type: ", "this is the "),
+];
+
+/// The message in people's words, and what to do; None: it is about something else. `before` is the file up to the value.
+pub(super) fn explain(message: &str, before: &str) -> Option<(String, String)> {
+    if !message.starts_with("invalid type") {
+        return None;
+    }
+    let what = WORDS.iter().fold(message.trim().to_owned(), |text, (from, to)| text.replacen(from, to, 1));
+    let help = match example(before) {
+        Some((key, value)) => format!("write it as {key} = {value}"),
+        None => "`weft help scenario` shows an example".to_owned(),
+    };
+    Some((what, help))
+}
+
+/// The key that ends here, and how its value is written.
+fn example(before: &str) -> Option<(&str, &'static str)> {
+    let line = before.rsplit('\n').next()?.trim_end().strip_suffix('=')?.trim_end();
+    let start = line.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    let key = line.get(start..)?;
+    EXAMPLES.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, value)| (key, *value))
+}

@@ -1,0 +1,114 @@
+//! What happens from outside: events of the plan, at their time.
+
+use super::World;
+use crate::actor::ProgramId;
+use crate::cell::{Cell, Machine};
+use crate::plan::{Action, Run};
+use std::iter::Peekable;
+use weft_core::{Instant, Op, Selector};
+
+/// What came of an event that was taken.
+enum Acted {
+    /// The world is another.
+    Done,
+    /// There was nothing to do, and why: somebody should know.
+    Nothing(String),
+}
+
+impl World {
+    /// Everything that is due now; what was refused, and what changed nothing, is noted.
+    pub(super) fn act_due(
+        &mut self,
+        events: &mut Peekable<impl Iterator<Item = (Instant, Action)>>,
+        refused: &mut Vec<String>,
+        idle: &mut Vec<String>,
+    ) {
+        while let Some((at, action)) = events.next_if(|(at, _)| *at <= self.now) {
+            match self.act(&action) {
+                Ok(Acted::Done) => {}
+                Ok(Acted::Nothing(why)) => idle.push(format!("event at {at}: {why}")),
+                Err(why) => refused.push(format!("event at {at}: {why}")),
+            }
+        }
+    }
+
+    fn act(&mut self, action: &Action) -> Result<Acted, String> {
+        match action {
+            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| Acted::Done),
+            Action::Wire { wire, directions } => {
+                self.change_wire(*wire, directions);
+                Ok(Acted::Done)
+            }
+            Action::Carrier { wire, up } => {
+                self.set_carrier(*wire, *up);
+                Ok(Acted::Done)
+            }
+            Action::Interface { node, interface, up } => {
+                let arguments = serde_json::json!({"name": interface, "up": up});
+                let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
+                self.control(*node, op).map(|_| Acted::Done)
+            }
+            Action::Crash { node } => match self.cell(*node).map(|cell| (cell.core.off, &cell.core.name)) {
+                Some((true, name)) => Ok(Acted::Nothing(format!("'{name}' crashes, and was off already"))),
+                _ => {
+                    self.crash(*node);
+                    Ok(Acted::Done)
+                }
+            },
+            Action::Restart { node } => self.restart(*node).map(|()| Acted::Done),
+            Action::Start { program } => self.start(*program),
+            Action::Signal { program, signal } => self.told(*program, "gets a signal", |world| {
+                world.with_actor(*program, |actor, id| actor.signal(id, *signal));
+            }),
+            Action::Stop { program } => self.told(*program, "is stopped", |world| {
+                let node = world.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
+                if let Some(cell) = world.cell_mut(node) {
+                    cell.stop(ProgramId(*program as u32));
+                }
+            }),
+        }
+    }
+
+    /// Something for a program; who is not there is told nothing.
+    fn told(&mut self, program: usize, what: &str, tell: impl FnOnce(&mut World)) -> Result<Acted, String> {
+        let (now, id) = (self.now, ProgramId(program as u32));
+        let Some(plan) = self.plan.programs.get(program) else { return Ok(Acted::Done) };
+        let (name, node) = (plan.name.clone(), plan.node);
+        let Some(cell) = self.cell_mut(node) else { return Ok(Acted::Done) };
+        let state = cell.core.programs.get(&id);
+        let why = match state.and_then(|state| state.started.map(|_| state.ended)) {
+            None => Some("it has not started".to_owned()),
+            Some(Some((at, status))) => Some(format!("it ended at {at} ({status})")),
+            Some(None) => None,
+        };
+        cell.core.now = cell.core.now.max(now);
+        // Those that it has started may be there still.
+        tell(self);
+        Ok(why.map_or(Acted::Done, |why| Acted::Nothing(format!("{name} {what}: {why}"))))
+    }
+
+    fn start(&mut self, program: usize) -> Result<Acted, String> {
+        let now = self.now;
+        let Some(plan) = self.plan.programs.get(program) else { return Ok(Acted::Done) };
+        let (id, run, name) = (ProgramId(program as u32), plan.run.clone(), plan.name.clone());
+        let Some(cell) = self.cell_mut(plan.node) else { return Ok(Acted::Done) };
+        cell.core.now = cell.core.now.max(now);
+        if let Some(why) = cannot_start(cell, id) {
+            return Err(format!("{name} cannot start: {why}"));
+        }
+        match run {
+            Run::Builtin(builtin) => cell.add_actor(builtin.actor(id), now, vec![id]),
+            Run::Process(_) => cell.start(id),
+        }
+        Ok(Acted::Done)
+    }
+}
+
+fn cannot_start(cell: &Cell, program: ProgramId) -> Option<String> {
+    if matches!(cell.machine, Machine::Off) {
+        return Some(format!("its node '{}' has crashed (restart = \"{}\" boots it)", cell.core.name, cell.core.name));
+    }
+    let state = cell.core.programs.get(&program);
+    let runs = state.is_some_and(|state| state.started.is_some() && state.ended.is_none());
+    runs.then(|| "it is running already".to_owned())
+}
