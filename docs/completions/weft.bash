@@ -383,7 +383,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__sim)
-            opts="-h --out --record --calls --pace --control --break-at --gdb --gdb-script --set --seed --seeds --until-fail --threads --junit --json --check --help"
+            opts="-h --out --record --calls --pace --control --break-at --gdb --gdb-script --set --seed --seeds --until-fail --threads --junit --wall-limit --json --check --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -434,6 +434,10 @@ _weft() {
                     return 0
                     ;;
                 --junit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wall-limit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

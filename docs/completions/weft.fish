@@ -37,7 +37,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the ed
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
-complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 1: something was not as expected'
+complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit'
 complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a program in a node of a world that runs (`weft sim --pace 1.0`, or `--control`), for example a shell'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
@@ -105,7 +105,7 @@ complete -c weft -n "__fish_weft_using_subcommand bridge" -l reorder -d 'Probabi
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l blackhole -d 'Swallow longer IP packets without an ICMP error: a path-MTU black hole' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l seed -d 'Seed of the losses' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder; what an earlier run left there goes. With --seeds: into DIR/seed-N, of the first ten seeds that fail' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`' -r -f -a "full\t'All interfaces, all results of calls, all output'"
 complete -c weft -n "__fish_weft_using_subcommand sim" -l pace -d 'Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l control -d 'Let `weft exec` in through this socket [default: with --pace, sim-PID in weft\'s own directory; else nobody]' -r -F
@@ -117,10 +117,11 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l threads -d 'Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l junit -d 'Write what was expected, and whether it was so, as JUnit\'s XML' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l wall-limit -d 'End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l calls -d 'Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds: stop at the first seed that fails, and say how to repeat it'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket of the world: a path, or sim-PID [default: that of the only world that runs]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'

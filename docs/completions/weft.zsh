@@ -158,7 +158,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (sim)
 _arguments "${_arguments_options[@]}" : \
-'--out=[Write results into this folder]:DIR:_files' \
+'--out=[Write results into this folder; what an earlier run left there goes. With --seeds\: into DIR/seed-N, of the first ten seeds that fail]:DIR:_files' \
 '--record=[Also write what the hash stands for into DIR/record\: every frame, call and output, whole; for \`weft hash\` and \`weft diff\`]:WHAT:((full\:"All interfaces, all results of calls, all output"))' \
 '(--seeds)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
 '(--seeds)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
@@ -167,13 +167,14 @@ _arguments "${_arguments_options[@]}" : \
 '--gdb-script=[With --gdb\: commands that gdb executes, and then ends]:FILE:_files' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
-'(--seed --out)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
+'(--seed)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
 '--threads=[Threads. They change nothing but how long it takes \[default\: 1; with --seeds, as many as there are cores\]]:N:_default' \
 '--junit=[Write what was expected, and whether it was so, as JUnit'\''s XML]:FILE:_files' \
+'--wall-limit=[End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible]:TIME:_default' \
 '--calls[Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer]' \
 '--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
 '--json[Print the summary as JSON on standard output]' \
-'--check[Read the scenario and say what it comes to, without running it]' \
+'--check[Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
@@ -247,7 +248,7 @@ _weft_commands() {
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
-'sim:Run a scenario in virtual time. Exit status 1\: something was not as expected' \
+'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit' \
 'exec:Run a program in a node of a world that runs (\`weft sim --pace 1.0\`, or \`--control\`), for example a shell' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \

@@ -19,7 +19,7 @@ from typing import Callable, Iterator
 
 from harness.processes import Failure
 
-from . import live
+from . import live, told
 from .shared import builtin, difference, expect, figures, pair, run_rows, sim, tcp, udp, weft_command
 
 FULL = bool(os.environ.get("FULL"))
@@ -388,6 +388,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "calls": calls,
     "pictures": pictures,
     **live.ROWS,
+    **told.ROWS,
 }
 
 

@@ -49,6 +49,13 @@ fn show(args: &Args, comparison: &Comparison) {
             output::line(&format!("{head}\nafter {} equal events on this node:", difference.equal_before));
             let tell = |event: &Option<String>| event.clone().unwrap_or_else(|| "nothing more".to_owned());
             output::line(&format!("  {first}: {}\n  {second}: {}", tell(&difference.first), tell(&difference.second)));
+            match &difference.calls {
+                Some([one, other]) => output::line(&format!("the first call that differs:\n  {first}: {one}\n  {second}: {other}")),
+                None if difference.place.contains("program") => {
+                    output::line("where both runs were made with --calls, too, the first call that differs is shown");
+                }
+                None => {}
+            }
         }
     }
 }

@@ -97,7 +97,10 @@ fn only_world() -> anyhow::Result<PathBuf> {
     found.sort();
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => anyhow::bail!("no world runs\nhelp: start one with `weft sim FILE --pace 1.0`, or say where it is with --control"),
+        (None, _) => anyhow::bail!(
+            "no world of yours has its socket in {}\nhelp: name the socket of one that was started with --control: weft exec --control PATH …; or start one with `weft sim FILE --pace 1.0`",
+            folder.display()
+        ),
         (Some(last), false) => {
             let names: Vec<String> =
                 found.iter().chain([&last]).filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();

@@ -72,10 +72,26 @@ fn manual() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut pages = Vec::new();
     for (name, command) in [("weft".to_owned(), command.clone())].into_iter().chain(visible) {
         let mut text = Vec::new();
+        let values: Vec<(String, String)> = command.get_arguments().filter_map(value_of).collect();
         clap_mangen::Man::new(command.display_name(name.clone())).title(&name).section("1").render(&mut text)?;
+        let text = with_values(String::from_utf8(text)?, &values).into_bytes();
         pages.push((PathBuf::from(format!("man/{name}.1")), text));
     }
     Ok(pages)
+}
+
+/// An option that takes a value, and what it is called.
+fn value_of(argument: &clap::Arg) -> Option<(String, String)> {
+    let takes = matches!(argument.get_action(), clap::ArgAction::Set | clap::ArgAction::Append);
+    let value = argument.get_value_names().and_then(|names| names.first()).filter(|_| takes)?;
+    Some((argument.get_long()?.replace('-', "\\-"), value.to_string()))
+}
+
+/// A page whose synopsis says which options take a value.
+fn with_values(page: String, values: &[(String, String)]) -> String {
+    values.iter().fold(page, |page, (option, value)| {
+        page.replacen(&format!("[\\fB\\-\\-{option}\\fR]"), &format!("[\\fB\\-\\-{option}\\fR \\fI{value}\\fR]"), 1)
+    })
 }
 
 /// A block's declarations in Markdown.
@@ -134,6 +150,7 @@ mod tests {
             String::from_utf8(page.1.clone()).unwrap()
         };
         assert!(text("man/weft-run.1").contains("exit status"));
+        assert!(text("man/weft-sim.1").contains("[\\fB\\-\\-out\\fR \\fIDIR\\fR]"));
         assert!(text("man/weft.1").contains("weft\\-run(1)"));
         assert!(text("completions/weft.bash").contains("--stack"));
         for row in weft_node::block_table().iter() {

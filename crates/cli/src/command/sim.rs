@@ -1,10 +1,14 @@
 //! `weft sim`
 
 mod breaks;
+mod check;
 mod debugger;
+mod folder;
+mod limit;
 mod pace;
 mod visitors;
 
+use self::limit::Limit;
 use self::pace::Wall;
 use super::read_text;
 use crate::output;
@@ -15,16 +19,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_sim::plan::Expect;
 use weft_sim::scenario::{Verdict, judge};
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Scenario, World, result, sweep};
 
-/// Run a scenario in virtual time. Exit status 1: something was not as expected
-#[derive(clap::Args, Debug)]
+/// Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit
+#[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The scenario (TOML); `weft help scenario` tells what it may hold
     file: PathBuf,
-    /// Write results into this folder
+    /// Write results into this folder; what an earlier run left there goes. With --seeds: into DIR/seed-N, of the first ten seeds that fail
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`
@@ -55,7 +60,7 @@ pub struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Run once for each seed from A to B, in parallel: A..B
-    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "out"])]
+    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
     seeds: Option<String>,
     /// With --seeds: stop at the first seed that fails, and say how to repeat it
     #[arg(long, requires = "seeds")]
@@ -66,12 +71,18 @@ pub struct Args {
     /// Write what was expected, and whether it was so, as JUnit's XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible
+    #[arg(long, value_name = "TIME")]
+    wall_limit: Option<String>,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
-    /// Read the scenario and say what it comes to, without running it
+    /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told
     #[arg(long)]
     check: bool,
+    /// Only results, and nothing that is printed.
+    #[arg(skip)]
+    quiet: bool,
 }
 
 /// `--record`
@@ -83,6 +94,8 @@ enum Record {
 
 /// How often the progress line is renewed.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+/// Most programs that are told of because they still run.
+const RUNNING_TOLD: usize = 10;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = read_text(&args.file, "scenario")?;
@@ -94,6 +107,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.check {
         let plan = &scenario.plan;
         World::new(plan.clone(), 1)?;
+        for line in check::missing(plan) {
+            eprintln!("weft: {}: {line}", scenario.file);
+        }
         let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
         match args.json {
             true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs})),
@@ -107,10 +123,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     scenario.plan.interrupt = Some(Arc::clone(&interrupted));
     let by_keyboard = if args.gdb.is_some() { Arc::default() } else { Arc::clone(&interrupted) };
     signal_hook::flag::register(signal_hook::consts::SIGINT, by_keyboard)?;
-    match &args.seeds {
-        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted),
-        None => one(&args, scenario, &interrupted),
-    }
+    let limit = args.wall_limit.as_deref().map(|text| Limit::begin(text, Arc::clone(&interrupted))).transpose()?;
+    let status = match &args.seeds {
+        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted, limit.as_ref())?,
+        None => one(&args, scenario, &interrupted, limit.as_ref())?,
+    };
+    Ok(limit.filter(Limit::is_over).map_or(status, |limit| limit.status()))
 }
 
 /// `1..1000`, both included.
@@ -122,8 +140,11 @@ fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
     }
 }
 
-fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
-    let mut plan = Plan { calls: args.calls, ..scenario.plan.clone() };
+fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
+    let mut plan = Plan { calls: args.calls, log: args.out.is_some(), ..scenario.plan.clone() };
+    if args.pace.is_some() && !args.json {
+        plan.listener = Some(pace::listener(&scenario.plan));
+    }
     let debugger = match &args.gdb {
         Some(name) => Some(debugger::watch(&mut plan, &scenario, name, args.gdb_script.as_deref(), args.json)?),
         None => None,
@@ -142,7 +163,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
     }
     let captures = match &args.out {
         Some(dir) => {
-            std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+            folder::begin(dir, &scenario.file)?;
             if args.record.is_some() {
                 world.record(dir).with_context(|| format!("cannot record into {}", dir.display()))?;
             }
@@ -171,7 +192,10 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
     }
     let took = begun.elapsed();
     let verdicts = judge(&world, &end, &scenario.expectations);
-    let summary = result::summary(&scenario.file, &world, &end, &verdicts);
+    let mut summary = result::summary(&scenario.file, &world, &end, &verdicts);
+    if let Some(limit) = limit.filter(|limit| limit.is_over()) {
+        limit.note(&mut summary);
+    }
     if let Some(dir) = &args.out {
         captures.finish().context("a capture could not be written to its end")?;
         if args.record.is_some() {
@@ -186,12 +210,15 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
         std::fs::write(file, result::junit([(scenario.file.clone(), &verdicts[..])]))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    for (program, what) in world.waits() {
-        let plan = &world.plan().programs[program];
-        eprintln!("weft: {} on {} waits {what}", plan.name, world.plan().nodes[plan.node].name);
+    if args.quiet {
+        return Ok(ExitCode::SUCCESS);
     }
-    for why in world.not_reproducible() {
-        eprintln!("weft: this run may not repeat: {why}");
+    tell_who_runs(&world);
+    for what in &end.idle {
+        eprintln!("weft: nothing came of the {what}");
+    }
+    for why in summary["not_reproducible"].as_array().into_iter().flatten() {
+        eprintln!("weft: this run may not repeat: {}", why.as_str().unwrap_or_default());
     }
     let speed = end.at.as_nanos() as f64 / 1e9 / took.as_secs_f64().max(1e-9);
     eprintln!(
@@ -203,9 +230,23 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>) -> anyhow
     );
     match args.json {
         true => output::json(&summary),
-        false => show(&world, &summary),
+        false => show(&world, &summary, args.pace.is_some()),
     }
     Ok(verdict(&verdicts))
+}
+
+/// Programs that have not ended and that nobody waited for. Who was to end is told of among what was not as expected; who serves is meant to run.
+fn tell_who_runs(world: &World) {
+    let of_no_matter = |number: usize| world.plan().programs.get(number).is_some_and(|program| program.expect == Expect::Any);
+    let running: Vec<(usize, String)> = world.waits().into_iter().filter(|(number, _)| of_no_matter(*number)).collect();
+    for (number, what) in running.iter().take(RUNNING_TOLD) {
+        let plan = &world.plan().programs[*number];
+        let node = &world.plan().nodes[plan.node].name;
+        eprintln!("weft: {} on {node} is still running (expect = \"any\": nobody waits for it): {}", plan.name, result::state(what));
+    }
+    if running.len() > RUNNING_TOLD {
+        eprintln!("weft: and {} more are still running", running.len() - RUNNING_TOLD);
+    }
 }
 
 /// Opens the door for `weft exec`, where that is wanted.
@@ -233,20 +274,21 @@ fn verdict(verdicts: &[Verdict]) -> ExitCode {
     status
 }
 
-fn show(world: &World, summary: &serde_json::Value) {
+fn show(world: &World, summary: &serde_json::Value, is_told: bool) {
+    // With --pace it came when it was written, but for lines without an end.
     for (number, program) in world.plan().programs.iter().enumerate() {
         let Some(state) = world.program(number) else { continue };
-        for line in String::from_utf8_lossy(&state.output).lines() {
-            output::line(&format!("{}: {line}", program.name));
-        }
-        for line in String::from_utf8_lossy(&state.error).lines() {
-            output::line(&format!("{}! {line}", program.name));
+        for (bytes, mark) in [(&state.output, ':'), (&state.error, '!')] {
+            let shown = bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| is_told).map_or(0, |at| at + 1);
+            for line in String::from_utf8_lossy(bytes.get(shown..).unwrap_or_default()).lines() {
+                output::line(&format!("{}{mark} {line}", program.name));
+            }
         }
     }
     output::line(&format!("hash {}", summary["hash"].as_str().unwrap_or("")));
 }
 
-fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<AtomicBool>, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let total = seeds.len();
@@ -278,11 +320,12 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &AtomicBoo
             results.iter().map(|result| (result.seed.to_string(), format!("{:032x}", result.hash).into())).collect();
         let seeds: Vec<u64> = failed.iter().map(|result| result.seed).collect();
         output::json(&json!({"scenario": scenario.file, "seeds": results.len(), "failed": seeds, "figures": rows, "hashes": hashes}));
-    } else {
+    } else if !rows.is_empty() {
         output::table(&rows);
     }
     eprintln!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
     let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
+    folder::of_seeds(args, scenario, &failed, interrupted, limit)?;
     let status = verdict(&first.verdicts);
     let sets: String = args.set.iter().map(|set| format!(" --set '{set}'")).collect();
     eprintln!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);

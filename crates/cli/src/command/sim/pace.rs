@@ -1,12 +1,19 @@
 //! Virtual time tied to the wall clock.
 
-use std::sync::Arc;
+use crate::output;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weft_sim::plan::{Listener, Plan, Said};
+use weft_sim::said;
 use weft_sim::visit::{Pacer, Visits};
 
 /// How long nobody notices that the run was interrupted.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Longest line that is waited for.
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Ties virtual time to the wall clock.
 pub(super) struct Wall {
@@ -48,4 +55,22 @@ impl Pacer for Wall {
     fn now(&self) -> weft_core::Instant {
         weft_core::Instant::from_nanos((self.begun.elapsed().as_secs_f64() * self.speed * 1e9) as u64)
     }
+}
+
+/// Shows what programs write, as it comes, by whole lines where they are whole.
+pub(super) fn listener(plan: &Plan) -> Listener {
+    let plan = plan.clone();
+    let begun: Mutex<BTreeMap<(usize, bool), Vec<u8>>> = Mutex::default();
+    Listener(Arc::new(move |said: &Said<'_>| {
+        let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = begun.entry((said.program, said.error)).or_default();
+        line.extend_from_slice(said.bytes);
+        while let Some(end) =
+            line.iter().position(|byte| *byte == b'\n').or_else(|| (line.len() > LINE_BYTES_MAX).then_some(LINE_BYTES_MAX))
+        {
+            let text: Vec<u8> = line.drain(..=end).collect();
+            let text = String::from_utf8_lossy(&text);
+            output::line(&format!("{}{}", said::heading(&plan, said), text.trim_end_matches('\n')));
+        }
+    }))
 }

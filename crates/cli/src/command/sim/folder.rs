@@ -1,0 +1,100 @@
+//! The folder of results: what an earlier run left there goes, and nothing else.
+
+use super::limit::Limit;
+use super::{Args, one};
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_sim::Scenario;
+use weft_sim::sweep::SeedResult;
+
+/// Most seeds whose results are written.
+const SEEDS_MAX: usize = 10;
+/// Files beside the summary, which goes last.
+const FILES: [&str; 4] = ["wall.json", "calls.json", "output.log", "summary.json"];
+/// Folders, and how names of files end there that weft writes.
+const FOLDERS: [(&str, &[&str]); 4] = [
+    ("captures", &[".pcapng"]),
+    ("series", &[".csv", ".parquet"]),
+    ("pictures", &[".svg", ".png"]),
+    ("record", &[".events", "index.json"]),
+];
+/// Files of each program.
+const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
+
+/// Makes the folder, or takes away what an earlier run left in it. Until the run has ended its summary says that it has not.
+pub(super) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    let summary = dir.join("summary.json");
+    let earlier = std::fs::read_to_string(&summary).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    if earlier.is_some_and(|earlier| earlier.get("scenario").is_some() && earlier.get("end").is_some()) {
+        clear(dir).with_context(|| format!("cannot take the results of an earlier run out of {}", dir.display()))?;
+    }
+    let text = format!("{}\n", json!({"scenario": scenario, "end": "not yet, or the command was killed"}));
+    std::fs::write(&summary, text).with_context(|| format!("cannot write {}", summary.display()))
+}
+
+fn clear(dir: &Path) -> io::Result<()> {
+    for (folder, ends) in FOLDERS {
+        let folder = dir.join(folder);
+        each(&folder, |path, name| if ends.iter().any(|end| name.ends_with(end)) { std::fs::remove_file(path) } else { Ok(()) })?;
+        // What is not weft's stays, and so does its folder.
+        let _ = std::fs::remove_dir(&folder);
+    }
+    let programs = dir.join("programs");
+    each(&programs, |path, _| {
+        OF_PROGRAMS.iter().try_for_each(|file| gone(&path.join(file)))?;
+        let _ = std::fs::remove_dir(path);
+        Ok(())
+    })?;
+    let _ = std::fs::remove_dir(&programs);
+    FILES.iter().try_for_each(|file| gone(&dir.join(file)))
+}
+
+fn gone(file: &Path) -> io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn each(folder: &Path, mut take: impl FnMut(&Path, &str) -> io::Result<()>) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        take(&entry.path(), &entry.file_name().to_string_lossy())?;
+    }
+    Ok(())
+}
+
+/// `--seeds` with `--out`: the first seeds that failed run once more, alone, and leave their results.
+pub(super) fn of_seeds(
+    args: &Args,
+    scenario: &Scenario,
+    failed: &[&SeedResult],
+    interrupted: &Arc<AtomicBool>,
+    limit: Option<&Limit>,
+) -> anyhow::Result<()> {
+    let Some(dir) = &args.out else { return Ok(()) };
+    for result in failed.iter().take(SEEDS_MAX) {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let folder = dir.join(format!("seed-{}", result.seed));
+        let mut scenario = scenario.clone();
+        scenario.plan.seed = result.seed;
+        let alone = Args { out: Some(folder.clone()), seeds: None, junit: None, quiet: true, threads: Some(1), ..args.clone() };
+        one(&alone, scenario, interrupted, limit)?;
+        eprintln!("weft: results of seed {}: {}", result.seed, folder.display());
+    }
+    if failed.len() > SEEDS_MAX {
+        eprintln!("weft: of {} more seeds that failed there are none (--seed N --out DIR makes them)", failed.len() - SEEDS_MAX);
+    }
+    Ok(())
+}

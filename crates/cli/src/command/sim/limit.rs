@@ -1,0 +1,55 @@
+//! `--wall-limit`: a run that takes too long ends as by ctrl-C.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_core::parameter::parse_duration;
+
+/// Of a run that was ended so.
+const STATUS: u8 = 3;
+
+/// A limit that runs.
+pub(super) struct Limit {
+    text: String,
+    over: Arc<AtomicBool>,
+}
+
+impl Limit {
+    /// From now on; `interrupted` is set when it is over.
+    pub fn begin(text: &str, interrupted: Arc<AtomicBool>) -> anyhow::Result<Limit> {
+        let span = parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
+        let span = span.with_context(|| format!("--wall-limit: '{text}' is no time\nhelp: write --wall-limit 60s"))?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        std::thread::spawn(move || {
+            std::thread::sleep(span);
+            told.store(true, Ordering::Relaxed);
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        Ok(Limit { text: text.to_owned(), over })
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Says so in the summary of a run that it ended.
+    pub fn note(&self, summary: &mut Value) {
+        if summary["end"] != "interrupted" {
+            return;
+        }
+        summary["end"] = format!("the wall limit of {} was over", self.text).into();
+        if let Some(why) = summary["not_reproducible"].as_array_mut() {
+            why.push(format!("it was ended after {} of real time, and how far it came by then depends on the machine", self.text).into());
+        }
+    }
+
+    /// The command's.
+    pub fn status(&self) -> ExitCode {
+        eprintln!("weft: --wall-limit {}: the run was ended; its results are complete up to there", self.text);
+        ExitCode::from(STATUS)
+    }
+}
