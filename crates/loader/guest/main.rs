@@ -28,6 +28,7 @@ mod local;
 mod memory;
 mod native;
 mod nursery;
+mod own;
 mod plain;
 mod poll;
 mod proc;

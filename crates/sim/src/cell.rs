@@ -407,6 +407,8 @@ pub(crate) struct Cell {
     pub core: Core,
     pub machine: Machine,
     pub actors: Vec<Slot>,
+    /// What its programs had written when it crashed.
+    pub disk: Option<weft_intercept::process::Disk>,
     changed: Vec<SocketId>,
     due: Vec<usize>,
     frames: Vec<Frame>,
@@ -414,7 +416,15 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub fn new(name: &str, machine: Machine, large_frames: bool) -> Cell {
-        Cell { core: Core::new(name, large_frames), machine, actors: Vec::new(), changed: Vec::new(), due: Vec::new(), frames: Vec::new() }
+        Cell {
+            core: Core::new(name, large_frames),
+            machine,
+            actors: Vec::new(),
+            disk: None,
+            changed: Vec::new(),
+            due: Vec::new(),
+            frames: Vec::new(),
+        }
     }
 
     /// Adds an actor, which has its first turn at `at`.

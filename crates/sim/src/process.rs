@@ -3,9 +3,9 @@
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
-use crate::plan::{NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Context, Instant, Op};
 pub use weft_intercept::process::Held;
-use weft_intercept::process::{self, Attach, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
+use weft_intercept::process::{
+    self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree,
+};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -43,12 +45,17 @@ const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files
 pub struct Common {
     /// /etc/hosts
     hosts: Arc<[u8]>,
+    /// The nodes that begin again with the disk that they had.
+    restarted: BTreeSet<String>,
 }
 
 fn hosts(plan: &Plan) -> String {
     let mut hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     for (name, address) in &plan.hosts {
         let _ = writeln!(hosts, "{address}\t{name}");
+        if let Some(other) = plan.hosts_also.get(name) {
+            let _ = writeln!(hosts, "{other}\t{name}");
+        }
     }
     hosts
 }
@@ -108,10 +115,15 @@ pub struct ProcessTree {
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
     pub fn common(plan: &Plan) -> Common {
-        Common { hosts: hosts(plan).into_bytes().into() }
+        let restarted = plan.events.iter().filter_map(|event| match event.action {
+            Action::Restart { node, fresh: false } => Some(plan.nodes.get(node)?.name.clone()),
+            _ => None,
+        });
+        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect() }
     }
 
     /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
+    /// `disk`: what is left of its life before.
     ///
     /// # Errors
     /// What is wrong, and what to do.
@@ -121,10 +133,12 @@ impl ProcessTree {
         programs: &[(ProgramId, &ProgramPlan)],
         common: &Common,
         cpu: Option<usize>,
+        disk: Option<Disk>,
     ) -> Result<ProcessTree, String> {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files = Some(Files {
             root: node.files.root.clone(),
+            mounts: node.files.mounts.clone(),
             own: usual_files(plan, node, common).chain(node.files.own.iter().cloned()).collect(),
         });
         // For tests: nobody runs ahead, every call is trapped, and the hash is the same.
@@ -145,6 +159,11 @@ impl ProcessTree {
             seed: plan.seed,
             epoch_ns,
             files,
+            disk: match disk {
+                Some(disk) => DiskUse::Again(disk),
+                None if common.restarted.contains(&node.name) => DiskUse::Keep,
+                None => DiskUse::Once,
+            },
             per_call: node.per_call,
             tell_calls: plan.calls,
             ..Config::default()
@@ -328,6 +347,10 @@ impl Actor for ProcessTree {
 
     fn kill(&mut self) {
         self.tree.give_up();
+    }
+
+    fn take_disk(&mut self) -> Option<Disk> {
+        self.tree.take_disk()
     }
 
     fn disturbed(&mut self) {

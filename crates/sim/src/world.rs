@@ -405,7 +405,7 @@ impl World {
                 self.crash(*node);
                 Ok(())
             }
-            Action::Restart { node } => self.restart(*node),
+            Action::Restart { node, fresh } => self.restart(*node, *fresh),
             Action::Start { program } => self.start(*program),
             Action::Signal { program, signal } => {
                 let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
@@ -481,7 +481,8 @@ impl World {
         cell.core.now = cell.core.now.max(now);
         // What programs have written by now is theirs.
         cell.finish(now);
-        for slot in std::mem::take(&mut cell.actors) {
+        for mut slot in std::mem::take(&mut cell.actors) {
+            cell.disk = slot.actor.take_disk().or(cell.disk.take());
             // SIGKILL: nobody was asked.
             slot.programs.iter().for_each(|program| cell.core.end_program(*program, now, Status::Killed(9)));
         }
@@ -499,8 +500,11 @@ impl World {
         cell.core.forget_completions();
     }
 
-    fn restart(&mut self, node: usize) -> Result<(), String> {
+    fn restart(&mut self, node: usize, fresh: bool) -> Result<(), String> {
         self.crash(node);
+        if let (true, Some(cell)) = (fresh, self.cell_mut(node)) {
+            cell.disk = None;
+        }
         let (now, plan) = (self.now, &self.plan);
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;

@@ -14,6 +14,7 @@ mod ahead;
 mod answer;
 mod arena;
 mod child;
+mod disk;
 mod futex;
 mod guest;
 mod launch;
@@ -31,6 +32,7 @@ mod said;
 mod settings;
 mod sheet;
 mod signal;
+mod skeleton;
 mod socket;
 mod strace;
 mod time;
@@ -53,8 +55,9 @@ use std::time::Duration;
 use weft_core::{Instant, Op, Rng};
 use weft_loader::abi;
 
+pub use disk::{Disk, DiskUse};
 pub use real::{Loading, Parts};
-pub use root::{Files, OwnFile};
+pub use root::{Files, Mount, OwnFile};
 pub use sheet::{Sheet, input};
 
 /// Settings of a node's programs.
@@ -85,6 +88,8 @@ pub struct Config {
     pub gates: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// Whether what they write there stays when the node begins again.
+    pub disk: DiskUse,
     /// What programs may have at most.
     pub limits: Limits,
     /// A debugger may attach to programs.
@@ -109,6 +114,7 @@ impl Default for Config {
             ahead: true,
             gates: true,
             files: None,
+            disk: DiskUse::Once,
             limits: Limits::default(),
             debugged: false,
             interrupt: None,
@@ -553,6 +559,10 @@ impl Tree {
     /// Kills the whole node, and waits for nothing: the last that is done with it.
     pub fn give_up(&mut self) {
         self.init.kill();
+    }
+    /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
+    pub fn take_disk(&mut self) -> Option<Disk> {
+        self.init.layer.take().map(|layer| disk::take(layer, &self.arena, &self.init))
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {

@@ -6,11 +6,15 @@ use super::launch::{Users, clone_loader, limits_of};
 use super::root::Steps;
 use super::{Config, Files, StartError};
 use crate::sys::{self, Errno};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_loader::abi;
 
+/// Descriptors that come with an order, as `guest/nursery.rs` says.
+const HANDED: usize = 6;
 /// How long it may take to make a process.
 const REPLY_LIMIT_MS: libc::c_int = 30_000;
 
@@ -18,7 +22,11 @@ const REPLY_LIMIT_MS: libc::c_int = 30_000;
 #[derive(Debug)]
 pub(super) struct Nursery {
     pid: libc::pid_t,
+    /// Seconds since 1970 when it was made: nothing that nodes have of their own is older.
+    pub born: u64,
     orders: Mutex<OwnedFd>,
+    /// Folders of the host that nodes have below others, each with where it is here.
+    shared: Mutex<BTreeMap<PathBuf, PathBuf>>,
 }
 
 /// A process 1 that is being made.
@@ -39,10 +47,12 @@ impl Nursery {
         }
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
+        super::launch::widen_limits();
         // SAFETY: takes no pointers.
         let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
-        let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders) });
+        let born = sys::real_seconds();
+        let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), shared: Mutex::default() });
         nursery.prepare()?;
         *place = Arc::downgrade(&nursery);
         Ok(nursery)
@@ -55,16 +65,42 @@ impl Nursery {
         let (list, steps_bytes) = written(&steps)?;
         let namespaces = libc::CLONE_NEWNS as u32;
         let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
-        let answer = self.ask(&order, &[list.as_fd(); 4]);
+        let answer = self.ask(&order, &[list.as_fd(); HANDED]);
         steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         answer.map(drop).map_err(step("prepare the files of nodes"))
+    }
+
+    /// Where nodes find this folder of the host. For root, which may read what nobody may, it is mounted here once, read-only and with root's files as the nodes' own.
+    fn share(&self, folder: &Path) -> Result<PathBuf, StartError> {
+        let step = |step| move |errno| StartError::Step { step, errno };
+        // SAFETY: takes no pointers.
+        if unsafe { libc::geteuid() } != 0 {
+            return Ok(super::root::on_host(folder));
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = shared.get(folder) {
+            return Ok(place.clone());
+        }
+        let mount =
+            sys::detached_mount(folder, &format!("/proc/{}/ns/user", self.pid)).map_err(step("take a folder that nodes are to have"))?;
+        let place = PathBuf::from(format!("{}/{}", super::root::SHARED, shared.len()));
+        let steps = Steps::attached(&place)?;
+        let (list, steps_bytes) = written(&steps)?;
+        let order = abi::Order { what: abi::ORDER_PREPARE, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
+        let list_fd = list.as_fd();
+        let answer = self.ask(&order, &[list_fd, list_fd, list_fd, list_fd, mount.as_fd(), mount.as_fd()]);
+        steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        answer.map_err(step("mount a folder that nodes are to have"))?;
+        shared.insert(folder.to_owned(), place.clone());
+        Ok(place)
     }
 
     /// Has process 1 of a node made, with its files, arena, control and command socket.
     pub fn bear(&self, files: &Files, config: &Config, handed: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (descriptors, memory) = limits_of(config.limits)?;
-        let steps = Steps::new(files)?;
+        let shared = files.mounts.iter().map(|mount| self.share(&mount.from)).collect::<Result<Vec<_>, _>>()?;
+        let steps = Steps::new(files, &config.disk, &shared)?;
         let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
             what: abi::ORDER_BEAR,
@@ -76,7 +112,8 @@ impl Nursery {
             steps_bytes,
         };
         let [arena, control, commands] = handed;
-        let pid = self.ask(&order, &[arena, control, commands, list.as_fd()]).map_err(step("make process 1 of a node"))?;
+        let layer = config.disk.before().map_or(list.as_fd(), |disk| disk.tree.as_fd());
+        let pid = self.ask(&order, &[arena, control, commands, list.as_fd(), layer, layer]).map_err(step("make process 1 of a node"))?;
         Ok(Born { pid, steps, list })
     }
 

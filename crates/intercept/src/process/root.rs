@@ -7,7 +7,9 @@
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
 use super::StartError;
+use super::disk::DiskUse;
 use super::launch::NOBODY;
+use super::skeleton;
 use crate::sys::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -26,6 +28,17 @@ pub struct Files {
     pub root: Option<PathBuf>,
     /// The node's own.
     pub own: Vec<OwnFile>,
+    /// Folders of the host, to be read only.
+    pub mounts: Vec<Mount>,
+}
+
+/// A folder of the host's in a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Absolute, on the host.
+    pub from: PathBuf,
+    /// Absolute, inside the node.
+    pub to: PathBuf,
 }
 
 /// A file of a node's own, over what is there.
@@ -44,6 +57,12 @@ const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root"
 /// Where the nursery has the host's files, and where a node's are built.
 const HOST: &str = "/host";
 const NODE: &str = "/node";
+/// Where it has folders that nodes are given.
+pub(super) const SHARED: &str = "/shared";
+/// Where it has the layer of [`skeleton`].
+const SKELETON: &str = "/skeleton";
+/// What is empty whenever a node begins, of what it has for itself: the rest of it is its disk.
+const FRESH: [(&str, &CStr); 3] = [("dev", c"mode=755"), ("run", c"mode=755"), ("tmp", c"mode=1777")];
 /// Folders in which the nursery's own root is built; the first that is there is taken.
 const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -101,6 +120,18 @@ enum Act {
     Cover {
         path: CString,
     },
+    /// The mount that came with the order.
+    Attach {
+        path: CString,
+    },
+    /// What lower layers have in this folder does not show.
+    Opaque {
+        path: CString,
+    },
+    /// A copy of this mount is sent to the controller.
+    Keep {
+        path: CString,
+    },
 }
 
 /// Something to do, what it is for, and what to do when it fails.
@@ -155,8 +186,13 @@ fn may_be_entered(folder: &Path) -> bool {
 const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, whose programs run as nobody where root runs weft (allow others to enter it and every folder above: chmod o+x)";
 
 /// Where the nursery has what is at this path on the host.
-fn on_host(path: &Path) -> PathBuf {
+pub(super) fn on_host(path: &Path) -> PathBuf {
     Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Is this name of the top level a folder that every node has for itself?
+pub(super) fn is_new(name: &str) -> bool {
+    NEW.iter().any(|(new, _)| name == *new)
 }
 
 /// A path in the options of an overlay.
@@ -166,11 +202,11 @@ fn escaped(path: &Path) -> Vec<u8> {
 }
 
 impl Steps {
-    /// Prepares what makes these files.
+    /// Prepares what makes these files. `shared`: where the nursery has what `files` mounts.
     ///
     /// # Errors
     /// The folder cannot be read, or a file's path is not absolute.
-    pub fn new(files: &Files) -> Result<Steps, StartError> {
+    pub fn new(files: &Files, disk: &DiskUse, shared: &[PathBuf]) -> Result<Steps, StartError> {
         let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
         let base = match &files.root {
             Some(root) => {
@@ -189,24 +225,26 @@ impl Steps {
         entries.sort_by_key(std::fs::DirEntry::file_name);
         let mut steps = Steps::default();
         let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
-        let tmpfs = |steps: &mut Steps, path: &Path| {
-            steps.mount(
-                "mount a file system in memory",
-                "weft",
-                path,
-                c"tmpfs",
-                libc::MS_NOSUID | libc::MS_NODEV,
-                b"mode=755",
-                Otherwise::Fail,
-            )
-        };
-        tmpfs(&mut steps, &stage)?;
+        let again = disk.before().is_some();
+        if again {
+            steps.add("put a node's disk in its place", Act::Attach { path: text(&stage)? }, Otherwise::Fail);
+        } else {
+            steps.memory(&stage, c"mode=755")?;
+        }
         for path in [&upper, &work, &root] {
             steps.folder(path, 0o755)?;
         }
-        tmpfs(&mut steps, &root)?;
+        if disk.is_kept() {
+            steps.add("keep a node's disk", Act::Keep { path: text(&stage)? }, Otherwise::Fail);
+            steps.mount("show a node's disk", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        } else {
+            steps.memory(&root, c"mode=755")?;
+        }
         for (name, mode) in NEW {
             steps.folder(&root.join(name), mode)?;
+        }
+        if disk.is_kept() {
+            FRESH.iter().try_for_each(|(name, mode)| steps.memory(&root.join(name), mode))?;
         }
         let mut layered = Vec::new();
         for entry in entries {
@@ -217,13 +255,15 @@ impl Steps {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_symlink() {
                 let to = std::fs::read_link(entry.path()).map_err(failed("read a link in the node's root"))?;
-                steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+                let otherwise = if again { Otherwise::GoOn } else { Otherwise::Fail };
+                steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
             } else if kind.is_dir() {
                 layered.push(name);
             }
         }
-        for file in &files.own {
-            let first = file.path.components().nth(1).map(|component| component.as_os_str().to_owned());
+        let paths = files.own.iter().map(|file| &file.path).chain(files.mounts.iter().map(|mount| &mount.to));
+        for path in paths {
+            let first = path.components().nth(1).map(|component| component.as_os_str().to_owned());
             if let Some(first) = first.filter(|first| !layered.contains(first) && NEW.iter().all(|(new, _)| first != *new)) {
                 layered.push(first);
             }
@@ -233,7 +273,8 @@ impl Steps {
                 steps.folder(&path, 0o755)?;
             }
         }
-        for folder in WRITABLE {
+        let below_skeleton = |name: &str| files.root.is_none() && skeleton::TOPS.contains(&name);
+        for folder in WRITABLE.into_iter().filter(|folder| !below_skeleton(folder.split('/').next().unwrap_or_default())) {
             let there = base.join(folder);
             // A link (/var/mail often is one) must not be hidden by a folder.
             if there.symlink_metadata().is_ok_and(|found| found.is_dir())
@@ -243,7 +284,7 @@ impl Steps {
                 steps.folder(&upper.join(folder), mode)?;
             }
         }
-        steps.own_files(files, &upper, &root)?;
+        steps.own_files(files, &upper, &root, again)?;
         let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in &layered {
             let (lower, to) = (base.join(name), root.join(name));
@@ -253,8 +294,19 @@ impl Steps {
                 steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
                 continue;
             }
-            let options =
-                [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
+            let between = match name.to_str().filter(|name| below_skeleton(name)) {
+                Some(name) => [&escaped(&Path::new(SKELETON).join(name))[..], b":"].concat(),
+                None => Vec::new(),
+            };
+            let options = [
+                &b"lowerdir="[..],
+                &between,
+                &escaped(&there),
+                b",upperdir=",
+                &escaped(&upper.join(name)),
+                b",workdir=",
+                &escaped(&work.join(name)),
+            ];
             let options = [&options.concat()[..], b",userxattr"].concat();
             if !refused.contains(&lower) {
                 steps.layers.push((steps.steps.len(), lower.clone()));
@@ -274,8 +326,22 @@ impl Steps {
         }
         steps.devices(&root)?;
         steps.proc(&root)?;
+        for (mount, from) in files.mounts.iter().zip(shared) {
+            let to = root.join(mount.to.strip_prefix("/").unwrap_or(&mount.to));
+            steps.mount("show a folder of the host's", from, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+        }
         steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// What is done for a folder that nodes get: the mount that comes along goes here.
+    pub fn attached(place: &Path) -> Result<Steps, StartError> {
+        let mut steps = Steps::default();
+        steps.folder(Path::new(SHARED), 0o755)?;
+        steps.folder(place, 0o755)?;
+        steps.add("mount a folder of the host's", Act::Attach { path: text(place)? }, Otherwise::Fail);
         Ok(steps)
     }
 
@@ -292,11 +358,29 @@ impl Steps {
         steps.folder(&host, 0o755)?;
         steps.folder(&node, 0o755)?;
         steps.mount("show the host's files", "/", &host, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        steps.skeleton(&stage.join(&SKELETON[1..]))?;
         // There, too, is what has just been mounted.
         let covered = stage.strip_prefix("/").unwrap_or(stage);
         steps.add("uncover the host's files", Act::Unmount { path: text(host.join(covered))? }, Otherwise::Fail);
         steps.add("enter the nodes' files", Act::Enter { path: text(stage)? }, Otherwise::Fail);
         Ok(steps)
+    }
+
+    /// Folders that nodes can change, and files that they have instead of the host's secrets.
+    fn skeleton(&mut self, place: &Path) -> Result<(), StartError> {
+        self.folder(place, 0o755)?;
+        let at = |path: &Path| place.join(path.strip_prefix("/").unwrap_or(path));
+        for folder in skeleton::folders() {
+            self.folder(&at(&folder.path), folder.mode)?;
+            if folder.empty {
+                // Where a file system in memory knows no such thing, what others may not read is seen not to be readable.
+                self.add("hide what is in a folder", Act::Opaque { path: text(at(&folder.path))? }, Otherwise::GoOn);
+            }
+        }
+        for (file, names, rest) in [("/etc/shadow", "/etc/passwd", "*:19000:0:99999:7:::"), ("/etc/gshadow", "/etc/group", "*::")] {
+            self.file(&at(Path::new(file)), skeleton::without_passwords(names, rest).into_bytes().into(), 0o640)?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
@@ -319,6 +403,12 @@ impl Steps {
         Ok(())
     }
 
+    /// A file system in memory.
+    fn memory(&mut self, path: &Path, options: &CStr) -> Result<(), StartError> {
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        self.mount("mount a file system in memory", "weft", path, c"tmpfs", flags, options.to_bytes(), Otherwise::Fail)
+    }
+
     fn folder(&mut self, path: &Path, mode: libc::mode_t) -> Result<(), StartError> {
         self.add("make a folder", Act::Folder { path: text(path)?, mode }, Otherwise::Fail);
         Ok(())
@@ -329,30 +419,42 @@ impl Steps {
         Ok(())
     }
 
-    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path) -> Result<(), StartError> {
+    /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
+    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path, again: bool) -> Result<(), StartError> {
         for file in &files.own {
-            let mut parts = file.path.components();
-            let absolute = parts.next() == Some(Component::RootDir);
-            let parts: Vec<_> = parts.collect();
-            if !absolute || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
-                return Err(StartError::Step {
-                    step: "write a file of the node's whose path is not absolute, or has '..' in it",
-                    errno: Errno(libc::EINVAL),
-                });
+            let (path, fresh) = self.place(&file.path, upper, root)?;
+            if fresh || !again {
+                self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
             }
-            let new = NEW.iter().any(|(new, _)| parts[0].as_os_str() == *new);
-            let mut path = if new { root } else { upper }.to_path_buf();
-            for part in &parts[..parts.len() - 1] {
-                path.push(part);
-                let is_new = NEW.iter().any(|(new, _)| path == root.join(new));
-                if !is_new {
-                    self.folder(&path, 0o755)?;
-                }
-            }
-            path.push(parts[parts.len() - 1]);
-            self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
+        }
+        for mount in &files.mounts {
+            let (path, _) = self.place(&mount.to, upper, root)?;
+            self.folder(&path, 0o755)?;
         }
         Ok(())
+    }
+
+    /// Makes the folders above a path of the node's; says where that is now, and whether it is empty when the node begins again.
+    fn place(&mut self, path: &Path, upper: &Path, root: &Path) -> Result<(PathBuf, bool), StartError> {
+        let mut parts = path.components();
+        let absolute = parts.next() == Some(Component::RootDir);
+        let parts: Vec<_> = parts.collect();
+        if !absolute || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(StartError::Step {
+                step: "write a file of the node's whose path is not absolute, or has '..' in it",
+                errno: Errno(libc::EINVAL),
+            });
+        }
+        let first = parts[0].as_os_str().to_string_lossy();
+        let mut place = if is_new(&first) { root } else { upper }.to_path_buf();
+        for part in &parts[..parts.len() - 1] {
+            place.push(part);
+            if !NEW.iter().any(|(new, _)| place == root.join(new)) {
+                self.folder(&place, 0o755)?;
+            }
+        }
+        place.push(parts[parts.len() - 1]);
+        Ok((place, FRESH.iter().any(|(name, _)| first == *name)))
     }
 
     fn devices(&mut self, root: &Path) -> Result<(), StartError> {
@@ -430,6 +532,9 @@ impl Step {
             Act::Enter { path } => (abi::STEP_ENTER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
             Act::Unmount { path } => (abi::STEP_UNMOUNT, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
             Act::Cover { path } => (abi::STEP_COVER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Attach { path } => (abi::STEP_ATTACH, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Opaque { path } => (abi::STEP_OPAQUE, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Keep { path } => (abi::STEP_KEEP, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
         };
         let otherwise = match self.otherwise {
             Otherwise::Fail => abi::OTHERWISE_FAIL,
