@@ -35,7 +35,7 @@ pub fn run(kernel: &Kernel) -> ! {
             continue;
         };
         let pid = match order.what {
-            abi::ORDER_PREPARE => do_steps(&order, &descriptors),
+            abi::ORDER_PREPARE => do_steps(order.namespaces, order.steps_bytes as usize, &descriptors),
             _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
         };
         if pid == 0 && order.what == abi::ORDER_BEAR {
@@ -72,28 +72,36 @@ fn receive(descriptors: &mut [i32; DESCRIPTORS]) -> Option<Order> {
 }
 
 /// Makes the namespaces and does the steps of an order. What failed stands in the list; the result is an errno, or 0.
-fn do_steps(order: &Order, descriptors: &[i32; DESCRIPTORS]) -> isize {
+fn do_steps(namespaces: u32, bytes: usize, descriptors: &[i32; DESCRIPTORS]) -> isize {
     let [_, control, _, steps, mount, _] = *descriptors;
     // PROT_READ|PROT_WRITE, MAP_SHARED
-    let bytes = order.steps_bytes as usize;
     let at = sys::call(nr::MMAP, &[0, bytes, 3, 1, steps as usize, 0]);
     if at <= 0 {
         return at;
     }
     // SAFETY: mapped, of this size; the controller wrote it, and reads results only.
     let list = unsafe { List::new(at as usize) };
-    let made = sys::call(nr::UNSHARE, &[order.namespaces as usize]);
+    let made = sys::call(nr::UNSHARE, &[namespaces as usize]);
     list.set_result(0, made);
     let done = made == 0 && list.perform([control as usize, mount as usize]);
     sys::unmap(at as usize, bytes);
     if done { 0 } else { sys::EINVAL }
 }
 
+/// Does a list without making namespaces.
+pub fn do_list(steps: i32) {
+    const SEEK_END: usize = 2;
+    let bytes = sys::call(nr::LSEEK, &[steps as usize, 0, SEEK_END]);
+    if bytes > 0 {
+        do_steps(0, bytes as usize, &[steps; DESCRIPTORS]);
+    }
+}
+
 /// In the new process: namespaces, files, descriptors; then it is init.
 fn begin(kernel: &Kernel, order: &Order, descriptors: [i32; DESCRIPTORS]) -> ! {
     let [arena, control, commands, ..] = descriptors;
     let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
-    if do_steps(order, &descriptors) != 0 {
+    if do_steps(order.namespaces, order.steps_bytes as usize, &descriptors) != 0 {
         give_up();
     }
     for (from, to) in [(arena, abi::DESCRIPTOR_ARENA), (control, abi::DESCRIPTOR_CONTROL), (commands, abi::DESCRIPTOR_COMMANDS)] {

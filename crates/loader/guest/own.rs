@@ -12,8 +12,6 @@ use crate::x86_64::numbers as nr;
 const AT_FDCWD: usize = -100_isize as usize;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const O_CLOEXEC: usize = 0o2_000_000;
-const EACCES: isize = -13;
-const EROFS: isize = -30;
 const EOVERFLOW: isize = -75;
 const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
@@ -25,27 +23,27 @@ const COPY: &[u8] = b".weft-copy\0";
 /// Makes a call that changes what a path names; when the host forbids it, once more with a copy of the file.
 pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: impl Fn() -> isize) -> isize {
     let result = call();
-    if !matches!(result, EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
+    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
         return result;
     }
     if crate::identity::overrides_rights(t) && copy(folder, path, follow) {
         return call();
     }
-    // What Linux says of a file system on which nothing can be changed.
-    if result == EOVERFLOW { EROFS } else { result }
+    // The layers may be missing: who asks again is led to them.
+    if result == EOVERFLOW { sys::EROFS } else { result }
 }
 
 /// The same for a descriptor: what it leads to is found by /proc.
 pub fn changing_open(t: &Thread, fd: usize, call: impl Fn() -> isize, by_path: impl Fn(usize) -> isize) -> isize {
     let result = call();
-    if !matches!(result, EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
+    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
         return result;
     }
     let mut path = [0_u8; PATH_BYTES];
     if crate::identity::overrides_rights(t) && path_of(fd, &mut path).is_some() && copy(AT_FDCWD, path.as_ptr() as usize, false) {
         return by_path(path.as_ptr() as usize);
     }
-    if result == EOVERFLOW { EROFS } else { result }
+    if result == EOVERFLOW { sys::EROFS } else { result }
 }
 
 /// What a descriptor leads to, with a zero at the end; its length without.
