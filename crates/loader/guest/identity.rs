@@ -41,6 +41,12 @@ pub fn overrides_rights(t: &Thread) -> bool {
     may(t.process, CAP_DAC_OVERRIDE)
 }
 
+/// CAP_SYS_RESOURCE: hard limits can be raised.
+pub fn manages_resources(t: &Thread) -> bool {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    may(t.process, CAP_SYS_RESOURCE)
+}
+
 /// Calls about users, groups and capabilities.
 pub fn answer(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let p = t.process;

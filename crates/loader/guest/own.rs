@@ -71,7 +71,7 @@ fn copy(folder: usize, path: usize, follow: bool) -> bool {
     let length = path_of(fd as usize, &mut name);
     sys::call(nr::CLOSE, &[fd as usize]);
     let Some(length) = length.filter(|_| found) else { return false };
-    // st_mode and st_uid: ours are root's.
+    // st_mode, st_uid and st_size: ours are root's, and of an empty file everything is known.
     let (mode, user) = (stat[3] as u32, (stat[3] >> 32) as u32);
     let mut beside = [0_u8; PATH_BYTES];
     let cut = name[..length].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -80,7 +80,7 @@ fn copy(folder: usize, path: usize, follow: bool) -> bool {
     let (from, to) = (name.as_ptr() as usize, beside.as_ptr() as usize);
     let made = user != 0
         && match mode & S_IFMT {
-            S_IFREG => copy_contents(from, to, mode & 0o7777, name.starts_with(b"/var/")),
+            S_IFREG => copy_contents(from, to, mode & 0o7777, stat[6] == 0 || name.starts_with(b"/var/")),
             S_IFLNK => copy_link(from, to),
             _ => false,
         };

@@ -273,7 +273,19 @@ impl Program {
         self.output = Some(sheets);
         tree.spawn(now, &spec).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
-            (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
+            let name = self.plan.command.first().map_or("", String::as_str);
+            let hint = match () {
+                () if !missing => String::new(),
+                () if ["/tmp/", "/root/", "/run/"].iter().any(|hidden| name.starts_with(hidden)) => {
+                    "; /tmp, /root and /run are the node's own: put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }"
+                        .to_owned()
+                }
+                () if name.contains('/') && !name.starts_with('/') => {
+                    format!("; it is looked for below '{}' (directory = …), not beside the scenario", self.plan.directory.display())
+                }
+                () => String::new(),
+            };
+            (format!("{error}{hint}"), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
         })
     }
 
