@@ -92,6 +92,10 @@ impl Tree {
                 if let Some(name) = rest.strip_prefix("net/") {
                     return net(name, outside);
                 }
+                if rest.starts_with("fdinfo/") {
+                    let text = std::fs::read_to_string(self.init.root().with_file_name(rest)).ok()?;
+                    return Some(machine::plain_descriptor(&text));
+                }
                 return machine::first_process(rest).or_else(|| machine::of_any_process(rest).filter(|_| there));
             }
             number => match number.parse() {
