@@ -546,6 +546,16 @@ impl Cell {
         }
     }
 
+    /// All programs are gone at once; what they have written by now is theirs, and the disk stays.
+    pub fn end_programs(&mut self, at: Instant) {
+        self.finish(at);
+        for mut slot in std::mem::take(&mut self.actors) {
+            self.disk = slot.actor.take_disk().or(self.disk.take());
+            // SIGKILL: nobody was asked.
+            slot.programs.iter().for_each(|program| self.core.end_program(*program, at, Status::Killed(9)));
+        }
+    }
+
     /// Starts a program of an actor that is there already.
     pub fn start(&mut self, program: ProgramId) {
         let now = self.core.now;

@@ -1,6 +1,6 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
-use crate::actor::{ProgramId, Status};
+use crate::actor::ProgramId;
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
@@ -479,13 +479,7 @@ impl World {
         let now = self.now;
         let Some(cell) = self.cell_mut(node) else { return };
         cell.core.now = cell.core.now.max(now);
-        // What programs have written by now is theirs.
-        cell.finish(now);
-        for mut slot in std::mem::take(&mut cell.actors) {
-            cell.disk = slot.actor.take_disk().or(cell.disk.take());
-            // SIGKILL: nobody was asked.
-            slot.programs.iter().for_each(|program| cell.core.end_program(*program, now, Status::Killed(9)));
-        }
+        cell.end_programs(now);
         if matches!(cell.machine, Machine::Host(_)) {
             cell.machine = Machine::Off;
         }

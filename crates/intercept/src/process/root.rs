@@ -384,39 +384,51 @@ impl Steps {
             steps.folder(&upper.join(folder), mode)?;
         }
         steps.own_files(files, &upper, &root, again)?;
+        steps.lay(layout, layered, [&upper, &work, &root])?;
+        steps.devices(&root)?;
+        steps.proc(&root)?;
+        steps.mounts(files, &root)?;
+        // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
+        steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// Each folder of the top level in its place.
+    fn lay(&mut self, layout: &Layout, layered: Vec<(&OsStr, Kind)>, [upper, work, root]: [&Path; 3]) -> Result<(), StartError> {
         for (name, kind) in layered {
             let to = root.join(name);
             if kind == Kind::Empty {
                 // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
-                steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+                self.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
                 continue;
             }
             let low = Path::new(LOW).join(name);
             if kind == Kind::Closed {
-                steps.closed.push(name.to_owned());
-                steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
+                self.closed.push(name.to_owned());
+                self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
                 continue;
             }
             if !layout.is_refused(name) {
-                steps.layers.push((steps.steps.len(), name.to_owned()));
+                self.layers.push((self.steps.len(), name.to_owned()));
                 let between = name.to_str().filter(|name| layout.has_skeleton(name)).map(|name| Path::new(SKELETON).join(name));
-                steps.overlay((between.as_deref(), &low), &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
+                self.overlay((between.as_deref(), &low), &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
-            steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
+            self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
         }
-        steps.devices(&root)?;
-        steps.proc(&root)?;
+        Ok(())
+    }
+
+    /// Folders of the host's that this node gets.
+    fn mounts(&mut self, files: &Files, root: &Path) -> Result<(), StartError> {
         for (number, mount) in files.mounts.iter().enumerate() {
             let to = root.join(mount.to.strip_prefix("/").unwrap_or(&mount.to));
             let how = libc::MS_BIND | libc::MS_REC;
-            steps.mount("show a folder of the host's", shared(number), &to, c"", how, b"", Otherwise::Fail)?;
-            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+            self.mount("show a folder of the host's", shared(number), &to, c"", how, b"", Otherwise::Fail)?;
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
         }
-        // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
-        steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
-        Ok(steps)
+        Ok(())
     }
 
     /// What is done once for all nodes: what they need of the host's files goes below an empty root.
