@@ -356,6 +356,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             const AT_SYMLINK_NOFOLLOW: usize = 0x100;
             Ok(own::changing(t, a[0], a[1], a[3] & AT_SYMLINK_NOFOLLOW == 0, || sys::call(number, a)))
         }
+        PIPE | PIPE2 => Ok(plain::pipe(t, number, a)),
         SHMCTL => plain::shared_memory(a),
         GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
         KCMP => plain::compare(a),
@@ -444,8 +445,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | INOTIFY_RM_WATCH
         | EVENTFD
         | EVENTFD2
-        | PIPE
-        | PIPE2
         | SOCKETPAIR
         | SOCKET
         | PKEY_ALLOC

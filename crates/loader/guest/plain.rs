@@ -108,6 +108,22 @@ fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Result<isiz
     Ok(result)
 }
 
+/// pipe(2): the kernel gives less room when the user whom all nodes are has many pipes on the host (pipe(7), pipe-user-pages-soft), which is told.
+pub fn pipe(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    const F_SETPIPE_SZ: usize = 1031;
+    const F_GETPIPE_SZ: usize = 1032;
+    const BYTES: isize = 65_536;
+    let result = sys::call(number, a);
+    if result == 0 && wanted() {
+        let fd = sys::read_u32(a[0]).unwrap_or(0) as usize;
+        let short = sys::call(nr::FCNTL, &[fd, F_GETPIPE_SZ]) < BYTES && sys::call(nr::FCNTL, &[fd, F_SETPIPE_SZ, BYTES as usize]) < BYTES;
+        if short {
+            crate::channel::post(t, abi::SHORT_PIPE, &[]);
+        }
+    }
+    result
+}
+
 /// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.
 pub fn compare(a: &[usize; 6]) -> Result<isize, isize> {
     let result = sys::call(nr::KCMP, a);

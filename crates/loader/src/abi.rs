@@ -716,6 +716,8 @@ pub const BROKEN_PIPE: u64 = 0x100e;
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
+/// A pipe has less room than Linux gives, because of what else the host's user does: nobody can say that the run is like any other.
+pub const SHORT_PIPE: u64 = 0x1022;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

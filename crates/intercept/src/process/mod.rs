@@ -15,6 +15,7 @@ mod answer;
 mod arena;
 mod child;
 mod disk;
+mod early;
 mod futex;
 mod guest;
 mod launch;
@@ -446,6 +447,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// A pipe has less room than Linux gives.
+    short_pipe: bool,
     /// The number that a process or thread was given last.
     last_pid: u32,
     /// In real time.
@@ -454,6 +457,8 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
+    /// The first program, on its way to its first post.
+    early: Option<early::Early>,
 }
 
 impl Tree {
@@ -509,10 +514,12 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            short_pipe: false,
             last_pid: 1,
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
+            early: None,
         }
     }
 
@@ -551,6 +558,10 @@ impl Tree {
     /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
     pub fn preempted(&self) -> &[String] {
         &self.preempted
+    }
+    /// The host gave a pipe less room than Linux usually does, since its user has too many. If so, the run is not reproducible.
+    pub fn has_short_pipe(&self) -> bool {
+        self.short_pipe
     }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
