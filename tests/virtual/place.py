@@ -41,7 +41,7 @@ nobody
 nothing left
 """
 
-LIFE = "cat /srv/keep /root/keep /tmp/keep /run/keep /dev/shm/keep /data/keep 2>/dev/null; stat -c %u /srv/theirs 2>/dev/null; stat -c %Y /srv /srv/keep 2>/dev/null; " \
+LIFE = "for x in /srv /root /tmp /run /dev/shm /data; do cat $x/keep 2>/dev/null; done; stat -c %u /srv/theirs 2>/dev/null; stat -c %Y /srv /srv/keep 2>/dev/null; " \
     "mkdir -p /data; for x in /srv /root /tmp /run /dev/shm /data; do echo life >> $x/keep; done; touch /srv/theirs; chown 33 /srv/theirs; echo 'x' >> /etc/hosts; wc -l < /etc/hosts; sleep 100"
 
 

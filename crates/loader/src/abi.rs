@@ -73,23 +73,10 @@ pub const OWN_SHARE: [(usize, u64); 2] = [(2, BLOCKS_BYTES), (9, BLOCKS_BYTES + 
 
 /// Soft and hard limit of each resource that programs begin with, by its number, as Linux has them. What the host allows whoever started weft does not show:
 /// programs see and set these, and the kernel's follow as far as they can.
+#[rustfmt::skip]
 pub const LIMITS: [[u64; 2]; 16] = [
-    [u64::MAX; 2],
-    [u64::MAX; 2],
-    [u64::MAX; 2],
-    [8 << 20, u64::MAX],
-    [0, u64::MAX],
-    [u64::MAX; 2],
-    [8192; 2],
-    [1024, DESCRIPTORS_HARD],
-    [8 << 20; 2],
-    [u64::MAX; 2],
-    [u64::MAX; 2],
-    [8192; 2],
-    [819_200; 2],
-    [0; 2],
-    [0; 2],
-    [u64::MAX; 2],
+    [u64::MAX; 2], [u64::MAX; 2], [u64::MAX; 2], [8 << 20, u64::MAX], [0, u64::MAX], [u64::MAX; 2], [8192; 2], [1024, DESCRIPTORS_HARD],
+    [8 << 20; 2], [u64::MAX; 2], [u64::MAX; 2], [8192; 2], [819_200; 2], [0; 2], [0; 2], [u64::MAX; 2],
 ];
 /// Hard limit of descriptors (systemd's).
 pub const DESCRIPTORS_HARD: u64 = 524_288;

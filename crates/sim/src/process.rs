@@ -343,7 +343,7 @@ impl Program {
             let name = self.plan.command.first().map_or("", String::as_str);
             let hint = match () {
                 () if !missing => String::new(),
-                () if ["/tmp/", "/root/", "/run/"].iter().any(|hidden| name.starts_with(hidden)) => {
+                () if ["/tmp", "/root", "/run"].iter().any(|hidden| std::path::Path::new(name).starts_with(hidden)) => {
                     "; /tmp, /root and /run are the node's own: put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }"
                         .to_owned()
                 }
