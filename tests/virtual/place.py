@@ -18,8 +18,8 @@ cp /etc/passwd /tmp/before
 echo 'x:x:4711:4711::/:/bin/sh' >> /etc/passwd; tail -n 1 /etc/passwd
 mv /etc/passwd /etc/passwd2; mv /etc/passwd2 /etc/passwd; head -n -1 /etc/passwd | cmp - /tmp/before && echo moved
 chmod 600 /etc/group; stat -c '%a %u' /etc/group; chown 33:33 /etc/group; stat -c '%a %u %g' /etc/group
-stat -c %i /etc/services > /tmp/one; touch -d 2020-01-01 /etc/services; stat -c %i /etc/services | cmp - /tmp/one; stat -c %Y /etc/services
-ln /etc/protocols /etc/protocols2; rm /etc/protocols; test -s /etc/protocols2 && echo linked
+stat -c %i /etc/profile > /tmp/one; touch -d 2020-01-01 /etc/profile; stat -c %i /etc/profile | cmp - /tmp/one; stat -c %Y /etc/profile
+ln /etc/issue /etc/issue2; rm /etc/issue; test -s /etc/issue2 && echo linked
 install -d -o 33 /var/lib/new; stat -c %u /var/lib/new
 chown -R 33 /var/lib/apt; stat -c %u /var/lib/apt/lists
 head -c 6 /etc/shadow; echo; useradd --no-create-home somebody && getent passwd somebody | cut -d: -f1
