@@ -456,7 +456,7 @@ impl Plan {
     /// The one node that an event is about; none: it is about a wire.
     pub fn node_of(&self, action: &Action) -> Option<usize> {
         match action {
-            Action::Control { node, .. } | Action::Interface { node, .. } | Action::Crash { node } | Action::Restart { node } => {
+            Action::Control { node, .. } | Action::Interface { node, .. } | Action::Crash { node } | Action::Restart { node, .. } => {
                 Some(*node)
             }
             Action::Start { program } | Action::Signal { program, .. } | Action::Stop { program } => {
