@@ -55,7 +55,7 @@ impl World {
                     Ok(Acted::Done)
                 }
             },
-            Action::Restart { node } => self.restart(*node).map(|()| Acted::Done),
+            Action::Restart { node, fresh } => self.restart(*node, *fresh).map(|()| Acted::Done),
             Action::Start { program } => self.start(*program),
             Action::Signal { program, signal } => self.told(*program, "gets a signal", |world| {
                 world.with_actor(*program, |actor, id| actor.signal(id, *signal));

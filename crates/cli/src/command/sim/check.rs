@@ -50,6 +50,10 @@ fn is_there(node: &NodePlan, path: &Path) -> bool {
     if node.files.own.iter().any(|file| file.path == path) {
         return true;
     }
+    let shown = |mount: &&weft_sim::plan::Mount| path.starts_with(&mount.to);
+    if let Some(mount) = node.files.mounts.iter().find(shown) {
+        return path.strip_prefix(&mount.to).is_ok_and(|below| mount.from.join(below).exists());
+    }
     match &node.files.root {
         Some(root) => path.strip_prefix("/").is_ok_and(|below| root.join(below).exists()),
         None => !OWN_FOLDERS.iter().any(|folder| path.starts_with(folder)) && path.exists(),
