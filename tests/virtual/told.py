@@ -121,7 +121,7 @@ def hints(folder: Path) -> str:
                 raise Failure(warned)
         (folder / "scenario.toml").write_text(section("nodes.a") + program("p", "a", str(script)))
         said = weft_command(folder, "sim", "scenario.toml", status=1).stdout
-        if "/root of a node is its own" not in said:
+        if "/root and /run are the node's own" not in said:
             raise Failure(said)
         given = section("nodes.a", files={str(script): {"from": str(script)}}) + program("p", "a", str(script)) + expects({"program": "p", "output": "hello"})
         (folder / "scenario.toml").write_text(given)

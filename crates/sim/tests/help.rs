@@ -43,6 +43,7 @@ impl Folder {
     fn new(test: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("weft-help-{}-{test}", std::process::id()));
         std::fs::create_dir_all(folder.join("image")).unwrap();
+        std::fs::create_dir_all(folder.join("data")).unwrap();
         std::fs::write(folder.join("server.toml"), STACK).unwrap();
         std::fs::write(folder.join("x.conf"), "a line\n").unwrap();
         Folder(folder)
@@ -119,7 +120,7 @@ fn examples() -> Vec<String> {
             .into_iter()
             .flat_map(|rest| rest.split(" | "))
         {
-            let one = one.split("     (").next().unwrap_or_default();
+            let one = one.split(" (").next().unwrap_or_default();
             let fields: Table = format!("x = {{ {one} }}").parse().unwrap_or_else(|error| panic!("{one}: {error}"));
             out.push(format!("[[events]]\nat = \"5s\"\n{}", fields["x"].as_table().unwrap()));
         }
