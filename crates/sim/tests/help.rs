@@ -104,14 +104,16 @@ fn examples() -> Vec<String> {
     for line in HELP.lines() {
         let text = bare(line);
         let together = header.starts_with("[[") || header.starts_with("[templates");
+        let is_value = |(key, _): (&str, &str)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         if text.starts_with('[') {
             out.push(std::mem::take(&mut whole));
             header = text.to_owned();
             whole = format!("{header}\n");
-        } else if together && !text.starts_with("On the command line") {
-            whole += &format!("{text}\n");
-        } else if text.split_once(" = ").is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
-            out.push(format!("{header}\n{text}\n"));
+        } else if text.split_once(" = ").is_some_and(is_value) {
+            match together {
+                true => whole += &format!("{text}\n"),
+                false => out.push(format!("{header}\n{text}\n")),
+            }
         }
         // What an event may do is in comments.
         for one in line

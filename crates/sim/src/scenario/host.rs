@@ -1,7 +1,7 @@
 //! A host's stack: from its stack file, or made of what the scenario says.
 
 use super::address::{Hop, forwards};
-use super::raw::{From, OwnText, Raw};
+use super::raw::{Mounted, OwnText, Raw};
 use super::{NodeDraft, Source, WireDraft, capture, switch};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
@@ -109,7 +109,7 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
 
 /// Folders of the host that it has beside.
 fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackError> {
-    let mount = |(to, from): (&Spanned<String>, &Spanned<From>)| {
+    let mount = |(to, from): (&Spanned<String>, &Spanned<Mounted>)| {
         let path = to.get_ref();
         let sound =
             path.len() > 1 && path.starts_with('/') && !path.ends_with('/') && !path.split('/').any(|part| part == ".." || part == ".");

@@ -62,7 +62,7 @@ pub(crate) struct Node {
     #[serde(default)]
     pub files: IndexMap<Text, Spanned<OwnText>>,
     #[serde(default)]
-    pub mounts: IndexMap<Text, Spanned<From>>,
+    pub mounts: IndexMap<Text, Spanned<Mounted>>,
 }
 
 /// How fast a node's programs get on.
@@ -86,6 +86,13 @@ pub(crate) enum OwnText {
 pub(crate) struct From {
     // Not with its place: serde keeps none inside of an untagged choice.
     pub from: String,
+}
+
+/// A folder of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mounted {
+    pub from: Text,
 }
 
 /// One text or several.
