@@ -6,6 +6,9 @@
 //!
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
+mod layers;
+
+use self::layers::{Layer, Mounts};
 use super::StartError;
 use super::launch::NOBODY;
 use crate::sys::Errno;
@@ -142,14 +145,17 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+fn is_root() -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
 fn may_be_entered(folder: &Path) -> bool {
-    // SAFETY: takes no pointers.
-    let is_root = unsafe { libc::geteuid() } == 0;
     let open = |folder: &Path| {
         folder.metadata().is_ok_and(|found| found.mode() & 0o001 != 0 || found.uid() == NOBODY && found.mode() & 0o100 != 0)
     };
-    !is_root || folder.ancestors().all(open)
+    !is_root() || folder.ancestors().all(open)
 }
 
 const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, whose programs run as nobody where root runs weft (allow others to enter it and every folder above: chmod o+x)";
@@ -157,12 +163,6 @@ const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, who
 /// Where the nursery has what is at this path on the host.
 fn on_host(path: &Path) -> PathBuf {
     Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
-}
-
-/// A path in the options of an overlay.
-fn escaped(path: &Path) -> Vec<u8> {
-    let special = |byte: &u8| matches!(byte, b'\\' | b',' | b':');
-    path.as_os_str().as_bytes().iter().flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte])).collect()
 }
 
 impl Steps {
@@ -244,33 +244,11 @@ impl Steps {
             }
         }
         steps.own_files(files, &upper, &root)?;
-        let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own: BTreeSet<PathBuf> = files.own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
+        let mounts = Mounts::read();
         for name in &layered {
-            let (lower, to) = (base.join(name), root.join(name));
-            let there = on_host(&lower);
-            if !lower.is_dir() || is_empty(&lower) {
-                // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
-                steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-                continue;
-            }
-            let options =
-                [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
-            let options = [&options.concat()[..], b",userxattr"].concat();
-            if !refused.contains(&lower) {
-                steps.layers.push((steps.steps.len(), lower.clone()));
-                steps.mount(
-                    "lay the node's files over the host's",
-                    "weft",
-                    &to,
-                    c"overlay",
-                    libc::MS_NOSUID,
-                    &options,
-                    Otherwise::Instead(2),
-                )?;
-            }
-            // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.mount("show a folder of the host's", &there, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
-            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+            let layer = Layer { lower: base.join(name), upper: upper.join(name), work: work.join(name), to: root.join(name) };
+            steps.lay(&layer, &mounts, &own)?;
         }
         steps.devices(&root)?;
         steps.proc(&root)?;
@@ -405,6 +383,7 @@ impl Steps {
         let results: Vec<i32> = bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
         let refused: Vec<_> = self.layers.iter().filter(|(step, _)| results[2 + step] != 0).map(|(_, lower)| lower.clone()).collect();
         if !refused.is_empty() {
+            tracing::warn!(folders = ?refused, "programs of nodes cannot write there, nor have nodes files of their own: the kernel refused an overlay");
             NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
         }
         if results[1] != 0 {
