@@ -23,6 +23,7 @@ from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
 from .shared import SECONDS_MAX, difference, expect, program, run_rows, where
+from .waits import waits
 
 THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
@@ -177,6 +178,7 @@ def main() -> int:
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
         rows["settings of a node"] = lambda _: settings(runs)
+        rows["every way to wait"] = waits
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)

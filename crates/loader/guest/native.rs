@@ -28,6 +28,7 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
     let mut done = 0_isize;
     let mut arguments = *a;
+    let mut until = None;
     loop {
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
         let result = sys::call(number, &arguments);
@@ -51,11 +52,40 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
             }
             other => return after(t, other + if other > 0 { done } else { 0 }, writes),
         }
-        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
-            // A signal.
-            return if done > 0 { done } else { abi::RESTART as isize };
+        match wait(t, fd, number, writes, &mut until) {
+            0 => {}
+            _ if done > 0 => return done,
+            ended => return ended,
         }
     }
+}
+
+/// Waits until it may be worth another attempt: 0. Else what the call comes to: a signal, or the time limit of a socket (SO_RCVTIMEO, SO_SNDTIMEO) is over.
+/// `until`: what is known of that.
+fn wait(t: &mut Thread, fd: usize, number: usize, writes: bool, until: &mut Option<u64>) -> isize {
+    let until = *until.get_or_insert_with(|| limit(fd, writes));
+    match post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) {
+        0 => 0,
+        1 => sys::EAGAIN,
+        _ => abi::RESTART as isize,
+    }
+}
+
+/// When the time limit of a socket will be over, by the node's clock; 0: it has none.
+fn limit(fd: usize, writes: bool) -> u64 {
+    const SOL_SOCKET: usize = 1;
+    const SO_RCVTIMEO: usize = 20;
+    const SO_SNDTIMEO: usize = 21;
+    let mut limit = [0_u64; 2];
+    let mut length = size_of_val(&limit) as u32;
+    let option = if writes { SO_SNDTIMEO } else { SO_RCVTIMEO };
+    let arguments = [fd, SOL_SOCKET, option, limit.as_mut_ptr() as usize, core::ptr::from_mut(&mut length) as usize];
+    // ENOTSOCK: no limit.
+    if sys::call(nr::GETSOCKOPT, &arguments) < 0 || limit == [0; 2] {
+        return 0;
+    }
+    let nanos = limit[0].saturating_mul(1_000_000_000).saturating_add(limit[1].saturating_mul(1000));
+    header().now.load(Relaxed).saturating_add(nanos)
 }
 
 fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
@@ -94,6 +124,7 @@ pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writ
     let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::flags(a[0]) & descriptor::NONBLOCK != 0;
     let mut arguments = *a;
     arguments[flags] |= MSG_DONTWAIT;
+    let mut until = None;
     loop {
         let result = sys::call(number, &arguments);
         if result != sys::EAGAIN {
@@ -104,8 +135,9 @@ pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writ
         if nonblocking {
             return result;
         }
-        if post(t, abi::BLOCKED, &[a[0] as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
-            return abi::RESTART as isize;
+        match wait(t, a[0], number, writes, &mut until) {
+            0 => {}
+            ended => return ended,
         }
     }
 }

@@ -580,7 +580,7 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call).
+/// Would block on descriptors of the kernel's: (descriptor, events, call, until when in nanoseconds of the node's clock; 0: for ever). 0: again; 1: time is up.
 pub const BLOCKED: u64 = 0x1004;
 /// Time is up: let others run.
 pub const YIELD: u64 = 0x1005;

@@ -168,10 +168,13 @@ impl Tree {
                 Ok(Outcome::Done(0))
             }
             abi::BLOCKED => {
-                if self.threads.get(&thread).is_some_and(|one| one.held) {
-                    return Ok(Outcome::Done(0));
+                let limit = posted.arguments[3];
+                let over = self.threads.get(&thread).is_some_and(|one| one.expired) || limit != 0 && limit <= self.clock.as_nanos();
+                if over || self.threads.get(&thread).is_some_and(|one| one.held) {
+                    return Ok(Outcome::Done(i64::from(over)));
                 }
-                Ok(Outcome::Wait(Wait { native: true, ..Wait::default() }))
+                let deadline = (limit != 0).then(|| weft_core::Instant::from_nanos(limit));
+                Ok(Outcome::Wait(Wait { native: true, deadline, ..Wait::default() }))
             }
             abi::CLOSED => {
                 self.closed(posted.inode(), outside);

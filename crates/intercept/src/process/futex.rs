@@ -123,6 +123,15 @@ impl Tree {
         woken.len() as i64
     }
 
+    /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
+    /// word that processes share looks at it again, as after any wake-up.
+    pub(super) fn wake_for_the_dead(&mut self) {
+        let shared: Vec<Key> = self.futexes.keys().filter(|key| matches!(key, Key::Shared(..))).copied().collect();
+        for key in shared {
+            self.futex_wake(key, i32::MAX, u32::MAX);
+        }
+    }
+
     fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
         let Some(mut queue) = self.futexes.remove(&from) else { return 0 };
         let moved: Vec<Waiter> = queue.drain(..queue.len().min(usize::try_from(count).unwrap_or(0))).collect();
