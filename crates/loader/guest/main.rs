@@ -24,6 +24,7 @@ mod files;
 mod futex;
 mod identity;
 mod init;
+mod layer;
 mod local;
 mod memory;
 mod native;
@@ -36,6 +37,7 @@ mod stack;
 mod strict;
 mod sys;
 mod thread;
+mod unix;
 mod x86_64;
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -4,13 +4,13 @@
 //! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
-use super::{Act, NO_OVERLAY, Otherwise, StartError, Steps, is_empty, is_root, on_host, text};
+use super::{Act, Layout, Otherwise, StartError, Steps, is_empty, is_root, text};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// More in a folder that is made piece by piece is not looked at: it is shown as it is, and nothing can be written there.
 const PIECES_MAX: usize = 1024;
@@ -37,7 +37,7 @@ impl Mounts {
     }
 
     /// Is there one below this folder?
-    fn below(&self, folder: &Path) -> bool {
+    pub fn below(&self, folder: &Path) -> bool {
         self.0.range(folder.to_path_buf()..).take_while(|place| place.starts_with(folder)).any(|place| place != folder)
     }
 }
@@ -54,15 +54,13 @@ fn unescaped(mut place: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A path in the options of an overlay.
-fn escaped(path: &Path) -> Vec<u8> {
-    let special = |byte: &u8| matches!(byte, b'\\' | b',' | b':');
-    path.as_os_str().as_bytes().iter().flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte])).collect()
-}
-
 /// A folder of the host's, the node's folders for what is written, and where both are seen.
 pub(super) struct Layer {
+    /// Below the node's root.
+    pub rest: PathBuf,
+    /// On the host, and where the nursery has it.
     pub lower: PathBuf,
+    pub low: PathBuf,
     pub upper: PathBuf,
     pub work: PathBuf,
     pub to: PathBuf,
@@ -70,32 +68,23 @@ pub(super) struct Layer {
 
 impl Layer {
     fn piece(&self, name: &OsStr) -> Layer {
-        let [lower, upper, work, to] = [&self.lower, &self.upper, &self.work, &self.to].map(|path| path.join(name));
-        Layer { lower, upper, work, to }
+        let [rest, lower, low, upper, work, to] =
+            [&self.rest, &self.lower, &self.low, &self.upper, &self.work, &self.to].map(|path| path.join(name));
+        Layer { rest, lower, low, upper, work, to }
     }
 }
 
 impl Steps {
-    /// Lays the node's files over a folder of the host's. `own`: files of the node's that are in its layer.
-    pub(super) fn lay(&mut self, layer: &Layer, mounts: &Mounts, own: &BTreeSet<PathBuf>) -> Result<(), StartError> {
-        if !layer.lower.is_dir() || is_empty(&layer.lower) {
-            // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
-            return self.mount("give a folder to the node", &layer.upper, &layer.to, c"", libc::MS_BIND, b"", Otherwise::Fail);
-        }
-        if !mounts.below(&layer.lower) {
-            return self.overlay(layer);
-        }
-        match pieces(&layer.lower) {
-            Some(names) => {
-                self.mount("give a folder to the node", &layer.upper, &layer.to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-                self.lay_pieces(layer, names, mounts, own)
-            }
-            None => self.as_it_is(layer),
-        }
+    /// Makes a folder of pieces. `own`: files of the node's that are in its layer. False: it has too many.
+    pub(super) fn lay_pieces_of(&mut self, layer: &Layer, layout: &Layout, own: &BTreeSet<PathBuf>) -> Result<bool, StartError> {
+        let Some(names) = pieces(&layer.lower) else { return Ok(false) };
+        self.mount("give a folder to the node", &layer.upper, &layer.to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        self.lay_pieces(layer, names, layout, own)?;
+        Ok(true)
     }
 
     /// What is in a folder that is the node's own.
-    fn lay_pieces(&mut self, layer: &Layer, names: Vec<PathBuf>, mounts: &Mounts, own: &BTreeSet<PathBuf>) -> Result<(), StartError> {
+    fn lay_pieces(&mut self, layer: &Layer, names: Vec<PathBuf>, layout: &Layout, own: &BTreeSet<PathBuf>) -> Result<(), StartError> {
         for name in names {
             let piece = layer.piece(name.as_os_str());
             let Ok(found) = piece.lower.symlink_metadata() else { continue };
@@ -113,12 +102,10 @@ impl Steps {
                 if is_root() && found.mode() & EVERYBODY_ENTERS != EVERYBODY_ENTERS {
                     continue;
                 }
-                if !mounts.below(&piece.lower) {
-                    if !is_empty(&piece.lower) {
-                        self.overlay(&piece)?;
-                    }
+                if !layout.mounts.below(&piece.lower) {
+                    self.lay_piece(&piece, layout)?;
                 } else if let Some(names) = pieces(&piece.lower) {
-                    self.lay_pieces(&piece, names, mounts, own)?;
+                    self.lay_pieces(&piece, names, layout, own)?;
                 } else {
                     self.as_it_is(&piece)?;
                 }
@@ -133,28 +120,27 @@ impl Steps {
             return self.file(&piece.upper, Arc::from(contents), found.mode() & 0o777);
         }
         self.file(&piece.upper, Arc::from(&b""[..]), 0o600)?;
-        self.mount("show a file of the host's", on_host(&piece.lower), &piece.to, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+        self.mount("show a file of the host's", &piece.low, &piece.to, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
         self.add("protect a file of the host's", Act::ReadOnly { path: text(&piece.to)? }, Otherwise::GoOn);
         Ok(())
     }
 
-    fn overlay(&mut self, layer: &Layer) -> Result<(), StartError> {
-        let there = on_host(&layer.lower);
-        let options = [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&layer.upper), b",workdir=", &escaped(&layer.work)];
-        let options = [&options.concat()[..], b",userxattr"].concat();
-        if !NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).contains(&layer.lower) {
-            self.layers.push((self.steps.len(), layer.lower.clone()));
-            let what = "lay the node's files over the host's";
-            self.mount(what, "weft", &layer.to, c"overlay", libc::MS_NOSUID, &options, Otherwise::Instead(2))?;
+    fn lay_piece(&mut self, piece: &Layer, layout: &Layout) -> Result<(), StartError> {
+        if is_empty(&piece.lower) {
+            return Ok(());
         }
-        self.as_it_is(layer)
+        if !layout.is_refused(piece.rest.as_os_str()) {
+            self.layers.push((self.steps.len(), piece.rest.clone().into()));
+            self.overlay(&piece.low, &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
+        }
+        self.as_it_is(piece)
     }
 
     /// Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-    fn as_it_is(&mut self, layer: &Layer) -> Result<(), StartError> {
+    fn as_it_is(&mut self, piece: &Layer) -> Result<(), StartError> {
         let flags = libc::MS_BIND | libc::MS_REC;
-        self.mount("show a folder of the host's", on_host(&layer.lower), &layer.to, c"", flags, b"", Otherwise::GoOn)?;
-        self.add("protect a folder of the host's", Act::ReadOnly { path: text(&layer.to)? }, Otherwise::GoOn);
+        self.mount("show a folder of the host's", &piece.low, &piece.to, c"", flags, b"", Otherwise::GoOn)?;
+        self.add("protect a folder of the host's", Act::ReadOnly { path: text(&piece.to)? }, Otherwise::GoOn);
         Ok(())
     }
 }
