@@ -19,6 +19,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
+from . import answers
 from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
@@ -47,7 +48,8 @@ class Runs:
         if as_user:
             command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
         done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
-                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts))})
+                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts)),
+                                   "WEFT_SIM_EARLY": str(int(shortcuts))})
         if done.returncode != 0:
             errors = "".join(f"{path.parent.name}: {path.read_text()[-600:]}" for path in out.glob("programs/*/stderr"))
             raise Failure(f"exit status {done.returncode}\n{done.stderr[-1500:]}\n{errors}")
@@ -177,6 +179,7 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
+        rows |= answers.rows(folder, folder / "weft")
         rows["settings of a node"] = lambda _: settings(runs)
         rows["every way to wait"] = waits
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)

@@ -28,15 +28,18 @@ mod layer;
 mod local;
 mod memory;
 mod native;
+mod neighbour;
 mod nursery;
 mod plain;
 mod poll;
+mod position;
 mod proc;
 mod signal;
 mod stack;
 mod strict;
 mod sys;
 mod thread;
+mod times;
 mod unix;
 mod x86_64;
 
@@ -82,6 +85,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         local::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
+        memory::unmap_kernels();
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);

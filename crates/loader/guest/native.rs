@@ -6,11 +6,9 @@ use crate::channel::{header, post};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
+use crate::neighbour::Patience;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
-
-const POLLIN: u64 = 1;
-const POLLOUT: u64 = 4;
 
 /// Something that others may wait for has been done with a descriptor of the kernel's.
 pub fn touched() {
@@ -28,7 +26,7 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
     let mut done = 0_isize;
     let mut arguments = *a;
-    let mut until = None;
+    let mut patience = Patience::default();
     loop {
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
         let result = sys::call(number, &arguments);
@@ -52,43 +50,13 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
             }
             other => return after(t, other + if other > 0 { done } else { 0 }, writes),
         }
-        match wait(t, fd, number, writes, &mut until) {
-            0 => {}
-            _ if done > 0 => return done,
-            ended => return ended,
+        if let Err(errno) = patience.wait(t, fd, number, writes) {
+            return if done > 0 { done } else { errno };
         }
     }
 }
 
-/// Waits until it may be worth another attempt: 0. Else what the call comes to: a signal, or the time limit of a socket (SO_RCVTIMEO, SO_SNDTIMEO) is over.
-/// `until`: what is known of that.
-fn wait(t: &mut Thread, fd: usize, number: usize, writes: bool, until: &mut Option<u64>) -> isize {
-    let until = *until.get_or_insert_with(|| limit(fd, writes));
-    match post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) {
-        0 => 0,
-        1 => sys::EAGAIN,
-        _ => abi::RESTART as isize,
-    }
-}
-
-/// When the time limit of a socket will be over, by the node's clock; 0: it has none.
-fn limit(fd: usize, writes: bool) -> u64 {
-    const SOL_SOCKET: usize = 1;
-    const SO_RCVTIMEO: usize = 20;
-    const SO_SNDTIMEO: usize = 21;
-    let mut limit = [0_u64; 2];
-    let mut length = size_of_val(&limit) as u32;
-    let option = if writes { SO_SNDTIMEO } else { SO_RCVTIMEO };
-    let arguments = [fd, SOL_SOCKET, option, limit.as_mut_ptr() as usize, core::ptr::from_mut(&mut length) as usize];
-    // ENOTSOCK: no limit.
-    if sys::call(nr::GETSOCKOPT, &arguments) < 0 || limit == [0; 2] {
-        return 0;
-    }
-    let nanos = limit[0].saturating_mul(1_000_000_000).saturating_add(limit[1].saturating_mul(1000));
-    header().now.load(Relaxed).saturating_add(nanos)
-}
-
-fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
+pub fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
     if result == sys::EPIPE && writes {
         post(t, abi::BROKEN_PIPE, &[]);
     }
@@ -116,46 +84,6 @@ fn rest_of_vectors(t: &mut Thread, a: &[usize; 6], count: isize) -> isize {
     done
 }
 
-const MSG_DONTWAIT: usize = 0x40;
-const MSG_NOSIGNAL: usize = 0x4000;
-
-/// sendto, recvfrom, sendmsg, recvmsg of AF_UNIX sockets. `flags`: which argument.
-pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writes: bool) -> isize {
-    let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::flags(a[0]) & descriptor::NONBLOCK != 0;
-    let mut arguments = *a;
-    arguments[flags] |= MSG_DONTWAIT;
-    let mut until = None;
-    loop {
-        let result = sys::call(number, &arguments);
-        if result != sys::EAGAIN {
-            touched();
-            plain_control(number, a, result);
-            return if a[flags] & MSG_NOSIGNAL == 0 { after(t, result, writes) } else { result };
-        }
-        if nonblocking {
-            return result;
-        }
-        match wait(t, a[0], number, writes, &mut until) {
-            0 => {}
-            ended => return ended,
-        }
-    }
-}
-
-/// What came with a message may say when.
-fn plain_control(number: usize, a: &[usize; 6], result: isize) {
-    // struct mmsghdr: a msghdr of 56 bytes and a length.
-    let count = match number {
-        nr::RECVMSG if result >= 0 => 1,
-        nr::RECVMMSG => result.max(0) as usize,
-        _ => 0,
-    };
-    for index in 0..count {
-        // Whoever gave a bad address was told so by the kernel.
-        let _ = crate::plain::control(a[1] + 64 * index);
-    }
-}
-
 /// connect, accept and accept4 of AF_UNIX sockets.
 pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     let result = blocking(t, number, a, number == nr::CONNECT);
@@ -166,16 +94,50 @@ pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     result
 }
 
-/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed.
-pub fn lock(t: &mut Thread, attempt: impl Fn() -> isize) -> isize {
+/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed. `record`: the `struct flock` of a process's lock; 0: it is of another kind.
+pub fn lock(t: &mut Thread, fd: usize, record: usize, attempt: impl Fn() -> isize) -> isize {
+    const EDEADLK: isize = -35;
     loop {
         let result = attempt();
         if result != sys::EAGAIN && result != sys::EACCES {
             touched();
             return result;
         }
-        if post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]) < 0 {
+        let holder = if record == 0 { 0 } else { holder(fd, record) };
+        if holder != 0 && waits_for(t, holder) {
+            return EDEADLK;
+        }
+        t.process.lock_of.store(holder, Relaxed);
+        let answer = post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]);
+        t.process.lock_of.store(0, Relaxed);
+        if answer < 0 {
             return abi::RESTART as isize;
         }
     }
+}
+
+/// The number of the process whose lock is in the way; 0: nobody's.
+fn holder(fd: usize, record: usize) -> u32 {
+    const F_GETLK: usize = 5;
+    // struct flock: l_type (2 is "not locked"), l_whence, l_start, l_len, l_pid.
+    let mut lock = [0_u64; 4];
+    for (index, word) in lock.iter_mut().enumerate() {
+        let Ok(given) = sys::read_u64(record + 8 * index) else { return 0 };
+        *word = given;
+    }
+    let asked = sys::call(nr::FCNTL, &[fd, F_GETLK, lock.as_mut_ptr() as usize]);
+    if asked == 0 && lock[0] & 0xffff != 2 { lock[3] as u32 } else { 0 }
+}
+
+/// fs/locks.c, posix_locks_deadlock: does a process wait, over others, for a lock of the caller's?
+fn waits_for(t: &Thread, mut whose: u32) -> bool {
+    let own = t.process.pid.load(Relaxed);
+    for _ in 0..abi::PROCESSES_MAX {
+        let next = crate::identity::process_of(t, whose).map_or(0, |one| one.lock_of.load(Relaxed));
+        if next == 0 || next == own {
+            return next == own;
+        }
+        whose = next;
+    }
+    false
 }

@@ -188,6 +188,8 @@ pub struct Header {
     pub controller_pid: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.
+    pub passes_credentials: AtomicU32,
     /// A number of 23 bits with which the node's abstract unix names begin in the kernel. 0: none, it has a network namespace of its own.
     pub mark: AtomicU32,
     /// Abstract names that were given to sockets whose programs named none.
@@ -332,6 +334,8 @@ pub struct Process {
     pub capabilities_off: [AtomicU64; 3],
     /// Inheritable capabilities.
     pub inheritable: AtomicU64,
+    /// The number of the process for whose lock of a file it waits (fcntl(2)); 0: none.
+    pub lock_of: AtomicU32,
     /// By number; 0 is unused.
     pub actions: [Action; 65],
     /// /proc/self/exe, with a zero at the end.
@@ -588,7 +592,7 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call, until when in nanoseconds of the node's clock; 0: for ever). 0: again; 1: time is up.
+/// Would block on descriptors of the kernel's: (descriptor, events, call).
 pub const BLOCKED: u64 = 0x1004;
 /// Time is up: let others run.
 pub const YIELD: u64 = 0x1005;

@@ -168,12 +168,11 @@ impl Tree {
                 Ok(Outcome::Done(0))
             }
             abi::BLOCKED => {
-                let limit = posted.arguments[3];
-                let over = self.threads.get(&thread).is_some_and(|one| one.expired) || limit != 0 && limit <= self.clock.as_nanos();
-                if over || self.threads.get(&thread).is_some_and(|one| one.held) {
-                    return Ok(Outcome::Done(i64::from(over)));
+                if self.threads.get(&thread).is_some_and(|one| one.held) {
+                    return Ok(Outcome::Done(0));
                 }
-                let deadline = (limit != 0).then(|| weft_core::Instant::from_nanos(limit));
+                // Argument 3: until when, 0 for ever.
+                let deadline = (posted.arguments[3] != 0).then(|| weft_core::Instant::from_nanos(posted.arguments[3]));
                 Ok(Outcome::Wait(Wait { native: true, deadline, ..Wait::default() }))
             }
             abi::CLOSED => {

@@ -14,6 +14,7 @@ mod ahead;
 mod answer;
 mod arena;
 mod child;
+mod early;
 mod futex;
 mod guest;
 mod launch;
@@ -448,6 +449,8 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
+    /// The first program, on its way to its first post.
+    early: Option<early::Early>,
 }
 
 impl Tree {
@@ -507,6 +510,7 @@ impl Tree {
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
+            early: None,
         }
     }
 

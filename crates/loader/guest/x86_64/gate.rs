@@ -20,7 +20,7 @@ use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Traps at one site before it becomes a gate: short programs do not pay for it.
-const OFTEN: u64 = 32;
+const OFTEN: u64 = 8;
 /// Sites that are counted at a time.
 const COUNTED: usize = 64;
 /// Pieces of text that are known to be a file's.
@@ -80,7 +80,10 @@ global_asm!(
     "push rsi",
     "push rdi",
     "cld",
-    "mov rdi, rsp",
+    // EFLAGS.AC: nothing here is aligned for it. The program's flags come back at the end.
+    "test byte ptr [rsp + 66], 4",
+    "jnz 3f",
+    "2: mov rdi, rsp",
     "sub rsp, 256",
     "movaps [rsp], xmm0",
     "movaps [rsp + 16], xmm1",
@@ -127,6 +130,10 @@ global_asm!(
     "popfq",
     "pop rsp",
     "jmp rcx",
+    "3: pushfq",
+    "and dword ptr [rsp], 0xfffbffff",
+    "popfq",
+    "jmp 2b",
     top = sym TOP,
     serve = sym serve,
 );
