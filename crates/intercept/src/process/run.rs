@@ -50,7 +50,7 @@ impl Tree {
 
     fn follow_spawn(&mut self, process: usize, thread: usize, spec: &Spawn) -> Result<u32, StartError> {
         let gone = |errno| StartError::Step { step: "start a program", errno };
-        let outer = self.init.announced(Duration::from_secs(30)).map_err(gone)?;
+        let outer = self.init.announced(Duration::from_secs(30)).map_err(gone)?.0;
         self.meet(process, outer);
         let name = spec.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         loop {

@@ -102,7 +102,7 @@ impl Steps {
                 if is_root() && found.mode() & EVERYBODY_ENTERS != EVERYBODY_ENTERS {
                     continue;
                 }
-                if !layout.mounts.below(&piece.lower) {
+                if !layout.mounted.below(&piece.lower) {
                     self.lay_piece(&piece, layout)?;
                 } else if let Some(names) = pieces(&piece.lower) {
                     self.lay_pieces(&piece, names, layout, own)?;
@@ -131,7 +131,7 @@ impl Steps {
         }
         if !layout.is_refused(piece.rest.as_os_str()) {
             self.layers.push((self.steps.len(), piece.rest.clone().into()));
-            self.overlay(&piece.low, &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
+            self.overlay((None, &piece.low), &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
         }
         self.as_it_is(piece)
     }
