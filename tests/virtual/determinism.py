@@ -19,6 +19,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
+from .alike import Alike
 from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
@@ -156,6 +157,7 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
+        rows |= Alike(folder, folder / "weft").rows()
         rows["settings of a node"] = lambda _: settings(runs)
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)

@@ -13,6 +13,7 @@ use crate::plain;
 use crate::poll;
 use crate::signal;
 use crate::sys;
+use crate::terminal;
 use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
 use crate::x86_64::gate;
@@ -22,6 +23,8 @@ use core::sync::atomic::Ordering::Relaxed;
 const SYS_SECCOMP: i32 = 1;
 const SYS_USER_DISPATCH: i32 = 2;
 const AF_UNIX: usize = 1;
+const EFBIG: i64 = -27;
+const SIGXFSZ: u64 = 25;
 const AT_FDCWD: usize = -100_isize as usize;
 
 pub type Answer = Result<isize, isize>;
@@ -113,6 +116,9 @@ fn made(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize
     let result = match answer(t, context, number, a) {
         Ok(value) | Err(value) => value as i64,
     };
+    if result == EFBIG && plain::has_file_limit() {
+        post(t, abi::RAISED, &[SIGXFSZ]);
+    }
     if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
         local::fold(t, number, result);
         if header().flags.load(Relaxed) & abi::TELL_CALLS != 0 {
@@ -191,6 +197,9 @@ fn kernel(number: usize, a: &[usize; 6]) -> Answer {
 
 fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> Answer {
     use nr::*;
+    if descriptor::names_ours(number, a) {
+        return Err(sys::EBADF);
+    }
     match number {
         READ | WRITE | READV | WRITEV => data(t, number, a),
         CLOCK_GETTIME => local::clock_gettime(t, a),
@@ -218,7 +227,8 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
             Ok(forward(t, PAUSE, a, 0))
         }
         BRK => Ok(memory::set(a[0])),
-        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT => map(number, a),
+        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT | SHMAT => memory::map(number, a),
+        PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 => at_offset(t, number, a),
         RSEQ => Err(sys::ENOSYS),
         SET_ROBUST_LIST => {
             t.robust = a[0];
@@ -300,6 +310,8 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     use nr::*;
     match number {
         OPEN => open(t, number, a, 0),
+        // O_WRONLY, O_CREAT, O_TRUNC: creat(2) of a named pipe waits as open(2) does.
+        CREAT => open(t, OPEN, &[a[0], 0o1101, a[1], 0, 0, 0], 0),
         OPENAT => open(t, number, a, 1),
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
@@ -319,7 +331,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             }
             Ok(result)
         }
-        MKDIR | CREAT | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
+        MKDIR | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
@@ -339,17 +351,10 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // Without news for others: memory, names, numbers, files.
         LSEEK
-        | PREAD64
-        | PWRITE64
-        | PREADV
-        | PWRITEV
-        | PREADV2
-        | PWRITEV2
         | ACCESS
         | MSYNC
         | MINCORE
         | SHMGET
-        | SHMAT
         | SHMDT
         | GETPID
         | GETTID
@@ -420,19 +425,19 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PIDFD_OPEN
         | PROCESS_VM_READV
         | PROCESS_VM_WRITEV
-        | INOTIFY_INIT
-        | INOTIFY_INIT1
-        | INOTIFY_ADD_WATCH
         | INOTIFY_RM_WATCH
         | EVENTFD
         | EVENTFD2
-        | PIPE
-        | PIPE2
         | SOCKETPAIR
         | SOCKET
         | PKEY_ALLOC
         | PKEY_FREE
         | PERSONALITY => kernel(number, a),
+        INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH | PIPE | PIPE2 => {
+            let result = sys::call(number, a);
+            plain::shared_limit(t, number, a, result);
+            Ok(result)
+        }
         // It would change how the host runs this process, and with it when others run.
         SCHED_SETPARAM | SCHED_SETSCHEDULER | SCHED_SETATTR => Ok(0),
         SCHED_RR_GET_INTERVAL => Err(sys::ENOSYS),
@@ -460,14 +465,13 @@ fn send_by_descriptor(t: &mut Thread, a: &[usize; 6]) -> Answer {
 
 /// read, write, readv, writev
 fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    let writes = matches!(number, nr::WRITE | nr::WRITEV);
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::RANDOM if number == nr::READ => local::getrandom(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
-                native::blocking(t, number, a, writes)
+                terminal(t, number, a, word)
             } else if what == kind::NONE {
                 sys::EBADF
             } else {
@@ -482,12 +486,58 @@ fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     }
 }
 
+/// Reading and writing what may block; see `terminal`.
+fn terminal(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
+    let writes = matches!(number, nr::WRITE | nr::WRITEV);
+    if word & (abi::MASTER | abi::SLAVE) == 0 || word & abi::INOTIFY != 0 {
+        return native::blocking(t, number, a, writes);
+    }
+    if !writes {
+        terminal::look(a[0], word);
+        let result = native::blocking(t, number, a, false);
+        return terminal::read(t, a[0], word, result);
+    }
+    let result = native::blocking(t, number, a, true);
+    let mut left = result.max(0) as usize;
+    if number == nr::WRITE {
+        terminal::written(t, a[0], word, a[1], left);
+        return result;
+    }
+    for index in 0..a[2] {
+        let (Ok(base), Ok(bytes)) = (sys::read_u64(a[1] + 16 * index), sys::read_u64(a[1] + 16 * index + 8)) else { break };
+        let bytes = (bytes as usize).min(left);
+        if bytes > 0 {
+            terminal::written(t, a[0], word, base as usize, bytes);
+        }
+        left -= bytes;
+    }
+    result
+}
+
+/// pread, pwrite and their relatives. What has no offset is read and written as it is.
+fn at_offset(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+    let word = descriptor::word(t, a[0]);
+    let writes = matches!(number, nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2);
+    // preadv2: "If the offset argument is -1, then the current file offset is used."
+    let present = matches!(number, nr::PREADV2 | nr::PWRITEV2) && a[3] as isize == -1;
+    match descriptor::kind_of(word) {
+        kind::VIRTUAL if present && a[5] == 0 => data(t, if writes { nr::WRITEV } else { nr::READV }, a),
+        kind::VIRTUAL if present => unsupported(t, number, a[5], sys::EOPNOTSUPP),
+        kind::NATIVE if present && a[5] == 0 => data(t, if writes { nr::WRITEV } else { nr::READV }, a),
+        kind::NATIVE => Ok(native::blocking(t, number, a, writes)),
+        _ => kernel(number, a),
+    }
+}
+
 /// Calls on sockets: the controller's, or the kernel's AF_UNIX.
 fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
+        kind::NATIVE if number == nr::SENDMSG && descriptor::hands_on_ours(a[1]) => Err(sys::EBADF),
+        // struct mmsghdr: a msghdr of 56 bytes and a length.
+        kind::NATIVE if number == nr::SENDMMSG && (0..a[2].min(1024)).any(|index| descriptor::hands_on_ours(a[1] + 64 * index)) => Err(sys::EBADF),
         kind::NATIVE => Ok(match number {
             nr::SENDTO => native::message(t, number, a, 3, true),
             nr::RECVFROM => native::message(t, number, a, 3, false),
@@ -507,9 +557,6 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 }
 
 pub fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    if descriptor::is_ours(a[0] as i32) {
-        return Err(sys::EBADF);
-    }
     let word = descriptor::word(t, a[0]);
     let result = sys::call(number, a);
     if result >= 0 {
@@ -523,21 +570,30 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_DUPFD: usize = 0;
     const F_SETFL: usize = 4;
     const FIONBIO: usize = 0x5421;
+    const FIOASYNC: usize = 0x5452;
+    const F_SETSIG: usize = 10;
+    const F_NOTIFY: usize = 1026;
+    const O_ASYNC: usize = 0o20000;
     const F_DUPFD_CLOEXEC: usize = 1030;
+    const F_SETLEASE: usize = 1024;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
     const F_OFD_SETLK: usize = 37;
     const F_OFD_SETLKW: usize = 38;
     const LOCK_NB: usize = 4;
     let (fd, what) = (a[0], a[1] as u32 as usize);
-    if descriptor::is_ours(fd as i32) {
-        return Err(sys::EBADF);
-    }
     if matches!((number, what), (nr::FCNTL, F_SETFL) | (nr::IOCTL, FIONBIO)) {
         descriptor::flags_changed(descriptor::word(t, fd));
     }
     match number {
         nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
+        // An open(2) elsewhere would wait in the kernel for the holder of the lease, whom only a signal of the kernel's tells.
+        // Signals of the kernel's would come at no virtual time.
+        nr::FCNTL if matches!(what, F_NOTIFY | F_SETSIG) && (what == F_NOTIFY || a[2] != 0) => unsupported(t, number, what, sys::EINVAL),
+        nr::FCNTL if what == F_SETFL && a[2] & O_ASYNC != 0 && descriptor::kind_of(descriptor::word(t, fd)) != kind::VIRTUAL => {
+            unsupported(t, number, what, sys::EINVAL)
+        }
+        nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
             Ok(native::lock(t, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
@@ -554,6 +610,10 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 Err(sys::ENOTTY)
             } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
                 Ok(forward(t, number, a, word))
+            } else if descriptor::kind_of(word) == kind::NATIVE && word & (abi::MASTER | abi::SLAVE) != 0 && word & abi::INOTIFY == 0 {
+                Ok(terminal::control(t, a, word))
+            } else if what == FIOASYNC && descriptor::kind_of(word) != kind::VIRTUAL {
+                unsupported(t, number, what, sys::EINVAL)
             } else {
                 kernel(number, a)
             }
@@ -570,7 +630,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             if ours && number != nr::VMSPLICE {
                 return unsupported(t, number, 0, sys::EINVAL);
             }
-            Ok(native::blocking(t, number, a, true))
+            Ok(native::between(t, number, a))
         }
         _ => {
             let result = sys::call(number, a);
@@ -644,6 +704,9 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
             identity::creating(t, directory, arguments[at], || sys::call(number, &arguments))
         };
         let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
+        if whole {
+            terminal::opened(fd as usize);
+        }
         return Ok(if whole { crate::proc::opened(t, fd as usize, a[at + 1]) } else { fd });
     }
     native::touched();
@@ -691,46 +754,6 @@ pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer 
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0).min(a[at + 2]);
     sys::copy_out(a[at + 1], &name[..length])?;
     Ok(length as isize)
-}
-
-/// Memory calls, kept off what is ours.
-fn map(number: usize, a: &[usize; 6]) -> Answer {
-    const MAP_FIXED: usize = 0x10;
-    const MREMAP_FIXED: usize = 2;
-    let touches = match number {
-        nr::MMAP => a[3] & MAP_FIXED != 0 && memory::is_ours(a[0], a[1]),
-        nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
-        _ => memory::is_ours(a[0], a[1]),
-    };
-    if touches {
-        return Err(sys::EINVAL);
-    }
-    let result = sys::call(number, a);
-    if result >= 0 {
-        mapped(number, a, result as usize);
-    }
-    Ok(result)
-}
-
-/// Which text is a file's (see `gate`).
-fn mapped(number: usize, a: &[usize; 6], result: usize) {
-    const MAP_PRIVATE: usize = 2;
-    const MAP_ANONYMOUS: usize = 0x20;
-    const READ_EXECUTE: usize = 5;
-    match number {
-        nr::MMAP => {
-            gate::forget(result, a[1]);
-            if a[2] == READ_EXECUTE && a[3] & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE {
-                gate::note(result, a[1]);
-            }
-        }
-        nr::MREMAP => {
-            gate::forget(a[0], a[1]);
-            gate::forget(result, a[2]);
-        }
-        nr::MADVISE => {}
-        _ => gate::forget(a[0], a[1]),
-    }
 }
 
 fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {

@@ -35,6 +35,11 @@ fn effective(process: &Process) -> u64 {
     CAPABILITIES & !process.capabilities_off[0].load(Relaxed)
 }
 
+/// CAP_SYS_RESOURCE
+pub fn may_raise_limits(t: &Thread) -> bool {
+    may(t.process, 24)
+}
+
 /// Calls about users, groups and capabilities.
 pub fn answer(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let p = t.process;
@@ -275,6 +280,9 @@ pub fn copy(from: &Process, to: &Process) {
     }
     to.inheritable.store(from.inheritable.load(Relaxed), Relaxed);
     to.nice.store(from.nice.load(Relaxed), Relaxed);
+    for (to, from) in to.cpu_limit.iter().zip(&from.cpu_limit) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
 }
 
 const AT_FDCWD: usize = -100_isize as usize;

@@ -35,6 +35,7 @@ mod signal;
 mod stack;
 mod strict;
 mod sys;
+mod terminal;
 mod thread;
 mod x86_64;
 

@@ -9,6 +9,7 @@ use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
+const SIGPIPE: u64 = 13;
 const POLLIN: u64 = 1;
 const POLLOUT: u64 = 4;
 
@@ -58,9 +59,59 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
 }
 
+/// splice, tee, vmsplice and sendfile between descriptors of the kernel's, neither of which blocks.
+pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    const SPLICE_F_NONBLOCK: usize = 2;
+    // Which argument the flags are, and which the other descriptor.
+    let (flags_at, other) = match number {
+        nr::SPLICE => (Some(5), Some(a[2])),
+        nr::TEE => (Some(3), Some(a[1])),
+        nr::VMSPLICE => (Some(3), None),
+        _ => (None, Some(a[1])),
+    };
+    let mut arguments = *a;
+    let mut impatient = false;
+    if let Some(at) = flags_at {
+        impatient = a[at] & SPLICE_F_NONBLOCK != 0;
+        arguments[at] |= SPLICE_F_NONBLOCK;
+    }
+    let ends = [Some(a[0]), other.filter(|fd| *fd != a[0])];
+    let before = ends.map(|fd| fd.map_or(0, descriptor::flags));
+    impatient |= before.iter().any(|flags| flags & descriptor::NONBLOCK != 0);
+    let mut done = 0;
+    loop {
+        for (fd, flags) in ends.into_iter().zip(before) {
+            if let Some(fd) = fd {
+                descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
+            }
+        }
+        let result = sys::call(number, &arguments);
+        for (fd, flags) in ends.into_iter().zip(before) {
+            if let Some(fd) = fd {
+                descriptor::set_flags(fd, flags);
+            }
+        }
+        if result != sys::EAGAIN {
+            touched();
+        }
+        if result > 0 && number == nr::SENDFILE && (result as usize) < arguments[3] && !impatient && descriptor::is_socket(a[0]) {
+            // sendfile(2) that may wait sends everything there is; into a pipe, only what fits.
+            done += result;
+            arguments[3] -= result as usize;
+            continue;
+        }
+        if result != sys::EAGAIN || impatient {
+            return if done > 0 { done + result.max(0) } else { after(t, result, true) };
+        }
+        if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+            return if done > 0 { done } else { abi::RESTART as isize };
+        }
+    }
+}
+
 fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
     if result == sys::EPIPE && writes {
-        post(t, abi::BROKEN_PIPE, &[]);
+        post(t, abi::RAISED, &[SIGPIPE]);
     }
     result
 }
@@ -98,6 +149,7 @@ pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writ
         let result = sys::call(number, &arguments);
         if result != sys::EAGAIN {
             touched();
+            crate::plain::shared_limit(t, number, a, result);
             plain_control(number, a, result);
             return if a[flags] & MSG_NOSIGNAL == 0 { after(t, result, writes) } else { result };
         }

@@ -47,6 +47,9 @@ pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> 
         }
         return Ok(0);
     }
+    if resource == CPU && (who == 0 || who as u32 == t.process.pid.load(Relaxed)) {
+        return cpu_limit(t, new, old);
+    }
     let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
     let mut wanted_limits = [0_u64; 2];
     if new != 0 {
@@ -67,6 +70,80 @@ pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> 
         }
     }
     Ok(result)
+}
+
+/// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
+pub fn shared_limit(t: &mut Thread, number: usize, a: &[usize; 6], result: isize) {
+    const F_GETPIPE_SZ: usize = 1032;
+    const PIPE_BYTES: isize = 65_536;
+    const EMFILE: isize = -24;
+    const ENOSPC: isize = -28;
+    const ENFILE: isize = -23;
+    const ETOOMANYREFS: isize = -109;
+    // EMFILE of one's own: there is no number left.
+    let has_room = || {
+        let fd = sys::call(nr::EVENTFD2, &[0, 0]);
+        if fd >= 0 {
+            sys::call(nr::CLOSE, &[fd as usize]);
+        }
+        fd >= 0
+    };
+    let which = match (number, result) {
+        (nr::PIPE | nr::PIPE2, 0) => {
+            let Ok(fd) = sys::read_u32(a[0]) else { return };
+            if sys::call(nr::FCNTL, &[fd as usize, F_GETPIPE_SZ]) >= PIPE_BYTES {
+                return;
+            }
+            0
+        }
+        (nr::PIPE | nr::PIPE2, ENFILE) => 0,
+        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => 1,
+        (nr::INOTIFY_ADD_WATCH, ENOSPC) => 2,
+        (nr::SENDMSG | nr::SENDMMSG, ETOOMANYREFS) => 3,
+        _ => return,
+    };
+    if wanted() {
+        crate::channel::post(t, abi::HOST_LIMIT, &[which]);
+    }
+}
+
+const CPU: usize = 0;
+
+/// RLIMIT_CPU counts virtual time: the controller keeps to it.
+fn cpu_limit(t: &Thread, new: usize, old: usize) -> Result<isize, isize> {
+    let known = &t.process.cpu_limit;
+    let before = [0, 1].map(|index| !known[index].load(Relaxed));
+    let mut wanted_limits = before;
+    if new != 0 {
+        for (index, word) in wanted_limits.iter_mut().enumerate() {
+            *word = sys::read_u64(new + 8 * index)?;
+        }
+        if wanted_limits[0] > wanted_limits[1] {
+            return Err(sys::EINVAL);
+        }
+        if wanted_limits[1] > before[1] && !crate::identity::may_raise_limits(t) {
+            return Err(sys::EPERM);
+        }
+    }
+    if old != 0 {
+        for (index, word) in before.into_iter().enumerate() {
+            sys::write_u64(old + 8 * index, word)?;
+        }
+    }
+    // "The caller is asking for an immediate RLIMIT_CPU expiry. But we use the zero value to mean 'it was never set'. So let's cheat and make it one second."
+    wanted_limits[0] = wanted_limits[0].max(1);
+    for (word, value) in known.iter().zip(wanted_limits) {
+        word.store(!value, Relaxed);
+    }
+    Ok(0)
+}
+
+/// Is the size of files limited (RLIMIT_FSIZE)?
+pub fn has_file_limit() -> bool {
+    const FILE_SIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    sys::call(nr::PRLIMIT64, &[0, FILE_SIZE, 0, limit.as_mut_ptr() as usize]);
+    limit[0] != u64::MAX
 }
 
 /// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.
@@ -191,7 +268,8 @@ pub fn process_of(fd: usize) -> Result<usize, isize> {
     let mut text = [0_u8; 512];
     let bytes = sys::call(nr::PREAD64, &[file as usize, text.as_mut_ptr() as usize, text.len(), 0]);
     sys::call(nr::CLOSE, &[file as usize]);
-    let line = text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
+    let line =
+        text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
     let digits = line.iter().all(u8::is_ascii_digit) && !line.is_empty();
     if digits { Ok(line.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))) } else { Err(sys::ESRCH) }
 }

@@ -384,7 +384,10 @@ impl Actor for ProcessTree {
 
     fn not_reproducible(&self) -> Vec<String> {
         let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
-        interrupted.chain(self.visited.then(|| "somebody came in from outside (weft exec)".to_owned())).collect()
+        interrupted
+            .chain(self.tree.doubts().iter().cloned())
+            .chain(self.visited.then(|| "somebody came in from outside (weft exec)".to_owned()))
+            .collect()
     }
 
     fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {

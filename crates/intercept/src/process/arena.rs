@@ -137,6 +137,7 @@ impl Arena {
         slot.pid.store(0, Relaxed);
         slot.cpu.store(0, Relaxed);
         slot.nice.store(0, Relaxed);
+        slot.cpu_limit.iter().for_each(|word| word.store(0, Relaxed));
         slot.random_used.store(0, Relaxed);
         for (word, value) in slot.random_key.iter().zip(key) {
             word.store(value, Relaxed);

@@ -440,6 +440,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// What else makes the run not reproducible.
+    doubts: Vec<String>,
     /// The number that a process or thread was given last.
     last_pid: u32,
     /// In real time.
@@ -503,6 +505,7 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            doubts: Vec::new(),
             last_pid: 1,
             real: None,
             usage: BTreeMap::new(),
@@ -545,6 +548,10 @@ impl Tree {
     /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
     pub fn preempted(&self) -> &[String] {
         &self.preempted
+    }
+    /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
