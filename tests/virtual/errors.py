@@ -184,7 +184,8 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
         time.sleep(0.5)
         children = below(process.pid)
         made = namespaces(children) - own
-        if process.poll() is not None or len(made) < 5 * NODES_MANY:
+        # Of each node processes, mounts, host name and IPC; of all of them users and network.
+        if process.poll() is not None or len(made) < 4 * NODES_MANY + 2:
             raise Failure(f"{len(children)} processes, {len(made)} namespaces: {process.poll()}")
         if work == STUCK:
             for pid in children:

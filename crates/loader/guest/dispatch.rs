@@ -6,6 +6,7 @@ use crate::channel::{Copies, exchange, header, post};
 use crate::descriptor;
 use crate::futex;
 use crate::identity;
+use crate::layer;
 use crate::local;
 use crate::memory;
 use crate::native;
@@ -15,6 +16,7 @@ use crate::signal;
 use crate::sys;
 use crate::terminal;
 use crate::thread::{self, Thread};
+use crate::unix;
 use crate::x86_64::context::*;
 use crate::x86_64::gate;
 use crate::x86_64::{entry, numbers as nr};
@@ -111,11 +113,23 @@ pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
     Some(result)
 }
 
-/// Answers a call, and notes what it came to.
-fn made(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> i64 {
-    let result = match answer(t, context, number, a) {
+fn whichever(answer: Answer) -> i64 {
+    match answer {
         Ok(value) | Err(value) => value as i64,
-    };
+    }
+}
+
+/// Answers a call, and notes what it came to.
+fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> i64 {
+    layer::look(t);
+    let mut result = whichever(answer(t, context.as_deref_mut(), number, a));
+    if result < 0 && layer::was_missing(t, number, a, result) {
+        result = whichever(answer(t, context, number, a));
+    }
+    if result as isize == sys::EROFS && plain::wanted() {
+        // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.
+        result = sys::EACCES as i64;
+    }
     if result == EFBIG && plain::has_file_limit() {
         post(t, abi::RAISED, &[SIGXFSZ]);
     }
@@ -537,21 +551,10 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::NATIVE if number == nr::SENDMSG && descriptor::hands_on_ours(a[1]) => Err(sys::EBADF),
         // struct mmsghdr: a msghdr of 56 bytes and a length.
-        kind::NATIVE if number == nr::SENDMMSG && (0..a[2].min(1024)).any(|index| descriptor::hands_on_ours(a[1] + 64 * index)) => Err(sys::EBADF),
-        kind::NATIVE => Ok(match number {
-            nr::SENDTO => native::message(t, number, a, 3, true),
-            nr::RECVFROM => native::message(t, number, a, 3, false),
-            nr::SENDMSG => native::message(t, number, a, 2, true),
-            nr::RECVMSG => native::message(t, number, a, 2, false),
-            nr::SENDMMSG => native::message(t, number, a, 3, true),
-            nr::RECVMMSG => native::message(t, number, a, 3, false),
-            nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => native::connection(t, number, a),
-            _ => {
-                let result = sys::call(number, a);
-                native::touched();
-                result
-            }
-        }),
+        kind::NATIVE if number == nr::SENDMMSG && (0..a[2].min(1024)).any(|index| descriptor::hands_on_ours(a[1] + 64 * index)) => {
+            Err(sys::EBADF)
+        }
+        kind::NATIVE => Ok(unix::call(t, number, a)),
         _ => kernel(number, a),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::abi;
 use crate::channel::{channel, header};
+use crate::nursery;
 use crate::stack::Kernel;
 use crate::sys;
 use crate::thread;
@@ -31,6 +32,10 @@ pub unsafe fn run(kernel: &Kernel) -> ! {
         let mut descriptors = [-1_i32; 3];
         match receive(&mut descriptors) {
             Some(abi::COMMAND_SPAWN) => spawn(descriptors),
+            Some(abi::COMMAND_STEPS) => {
+                nursery::do_list(descriptors[0]);
+                sys::call(nr::WRITE, &[abi::DESCRIPTOR_CONTROL as usize, ready.as_ptr() as usize, 1]);
+            }
             Some(_) => {}
             None => {
                 sys::call(nr::EXIT_GROUP, &[0]);
@@ -126,10 +131,10 @@ fn receive(descriptors: &mut [i32; 3]) -> Option<u8> {
     if bytes <= 0 {
         return None;
     }
-    if message[5] >= 28 && control[0] >= 28 {
-        for (into, from) in descriptors.iter_mut().zip(&control[4..7]) {
-            *into = *from as i32;
-        }
+    // One descriptor, or three.
+    let count = (control[0].min(message[5] as u32).saturating_sub(16) / 4) as usize;
+    for (into, from) in descriptors.iter_mut().zip(&control[4..7]).take(count) {
+        *into = *from as i32;
     }
     Some(byte[0])
 }

@@ -24,6 +24,7 @@ mod files;
 mod futex;
 mod identity;
 mod init;
+mod layer;
 mod local;
 mod memory;
 mod native;
@@ -37,6 +38,7 @@ mod strict;
 mod sys;
 mod terminal;
 mod thread;
+mod unix;
 mod x86_64;
 
 use core::sync::atomic::Ordering::Relaxed;

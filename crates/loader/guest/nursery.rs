@@ -35,7 +35,7 @@ pub fn run(kernel: &Kernel) -> ! {
             continue;
         };
         let pid = match order.what {
-            abi::ORDER_PREPARE => do_steps(&order, descriptors[DESCRIPTORS - 1]),
+            abi::ORDER_PREPARE => do_steps(order.namespaces, order.steps_bytes as usize, descriptors[DESCRIPTORS - 1]),
             _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
         };
         if pid == 0 && order.what == abi::ORDER_BEAR {
@@ -72,26 +72,34 @@ fn receive(descriptors: &mut [i32; DESCRIPTORS]) -> Option<Order> {
 }
 
 /// Makes the namespaces and does the steps of an order. What failed stands in the list; the result is an errno, or 0.
-fn do_steps(order: &Order, steps: i32) -> isize {
+fn do_steps(namespaces: u32, bytes: usize, steps: i32) -> isize {
     // PROT_READ|PROT_WRITE, MAP_SHARED
-    let bytes = order.steps_bytes as usize;
     let at = sys::call(nr::MMAP, &[0, bytes, 3, 1, steps as usize, 0]);
     if at <= 0 {
         return at;
     }
     // SAFETY: mapped, of this size; the controller wrote it, and reads results only.
     let list = unsafe { List::new(at as usize) };
-    let made = sys::call(nr::UNSHARE, &[order.namespaces as usize]);
+    let made = sys::call(nr::UNSHARE, &[namespaces as usize]);
     list.set_result(0, made);
     let done = made == 0 && list.perform();
     sys::unmap(at as usize, bytes);
     if done { 0 } else { sys::EINVAL }
 }
 
+/// Does a list without making namespaces.
+pub fn do_list(steps: i32) {
+    const SEEK_END: usize = 2;
+    let bytes = sys::call(nr::LSEEK, &[steps as usize, 0, SEEK_END]);
+    if bytes > 0 {
+        do_steps(0, bytes as usize, steps);
+    }
+}
+
 /// In the new process: namespaces, files, descriptors; then it is init.
 fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32; DESCRIPTORS]) -> ! {
     let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
-    if do_steps(order, steps) != 0 {
+    if do_steps(order.namespaces, order.steps_bytes as usize, steps) != 0 {
         give_up();
     }
     for (from, to) in [(arena, abi::DESCRIPTOR_ARENA), (control, abi::DESCRIPTOR_CONTROL), (commands, abi::DESCRIPTOR_COMMANDS)] {

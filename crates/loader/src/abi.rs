@@ -196,6 +196,14 @@ pub struct Header {
     pub controller_pid: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// A number of 23 bits with which the node's abstract unix names begin in the kernel. 0: none, it has a network namespace of its own.
+    pub mark: AtomicU32,
+    /// Abstract names that were given to sockets whose programs named none.
+    pub names: AtomicU32,
+    /// There are folders of the host's that [`LAYERS`] would make writable.
+    pub closed: AtomicU32,
+    /// Grows when it has.
+    pub layers: AtomicU32,
 }
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
@@ -632,6 +640,8 @@ pub const TERMINAL: u64 = 0x1010;
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
+/// A program wants to write in a folder of the host's over which nothing is laid yet.
+pub const LAYERS: u64 = 0x1021;
 
 /// The call returns `result`.
 pub const RETURN: u32 = 0;
@@ -653,6 +663,8 @@ pub const RESTART_NO_HANDLER: i64 = -514;
 /// The spawn area: u32 argument count, u32 variable count, u32 bytes of the strings, u32 channel; then the strings, each with a zero
 /// at its end: directory, program, arguments, variables.
 pub const COMMAND_SPAWN: u8 = 1;
+/// To init: do the list of steps that comes with it (see [`Order::steps_bytes`]), and say when that is done.
+pub const COMMAND_STEPS: u8 = 2;
 
 /// What is different in real time (`weft run --strict`): every thread runs at once, and nearly all calls are the kernel's. Sockets are the controller's.
 pub mod strict {

@@ -13,6 +13,9 @@ use weft_core::{Instant, Rng};
 /// Fewer nodes are not worth a thread.
 const NODES_PER_THREAD_MIN: usize = 32;
 
+/// Processes 1 that are made at a time, for each processor: who makes one waits for the kernel, too.
+const LAUNCHES_PER_PROCESSOR: usize = 3;
+
 /// Groups by number, and the cluster of each: thread `t` of `n` runs the groups t, t + n, t + 2n … Some have no members, so that every thread has
 /// a number for each of its own.
 pub(crate) struct Arranged {
@@ -122,7 +125,7 @@ pub(crate) fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> +
             done.lock().unwrap_or_else(PoisonError::into_inner).push((node, tree));
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(nodes.len() / 2);
+    let threads = (LAUNCHES_PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)).min(nodes.len() / 2);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);

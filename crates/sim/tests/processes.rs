@@ -261,3 +261,101 @@ fn a_folder_can_be_the_root() {
     assert!(lines[0].starts_with("/bin /dev /etc ") && !lines[0].contains("/home"), "{output}");
     assert_eq!(lines[1..], ["/etc/hostname /etc/hosts /etc/machine-id /etc/nsswitch.conf /etc/resolv.conf", "/bin/new /bin/sh"]);
 }
+
+/// Uses abstract names in every way there is, and says what it sees.
+const ABSTRACT: &str = r#"
+import ctypes, socket, time
+def show(*what): print(*what, flush=True)
+def made(kind, name=None):
+    one = socket.socket(socket.AF_UNIX, kind)
+    if name is not None: one.bind(name)
+    return one
+long = "\0" + "x" * 104
+a = made(socket.SOCK_STREAM, "\0same"); a.listen(1)
+b = made(socket.SOCK_STREAM, long); b.connect("\0same")
+c, who = a.accept()
+show(a.getsockname(), b.getpeername(), who == long.encode(), c.getpeername() == who, b.getsockname() == who)
+d, e = made(socket.SOCK_DGRAM, "\0d"), made(socket.SOCK_DGRAM, "")
+show(e.getsockname(), made(socket.SOCK_DGRAM, "").getsockname(), made(socket.SOCK_DGRAM).getsockname())
+e.sendto(b"1", "\0d"); show(d.recvfrom(9))
+e.sendmsg([b"2"], [], 0, "\0d"); show(d.recvmsg(9))
+class Vector(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+class Message(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("room", ctypes.c_uint), ("vectors", ctypes.POINTER(Vector)), ("count", ctypes.c_size_t),
+                ("control", ctypes.c_void_p), ("control_bytes", ctypes.c_size_t), ("flags", ctypes.c_int), ("pad", ctypes.c_int), ("done", ctypes.c_uint)]
+def messages(names):
+    list = (Message * len(names))()
+    for one, name in zip(list, names):
+        one.text, one.address = ctypes.create_string_buffer(b"many", 9), ctypes.create_string_buffer(name, 110)
+        one.name, one.room, one.vectors, one.count = ctypes.addressof(one.address), len(name), ctypes.pointer(Vector(ctypes.addressof(one.text), 4)), 1
+        keep.append(one)
+    return list
+keep, libc = [], ctypes.CDLL(None, use_errno=True)
+some = messages([b"\1\0\0d", b"\1\0\0d"])
+show(libc.sendmmsg(e.fileno(), some, 2, 0), [one.done for one in some])
+some = messages([b" " * 110, b" " * 4])
+show(libc.recvmmsg(d.fileno(), some, 2, 0, None), [(one.done, one.room, ctypes.string_at(one.name, 9)) for one in some])
+for name in ("\0" + "y" * 105, "\0d"):
+    try: made(socket.SOCK_DGRAM, name)
+    except OSError as error: show(error.strerror)
+made(socket.SOCK_STREAM, "/tmp/plain"); show(socket.socketpair()[0].getpeername() == "", open("/proc/net/unix").read() == "")
+time.sleep(1)
+"#;
+
+/// All nodes share one network namespace.
+#[test]
+fn abstract_unix_names_are_each_nodes_own() {
+    let programs = (0..2).map(|node| process(["one", "two"][node], node, 0, &["python3", "-c", ABSTRACT], Expect::Status(0))).collect();
+    let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 2);
+    let wanted = "b'\\x00same' b'\\x00same' True True True\n\
+        b'\\x0000000' b'\\x0000001' \n\
+        (b'1', b'\\x0000000')\n\
+        (b'2', [], 0, b'\\x0000000')\n\
+        2 [4, 4]\n\
+        2 [(4, 8, b'\\x01\\x00\\x0000000 '), (4, 8, b'\\x01\\x00\\x000\\x00\\x00\\x00\\x00\\x00')]\n\
+        Invalid argument\nAddress already in use\nTrue True\n";
+    for number in 0..2 {
+        assert_eq!(output(&world, number), wanted);
+    }
+}
+
+/// Writes at the top of a folder of the host's over which nothing lies, with folders open and a working directory in it. Nobody but root has a /usr.
+const LAYERS: &str = r#"
+cd /usr
+test -w /usr && echo writable
+sh -c 'echo one > file; cat /usr/file'
+cat file
+mkdir folder && cd folder && pwd -P
+rm /usr/file
+(cd /usr && ls -d file folder; mkdir bin/new share)
+python3 -c '
+import os
+top = os.open("/usr", os.O_RDONLY)
+os.mkdir("other", dir_fd=top)
+print("other" in os.listdir(top), "bin" in os.listdir(top), os.listdir("/usr/other"))'
+"#;
+/// Its parent has the folder open before its child has the layer laid.
+const FOLLOWS: &str = r#"
+import os, subprocess
+top = os.open("/usr", os.O_RDONLY)
+os.chdir("/usr")
+subprocess.run(["mkdir", "/usr/made"])
+print("made" in os.listdir(top), "made" in os.listdir("."), "share" in os.listdir(top), os.open("/usr", os.O_RDONLY) == top + 1)
+"#;
+
+#[test]
+fn a_folder_of_the_hosts_gets_a_layer_when_somebody_writes_there() {
+    let programs = vec![
+        process("shell", 0, 0, &["sh", "-c", LAYERS], Expect::Status(0)),
+        process("python", 1, 0, &["python3", "-c", FOLLOWS], Expect::Status(0)),
+    ];
+    let before = std::fs::read_dir("/usr").expect("/usr").count();
+    let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 2);
+    assert_eq!(std::fs::read_dir("/usr").expect("/usr").count(), before);
+    let shell = "writable\none\none\n/usr/folder\nfolder\nTrue True []\n\
+        ls: cannot access 'file': No such file or directory\n\
+        mkdir: cannot create directory ‘bin/new’: Permission denied\nmkdir: cannot create directory ‘share’: File exists\n";
+    assert_eq!(output(&world, 0), shell);
+    assert_eq!(output(&world, 1), "True True True True\n");
+}

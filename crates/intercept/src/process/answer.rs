@@ -187,6 +187,7 @@ impl Tree {
             }
             abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
+            abi::LAYERS => self.lay_layers(),
             abi::SAID => self.said_file(thread, posted, guest, outside),
             abi::UNSUPPORTED => {
                 let errno = Errno(posted.arguments[2] as i32);

@@ -4,7 +4,7 @@ use super::arena::{Arena, memory_file};
 use super::nursery::Nursery;
 use super::{Config, Spawn, StartError};
 use crate::sys::{self, Errno};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -22,6 +22,8 @@ pub(super) struct Init {
     pid: libc::pid_t,
     /// Who made it, and is there for the next.
     nursery: Option<Arc<Nursery>>,
+    /// Folders of the host's over which nothing is laid.
+    closed: Vec<OsString>,
     /// The other end of [`abi::DESCRIPTOR_CONTROL`].
     pub control: OwnedFd,
     /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
@@ -344,7 +346,7 @@ impl Init {
     pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok(Init { pid: 0, nursery: None, control, commands })
+        Ok(Init { pid: 0, nursery: None, closed: Vec::new(), control, commands })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
@@ -364,12 +366,16 @@ impl Init {
         let proc = if config.files.is_some() { 0 } else { abi::MOUNT_PROC };
         header.flags.store(proc | abi::SET_NAME | optional, Relaxed);
         header.real_start.store(if config.files.is_some() { sys::real_seconds() } else { 0 }, Relaxed);
+        // Of 23 bits, and never 0: those who share a namespace have different ones, unless there were eight million nodes in between.
+        static NODES: AtomicU32 = AtomicU32::new(0);
+        let mark = NODES.fetch_add(1, Relaxed) % 0x7f_ffff + 1;
+        header.mark.store(if config.files.is_some() { mark } else { 0 }, Relaxed);
         header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
         let (pid, nursery, told) = match &config.files {
             Some(files) => {
-                let nursery = Nursery::get()?;
+                let nursery = Nursery::get(files)?;
                 let born = nursery.bear(files, config, [memory.as_fd(), theirs.as_fd(), commanded.as_fd()])?;
-                (born.pid, Some(nursery), Some((born.steps, born.list)))
+                (born.pid, Some(nursery), Some(born))
             }
             None => (
                 clone_alone(
@@ -382,10 +388,12 @@ impl Init {
         };
         // Nobody but the process has them now: when it ends, its ends are closed.
         drop((theirs, commanded));
-        let init = Init { pid, nursery, control, commands };
+        let closed = told.as_ref().map(|born| born.steps.closed().to_vec()).unwrap_or_default();
+        header.closed.store(u32::from(!closed.is_empty()), Relaxed);
+        let init = Init { pid, nursery, closed, control, commands };
         let ready = init.announced(READY_LIMIT);
-        if let Some((steps, list)) = told {
-            steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        if let (Some(born), Some(nursery)) = (told, &init.nursery) {
+            nursery.learn(&born).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         }
         match ready {
             Ok(_) => Ok(init),
@@ -469,6 +477,13 @@ impl Init {
             }
         }
         Err(StartError::Execute { program: name.to_string_lossy().into_owned(), errno: Errno(libc::ENOENT) })
+    }
+
+    /// Lays the node's own files over those folders of the host's where there is nothing of it yet.
+    pub fn lay_layers(&mut self) -> Result<(), Errno> {
+        let Some(list) = super::nursery::layers(&std::mem::take(&mut self.closed)) else { return Err(Errno(libc::EROFS)) };
+        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()])?;
+        self.announced(READY_LIMIT).map(drop)
     }
 
     /// Kills the whole node.

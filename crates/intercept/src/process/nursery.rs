@@ -1,13 +1,17 @@
-//! Whoever makes process 1 of each node (`guest/nursery.rs` of the loader): one small process for all worlds of this one, there as long as there is a
-//! node. It is in the user namespace that all nodes share, so that this is made once, and without the controller's descriptors and memory.
+//! Whoever makes process 1 of each node (`guest/nursery.rs` of the loader): one small process for all nodes that have the same files below their own, there
+//! as long as there is one. It is in the user namespace and the empty network namespace that these nodes share, so that both are made once, and without
+//! the controller's descriptors and memory.
 
 use super::arena::memory_file;
 use super::launch::{Users, clone_loader, limits_of};
-use super::root::Steps;
+use super::root::{Layout, Steps};
 use super::{Config, Files, StartError};
 use crate::sys::{self, Errno};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_loader::abi;
 
@@ -19,7 +23,11 @@ const REPLY_LIMIT_MS: libc::c_int = 30_000;
 pub(super) struct Nursery {
     pid: libc::pid_t,
     orders: Mutex<OwnedFd>,
+    layout: Layout,
 }
+
+/// Those that are there, by the folder that is their nodes' `/`.
+static NURSERIES: Mutex<BTreeMap<Option<PathBuf>, Weak<Nursery>>> = Mutex::new(BTreeMap::new());
 
 /// A process 1 that is being made.
 pub(super) struct Born {
@@ -30,33 +38,34 @@ pub(super) struct Born {
 }
 
 impl Nursery {
-    /// The one that is there, or a new one.
-    pub fn get() -> Result<Arc<Nursery>, StartError> {
-        static NURSERY: Mutex<Weak<Nursery>> = Mutex::new(Weak::new());
-        let mut place = NURSERY.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nursery) = place.upgrade() {
+    /// The one for these files that is there, or a new one.
+    pub fn get(files: &Files) -> Result<Arc<Nursery>, StartError> {
+        let mut places = NURSERIES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nursery) = places.get(&files.root).and_then(Weak::upgrade) {
             return Ok(nursery);
         }
+        places.retain(|_, nursery| nursery.strong_count() > 0);
+        let layout = Layout::of(files.root.as_deref())?;
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
         // SAFETY: takes no pointers.
         let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
-        let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders) });
+        let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders), layout });
         nursery.prepare()?;
-        *place = Arc::downgrade(&nursery);
+        places.insert(files.root.clone(), Arc::downgrade(&nursery));
         Ok(nursery)
     }
 
     /// Builds what the files of all nodes are made from.
     fn prepare(&self) -> Result<(), StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
-        let steps = Steps::base()?;
+        let steps = Steps::base(&self.layout)?;
         let (list, steps_bytes) = written(&steps)?;
-        let namespaces = libc::CLONE_NEWNS as u32;
+        let namespaces = (libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u32;
         let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
         let answer = self.ask(&order, &[list.as_fd(); 4]);
-        steps.learn(&list).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         answer.map(drop).map_err(step("prepare the files of nodes"))
     }
 
@@ -64,12 +73,12 @@ impl Nursery {
     pub fn bear(&self, files: &Files, config: &Config, handed: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (descriptors, memory) = limits_of(config.limits)?;
-        let steps = Steps::new(files)?;
+        let steps = Steps::new(files, &self.layout)?;
         let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
             what: abi::ORDER_BEAR,
             reserved: 0,
-            namespaces: (libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET) as u32,
+            namespaces: (libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u32,
             cpu: config.cpu.map_or(u32::MAX, |cpu| cpu as u32),
             descriptors,
             memory,
@@ -78,6 +87,11 @@ impl Nursery {
         let [arena, control, commands] = handed;
         let pid = self.ask(&order, &[arena, control, commands, list.as_fd()]).map_err(step("make process 1 of a node"))?;
         Ok(Born { pid, steps, list })
+    }
+
+    /// Looks at what became of a process 1: what was tried, and errno.
+    pub fn learn(&self, born: &Born) -> Result<(), (&'static str, i32)> {
+        born.steps.learn(&born.list, &self.layout)
     }
 
     fn ask(&self, order: &abi::Order, descriptors: &[BorrowedFd<'_>]) -> Result<libc::pid_t, Errno> {
@@ -101,6 +115,14 @@ impl Nursery {
             pid => Ok(pid as libc::pid_t),
         }
     }
+}
+
+/// What [`Init::lay_layers`](super::launch::Init::lay_layers) has done, as a list; None: nothing, or it cannot be made.
+pub(super) fn layers(closed: &[OsString]) -> Option<OwnedFd> {
+    if closed.is_empty() {
+        return None;
+    }
+    Steps::layers(closed).and_then(|steps| written(&steps)).ok().map(|(list, _)| list)
 }
 
 /// A list of steps, and its length.

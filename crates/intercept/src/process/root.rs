@@ -10,7 +10,7 @@ use super::StartError;
 use super::launch::NOBODY;
 use crate::sys::Errno;
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -41,8 +41,9 @@ pub struct OwnFile {
 
 /// Of the top level: not the host's.
 const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
-/// Where the nursery has the host's files, and where a node's are built.
+/// Where the nursery has the host's files while it prepares, what nodes need of them, and where a node's are built.
 const HOST: &str = "/host";
+const LOW: &str = "/low";
 const NODE: &str = "/node";
 /// Folders in which the nursery's own root is built; the first that is there is taken.
 const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
@@ -124,11 +125,72 @@ enum Otherwise {
 pub(super) struct Steps {
     steps: Vec<Step>,
     /// The folders that get an overlay, and in which step.
-    layers: Vec<(usize, PathBuf)>,
+    layers: Vec<(usize, OsString)>,
+    closed: Vec<OsString>,
 }
 
-/// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
-static NO_OVERLAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// What nodes have of a folder of the host's that is their `/`: looked at once for all of them.
+#[derive(Debug)]
+pub(super) struct Layout {
+    base: PathBuf,
+    /// Folders of the top level that are not new.
+    folders: Vec<Folder>,
+    links: Vec<(OsString, PathBuf)>,
+    /// Those of [`WRITABLE`] that are there.
+    writable: Vec<&'static str>,
+    /// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
+    refused: Mutex<BTreeSet<OsString>>,
+}
+
+#[derive(Debug)]
+struct Folder {
+    name: OsString,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Nothing of the host's is in it.
+    Empty,
+    /// Programs may well write there: the node's own files are laid over it from the beginning.
+    Open,
+    /// As far as one can see, nobody could write there but at its top: shown as it is, until somebody does.
+    Closed,
+}
+
+/// Folders below a closed one are looked at so far down, and so many of them.
+const LOOK_DEPTH: usize = 3;
+const LOOK_FOLDERS: usize = 6000;
+
+/// Is there no folder in which programs of a node might write? They are the user who runs weft, or nobody where that is root.
+fn is_closed(folder: &Path) -> bool {
+    // SAFETY: takes no pointers.
+    let user = unsafe { libc::geteuid() };
+    let may_write = |path: &Path, found: &std::fs::Metadata| match user {
+        0 => {
+            let (owner, group, others) = (found.uid() == NOBODY, found.gid() == NOBODY, true);
+            [(owner, 0o200), (group, 0o020), (others, 0o002)].into_iter().any(|(theirs, bit)| theirs && found.mode() & bit != 0)
+        }
+        // SAFETY: a C string.
+        _ => found.uid() == user || text(path).is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::W_OK) } == 0),
+    };
+    let mut stack = vec![(folder.to_path_buf(), 0)];
+    let mut looked_at = 0;
+    while let Some((path, depth)) = stack.pop() {
+        looked_at += 1;
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if looked_at > LOOK_FOLDERS || may_write(&path, &found) {
+            return false;
+        }
+        if depth < LOOK_DEPTH
+            && let Ok(entries) = std::fs::read_dir(&path)
+        {
+            let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            stack.extend(folders.map(|entry| (entry.path(), depth + 1)));
+        }
+    }
+    true
+}
 
 fn text(path: impl AsRef<Path>) -> Result<CString, StartError> {
     CString::new(path.as_ref().as_os_str().as_bytes())
@@ -165,14 +227,14 @@ fn escaped(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte])).collect()
 }
 
-impl Steps {
-    /// Prepares what makes these files.
+impl Layout {
+    /// Looks at the folder that is to be `/`; none: the host's.
     ///
     /// # Errors
-    /// The folder cannot be read, or a file's path is not absolute.
-    pub fn new(files: &Files) -> Result<Steps, StartError> {
+    /// It cannot be read.
+    pub fn of(root: Option<&Path>) -> Result<Layout, StartError> {
         let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
-        let base = match &files.root {
+        let base = match root {
             Some(root) => {
                 let root = root.canonicalize().map_err(failed("find the folder that is to be the node's root"))?;
                 if !may_be_entered(&root) {
@@ -182,121 +244,185 @@ impl Steps {
             }
             None => PathBuf::from("/"),
         };
-        let stage = PathBuf::from(NODE);
         let mut entries: Vec<_> = std::fs::read_dir(&base)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(failed("read the folder that is to be the node's root"))?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
-        let mut steps = Steps::default();
-        let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
-        let tmpfs = |steps: &mut Steps, path: &Path| {
-            steps.mount(
-                "mount a file system in memory",
-                "weft",
-                path,
-                c"tmpfs",
-                libc::MS_NOSUID | libc::MS_NODEV,
-                b"mode=755",
-                Otherwise::Fail,
-            )
-        };
-        tmpfs(&mut steps, &stage)?;
-        for path in [&upper, &work, &root] {
-            steps.folder(path, 0o755)?;
-        }
-        tmpfs(&mut steps, &root)?;
-        for (name, mode) in NEW {
-            steps.folder(&root.join(name), mode)?;
-        }
-        let mut layered = Vec::new();
+        let mut layout =
+            Layout { base, folders: Vec::new(), links: Vec::new(), writable: Vec::new(), refused: Mutex::new(BTreeSet::new()) };
         for entry in entries {
             let name = entry.file_name();
+            let Ok(kind) = entry.file_type() else { continue };
             if NEW.iter().any(|(new, _)| name == *new) {
                 continue;
             }
-            let Ok(kind) = entry.file_type() else { continue };
             if kind.is_symlink() {
-                let to = std::fs::read_link(entry.path()).map_err(failed("read a link in the node's root"))?;
-                steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+                layout.links.push((name, std::fs::read_link(entry.path()).map_err(failed("read a link in the node's root"))?));
             } else if kind.is_dir() {
-                layered.push(name);
+                let path = entry.path();
+                let expected = WRITABLE.iter().any(|folder| name == *folder);
+                let kind = match () {
+                    () if is_empty(&path) => Kind::Empty,
+                    () if !expected && is_closed(&path) => Kind::Closed,
+                    () => Kind::Open,
+                };
+                layout.folders.push(Folder { name, kind });
             }
         }
+        // A link (/var/mail often is one) must not be hidden by a folder.
+        let there = |folder: &&str| layout.base.join(folder).symlink_metadata().is_ok_and(|found| found.is_dir());
+        layout.writable = WRITABLE.into_iter().filter(there).collect();
+        Ok(layout)
+    }
+
+    fn is_refused(&self, name: &OsStr) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+}
+
+impl Steps {
+    /// Prepares what makes these files.
+    ///
+    /// # Errors
+    /// A file's path is not absolute.
+    pub fn new(files: &Files, layout: &Layout) -> Result<Steps, StartError> {
+        let stage = PathBuf::from(NODE);
+        let mut steps = Steps::default();
+        let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        steps.mount("mount a file system in memory", "weft", &stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        for path in [&upper, &work, &root] {
+            steps.folder(path, 0o755)?;
+        }
+        // A mount of its own, that it can become `/`.
+        steps.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        for (name, mode) in NEW {
+            steps.folder(&root.join(name), mode)?;
+        }
+        for (name, to) in &layout.links {
+            steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+        }
+        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, folder.kind)).collect();
         for file in &files.own {
-            let first = file.path.components().nth(1).map(|component| component.as_os_str().to_owned());
-            if let Some(first) = first.filter(|first| !layered.contains(first) && NEW.iter().all(|(new, _)| first != *new)) {
-                layered.push(first);
+            let Some(Component::Normal(first)) = file.path.components().nth(1) else { continue };
+            match layered.iter_mut().find(|(name, _)| first == *name) {
+                Some((_, kind @ Kind::Closed)) => *kind = Kind::Open,
+                Some(_) => {}
+                None if NEW.iter().any(|(new, _)| first == *new) => {}
+                None => layered.push((first, Kind::Empty)),
             }
         }
-        for name in &layered {
-            for path in [upper.join(name), work.join(name), root.join(name)] {
-                steps.folder(&path, 0o755)?;
+        for (name, kind) in &layered {
+            steps.folder(&root.join(name), 0o755)?;
+            if *kind != Kind::Closed {
+                steps.folder(&upper.join(name), 0o755)?;
+            }
+            if *kind == Kind::Open {
+                steps.folder(&work.join(name), 0o755)?;
             }
         }
-        for folder in WRITABLE {
-            let there = base.join(folder);
-            // A link (/var/mail often is one) must not be hidden by a folder.
-            if there.symlink_metadata().is_ok_and(|found| found.is_dir())
-                && layered.iter().any(|name| folder.starts_with(&*name.to_string_lossy()))
-            {
-                let mode = if folder == "var/tmp" { 0o1777 } else { 0o755 };
-                steps.folder(&upper.join(folder), mode)?;
-            }
+        for folder in layout.writable.iter().filter(|folder| folder.contains('/')) {
+            let mode = if *folder == "var/tmp" { 0o1777 } else { 0o755 };
+            steps.folder(&upper.join(folder), mode)?;
         }
         steps.own_files(files, &upper, &root)?;
-        let refused = NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for name in &layered {
-            let (lower, to) = (base.join(name), root.join(name));
-            let there = on_host(&lower);
-            if !lower.is_dir() || is_empty(&lower) {
+        for (name, kind) in layered {
+            let to = root.join(name);
+            if kind == Kind::Empty {
                 // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
                 steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
                 continue;
             }
-            let options =
-                [&b"lowerdir="[..], &escaped(&there), b",upperdir=", &escaped(&upper.join(name)), b",workdir=", &escaped(&work.join(name))];
-            let options = [&options.concat()[..], b",userxattr"].concat();
-            if !refused.contains(&lower) {
-                steps.layers.push((steps.steps.len(), lower.clone()));
-                steps.mount(
-                    "lay the node's files over the host's",
-                    "weft",
-                    &to,
-                    c"overlay",
-                    libc::MS_NOSUID,
-                    &options,
-                    Otherwise::Instead(2),
-                )?;
+            let low = Path::new(LOW).join(name);
+            if kind == Kind::Closed {
+                steps.closed.push(name.to_owned());
+                steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
+                continue;
+            }
+            if !layout.is_refused(name) {
+                steps.layers.push((steps.steps.len(), name.to_owned()));
+                steps.overlay(&low, &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.mount("show a folder of the host's", &there, &to, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::GoOn)?;
-            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
+            steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
         }
         steps.devices(&root)?;
         steps.proc(&root)?;
-        steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
+        // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
         Ok(steps)
     }
 
-    /// What is done once for all nodes: the host's files go below an empty root.
-    pub fn base() -> Result<Steps, StartError> {
+    /// What is done once for all nodes: what they need of the host's files goes below an empty root.
+    pub fn base(layout: &Layout) -> Result<Steps, StartError> {
         let nowhere = StartError::Step { step: "find a folder to build the nodes' files in (/tmp)", errno: Errno(libc::ENOENT) };
         let stage = STAGES.iter().map(Path::new).find(|stage| stage.is_dir()).ok_or(nowhere)?;
-        let [host, node] = [HOST, NODE].map(|path| stage.join(&path[1..]));
+        let [host, low, node] = [HOST, LOW, NODE].map(|path| stage.join(&path[1..]));
         let mut steps = Steps::default();
         // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
         steps.mount("keep the nodes' mounts to themselves", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
-        steps.folder(&host, 0o755)?;
-        steps.folder(&node, 0o755)?;
-        steps.mount("show the host's files", "/", &host, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        for path in [&host, &low, &node] {
+            steps.folder(path, 0o755)?;
+        }
+        let all = libc::MS_BIND | libc::MS_REC;
+        steps.mount("show the host's files", "/", &host, c"", all, b"", Otherwise::Fail)?;
         // There, too, is what has just been mounted.
         let covered = stage.strip_prefix("/").unwrap_or(stage);
         steps.add("uncover the host's files", Act::Unmount { path: text(host.join(covered))? }, Otherwise::Fail);
         steps.add("enter the nodes' files", Act::Enter { path: text(stage)? }, Otherwise::Fail);
+        let low = Path::new(LOW);
+        for folder in layout.folders.iter().filter(|folder| folder.kind != Kind::Empty) {
+            let to = low.join(&folder.name);
+            steps.folder(&to, 0o755)?;
+            steps.mount("show a folder of the host's", on_host(&layout.base.join(&folder.name)), &to, c"", all, b"", Otherwise::Fail)?;
+            if folder.kind == Kind::Closed {
+                steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::Fail);
+            }
+        }
+        steps.folder(&low.join("dev"), 0o755)?;
+        for name in DEVICES {
+            let path = low.join("dev").join(name);
+            steps.file(&path, Arc::from(&b""[..]), 0o666)?;
+            steps.mount("show a device", on_host(Path::new("/dev")).join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+        }
+        // A new one can be mounted only where one is.
+        steps.folder(&low.join("proc"), 0o755)?;
+        steps.mount("show the host's /proc", on_host(Path::new("/proc")), low.join("proc"), c"", all, b"", Otherwise::Fail)?;
+        steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
         Ok(steps)
+    }
+
+    /// What lays the node's own files over closed folders, as process 1 of the node sees them.
+    pub fn layers(closed: &[OsString]) -> Result<Steps, StartError> {
+        let stage = Path::new("/run/weft/layers");
+        let mut steps = Steps::default();
+        steps.folder(stage, 0o700)?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        steps.folder(&stage.join("upper"), 0o755)?;
+        steps.folder(&stage.join("work"), 0o755)?;
+        for name in closed {
+            let [low, upper, work] = [Path::new("/"), &stage.join("upper"), &stage.join("work")].map(|folder| folder.join(name));
+            steps.folder(&upper, 0o755)?;
+            steps.folder(&work, 0o755)?;
+            steps.overlay(&low, &upper, &work, &low, Otherwise::GoOn)?;
+        }
+        steps.add("hide the layers", Act::Unmount { path: text(stage)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// Those of the host's folders over which these steps lay nothing, though that could be done.
+    pub fn closed(&self) -> &[OsString] {
+        &self.closed
+    }
+
+    fn overlay(&mut self, low: &Path, upper: &Path, work: &Path, to: &Path, otherwise: Otherwise) -> Result<(), StartError> {
+        let options =
+            [&b"lowerdir="[..], &escaped(low), b",upperdir=", &escaped(upper), b",workdir=", &escaped(work), b",userxattr"].concat();
+        self.mount("lay the node's files over the host's", "weft", to, c"overlay", libc::MS_NOSUID, &options, otherwise)
     }
 
     fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
@@ -360,7 +486,7 @@ impl Steps {
         for name in DEVICES {
             let path = dev.join(name);
             self.file(&path, Arc::from(&b""[..]), 0o666)?;
-            self.mount("show a device", on_host(Path::new("/dev")).join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+            self.mount("show a device", Path::new(LOW).join("dev").join(name), &path, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
         }
         for (name, to) in DEVICE_LINKS {
             self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
@@ -377,7 +503,7 @@ impl Steps {
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
         self.mount("mount /proc", "proc", &proc, c"proc", flags, b"", Otherwise::Instead(1))?;
         // In some containers no new one may be mounted.
-        self.mount("show the host's /proc", on_host(Path::new("/proc")), &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
+        self.mount("show the host's /proc", Path::new(LOW).join("proc"), &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
         let said = root.join("run/weft");
         self.folder(&said, 0o555)?;
         for (name, contents) in SAID_FILES {
@@ -395,7 +521,7 @@ impl Steps {
     }
 
     /// Looks at the results that a list has got: remembers what the kernel has refused, for the nodes that follow. On failure: the step and errno.
-    pub fn learn(&self, list: &OwnedFd) -> Result<(), (&'static str, i32)> {
+    pub fn learn(&self, list: &OwnedFd, layout: &Layout) -> Result<(), (&'static str, i32)> {
         let mut bytes = vec![0; 4 * (self.steps.len() + 2)];
         // SAFETY: a buffer of ours.
         let read = unsafe { libc::pread(list.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -403,9 +529,9 @@ impl Steps {
             return Err(("read what became of a node's files", libc::EIO));
         }
         let results: Vec<i32> = bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
-        let refused: Vec<_> = self.layers.iter().filter(|(step, _)| results[2 + step] != 0).map(|(_, lower)| lower.clone()).collect();
+        let refused: Vec<_> = self.layers.iter().filter(|(step, _)| results[2 + step] != 0).map(|(_, name)| name.clone()).collect();
         if !refused.is_empty() {
-            NO_OVERLAY.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
+            layout.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
         }
         if results[1] != 0 {
             return Err(("make the namespaces of a node", results[1]));

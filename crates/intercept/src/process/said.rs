@@ -61,6 +61,15 @@ impl Tree {
         Ok(Outcome::Descriptor { close_on_exec: posted.arguments[2] != 0 })
     }
 
+    /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow.
+    pub(super) fn lay_layers(&mut self) -> Result<Outcome, Errno> {
+        let header = self.arena.header();
+        header.closed.store(0, Relaxed);
+        self.init.lay_layers()?;
+        header.layers.fetch_add(1, Relaxed);
+        Ok(Outcome::Done(0))
+    }
+
     /// The text of a file; None: it is the kernel's.
     fn said(&self, thread: ThreadId, path: &str, there: bool, outside: &mut dyn Outside) -> Option<String> {
         let whole = path.strip_prefix("/proc/")?;

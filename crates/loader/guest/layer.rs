@@ -1,0 +1,109 @@
+//! Folders of the host's over which nothing was laid when the node began, because programs hardly ever write there. When one wants to, process 1 lays
+//! the node's own files over them; whatever leads to what lies below then (working directory, open folders) is led to what lies above.
+
+use crate::abi;
+use crate::channel::{header, post};
+use crate::descriptor;
+use crate::plain;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const O_DIRECTORY: usize = 0o200_000;
+const O_CLOEXEC: usize = 0o2_000_000;
+const O_PATH: usize = 0o10_000_000;
+
+/// `Header::layers` as this process knows it.
+static mut SEEN: u32 = 0;
+
+/// Before each call: has anybody of the node had layers laid?
+pub fn look(t: &mut Thread) {
+    let now = header().layers.load(Relaxed);
+    // SAFETY: one thread runs at a time.
+    if unsafe { SEEN } != now {
+        unsafe { SEEN = now };
+        follow(t);
+    }
+}
+
+/// A call has failed. True: perhaps for want of a layer that is there now; it is to be made again.
+pub fn was_missing(t: &mut Thread, number: usize, a: &[usize; 6], result: i64) -> bool {
+    const W_OK: usize = 2;
+    let asks = match number {
+        nr::ACCESS => a[1],
+        nr::FACCESSAT | nr::FACCESSAT2 => a[2],
+        _ => 0,
+    };
+    let unwritable = result as isize == sys::EROFS || result as isize == sys::EACCES && asks & W_OK != 0;
+    if !unwritable || header().closed.load(Relaxed) == 0 || post(t, abi::LAYERS, &[]) < 0 {
+        return false;
+    }
+    look(t);
+    true
+}
+
+/// Device and inode of a folder; None: it is none.
+fn folder(number: usize, of: usize) -> Option<[u64; 2]> {
+    let mut stat = [0_u64; 18];
+    let found = sys::call(number, &[of, stat.as_mut_ptr() as usize]) == 0;
+    (found && stat[3] as u32 & 0o170_000 == 0o040_000).then_some([stat[0], stat[1]])
+}
+
+fn follow(t: &mut Thread) {
+    let mut path = [0_u8; abi::PATH_BYTES];
+    let at = path.as_mut_ptr() as usize;
+    if sys::call(nr::GETCWD, &[at, path.len()]) > 0 && path[0] == b'/' && folder(nr::STAT, at) != folder(nr::STAT, c".".as_ptr() as usize) {
+        sys::call(nr::CHDIR, &[at]);
+    }
+    let list = sys::call(nr::OPEN, &[c"/proc/self/fd".as_ptr() as usize, O_DIRECTORY | O_CLOEXEC, 0]);
+    if list < 0 {
+        return;
+    }
+    let mut entries = [0_u64; 64];
+    loop {
+        let bytes = sys::call(nr::GETDENTS64, &[list as usize, entries.as_mut_ptr() as usize, size_of_val(&entries)]);
+        if bytes <= 0 {
+            break;
+        }
+        // struct linux_dirent64: its length at 16, the name at 19.
+        let mut entry = entries.as_ptr() as usize;
+        let end = entry + bytes as usize;
+        while entry < end {
+            let mut name = [0_u8; 12];
+            let digits = sys::copy_string(entry + 19, &mut name).unwrap_or(b"");
+            if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
+                let fd = digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
+                if fd != list as usize && !descriptor::is_ours(fd as i32) {
+                    open_again(t, fd, &mut path);
+                }
+            }
+            entry += (sys::read_u32(entry + 16).unwrap_or(0) as usize & 0xffff).max(24);
+        }
+    }
+    sys::call(nr::CLOSE, &[list as usize]);
+}
+
+fn open_again(t: &mut Thread, fd: usize, path: &mut [u8; abi::PATH_BYTES]) {
+    const F_GETFD: usize = 1;
+    const F_GETFL: usize = 3;
+    let Some(here) = folder(nr::FSTAT, fd) else { return };
+    let mut link = [0_u8; 32];
+    link[..14].copy_from_slice(b"/proc/self/fd/");
+    sys::decimal(fd as u64, &mut link[14..31]);
+    let at = path.as_mut_ptr() as usize;
+    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, at, path.len() - 1]);
+    if length <= 0 {
+        return;
+    }
+    path[length as usize] = 0;
+    if folder(nr::STAT, at).is_none_or(|there| there == here) {
+        return;
+    }
+    let flags = sys::call(nr::FCNTL, &[fd, F_GETFL]) as usize & O_PATH;
+    let other = sys::call(nr::OPEN, &[at, O_DIRECTORY | O_CLOEXEC | flags, 0]);
+    if other >= 0 {
+        let close_on_exec = sys::call(nr::FCNTL, &[fd, F_GETFD]) & 1 != 0;
+        plain::replace(t, fd, other as usize, close_on_exec);
+    }
+}
