@@ -54,12 +54,13 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
         S_IFCHR if RANDOM_DEVICES.contains(&stat.node) => kind::RANDOM,
         _ => kind::NATIVE,
     };
-    let terminal = if what == kind::NATIVE && stat.mode & S_IFMT == S_IFCHR { crate::terminal::of_device(stat.node) } else { 0 };
+    let terminal = if what == kind::NATIVE && stat.mode & S_IFMT == S_IFCHR { crate::terminal::of_device(fd, stat.node) } else { 0 };
     let inotify = stat.mode & S_IFMT == 0 && crate::plain::wanted() && crate::plain::is_inotify(fd);
     let word = what << 56
         | match () {
             () if inotify => abi::INOTIFY,
-            () if what == kind::NATIVE => inode & !(abi::MASTER | abi::SLAVE) | terminal,
+            () if terminal != 0 => terminal,
+        () if what == kind::NATIVE => inode & !(abi::MASTER | abi::SLAVE),
             () => inode,
         };
     remember(t, fd, word);

@@ -507,7 +507,6 @@ fn terminal(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
         return native::blocking(t, number, a, writes);
     }
     if !writes {
-        terminal::look(a[0], word);
         let result = native::blocking(t, number, a, false);
         return terminal::read(t, a[0], word, result);
     }

@@ -23,6 +23,10 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let fd = a[0];
     let flags = descriptor::flags(fd);
     if flags & descriptor::NONBLOCK != 0 {
+        if !writes && header().terminals.load(Relaxed) != 0 {
+            let word = descriptor::word(t, fd);
+            crate::terminal::look(fd, word);
+        }
         let result = sys::call(number, a);
         touched();
         return after(t, result, writes);
@@ -30,6 +34,10 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let mut done = 0_isize;
     let mut arguments = *a;
     loop {
+        if !writes && header().terminals.load(Relaxed) != 0 {
+            let word = descriptor::word(t, fd);
+            crate::terminal::look(fd, word);
+        }
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
         let result = sys::call(number, &arguments);
         descriptor::set_flags(fd, flags);

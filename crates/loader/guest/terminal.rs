@@ -9,6 +9,7 @@ use crate::signal;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 const TCGETS: usize = 0x5401;
@@ -33,44 +34,58 @@ const LOOK_NANOS: usize = 100_000;
 /// So often it has to look the same.
 const SAME: usize = 4;
 
-/// `st_rdev` of a terminal → what goes into its descriptor word.
-pub fn of_device(device: u64) -> u64 {
+/// Below [`abi::SLAVE`] in a descriptor word: which terminal. That of /dev/tty is not known.
+const NUMBER: u64 = 0xffff;
+const ANY: u64 = NUMBER;
+
+/// What goes into the descriptor word of a terminal. `device`: its `st_rdev`.
+pub fn of_device(fd: usize, device: u64) -> u64 {
     match device {
         // /dev/ptmx
         0x502 => {
             header().terminals.store(1, Relaxed);
-            abi::MASTER
+            let mut number = 0_u32;
+            sys::call(nr::IOCTL, &[fd, TIOCGPTN, &raw mut number as usize]);
+            abi::MASTER | u64::from(number) & NUMBER
         }
-        // /dev/tty; majors 136 to 143: /dev/pts/N
-        0x500 => abi::SLAVE,
-        device if (136..144).contains(&(device >> 8 & 0xfff)) => abi::SLAVE,
-        _ => 0,
+        0x500 => abi::SLAVE | ANY,
+        _ => number_of(device).map_or(0, |number| abi::SLAVE | number),
     }
+}
+
+/// /dev/pts/N has one of the majors 136 to 143, which have 256 numbers each.
+fn number_of(device: u64) -> Option<u64> {
+    let major = device >> 8 & 0xfff;
+    (136..144).contains(&major).then_some((major - 136) << 8 | device & 0xff)
+}
+
+/// Of how many terminals is known what they are, and the bit of one.
+fn bit(bits: &[AtomicU64; 4], terminal: u64) -> (&AtomicU64, u64) {
+    (&bits[terminal as usize / 64 % bits.len()], 1 << (terminal % 64))
 }
 
 fn is(word: u64, what: u64) -> bool {
     descriptor::kind_of(word) == kind::NATIVE && word & what != 0
 }
 
-/// Number of the terminal that a master belongs to.
-fn number(master: usize) -> usize {
-    let mut number = 0_u32;
-    sys::call(nr::IOCTL, &[master, TIOCGPTN, &raw mut number as usize]);
-    number as usize
-}
 /// Whether somebody has opened the slave yet: before, opening it for a moment would look like a hang-up.
-fn note(terminal: usize, opened: bool) {
-    let words = &header().slaves;
-    let (word, bit) = (&words[terminal / 64 % words.len()], 1_u64 << (terminal % 64));
+fn note(terminal: u64, opened: bool) {
+    let (word, bit) = bit(&header().slaves, terminal);
     if opened {
         word.fetch_or(bit, Relaxed)
     } else {
         word.fetch_and(!bit, Relaxed)
     };
 }
-fn is_opened(terminal: usize) -> bool {
-    let words = &header().slaves;
-    words[terminal / 64 % words.len()].load(Relaxed) & 1 << (terminal % 64) != 0
+/// Something goes from a slave to its master.
+fn note_written(word: u64) {
+    match word & NUMBER {
+        ANY => header().terminals_written.iter().for_each(|word| word.store(u64::MAX, Relaxed)),
+        terminal => {
+            let (word, bit) = bit(&header().terminals_written, terminal);
+            word.fetch_or(bit, Relaxed);
+        }
+    }
 }
 
 /// A file has been opened.
@@ -80,16 +95,20 @@ pub fn opened(fd: usize) {
     }
     let mut stat = [0_u64; 18];
     let found = sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) == 0;
-    // st_rdev; minors beyond 255 are not followed.
-    if found && (136..144).contains(&(stat[5] >> 8 & 0xfff)) {
-        note((stat[5] >> 8 & 0xfff) as usize % 136 * 256 + (stat[5] & 0xff) as usize, true);
+    // st_rdev
+    if let Some(number) = number_of(stat[5])
+        && found
+    {
+        note(number, true);
     }
 }
 
 /// Waits until the kernel's workers have carried what was written. poll(2) waits for the one of its own end, if there is nothing to read there.
-pub fn settle(master: usize) {
+fn settle(master: usize, word: u64) {
     const PEER_FLAGS: usize = 0o2 | 0o400 | 0o4000 | 0o2_000_000;
-    let peer = if is_opened(number(master)) { sys::call(nr::IOCTL, &[master, TIOCGPTPEER, PEER_FLAGS]) } else { -1 };
+    let (opened, bit) = bit(&header().slaves, word & NUMBER);
+    let is_opened = opened.load(Relaxed) & bit != 0;
+    let peer = if is_opened { sys::call(nr::IOCTL, &[master, TIOCGPTPEER, PEER_FLAGS]) } else { -1 };
     let mut before = [u32::MAX; 3];
     let mut same = 0;
     for _ in 0..LOOKS_MAX {
@@ -121,21 +140,24 @@ pub fn settle(master: usize) {
 
 /// A master is about to be read or looked at.
 pub fn look(fd: usize, word: u64) {
-    if is(word, abi::MASTER) && header().terminals_written.swap(0, Relaxed) != 0 {
-        settle(fd);
+    if is(word, abi::MASTER) {
+        let (written, bit) = bit(&header().terminals_written, word & NUMBER);
+        if written.fetch_and(!bit, Relaxed) & bit != 0 {
+            settle(fd, word);
+        }
     }
 }
 
 /// What the program's `bytes` from `at` on meant to the terminal whose master they were written to.
 pub fn written(t: &mut Thread, fd: usize, word: u64, at: usize, bytes: usize) {
     if is(word, abi::SLAVE) {
-        header().terminals_written.store(1, Relaxed);
+        note_written(word);
         return;
     }
     if !is(word, abi::MASTER) {
         return;
     }
-    settle(fd);
+    settle(fd, word);
     const ISIG: u32 = 1;
     const SIGNALS: [(usize, usize); 3] = [(0, 2), (1, 3), (10, 20)];
     // struct termios: four words of flags, c_line, c_cc.
@@ -214,13 +236,13 @@ pub fn control(t: &mut Thread, a: &[usize; 6], word: u64) -> isize {
         _ if result < 0 => {}
         TIOCSWINSZ if sys::read_u64(a[2]) != Ok(before[0]) => to_foreground(t, fd, SIGWINCH),
         TIOCSIG => to_foreground(t, fd, a[2] & 63),
-        TIOCSPTLCK if sys::read_u32(a[2]) == Ok(0) => note(number(fd), false),
-        TIOCGPTPEER => note(number(fd), true),
+        TIOCSPTLCK if sys::read_u32(a[2]) == Ok(0) => note(word & NUMBER, false),
+        TIOCGPTPEER => note(word & NUMBER, true),
         _ => {}
     }
     if changes || what == TIOCSIG {
         // What was held back may go on.
-        header().terminals_written.store(1, Relaxed);
+        note_written(word);
         crate::native::touched();
     }
     result

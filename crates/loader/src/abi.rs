@@ -180,11 +180,11 @@ pub struct Header {
     /// What is known of O_NONBLOCK of the controller's objects, by the low bits of their inode numbers: the number, shifted left, and the flag.
     /// It belongs to the open file, which all descriptors of an object share. 0: not known.
     pub nonblocking: [AtomicU64; NONBLOCKING_KNOWN],
-    /// A program has used a pseudoterminal; something was written to one since its master was looked at.
+    /// A program has used a pseudoterminal.
     pub terminals: AtomicU32,
-    /// See `terminals`.
-    pub terminals_written: AtomicU32,
-    /// Of which of them the slave was opened, a bit each.
+    /// To which of them something was written since its master was looked at, a bit each.
+    pub terminals_written: [AtomicU64; 4],
+    /// Of which of them the slave was opened.
     pub slaves: [AtomicU64; 4],
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
