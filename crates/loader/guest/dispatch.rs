@@ -592,7 +592,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         // An open(2) elsewhere would wait in the kernel for the holder of the lease, whom only a signal of the kernel's tells.
         // Signals of the kernel's would come at no virtual time.
         nr::FCNTL if matches!(what, F_NOTIFY | F_SETSIG) && (what == F_NOTIFY || a[2] != 0) => unsupported(t, number, what, sys::EINVAL),
-        nr::FCNTL if what == F_SETFL && a[2] & O_ASYNC != 0 && descriptor::kind_of(descriptor::word(t, fd)) != kind::VIRTUAL => {
+        nr::FCNTL if what == F_SETFL && a[2] & O_ASYNC != 0 && !descriptor::is_socket(fd) => {
             unsupported(t, number, what, sys::EINVAL)
         }
         nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
@@ -614,7 +614,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 Ok(forward(t, number, a, word))
             } else if descriptor::kind_of(word) == kind::NATIVE && word & (abi::MASTER | abi::SLAVE) != 0 && word & abi::INOTIFY == 0 {
                 Ok(terminal::control(t, a, word))
-            } else if what == FIOASYNC && descriptor::kind_of(word) != kind::VIRTUAL {
+            } else if what == FIOASYNC && sys::read_u32(a[2]) != Ok(0) && !descriptor::is_socket(fd) {
                 unsupported(t, number, what, sys::EINVAL)
             } else {
                 kernel(number, a)
