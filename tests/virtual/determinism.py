@@ -46,7 +46,8 @@ class Runs:
         if as_user:
             command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
-                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts))})
+                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts)),
+                                   "WEFT_SIM_EARLY": str(int(shortcuts))})
         if done.returncode != 0:
             errors = "".join(f"{path.parent.name}: {path.read_text()[-600:]}" for path in out.glob("programs/*/stderr"))
             raise Failure(f"exit status {done.returncode}\n{done.stderr[-1500:]}\n{errors}")

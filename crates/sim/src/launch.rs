@@ -2,6 +2,7 @@
 
 use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
+use crate::early::Shared;
 use crate::plan::{Plan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::world::{Booted, WorldError, boot};
@@ -157,10 +158,13 @@ pub(crate) fn start_builtins(plan: &Plan, node: usize, cell: &mut Cell, now: Ins
     }
 }
 
-pub(crate) fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) {
+/// Returns when the first of them starts.
+pub(crate) fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) -> (Instant, Shared) {
     let processes = processes(plan, node);
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
-    cell.add_actor(Box::new(tree), first.max(now), processes.iter().map(|(id, _)| *id).collect());
+    let tree = Shared::new(tree);
+    cell.add_actor(Box::new(tree.clone()), first.max(now), processes.iter().map(|(id, _)| *id).collect());
+    (first, tree)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod actor;
 mod calls;
 mod cell;
 pub mod debug;
+mod early;
 mod group;
 pub mod hash;
 mod launch;

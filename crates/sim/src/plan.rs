@@ -447,5 +447,20 @@ pub enum Action {
     },
 }
 
+impl Plan {
+    /// The one node that an event is about; none: it is about a wire.
+    pub fn node_of(&self, action: &Action) -> Option<usize> {
+        match action {
+            Action::Control { node, .. } | Action::Interface { node, .. } | Action::Crash { node } | Action::Restart { node } => {
+                Some(*node)
+            }
+            Action::Start { program } | Action::Signal { program, .. } | Action::Stop { program } => {
+                self.programs.get(*program).map(|program| program.node)
+            }
+            Action::Wire { .. } | Action::Carrier { .. } => None,
+        }
+    }
+}
+
 /// Where names lead: node name and its first address, for programs.
 pub type Hosts = indexmap::IndexMap<String, IpAddr>;

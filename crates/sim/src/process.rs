@@ -3,7 +3,8 @@
 use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
-use crate::plan::{NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::early::Ticket;
+use crate::plan::{EventPlan, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Visitor};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -24,6 +25,8 @@ const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
 /// Output is fetched after so many turns, that the memory of programs that write much is bounded.
 const TURNS_PER_FETCH: u32 = 64;
+/// So far a program may run by itself, before anything else happens at its node.
+const EARLY_MAX: Duration = Duration::from_millis(20);
 /// What a program finds in its environment unless it is told otherwise.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("HOME", "/root"),
@@ -103,7 +106,27 @@ pub struct ProcessTree {
     visited: bool,
     /// A debugger has one of them, which is to see its end.
     debugged: bool,
+    /// When something happens to the node from outside, in order; and when the world ends at the latest.
+    events: Vec<Instant>,
+    end: Instant,
+    per_call: Duration,
+    /// No program has been started here.
+    fresh: bool,
+    /// The first program, where it has been started before its time.
+    early: Option<Early>,
 }
+
+/// A program that runs by itself, before its time has come.
+#[derive(Debug)]
+struct Early {
+    id: ProgramId,
+    started: Result<Started, (String, i32)>,
+    /// Dropped when its time has come.
+    _ticket: Ticket,
+}
+
+/// Its number in the node, and where it writes to.
+type Started = (u32, [Sheet; 2]);
 
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
@@ -164,6 +187,9 @@ impl ProcessTree {
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let of_node = |event: &&EventPlan| plan.node_of(&event.action).is_some_and(|index| plan.nodes[index].name == node.name);
+        let mut events: Vec<Instant> = plan.events.iter().filter(of_node).map(|event| event.at).collect();
+        events.sort_unstable();
         Ok(ProcessTree {
             tree,
             programs: programs.collect(),
@@ -173,7 +199,35 @@ impl ProcessTree {
             turns: 0,
             visited: false,
             debugged: debugged.is_some(),
+            events,
+            end: plan.end,
+            per_call: node.per_call,
+            fresh: true,
+            early: None,
         })
+    }
+
+    /// If a program that starts now is the node's first and only one: how long nothing disturbs it.
+    fn undisturbed(&self, program: &Program, now: Instant) -> Option<Instant> {
+        if !self.fresh || self.debugged || program.outside.is_some() || !self.starting.iter().all(|id| *id == program.id) {
+            return None;
+        }
+        let others = self.programs.iter().filter(|other| other.id != program.id).filter_map(|other| other.start).min();
+        let event = self.events.iter().copied().find(|at| *at > now);
+        let first = others.into_iter().chain(event).fold(self.end.min(now + EARLY_MAX), Instant::min);
+        // A call that ends there is not begun.
+        Some(first).filter(|at| *at > now + self.per_call).map(|at| Instant::from_nanos(at.as_nanos() - self.per_call.as_nanos() as u64))
+    }
+
+    /// Starts the first program before its time, which is `at`, on whatever processor is idle. Its time comes in the first turn.
+    pub(crate) fn start_early(&mut self, at: Instant, ticket: Ticket) {
+        if self.turns > 0 || !self.fresh || self.events.first().is_some_and(|event| *event <= at) {
+            return;
+        }
+        let Some(index) = self.programs.iter().position(|program| program.start == Some(at)) else { return };
+        let Some(until) = self.undisturbed(&self.programs[index], at) else { return };
+        let started = self.programs[index].start_now(&mut self.tree, at, Some((until, true)));
+        self.early = Some(Early { id: self.programs[index].id, started, _ticket: ticket });
     }
 
     /// When a program starts next.
@@ -184,17 +238,25 @@ impl ProcessTree {
     /// Starts the programs whose time has come, in the order in which they stand in the plan.
     fn start_due(&mut self, cx: &mut dyn ActorContext) {
         let now = cx.now();
-        let starting = std::mem::take(&mut self.starting);
-        let ProcessTree { tree, programs, pids, .. } = self;
-        for program in programs {
-            let due = program.start.is_some_and(|at| at <= now) || starting.contains(&program.id);
-            if !due || program.pid.is_some() {
+        let is_due = |program: &Program| program.start.is_some_and(|at| at <= now) || self.starting.contains(&program.id);
+        let due: Vec<usize> = (0..self.programs.len()).filter(|index| is_due(&self.programs[*index])).collect();
+        for index in due {
+            let until = self.undisturbed(&self.programs[index], now).filter(|_| self.programs[index].pid.is_none());
+            let ProcessTree { tree, programs, pids, early, .. } = self;
+            let program = &mut programs[index];
+            if program.pid.is_some() {
                 continue;
             }
             program.start = None;
+            self.fresh = false;
             cx.started(program.id);
-            match program.start_now(tree, now) {
-                Ok(pid) => {
+            let started = match early.take_if(|early| early.id == program.id) {
+                Some(early) => early.started,
+                None => program.start_now(tree, now, until.map(|until| (until, false))),
+            };
+            match started {
+                Ok((pid, output)) => {
+                    program.output = Some(output);
                     program.pid = Some(pid);
                     program.tell(News::Started(program.id.0 as usize));
                     pids.insert(pid, program.id);
@@ -206,6 +268,7 @@ impl ProcessTree {
                 }
             }
         }
+        self.starting.clear();
     }
 
     /// Programs that have ended: what they wrote, and how it came.
@@ -229,7 +292,8 @@ impl ProcessTree {
 }
 
 impl Program {
-    fn start_now(&mut self, tree: &mut Tree, now: Instant) -> Result<u32, (String, i32)> {
+    /// `early`: until when it may run by itself, and whether on any processor.
+    fn start_now(&mut self, tree: &mut Tree, now: Instant, early: Option<(Instant, bool)>) -> Result<Started, (String, i32)> {
         let text = |text: &str| {
             CString::new(text).map_err(|_| (format!("'{}' has a zero byte in it", text.escape_debug()), STATUS_NOT_EXECUTABLE))
         };
@@ -251,8 +315,11 @@ impl Program {
             },
             attach: self.attach.clone(),
         };
-        self.output = Some(sheets);
-        tree.spawn(now, &spec).map_err(|error| {
+        let started = match early {
+            Some((until, roams)) => tree.spawn_early(now, &spec, until, roams),
+            None => tree.spawn(now, &spec),
+        };
+        started.map(|pid| (pid, sheets)).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
             (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
         })

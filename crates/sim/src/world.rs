@@ -4,6 +4,7 @@ use crate::actor::{ProgramId, Status};
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
+use crate::early::{self, Starters};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
 use crate::launch::{Arranged, add_tree, arrange, boot_all, lane_of, launch_all, start_builtins, start_programs};
@@ -20,6 +21,7 @@ use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, Selector};
 use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
+mod samples;
 mod visit;
 mod windows;
 
@@ -115,6 +117,7 @@ pub struct World {
     now: Instant,
     end: Option<RunEnd>,
     door: visit::Door,
+    starters: Starters,
     /// Samples of wires.
     pub wire_samples: Vec<WireSample>,
     /// Samples of connections.
@@ -159,9 +162,10 @@ impl World {
             await_programs(&plan, index, cell);
             start_builtins(&plan, index, cell, Instant::ZERO);
         }
+        let mut starters = Starters::default();
         for (node, tree) in launch_all(&plan, &cpu_of)? {
             if let Some(Some(cell)) = cells.get_mut(node) {
-                add_tree(&plan, node, cell, Instant::ZERO, tree);
+                starters.add(add_tree(&plan, node, cell, Instant::ZERO, tree));
             }
         }
         let mut lanes: Vec<(Vec<Group>, Vec<u32>)> = (0..threads).map(|_| Default::default()).collect();
@@ -190,6 +194,7 @@ impl World {
             now: Instant::ZERO,
             end: None,
             door,
+            starters,
             wire_samples,
             flow_samples,
         })
@@ -309,6 +314,12 @@ impl World {
         if let Some(end) = &self.end {
             return end.clone();
         }
+        // Not where somebody may come in at any time: they would meet programs whose time has not come.
+        let (threads, processors) = if self.door.is_locked() { early::threads() } else { (0, 0) };
+        std::mem::take(&mut self.starters).during(threads, processors, || self.run_to_end(watch))
+    }
+
+    fn run_to_end(&mut self, watch: &mut (dyn FnMut(Instant) -> bool + Send)) -> RunEnd {
         // What nodes send as they boot. Not before: captures and records see it, too.
         self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells).for_each(Cell::carry_on);
         let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
@@ -536,31 +547,6 @@ impl World {
             Run::Process(_) => cell.start(id),
         }
         Ok(())
-    }
-
-    fn take_samples(&mut self) {
-        let now = self.now;
-        for node in 0..self.plan.nodes.len() {
-            let Some(cell) = self.cell_mut(node) else { continue };
-            let mut wires = Vec::new();
-            for port in &cell.core.ports {
-                let counters = port.out.counters();
-                let lost = counters.lost + counters.queue_full + counters.queue_early + counters.cut;
-                wires.push((port.wire, counters.bytes, port.out.backlog(), lost));
-            }
-            let mut rows = Vec::new();
-            if let Machine::Host(host) = &mut cell.machine {
-                let reply = host.control(now, &Message { serial: 0, op: Op::List(weft_core::Table::Flows) });
-                if let Ok(serde_json::Value::Array(found)) = reply.result {
-                    rows = found;
-                }
-            }
-            for (wire, bytes, queue, lost) in wires {
-                let direction = u8::from(self.plan.wires[wire as usize].ends[0].0 != node);
-                self.wire_samples.push(WireSample { at: now, wire: (wire, direction), bytes, queue, lost });
-            }
-            self.flow_samples.extend(rows.into_iter().map(|row| FlowSample { at: now, node, row }));
-        }
     }
 
     /// The world's hash so far.

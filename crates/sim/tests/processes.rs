@@ -91,6 +91,33 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
     assert!(world.not_reproducible().is_empty());
 }
 
+#[test]
+fn what_happens_before_a_program_starts_happens_to_nobody() {
+    // Processors that are idle start programs before their time: these must not be among them.
+    let (world, end) = run(
+        scenario(
+            "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[nodes.c]\n[nodes.d]\n\
+             [wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n[wires.x]\nbetween = [\"c\", \"d\"]\ndelay = \"1ms\"\n\
+             [programs.stopped]\nnode = \"a\"\ncommand = [\"echo\", \"here\"]\nstart = \"1s\"\nexpect = \"any\"\n\
+             [programs.again]\nnode = \"b\"\ncommand = [\"sh\", \"-c\", \"echo $$\"]\nstart = \"1s\"\n\
+             [programs.late]\nnode = \"c\"\ncommand = [\"echo\", \"too late\"]\nstart = \"5s\"\nexpect = \"any\"\n\
+             [programs.usual]\nnode = \"d\"\ncommand = [\"sh\", \"-c\", \"echo $$\"]\nstart = \"1s\"\n\
+             [[events]]\nat = \"500ms\"\nstop = \"stopped\"\n[[events]]\nat = \"200ms\"\ncrash = \"b\"\n[[events]]\nat = \"400ms\"\nrestart = \"b\"\n",
+        )
+        .plan,
+        1,
+    );
+    assert_eq!(end.failures, Vec::<String>::new());
+    for name in ["stopped", "late"] {
+        let number = world.plan().programs.iter().position(|program| program.name == name).expect("a program");
+        assert_eq!(world.program(number).and_then(|state| state.started), None, "{name}");
+        assert_eq!(text(&world, name), (String::new(), String::new(), None));
+    }
+    assert_eq!(text(&world, "again"), ("2\n".to_owned(), String::new(), Some(Status::Exited(0))));
+    assert_eq!(text(&world, "usual"), ("2\n".to_owned(), String::new(), Some(Status::Exited(0))));
+    assert!(world.waits().is_empty(), "{:?}", world.waits());
+}
+
 /// What a shell on node a finds, and leaves. Nothing in it depends on who runs the test.
 const LOOK: &str = r#"
 exec 2>&1

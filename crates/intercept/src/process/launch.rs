@@ -2,7 +2,7 @@
 
 use super::arena::{Arena, memory_file};
 use super::nursery::Nursery;
-use super::{Config, Spawn, StartError};
+use super::{Config, Spawn, StartError, processor};
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString, OsString};
 use std::io::{IoSlice, Write as _};
@@ -477,6 +477,22 @@ impl Init {
             }
         }
         Err(StartError::Execute { program: name.to_string_lossy().into_owned(), errno: Errno(libc::ENOENT) })
+    }
+
+    /// Whom it starts from now on runs on all processors that the calling thread may use, behind everybody else.
+    pub fn roam(&self) {
+        if self.pid != 0 {
+            processor::place(self.pid, None);
+            processor::slices(self.pid, processor::SLICE_LONG);
+        }
+    }
+
+    /// Whom it starts from now on runs on this processor, as usual; and so does this process from now on.
+    pub fn settle_down(&self, cpu: Option<usize>, started: Option<libc::pid_t>) {
+        for pid in [Some(self.pid), started].into_iter().flatten().filter(|pid| *pid != 0) {
+            processor::place(pid, cpu);
+            processor::slices(pid, processor::SLICE_SHORT);
+        }
     }
 
     /// Lays the node's own files over those folders of the host's where there is nothing of it yet.

@@ -14,6 +14,7 @@ mod ahead;
 mod answer;
 mod arena;
 mod child;
+mod early;
 mod futex;
 mod guest;
 mod launch;
@@ -450,6 +451,8 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
+    /// The first program, on its way to its first post.
+    early: Option<early::Early>,
 }
 
 impl Tree {
@@ -510,6 +513,7 @@ impl Tree {
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
+            early: None,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::sys;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
 
 /// How many claims there are on each processor, in this process.
 static CLAIMED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
@@ -63,6 +64,42 @@ fn allowed() -> Vec<usize> {
     }
     // SAFETY: the numbers are inside the set.
     (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
+/// How many processors the calling thread may use, and how many threads of this process have claimed one.
+pub fn counts() -> (usize, usize) {
+    let claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    (allowed().len(), claimed.values().sum())
+}
+
+/// Another process is to run on this processor; none: on all that the calling thread may use. What the kernel refuses is left out: it costs time only.
+pub(super) fn place(pid: libc::pid_t, cpu: Option<usize>) {
+    // SAFETY: an all-zero set is empty.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for cpu in cpu.map_or_else(allowed, |cpu| vec![cpu]) {
+        // SAFETY: the number is bounded here, and the set is ours.
+        unsafe { libc::CPU_SET(cpu.min(libc::CPU_SETSIZE as usize - 1), &mut set) };
+    }
+    // SAFETY: the set is ours.
+    unsafe { libc::sched_setaffinity(pid, size_of::<libc::cpu_set_t>(), &raw const set) };
+}
+
+/// Slices of programs: see `short_slices` of the loader's `guest/init.rs`.
+pub(super) const SLICE_SHORT: Duration = Duration::from_micros(100);
+/// Of those whom nobody waits for: whoever wakes up beside them runs at once.
+pub(super) const SLICE_LONG: Duration = Duration::from_millis(50);
+
+/// How long another process may run at a time while others want to. It gets no other share by that. Kernels before 6.12 know nothing of it.
+pub(super) fn slices(pid: libc::pid_t, slice: Duration) {
+    // SAFETY: takes no pointers.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, pid as libc::id_t) };
+    // struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period.
+    let mut attributes = [0_u32; 12];
+    attributes[0] = size_of_val(&attributes) as u32;
+    attributes[4] = nice as u32;
+    attributes[6] = slice.as_nanos() as u32;
+    // SAFETY: the attributes are ours, and as long as they say.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, pid, attributes.as_ptr(), 0) };
 }
 
 thread_local! {

@@ -131,10 +131,15 @@ impl Tree {
                     _ => break,
                 }
             };
+            if self.posts_later(thread, outside).is_some() {
+                self.queue.push_front(thread);
+                break;
+            }
             self.turn(thread, outside);
         }
+        let posts = self.early.and_then(|early| early.posts);
         let at = match (self.queue.is_empty(), self.timers.next()) {
-            (false, _) => self.clock,
+            (false, _) => posts.map_or(self.clock, |posts| posts.max(self.clock)),
             (true, Some(at)) => at.max(self.clock),
             (true, None) => Instant::FAR_FUTURE,
         };
@@ -158,6 +163,9 @@ impl Tree {
 
     /// What was answered inside programs goes into the world's hash as one number, before every call that is told.
     pub(super) fn report(&mut self, outside: &mut dyn Outside) {
+        if self.is_before_its_time() {
+            return;
+        }
         let (program, process, thread) = (0, 0, 0);
         let trace = self.shows.trace.unwrap_or_else(|| self.trace());
         if trace == self.told {
@@ -175,32 +183,14 @@ impl Tree {
             if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 return;
             }
-            self.attach_signal(thread);
+            if self.early.is_none() {
+                self.attach_signal(thread);
+            }
             if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 // A signal has stopped it.
                 return;
             }
-            let limit = [outside.grant(), share_ends, self.timers.next().unwrap_or(Instant::FAR_FUTURE)].into_iter().min();
-            let limit = limit.unwrap_or(self.clock);
-            let ahead = self.look_ahead(thread, limit, outside);
-            let header = self.arena.header();
-            header.ahead.store(ahead.as_nanos(), Relaxed);
-            header.now.store(self.clock.as_nanos(), Relaxed);
-            header.grant.store(limit.as_nanos(), Relaxed);
-            let channel = self.arena.channel(thread);
-            channel.resumed.store(self.clock.as_nanos(), Relaxed);
-            let dying = channel.answer.load(Relaxed) == abi::DIE;
-            let began = self.clock;
-            self.arena.release(thread);
-            self.round_trips += 1;
-            if dying {
-                self.died_of_signal(thread);
-                return;
-            }
-            if !self.wait_for_call(thread, outside) {
-                self.vanished(thread);
-                return;
-            }
+            let Some(began) = self.next_post(thread, share_ends, outside) else { return };
             let slept = self.make_good(thread, outside);
             self.take_time(thread, began + slept);
             outside.advance(self.clock.min(outside.grant()));
@@ -225,6 +215,30 @@ impl Tree {
         }
     }
 
+    /// Lets a thread run until it posts a call. When it began; none: it is no more.
+    fn next_post(&mut self, thread: ThreadId, share_ends: Instant, outside: &mut dyn Outside) -> Option<Instant> {
+        if let Some(early) = self.early.take_if(|early| early.thread == thread) {
+            let posts = early.posts.unwrap_or(early.began);
+            self.arena.header().now.store(posts.as_nanos(), Relaxed);
+            return Some(early.began);
+        }
+        let limit = [outside.grant(), share_ends, self.timers.next().unwrap_or(Instant::FAR_FUTURE)].into_iter().min();
+        let limit = limit.unwrap_or(self.clock);
+        let ahead = self.look_ahead(thread, limit, outside);
+        let dying = self.arena.channel(thread).answer.load(Relaxed) == abi::DIE;
+        let began = self.clock;
+        self.let_go(thread, limit, ahead);
+        if dying {
+            self.died_of_signal(thread);
+            return None;
+        }
+        if !self.wait_for_call(thread, outside) {
+            self.vanished(thread);
+            return None;
+        }
+        Some(began)
+    }
+
     /// The program's clock is the node's. It may not go back, nor leap.
     fn take_time(&mut self, thread: ThreadId, began: Instant) {
         let said = Instant::from_nanos(self.arena.header().now.load(Relaxed));
@@ -247,7 +261,7 @@ impl Tree {
     }
 
     /// [`Tree::wait_for_post`], but calls that are only told do not count: nothing happens at them, so that who tells and who does not are alike.
-    fn wait_for_call(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> bool {
+    pub(super) fn wait_for_call(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> bool {
         while self.wait_for_post(thread) {
             let posted = Posted::read(self.arena.channel(thread));
             if posted.number != abi::TELL {
@@ -269,6 +283,8 @@ impl Tree {
         // Who did so a moment ago goes on doing it.
         let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
+        let clock = |tree: &Tree| tree.arena.header().now.load(Relaxed);
+        let mut seen = clock(self);
         loop {
             let interrupted = self.is_interrupted() && self.runs_a_program(thread);
             let look_after = if interrupted { PATIENCE_AT_THE_END } else { LOOK_AFTER.min(patience) };
@@ -288,6 +304,12 @@ impl Tree {
             }
             if interrupted {
                 self.call_back(thread);
+                continue;
+            }
+            // Calls that it answers by itself move the clock on: it is only slow.
+            let now = clock(self);
+            if std::mem::replace(&mut seen, now) != now {
+                waited = Duration::ZERO;
                 continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.

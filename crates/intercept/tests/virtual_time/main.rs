@@ -2,6 +2,7 @@
 
 mod ahead;
 mod children;
+mod early;
 mod gates;
 mod native;
 mod programs;

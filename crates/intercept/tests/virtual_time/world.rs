@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 use weft_core::{Checksum, Context, Direction, Frame, Instant, InterfaceIndex, Meta};
-use weft_intercept::process::{Config, Exit, Outside, Record, Spawn, Status, Tree};
+use weft_intercept::process::{Config, Exit, Outside, Record, Spawn, StartError, Status, Tree};
 use weft_intercept::{Lend, SocketId, Sockets, Stack};
 use weft_node::Node;
 
@@ -170,6 +170,21 @@ impl World {
     }
 
     pub fn start(&mut self, host: usize, at: Instant, arguments: &[&str]) -> u32 {
+        self.begin(host, at, arguments, |tree, spawn| tree.spawn(at, spawn))
+    }
+
+    /// Starts a program that runs by itself until then at most.
+    pub fn start_early(&mut self, host: usize, at: Instant, arguments: &[&str], until: Instant, roams: bool) -> u32 {
+        self.begin(host, at, arguments, |tree, spawn| tree.spawn_early(at, spawn, until, roams))
+    }
+
+    fn begin(
+        &mut self,
+        host: usize,
+        at: Instant,
+        arguments: &[&str],
+        begin: impl FnOnce(&mut Tree, &Spawn) -> Result<u32, StartError>,
+    ) -> u32 {
         let host = &mut self.hosts[host];
         let memory = || {
             // SAFETY: a C string.
@@ -193,7 +208,7 @@ impl World {
             descriptors: [File::open("/dev/null").unwrap().into(), out, err],
             attach: None,
         };
-        let pid = host.tree.spawn(at, &spawn).expect("a program");
+        let pid = begin(&mut host.tree, &spawn).expect("a program");
         host.outputs.insert(pid, (output, error));
         host.next = host.next.min(at);
         host.ended = false;

@@ -20,7 +20,7 @@ use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Traps at one site before it becomes a gate: short programs do not pay for it.
-const OFTEN: u64 = 32;
+const OFTEN: u64 = 8;
 /// Sites that are counted at a time.
 const COUNTED: usize = 64;
 /// Pieces of text that are known to be a file's.

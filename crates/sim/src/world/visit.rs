@@ -3,6 +3,7 @@
 use super::World;
 use crate::actor::{Next, ProgramId};
 use crate::cell::{Alarm, Machine, ProgramState, Ring};
+use crate::early::Shared;
 use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::visit::{News, Pacer, Visit, Visitor, Visits};
@@ -34,6 +35,11 @@ impl Door {
 
     pub fn knocks(&self) -> bool {
         self.visits.as_ref().is_some_and(|visits| visits.pending())
+    }
+
+    /// Nobody can come in, and nobody outside looks at the time.
+    pub fn is_locked(&self) -> bool {
+        self.visits.is_none() && self.pacer.is_none()
     }
 
     /// Is time tied to the time outside?
@@ -133,7 +139,7 @@ impl World {
                 } else {
                     let common = ProcessTree::common(&world);
                     ProcessTree::launch(&world, &world.nodes[node], &[], &common, None)
-                        .map(|tree| cell.add_actor(Box::new(tree), now, Vec::new()))
+                        .map(|tree| cell.add_actor(Box::new(Shared::new(tree)), now, Vec::new()))
                 };
                 made.map(|()| {
                     if let Some(slot) = cell.actors.iter_mut().find(|slot| slot.actor.starts_programs()) {
