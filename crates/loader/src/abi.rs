@@ -71,7 +71,8 @@ pub const BREAK_BYTES: u64 = 1 << 32;
 /// The stack of the loader itself.
 pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 /// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
-pub const OWN_SHARE: [(usize, u64); 2] = [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+pub const OWN_SHARE: [(usize, u64); 2] =
+    [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
 
 /// Limits that count what others of the same user on the host have, too: what a node says they are.
 pub const LIMITS: [(usize, u64); 8] =
