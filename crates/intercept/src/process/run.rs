@@ -309,7 +309,7 @@ impl Tree {
             // Calls that it answers by itself move the clock on: it is only slow.
             let now = clock(self);
             if std::mem::replace(&mut seen, now) != now {
-                waited = Duration::ZERO;
+                (waited, stuck) = (Duration::ZERO, Duration::ZERO);
                 continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
