@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
+#include <sys/sendfile.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@
 #include <sys/timerfd.h>
 #include <sys/times.h>
 #include <sys/timex.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -248,6 +250,68 @@ static void proc(void)
     say("/dev/random", "%02x%02x%02x%02x%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
 }
 
+/* Randomness by every call that reads a file. */
+static void draws(void)
+{
+    int fd = open("/dev/urandom", O_RDONLY), ends[2], file = open("/tmp/drawn", O_RDWR | O_CREAT, 0666);
+    if (pipe(ends)) say("pipe", "errno %d", errno);
+    for (int way = 0; way < 7; way++) {
+        static const char *ways[] = {"readv", "pread", "preadv", "preadv2", "sendfile to a pipe", "splice", "sendfile to a file"};
+        unsigned char bytes[16] = {0};
+        struct iovec vector = {bytes, 16};
+        char name[60], text[40];
+        ssize_t got = way == 0 ? readv(fd, &vector, 1) : way == 1 ? pread(fd, bytes, 16, 0) : way == 2 ? preadv(fd, &vector, 1, 0) : way == 3 ? preadv2(fd, &vector, 1, -1, 0)
+                    : way == 4 ? sendfile(ends[1], fd, 0, 16) : way == 5 ? splice(fd, 0, ends[1], 0, 16, 0) : sendfile(file, fd, 0, 16);
+        if ((way == 4 || way == 5) && got > 0 && read(ends[0], bytes, got) < 0) got = -1;
+        if (way == 6 && got > 0 && pread(file, bytes, got, 0) < 0) got = -1;
+        for (int n = 0; n < 16; n++) sprintf(text + 2 * n, "%02x", bytes[n]);
+        sprintf(name, "/dev/random by %s", ways[way]);
+        say(name, "%zd %s", got, text);
+    }
+}
+
+/* Links of descriptors and namespaces by paths that do not begin with /proc/. */
+static void links(void)
+{
+    char path[64], text[100], at[100];
+    int ends[2], folder = open("/proc/self/fd", O_RDONLY);
+    if (pipe(ends) || !getcwd(at, sizeof at)) return;
+    for (int way = 0; way < 6; way++) {
+        static const char *ways[] = {"%d", "/dev/fd/%d", "//proc/self/fd/%d", "../fd/%d", "net", "proc/self/ns/ipc"};
+        sprintf(path, ways[way], ends[0]);
+        if (chdir(way == 4 ? "/proc/self/ns" : way == 5 ? "/" : "/proc/self/fd")) continue;
+        ssize_t bytes = readlink(path, text, 99);
+        text[bytes < 0 ? 0 : bytes] = 0;
+        say("link by another path", "%s %s", ways[way], text);
+    }
+    sprintf(path, "%d", ends[1]);
+    ssize_t bytes = readlinkat(folder, path, text, 99);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    say("link by another path", "readlinkat %s", text);
+    int link = openat(folder, path, O_PATH | O_NOFOLLOW);
+    bytes = readlinkat(link, "", text, 99);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    say("link by another path", "readlinkat without a name %s", text);
+    bytes = readlinkat(folder, path, text, 8);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    say("link by another path", "cut off %s", text);
+    if (chdir(at)) say("folder", "errno %d", errno);
+}
+
+/* Pages of the kernel's that tell the time are not mapped, and cannot be. */
+static void pages(void)
+{
+    char line[300];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int found = 0;
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "[vdso]") || strstr(line, "[vvar")) say("clock in pages of the kernel's", "at %.12s, number %d", line, ++found);
+    if (maps) fclose(maps);
+    say("clock in pages of the kernel's", "%d mapped", found);
+    long mapped = syscall(SYS_arch_prctl, 0x2003, 0x700000000000ul);
+    say("clock in pages of the kernel's", "mapping them again: %ld errno %d", mapped < 0 ? -1L : 0L, mapped < 0 ? errno : 0);
+}
+
 static void times_of(const char *name, const char *path)
 {
     struct stat s;
@@ -333,6 +397,82 @@ static void files(void)
     real("shared memory changed", d.shm_ctime, 0);
 }
 
+/* AF_UNIX: what the kernel draws, and who is at the other end. */
+static void unix_sockets(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    for (int n = 0; n < 3; n++) {
+        int s = socket(AF_UNIX, SOCK_DGRAM, 0), r;
+        socklen_t length = sizeof name;
+        if (n < 2) r = bind(s, (void *)&name, 2);
+        else {
+            /* One that has no name gets it when it sends. */
+            int pair[2];
+            r = setsockopt(s, SOL_SOCKET, SO_PASSCRED, &(int){1}, 4);
+            if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) r = -1;
+            struct sockaddr_un other = {.sun_family = AF_UNIX, .sun_path = "/tmp/nobody"};
+            sendto(s, "x", 1, 0, (void *)&other, sizeof other);
+        }
+        getsockname(s, (void *)&name, &length);
+        say("unix name", "%d %d %.5s", r, length, name.sun_path + 1);
+        memset(&name, 0, sizeof name);
+        name.sun_family = AF_UNIX;
+    }
+    int pair[2], groups[64];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    u64 cookie = 0;
+    socklen_t length = 8;
+    int r = getsockopt(pair[0], SOL_SOCKET, 71, &cookie, &length);
+    say("unix network's cookie", "%d %llx", r, cookie);
+    length = sizeof groups;
+    r = getsockopt(pair[0], SOL_SOCKET, SO_PEERGROUPS, groups, &length);
+    say("unix peer's groups", "%d %d", r, r ? 0 : (int)(length / 4));
+    struct ucred who = {0};
+    length = sizeof who;
+    getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &who, &length);
+    say("unix peer", "%u %u", who.uid, who.gid);
+}
+
+/* Numbers that file systems and namespaces have. */
+static void identities(void)
+{
+    static const char *paths[] = {"/tmp", "/etc", "/dev/shm", "/"};
+    for (unsigned n = 0; n < sizeof paths / sizeof *paths; n++) {
+        unsigned char id[17] = {0};
+        int fd = open(paths[n], O_RDONLY), r = ioctl(fd, _IOR(0x15, 0, unsigned char[17]), id);
+        say("identity of a file system", "%s %d errno %d %02x%02x%02x", paths[n], r, r ? errno : 0, id[1], id[2], id[3]);
+        close(fd);
+    }
+    u64 number = 0;
+    int fd = open("/proc/self/ns/mnt", O_RDONLY), r = ioctl(fd, _IOR(0xb7, 5, u64), &number);
+    say("identity of a namespace", "%d errno %d %llx", r, r ? errno : 0, number);
+    number = 0;
+    r = ioctl(fd, _IOR(0xb7, 13, u64), &number);
+    say("identity of a namespace", "%d errno %d %llx", r, r ? errno : 0, number);
+    char path[64], text[500];
+    sprintf(path, "/proc/self/fdinfo/%ld", syscall(SYS_pidfd_open, getpid(), 0));
+    fd = open(path, O_RDONLY);
+    ssize_t bytes = read(fd, text, 499);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    char *line = strstr(text, "\nPid:");
+    say("identity of a process", "%d", line ? atoi(line + 5) - getpid() : -1);
+}
+
+/* Times that a program sets stay what it has set, whatever the host's date is. */
+static void dates(void)
+{
+    time_t host = time(0);
+    struct timespec all[] = {{1796083200, 5}, {1700000000, 6}, {2524608000, 7}, {-5, 8}, {host, 9}};
+    int fd = open("/tmp/dated", O_CREAT | O_RDWR, 0666);
+    for (unsigned n = 0; n < sizeof all / sizeof *all; n++) {
+        struct timespec both[2] = {all[n], all[n]};
+        struct stat s;
+        both[0].tv_sec += 3;
+        int r = futimens(fd, both) || fstat(fd, &s);
+        say("date", "%d %s", r, !r && s.st_mtim.tv_sec == all[n].tv_sec && s.st_mtim.tv_nsec == all[n].tv_nsec && s.st_atim.tv_sec == all[n].tv_sec + 3 ? "as set" : "another");
+    }
+}
+
 static void network(void)
 {
     int s = socket(AF_INET, SOCK_DGRAM, 0), t = socket(AF_INET, SOCK_DGRAM, 0);
@@ -401,7 +541,13 @@ int main(void)
     processor();
     waiting();
     proc();
+    draws();
+    links();
+    pages();
     files();
+    dates();
+    unix_sockets();
+    identities();
     network();
     place();
     real("time at the end", time(0), 0);

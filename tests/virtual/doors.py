@@ -50,6 +50,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "inode numbers, handles, generations": ("generation", "name_to_handle_at", "statfs", "kcmp"),
     "inotify": ("inotify",),
     "order in a folder": ("order in a folder",),
+    "links of descriptors by other paths": ("link by another path",),
+    "the kernel's vDSO and vvar": ("clock in pages",),
+    "dates that programs set": ("date",),
+    "unix names, cookies, identities": ("unix ", "identity of"),
     "unix sockets": ("cookie of a unix", "SO_TIMESTAMPNS of a unix"),
     "SO_TIMESTAMP, ports": ("SO_TIMESTAMPNS:", "cookie of a socket", "port of a socket"),
     "System V shared memory": ("shared memory",),
@@ -61,7 +65,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "rdrand": ("rdrand",),
 }
 # Natively the same twice, too, and without a time.
-SAME_NATIVELY = {"perf_event_open", "adjtimex", "rseq, getcpu, affinity", "sysinfo", "timers", "/dev and /sys", "order in a folder", "uname", "refused", "rdrand", "/proc/sys"}
+SAME_NATIVELY = {"perf_event_open", "adjtimex", "rseq, getcpu, affinity", "sysinfo", "timers", "/dev and /sys", "order in a folder", "uname", "refused", "rdrand", "/proc/sys", "dates that programs set"}
 # Another start than the first time: what is inherited.
 OTHERWISE = "umask 077; ulimit -Ss 4096; ulimit -Sn 900; trap '' HUP; cd /var; export STRAY=1; exec nice -n 5 chrt -b 0 \"$@\""
 # Ten times of a second in which the program is certain to end.

@@ -72,6 +72,11 @@ pub fn inode(fd: usize) -> u64 {
     let mut stat = Stat::default();
     if sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) != 0 { 0 } else { stat.inode & abi::INODE }
 }
+/// Is it a pipe, with a name or without?
+pub fn is_pipe(fd: usize) -> bool {
+    let mut stat = Stat::default();
+    sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) == 0 && stat.mode & S_IFMT == 0o010_000
+}
 /// Is it a socket of any kind?
 pub fn is_socket(fd: usize) -> bool {
     let mut stat = Stat::default();

@@ -12,6 +12,7 @@ use crate::memory;
 use crate::native;
 use crate::plain;
 use crate::poll;
+use crate::position;
 use crate::signal;
 use crate::sys;
 use crate::terminal;
@@ -33,6 +34,7 @@ pub type Answer = Result<isize, isize>;
 
 /// Handler of SIGSYS: a call of the program (Syscall User Dispatch), one through the vsyscall page (seccomp), or the controller's impatience.
 pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
+    crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let t = thread::current();
@@ -216,6 +218,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
     }
     match number {
         READ | WRITE | READV | WRITEV => data(t, number, a),
+        PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 => position::call(t, number, a),
         CLOCK_GETTIME => local::clock_gettime(t, a),
         CLOCK_GETRES => local::clock_getres(t, a),
         GETTIMEOFDAY => local::gettimeofday(t, a),
@@ -226,8 +229,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
         UNAME => local::uname(a),
         GETCPU => local::getcpu(a),
         SCHED_GETAFFINITY => local::affinity(a),
-        // One processor, one class: all that could be set is the only thing there is.
-        SCHED_SETAFFINITY => Ok(0),
+        SCHED_SETAFFINITY => local::set_affinity(a),
         GETRANDOM => local::getrandom(t, a[0], a[1]),
         RT_SIGACTION => signal::action(t, a),
         RT_SIGPROCMASK => signal::mask(t, a),
@@ -242,7 +244,6 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
         }
         BRK => Ok(memory::set(a[0])),
         MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT | SHMAT => memory::map(number, a),
-        PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 => at_offset(t, number, a),
         RSEQ => Err(sys::ENOSYS),
         SET_ROBUST_LIST => {
             t.robust = a[0];
@@ -349,6 +350,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
+        UTIME | UTIMES | FUTIMESAT | UTIMENSAT => crate::times::set(number, a),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
         SHMCTL => plain::shared_memory(a),
         GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
@@ -363,6 +365,8 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         NAME_TO_HANDLE_AT if plain::wanted() => unsupported(t, number, 0, sys::EOPNOTSUPP),
         NAME_TO_HANDLE_AT => kernel(number, a),
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
+        // ARCH_MAP_VDSO_X32, _32, _64: the kernel's, which would tell the time.
+        ARCH_PRCTL if matches!(a[0], 0x2001..=0x2003) => Err(sys::EINVAL),
         // Without news for others: memory, names, numbers, files.
         LSEEK
         | ACCESS
@@ -396,10 +400,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | GETPGRP
         | GETSID
         | GETPPID
-        | UTIME
-        | UTIMES
-        | FUTIMESAT
-        | UTIMENSAT
         | SCHED_GET_PRIORITY_MAX
         | SCHED_GET_PRIORITY_MIN
         | MLOCK
@@ -478,11 +478,12 @@ fn send_by_descriptor(t: &mut Thread, a: &[usize; 6]) -> Answer {
 }
 
 /// read, write, readv, writev
-fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
+pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
         kind::RANDOM if number == nr::READ => local::getrandom(t, a[1], a[2]),
+        kind::RANDOM if number == nr::READV => position::random_vectors(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
                 terminal(t, number, a, word)
@@ -527,21 +528,6 @@ fn terminal(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
     result
 }
 
-/// pread, pwrite and their relatives. What has no offset is read and written as it is.
-fn at_offset(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    let word = descriptor::word(t, a[0]);
-    let writes = matches!(number, nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2);
-    // preadv2: "If the offset argument is -1, then the current file offset is used."
-    let present = matches!(number, nr::PREADV2 | nr::PWRITEV2) && a[3] as isize == -1;
-    match descriptor::kind_of(word) {
-        kind::VIRTUAL if present && a[5] == 0 => data(t, if writes { nr::WRITEV } else { nr::READV }, a),
-        kind::VIRTUAL if present => unsupported(t, number, a[5], sys::EOPNOTSUPP),
-        kind::NATIVE if present && a[5] == 0 => data(t, if writes { nr::WRITEV } else { nr::READV }, a),
-        kind::NATIVE => Ok(native::blocking(t, number, a, writes)),
-        _ => kernel(number, a),
-    }
-}
-
 /// Calls on sockets: the controller's, or the kernel's AF_UNIX.
 fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
@@ -578,6 +564,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const O_ASYNC: usize = 0o20000;
     const F_DUPFD_CLOEXEC: usize = 1030;
     const F_SETLEASE: usize = 1024;
+    const NS_GET_OWNER_UID: usize = 0xb704;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
     const F_OFD_SETLK: usize = 37;
@@ -598,9 +585,9 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
-            Ok(native::lock(t, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
+            Ok(native::lock(t, fd, if what == F_SETLKW { a[2] } else { 0 }, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
         }
-        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
+        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, fd, 0, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
         nr::IOCTL => {
             // FIONBIO, FIOASYNC, FIOCLEX, FIONCLEX are the descriptor's own.
             let of_descriptor = matches!(what, 0x5421 | 0x5452 | 0x5451 | 0x5450);
@@ -608,8 +595,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             let interfaces = (0x8900..0x8a00).contains(&what) && descriptor::kind_of(word) == kind::NATIVE;
             if word == 0 {
                 Err(sys::EBADF)
-            } else if plain::hides(what) && descriptor::kind_of(word) == kind::FILE {
+            } else if plain::hides(what) && matches!(descriptor::kind_of(word), kind::FILE | kind::NATIVE) {
                 Err(sys::ENOTTY)
+            } else if what == NS_GET_OWNER_UID && plain::wanted() && descriptor::kind_of(word) == kind::FILE {
+                let result = sys::call(number, a);
+                // All namespaces that can be seen are root's.
+                if result == 0 { sys::write_u32(a[2], 0).map(|()| 0) } else { Ok(result) }
             } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
                 Ok(forward(t, number, a, word))
             } else if descriptor::kind_of(word) == kind::NATIVE && word & (abi::MASTER | abi::SLAVE) != 0 && word & abi::INOTIFY == 0 {
@@ -628,6 +619,10 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         }
         nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
             let other = if number == nr::SENDFILE { a[1] } else { a[2] };
+            let from = if number == nr::SENDFILE { a[1] } else { a[0] };
+            if matches!(number, nr::SENDFILE | nr::SPLICE) && descriptor::kind_of(descriptor::word(t, from)) == kind::RANDOM {
+                return position::send_random(t, number, a);
+            }
             let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
             if ours && number != nr::VMSPLICE {
                 return unsupported(t, number, 0, sys::EINVAL);

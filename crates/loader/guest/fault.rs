@@ -15,6 +15,7 @@ const SIGILL: i32 = 4;
 
 /// Handler of SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
 pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut Context) {
+    crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let at = context.registers[RIP];

@@ -1,10 +1,11 @@
 //! Who a program is. Outside, all programs of a node are one user; inside they begin as root, and change who they are as programs do. Files
 //! are root's, and nobody else's: what the host calls a user has no name here.
 
-use crate::abi::{CAPABILITIES, GROUPS_MAX, Process};
+use crate::abi::{self, CAPABILITIES, GROUPS_MAX, Process};
 use crate::channel::header;
 use crate::sys;
 use crate::thread::Thread;
+use crate::times::{self, Places};
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -326,8 +327,7 @@ pub fn creating(t: &Thread, folder: usize, path: usize, made: impl FnOnce() -> i
     result
 }
 
-/// What `struct stat` and `struct statx` say that depends on the host: whose a file is, and when it was written if that was since the node
-/// began (by the host's clock: it then was written at the node's start, as far as anybody can tell).
+/// What `struct stat` and `struct statx` say that depends on the host: whose a file is, and when it was written (see `times`).
 pub fn stat(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let result = sys::call(number, a);
     if result < 0 || header().real_start.load(Relaxed) == 0 {
@@ -336,31 +336,93 @@ pub fn stat(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     if number == nr::STATX {
         // atime, btime, ctime, mtime
         crate::files::plain_statx(a[4])?;
-        let times = [0x40, 0x50, 0x60, 0x70].map(|at| a[4] + at);
-        return plain_times(&times, times[3]).map(|()| result);
+        let places = Places { accessed: a[4] + 0x40, written: a[4] + 0x70, changed: a[4] + 0x60, made: a[4] + 0x50 };
+        return times::show(&places, sys::read_u32(a[4] + 28)?).map(|()| result);
     }
     let at = if number == nr::NEWFSTATAT { a[2] } else { a[1] };
     // atime, mtime, ctime
     crate::files::plain_stat(at)?;
-    let times = [72, 88, 104].map(|offset| at + offset);
-    plain_times(&times, times[1]).map(|()| result)
+    let places = Places { accessed: at + 72, written: at + 88, changed: at + 104, made: 0 };
+    times::show(&places, sys::read_u32(at + 24)?).map(|()| result)
 }
 
-/// Seconds and nanoseconds at each of these places: not later than the node's start. When a file was read last is nobody's business: it is
-/// when it was written.
-fn plain_times(times: &[usize], written: usize) -> Result<(), isize> {
-    let (real, epoch) = (header().real_start.load(Relaxed), header().epoch.load(Relaxed));
-    sys::write_u64(times[0], sys::read_u64(written)?)?;
-    let mut nanos = sys::read_u32(written + 8)?;
-    sys::write_u32(times[0] + 8, nanos)?;
-    for at in times {
-        nanos = sys::read_u32(at + 8)?;
-        // What a program has set itself is another time.
-        if sys::read_u64(*at)?.wrapping_sub(real) < 365 * 86_400 {
-            sys::write_u64(*at, epoch / 1_000_000_000)?;
-            nanos = (epoch % 1_000_000_000) as u32;
-        }
-        sys::write_u32(at + 8, nanos)?;
+/// The process of the node with a number; one that has ended as long as nobody has its place.
+pub fn process_of(t: &Thread, pid: u32) -> Option<&'static Process> {
+    if t.process.pid.load(Relaxed) == pid {
+        return Some(t.process);
     }
-    Ok(())
+    (0..abi::PROCESSES_MAX).map(crate::channel::process).find(|one| pid != 0 && one.pid.load(Relaxed) == pid)
+}
+
+/// Effective user and group of a process: what SO_PEERCRED tells.
+pub fn effective_of(t: &Thread, pid: u32) -> Option<[u32; 2]> {
+    process_of(t, pid).map(|one| [get(&one.users, EFFECTIVE), get(&one.groups, EFFECTIVE)])
+}
+
+/// Real user and group of a process: what SCM_CREDENTIALS tells.
+pub fn real_of(t: &Thread, pid: u32) -> Option<[u32; 2]> {
+    process_of(t, pid).map(|one| [get(&one.users, REAL), get(&one.groups, REAL)])
+}
+
+const SOL_SOCKET: u32 = 1;
+const SCM_CREDENTIALS: u32 = 2;
+const CONTROL_BYTES: usize = 512;
+
+/// A message that names who sends it, as the kernel lets it pass: there all are one user.
+pub struct Credentials {
+    message: [usize; 7],
+    control: [u8; CONTROL_BYTES],
+}
+
+impl Default for Credentials {
+    fn default() -> Credentials {
+        Credentials { message: [0; 7], control: [0; CONTROL_BYTES] }
+    }
+}
+
+impl Credentials {
+    /// The message to send instead of the one at `at`; None: that one, which names nobody.
+    pub fn rewrite(&mut self, t: &Thread, at: usize) -> Result<Option<usize>, isize> {
+        const CAP_SYS_ADMIN: u32 = 21;
+        // struct msghdr: msg_control at 32, msg_controllen at 40.
+        let (control, bytes) = (sys::read_u64(at + 32)? as usize, sys::read_u64(at + 40)? as usize);
+        if control == 0 || !(28..=CONTROL_BYTES).contains(&bytes) || !crate::plain::wanted() {
+            return Ok(None);
+        }
+        sys::copy_in(control, &mut self.control[..bytes])?;
+        let word = |control: &[u8], at: usize| u32::from_ne_bytes([control[at], control[at + 1], control[at + 2], control[at + 3]]);
+        let (mut offset, mut found) = (0, false);
+        while offset + 16 <= bytes {
+            let length = word(&self.control, offset) as usize;
+            if length < 16 || offset + length > bytes {
+                break;
+            }
+            if [8, 12].map(|at| word(&self.control, offset + at)) == [SOL_SOCKET, SCM_CREDENTIALS] && length == 28 {
+                let [pid, user, group] = [16, 20, 24].map(|at| word(&self.control, offset + at));
+                let p = t.process;
+                // net/core/scm.c, scm_check_creds
+                let is = |words: &[AtomicU32; 4], id: u32| (0..3).any(|place| get(words, place) == id);
+                let allowed = (pid == p.pid.load(Relaxed) || may(p, CAP_SYS_ADMIN))
+                    && (is(&p.users, user) || may(p, CAP_SETUID))
+                    && (is(&p.groups, group) || may(p, CAP_SETGID));
+                if !allowed {
+                    return Err(sys::EPERM);
+                }
+                let kernels = [nr::GETUID, nr::GETGID].map(|number| sys::call(number, &[]) as u32);
+                for (id, at) in kernels.into_iter().zip([20, 24]) {
+                    self.control[offset + at..offset + at + 4].copy_from_slice(&id.to_ne_bytes());
+                }
+                found = true;
+            }
+            offset += length.next_multiple_of(8);
+        }
+        if !found {
+            return Ok(None);
+        }
+        for (index, word) in self.message.iter_mut().enumerate() {
+            *word = sys::read_u64(at + 8 * index)? as usize;
+        }
+        self.message[4] = self.control.as_ptr() as usize;
+        Ok(Some(self.message.as_ptr() as usize))
+    }
 }

@@ -137,6 +137,15 @@ pub fn affinity(a: &[usize; 6]) -> Result<isize, isize> {
     Ok(8)
 }
 
+/// sched_setaffinity(2): all that can be set is the only processor there is.
+pub fn set_affinity(a: &[usize; 6]) -> Result<isize, isize> {
+    let mut mask = [0_u8];
+    if a[1] > 0 {
+        sys::copy_in(a[2], &mut mask)?;
+    }
+    if mask[0] & 1 == 0 { Err(sys::EINVAL) } else { Ok(0) }
+}
+
 pub fn getcpu(a: &[usize; 6]) -> Result<isize, isize> {
     for pointer in [a[0], a[1]] {
         if pointer != 0 {

@@ -28,9 +28,11 @@ mod layer;
 mod local;
 mod memory;
 mod native;
+mod neighbour;
 mod nursery;
 mod plain;
 mod poll;
+mod position;
 mod proc;
 mod signal;
 mod stack;
@@ -38,6 +40,7 @@ mod strict;
 mod sys;
 mod terminal;
 mod thread;
+mod times;
 mod unix;
 mod x86_64;
 
@@ -83,6 +86,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         local::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
+        memory::unmap_kernels();
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);

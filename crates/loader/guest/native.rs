@@ -6,12 +6,11 @@ use crate::channel::{header, post};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
+use crate::neighbour::Patience;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGPIPE: u64 = 13;
-const POLLIN: u64 = 1;
-const POLLOUT: u64 = 4;
 
 /// Something that others may wait for has been done with a descriptor of the kernel's.
 pub fn touched() {
@@ -33,6 +32,7 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
     let mut done = 0_isize;
     let mut arguments = *a;
+    let mut patience = Patience::default();
     loop {
         if !writes && header().terminals.load(Relaxed) != 0 {
             let word = descriptor::word(t, fd);
@@ -60,9 +60,8 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
             }
             other => return after(t, other + if other > 0 { done } else { 0 }, writes),
         }
-        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
-            // A signal.
-            return if done > 0 { done } else { abi::RESTART as isize };
+        if let Err(errno) = patience.wait(t, fd, number, writes) {
+            return if done > 0 { done } else { errno };
         }
     }
 }
@@ -117,7 +116,7 @@ pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     }
 }
 
-fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
+pub fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
     if result == sys::EPIPE && writes {
         post(t, abi::RAISED, &[SIGPIPE]);
     }
@@ -145,45 +144,6 @@ fn rest_of_vectors(t: &mut Thread, a: &[usize; 6], count: isize) -> isize {
     done
 }
 
-const MSG_DONTWAIT: usize = 0x40;
-const MSG_NOSIGNAL: usize = 0x4000;
-
-/// sendto, recvfrom, sendmsg, recvmsg of AF_UNIX sockets. `flags`: which argument.
-pub fn message(t: &mut Thread, number: usize, a: &[usize; 6], flags: usize, writes: bool) -> isize {
-    let nonblocking = a[flags] & MSG_DONTWAIT != 0 || descriptor::flags(a[0]) & descriptor::NONBLOCK != 0;
-    let mut arguments = *a;
-    arguments[flags] |= MSG_DONTWAIT;
-    loop {
-        let result = sys::call(number, &arguments);
-        if result != sys::EAGAIN {
-            touched();
-            crate::plain::shared_limit(t, number, a, result);
-            plain_control(number, a, result);
-            return if a[flags] & MSG_NOSIGNAL == 0 { after(t, result, writes) } else { result };
-        }
-        if nonblocking {
-            return result;
-        }
-        if post(t, abi::BLOCKED, &[a[0] as u64, if writes { POLLOUT } else { POLLIN }, number as u64]) < 0 {
-            return abi::RESTART as isize;
-        }
-    }
-}
-
-/// What came with a message may say when.
-fn plain_control(number: usize, a: &[usize; 6], result: isize) {
-    // struct mmsghdr: a msghdr of 56 bytes and a length.
-    let count = match number {
-        nr::RECVMSG if result >= 0 => 1,
-        nr::RECVMMSG => result.max(0) as usize,
-        _ => 0,
-    };
-    for index in 0..count {
-        // Whoever gave a bad address was told so by the kernel.
-        let _ = crate::plain::control(a[1] + 64 * index);
-    }
-}
-
 /// connect, accept and accept4 of AF_UNIX sockets.
 pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     let result = blocking(t, number, a, number == nr::CONNECT);
@@ -194,16 +154,50 @@ pub fn connection(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     result
 }
 
-/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed.
-pub fn lock(t: &mut Thread, attempt: impl Fn() -> isize) -> isize {
+/// flock(2) and the waiting locks of fcntl(2): tried, and tried again when something has changed. `record`: the `struct flock` of a process's lock; 0: it is of another kind.
+pub fn lock(t: &mut Thread, fd: usize, record: usize, attempt: impl Fn() -> isize) -> isize {
+    const EDEADLK: isize = -35;
     loop {
         let result = attempt();
         if result != sys::EAGAIN && result != sys::EACCES {
             touched();
             return result;
         }
-        if post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]) < 0 {
+        let holder = if record == 0 { 0 } else { holder(fd, record) };
+        if holder != 0 && waits_for(t, holder) {
+            return EDEADLK;
+        }
+        t.process.lock_of.store(holder, Relaxed);
+        let answer = post(t, abi::BLOCKED, &[u64::MAX, 0, nr::FLOCK as u64]);
+        t.process.lock_of.store(0, Relaxed);
+        if answer < 0 {
             return abi::RESTART as isize;
         }
     }
+}
+
+/// The number of the process whose lock is in the way; 0: nobody's.
+fn holder(fd: usize, record: usize) -> u32 {
+    const F_GETLK: usize = 5;
+    // struct flock: l_type (2 is "not locked"), l_whence, l_start, l_len, l_pid.
+    let mut lock = [0_u64; 4];
+    for (index, word) in lock.iter_mut().enumerate() {
+        let Ok(given) = sys::read_u64(record + 8 * index) else { return 0 };
+        *word = given;
+    }
+    let asked = sys::call(nr::FCNTL, &[fd, F_GETLK, lock.as_mut_ptr() as usize]);
+    if asked == 0 && lock[0] & 0xffff != 2 { lock[3] as u32 } else { 0 }
+}
+
+/// fs/locks.c, posix_locks_deadlock: does a process wait, over others, for a lock of the caller's?
+fn waits_for(t: &Thread, mut whose: u32) -> bool {
+    let own = t.process.pid.load(Relaxed);
+    for _ in 0..abi::PROCESSES_MAX {
+        let next = crate::identity::process_of(t, whose).map_or(0, |one| one.lock_of.load(Relaxed));
+        if next == 0 || next == own {
+            return next == own;
+        }
+        whose = next;
+    }
+    false
 }

@@ -223,7 +223,10 @@ const SOL_SOCKET: u32 = 1;
 const MICROSECONDS: [u32; 2] = [29, 63];
 const NANOSECONDS: [u32; 2] = [35, 64];
 
-/// Control messages of an AF_UNIX socket: when something was sent is the present.
+/// SCM_CREDENTIALS.
+const CREDENTIALS: u32 = 2;
+
+/// Control messages of an AF_UNIX socket: when something was sent is the present; who sent it is who that is in the node.
 pub fn control(message: usize) -> Result<(), isize> {
     // struct msghdr: msg_control at 32, msg_controllen at 40.
     let (mut at, mut left) = (sys::read_u64(message + 32)? as usize, sys::read_u64(message + 40)? as usize);
@@ -235,6 +238,13 @@ pub fn control(message: usize) -> Result<(), isize> {
         if level == SOL_SOCKET && length >= 32 && (micro || NANOSECONDS.contains(&kind)) {
             sys::write_u64(at + 16, now / 1_000_000_000)?;
             sys::write_u64(at + 24, now % 1_000_000_000 / if micro { 1000 } else { 1 })?;
+        }
+        if level == SOL_SOCKET && kind == CREDENTIALS && length >= 28 {
+            // struct ucred: pid, uid, gid.
+            if let Some([user, group]) = crate::identity::real_of(crate::thread::current(), sys::read_u32(at + 16)?) {
+                sys::write_u32(at + 20, user)?;
+                sys::write_u32(at + 24, group)?;
+            }
         }
         let step = length.next_multiple_of(8);
         if step < 16 || step > left {
@@ -289,8 +299,10 @@ pub fn after_read(word: u64, number: usize, a: &[usize; 6], result: isize) -> Re
 
 /// Asked about by number of the ioctl: what a file system knows of a file (generation, blocks on the disk) is chance or the host's.
 pub fn hides(request: usize) -> bool {
-    // FS_IOC_GETVERSION, FS_IOC_FIEMAP, FIBMAP
-    matches!(request, 0x8008_7601 | 0xc020_660b | 1) && wanted()
+    // FS_IOC_GETVERSION, FS_IOC_FIEMAP, FIBMAP; and what came after Linux 6.1 with numbers of the host's: FS_IOC_GETFSUUID, FS_IOC_GETFSSYSFSPATH, NS_GET_MNTNS_ID,
+    // NS_MNT_GET_INFO and its two neighbours, NS_GET_ID; PIDFD_GET_INFO of any size.
+    let of_host = [0x8008_7601, 0xc020_660b, 1, 0x8011_1500, 0x8081_1501, 0x8008_b705, 0x8010_b70a, 0x8010_b70b, 0x8010_b70c, 0x8008_b70d];
+    (of_host.contains(&request) || request & 0xffff == 0xff0b) && wanted()
 }
 
 /// Puts a descriptor in another's place; returns that one.

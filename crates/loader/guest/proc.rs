@@ -124,23 +124,68 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     crate::plain::replace(t, fd, other as usize, close_on_exec)
 }
 
-/// What readlink(2) has found in /proc/PID/fd: "pipe:[4711]" and "socket:[4711]" say the host's numbers. Returns the length that it has now.
-pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Result<usize, isize> {
-    let mut text = [0_u8; 64];
-    if length > 40 || header().real_start.load(Relaxed) == 0 || with_path(a[at], |_| ()).is_none() {
-        return Ok(length);
-    }
-    sys::copy_in(a[at + 1], &mut text[..length])?;
-    let kinds = [&b"pipe:["[..], b"socket:[", b"net:[", b"pid:[", b"user:[", b"mnt:[", b"uts:[", b"ipc:[", b"cgroup:[", b"time:["];
-    let kind = kinds.into_iter().find(|kind| text.starts_with(kind));
-    let Some(kind) = kind else { return Ok(length) };
+/// Kinds of links under /proc whose text says the host's number of a file, and a file of that kind, whose device is the kind's.
+const NUMBERED: [(&[u8], &CStr); 10] = [
+    (b"pipe:[", c""),
+    (b"socket:[", c""),
+    (b"net:[", c"/proc/self/ns/net"),
+    (b"pid:[", c"/proc/self/ns/net"),
+    (b"user:[", c"/proc/self/ns/net"),
+    (b"mnt:[", c"/proc/self/ns/net"),
+    (b"uts:[", c"/proc/self/ns/net"),
+    (b"ipc:[", c"/proc/self/ns/net"),
+    (b"cgroup:[", c"/proc/self/ns/net"),
+    (b"time:[", c"/proc/self/ns/net"),
+];
+
+/// The device of such files.
+fn device_of(kind: &[u8], example: &CStr) -> u64 {
     let mut stat = [0_u64; 18];
-    // What the link leads to.
-    let folder = if number == nr::READLINKAT { a[0] } else { -100_isize as usize };
-    if sys::call(nr::NEWFSTATAT, &[folder, a[at], stat.as_mut_ptr() as usize, 0]) != 0 {
+    if !example.is_empty() {
+        sys::call(nr::STAT, &[example.as_ptr() as usize, stat.as_mut_ptr() as usize]);
+        return stat[0];
+    }
+    let mut ends = [0_u32; 2];
+    let at = ends.as_mut_ptr() as usize;
+    let made = if kind == b"pipe:[" { sys::call(nr::PIPE, &[at]) } else { sys::call(nr::SOCKETPAIR, &[1, 1, 0, at]) };
+    if made == 0 {
+        sys::call(nr::FSTAT, &[ends[0] as usize, stat.as_mut_ptr() as usize]);
+        ends.iter().for_each(|fd| {
+            sys::call(nr::CLOSE, &[*fd as usize]);
+        });
+    }
+    stat[0]
+}
+
+/// readlink(2) has found something, by whatever path: "pipe:[4711]" and "socket:[4711]" under /proc say the host's numbers. Returns the length that it has now.
+pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Result<usize, isize> {
+    const NOFOLLOW_EMPTY_PATH: usize = 0x1100;
+    let mut start = [0_u8; 8];
+    if header().real_start.load(Relaxed) == 0 || length < 2 {
         return Ok(length);
     }
-    let digits = sys::decimal(crate::files::number(stat[1], stat[0]), &mut text[kind.len()..]);
+    sys::copy_in(a[at + 1], &mut start[..length.min(8)])?;
+    // Nearly all links are paths.
+    if start[0] == b'/' || !start[0].is_ascii_lowercase() {
+        return Ok(length);
+    }
+    // All of it, however little the program asked for.
+    let mut text = [0_u8; 64];
+    let mut whole = *a;
+    whole[at + 1] = text.as_mut_ptr() as usize;
+    whole[at + 2] = 40;
+    let bytes = sys::call(number, &whole).max(0) as usize;
+    let Some((kind, example)) = NUMBERED.iter().find(|(kind, _)| text[..bytes].starts_with(kind)) else { return Ok(length) };
+    let mut stat = [0_u64; 18];
+    let folder = if number == nr::READLINKAT { a[0] } else { -100_isize as usize };
+    let found = sys::call(nr::NEWFSTATAT, &[folder, a[at], stat.as_mut_ptr() as usize, NOFOLLOW_EMPTY_PATH]);
+    let digits = &text[kind.len()..bytes];
+    let Some((b']', digits)) = digits.split_last() else { return Ok(length) };
+    if found != 0 || stat[0] != device() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Ok(length);
+    }
+    let inode = digits.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+    let digits = sys::decimal(crate::files::number(inode, device_of(kind, example)), &mut text[kind.len()..]);
     let end = kind.len() + digits;
     text[end] = b']';
     let length = (end + 1).min(a[at + 2]);

@@ -2,7 +2,7 @@
 //! node's names begin with a mark of its own, which programs do not see.
 
 use crate::channel::header;
-use crate::native;
+use crate::neighbour;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -40,19 +40,14 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
 }
 
 fn plain(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    match number {
-        nr::SENDTO => native::message(t, number, a, 3, true),
-        nr::RECVFROM => native::message(t, number, a, 3, false),
-        nr::SENDMSG => native::message(t, number, a, 2, true),
-        nr::RECVMSG => native::message(t, number, a, 2, false),
-        nr::SENDMMSG => native::message(t, number, a, 3, true),
-        nr::RECVMMSG => native::message(t, number, a, 3, false),
-        nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => native::connection(t, number, a),
-        _ => {
-            let result = sys::call(number, a);
-            native::touched();
-            result
-        }
+    neighbour::call(t, number, a)
+}
+
+/// Gives a socket that has no name one, as bind(2) with a family only does.
+pub fn name(t: &mut Thread, fd: usize) {
+    if let Some(mark) = mark() {
+        let family = [AF_UNIX, 0];
+        bind_anywhere(t, mark, &[fd, family.as_ptr() as usize, 2, 0, 0, 0]);
     }
 }
 

@@ -197,6 +197,8 @@ pub struct Header {
     pub controller_pid: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.
+    pub passes_credentials: AtomicU32,
     /// A number of 23 bits with which the node's abstract unix names begin in the kernel. 0: none, it has a network namespace of its own.
     pub mark: AtomicU32,
     /// Abstract names that were given to sockets whose programs named none.
@@ -343,6 +345,8 @@ pub struct Process {
     pub capabilities_off: [AtomicU64; 3],
     /// Inheritable capabilities.
     pub inheritable: AtomicU64,
+    /// The number of the process for whose lock of a file it waits (fcntl(2)); 0: none.
+    pub lock_of: AtomicU32,
     /// By number; 0 is unused.
     pub actions: [Action; 65],
     /// /proc/self/exe, with a zero at the end.

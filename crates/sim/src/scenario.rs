@@ -88,6 +88,9 @@ impl Source<'_> {
     pub fn rate(&self, value: &Spanned<String>) -> Result<u64, StackError> {
         match parse_rate(value.get_ref()) {
             Ok(0) => Err(self.error(value.span(), "a rate of zero sends nothing, ever", "to cut a wire use an event: down = \"WIRE\"")),
+            Ok(rate) if rate > crate::world::RATE_MAX => {
+                Err(self.error(value.span(), format!("no wire has a rate of {}", value.get_ref()), "use a rate from 1bit to 1000tbit"))
+            }
             Ok(rate) => Ok(rate),
             Err(why) => Err(self.error(value.span(), why, "write it as \"100mbit\", \"1gbit\" or \"64kbit\"")),
         }

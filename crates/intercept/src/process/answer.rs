@@ -171,7 +171,9 @@ impl Tree {
                 if self.threads.get(&thread).is_some_and(|one| one.held) {
                     return Ok(Outcome::Done(0));
                 }
-                Ok(Outcome::Wait(Wait { native: true, ..Wait::default() }))
+                // Argument 3: until when, 0 for ever.
+                let deadline = (posted.arguments[3] != 0).then(|| weft_core::Instant::from_nanos(posted.arguments[3]));
+                Ok(Outcome::Wait(Wait { native: true, deadline, ..Wait::default() }))
             }
             abi::CLOSED => {
                 self.closed(posted.inode(), outside);

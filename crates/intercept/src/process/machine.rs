@@ -101,6 +101,10 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
         "version" => Some(format!("Linux version {RELEASE} (weft) #1 weft\n")),
         "sys/kernel/hostname" => Some(format!("{}\n", moment.name)),
         "sys/kernel/ns_last_pid" => Some(format!("{}\n", moment.last_pid)),
+        // Settings that the kernel changes by itself.
+        "sys/kernel/perf_event_max_sample_rate" => there.then(|| "100000\n".to_owned()),
+        "sys/kernel/hung_task_warnings" => there.then(|| "10\n".to_owned()),
+        "sys/kernel/tainted" | "sys/kernel/hung_task_detect_count" => there.then(|| "0\n".to_owned()),
         // A setting of the system, or a list of what there is: both are named by what begins their path.
         _ if path.starts_with("sys/") => None,
         _ => there.then(String::new),
@@ -161,9 +165,16 @@ pub fn plain_maps(text: &str) -> String {
 
 /// /proc/PID/fdinfo/N: only what is the program's own affair.
 pub fn plain_descriptor(text: &str) -> String {
-    let own = |line: &&str| ["pos:", "flags:", "eventfd-count:", "Pid:"].iter().any(|name| line.starts_with(name));
+    let own = |line: &&str| ["pos:", "flags:", "eventfd-count:"].iter().any(|name| line.starts_with(name));
     let mut plain = String::new();
-    for line in text.lines().filter(own) {
+    for line in text.lines() {
+        // Of a pidfd: "Pid" is the host's number, and the last of "NSpid" the node's.
+        if let Some(number) = line.strip_prefix("NSpid:").and_then(|numbers| numbers.split_whitespace().next_back()) {
+            let _ = writeln!(plain, "Pid:\t{number}\nNSpid:\t{number}");
+        }
+        if !own(&line) {
+            continue;
+        }
         let _ = writeln!(plain, "{line}");
         if line.starts_with("flags:") {
             plain.push_str("mnt_id:\t1\n");
@@ -199,6 +210,8 @@ mod tests {
         assert_eq!(file("zoneinfo", &MOMENT, true).as_deref(), Some(""));
         assert_eq!(file("zoneinfo", &MOMENT, false), None);
         assert_eq!(file("sys/kernel/panic", &MOMENT, true), None);
+        assert_eq!(file("sys/kernel/tainted", &MOMENT, true).as_deref(), Some("0\n"));
+        assert_eq!(file("sys/kernel/tainted", &MOMENT, false), None);
     }
 
     #[test]
@@ -217,5 +230,6 @@ mod tests {
     #[test]
     fn descriptors_keep_what_is_their_own() {
         assert_eq!(plain_descriptor("pos:\t5\nflags:\t02\nmnt_id:\t77\nino:\t99\ntfd: 3\n"), "pos:\t5\nflags:\t02\nmnt_id:\t1\n");
+        assert_eq!(plain_descriptor("pos:\t0\nPid:\t4711\nNSpid:\t4711\t12\t3\n"), "pos:\t0\nPid:\t3\nNSpid:\t3\n");
     }
 }

@@ -57,6 +57,7 @@ impl Tree {
             libc::SYS_sendto => self.ask(inode, pid, &Message::flat(a[1], a[2]), guest, outside),
             libc::SYS_sendmsg => self.ask(inode, pid, &Message::read(guest, a[1])?, guest, outside),
             libc::SYS_writev => self.ask(inode, pid, &super::socket::vectors(guest, a[1], a[2])?, guest, outside),
+            libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
             libc::SYS_read => self.take_answer(posted, &Message::flat(a[1], a[2]), 0, guest),
             libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), guest),
             libc::SYS_recvmsg => self.take_answer(posted, &Message::read(guest, a[1])?, posted.int(2), guest),

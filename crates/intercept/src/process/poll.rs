@@ -183,6 +183,9 @@ impl Tree {
         let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));
         let key = (fd, watched);
         let activity = 0;
+        if operation == libc::EPOLL_CTL_ADD && self.makes_a_loop(inode, watched) {
+            return Err(Errno(libc::ELOOP));
+        }
         let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
             return Err(Errno(libc::EINVAL));
         };
@@ -208,6 +211,40 @@ impl Tree {
         // Another thread may be waiting there.
         self.changed_objects.insert(inode);
         Ok(Outcome::Done(0))
+    }
+
+    /// fs/eventpoll.c, ep_loop_check: "the epoll file descriptor being added creates a cycle" of epolls, or chains of more than EP_MAX_NESTS.
+    fn makes_a_loop(&self, epoll: u64, watched: u64) -> bool {
+        const NESTS_MAX: usize = 4;
+        let below = watched & abi::INODE;
+        let is_epoll = |inode| matches!(self.objects.get(&inode).map(|object| &object.body), Some(Body::Epoll(_)));
+        if kind_of(watched) != kind::VIRTUAL || !is_epoll(below) {
+            return false;
+        }
+        let down = |inode: u64| -> Vec<u64> {
+            let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) else { return Vec::new() };
+            let virtuals = interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL);
+            virtuals.map(|(_, word)| word & abi::INODE).filter(|inode| is_epoll(*inode)).collect()
+        };
+        let up = |inode: u64| -> Vec<u64> {
+            let watchers = self.objects.get(&inode).map_or(&[][..], |object| &object.watchers);
+            watchers.iter().copied().filter(|watcher| down(*watcher).contains(&inode)).collect()
+        };
+        // How many epolls lie one behind the other in a direction; `None`: the way leads to `epoll`.
+        let levels = |from: u64, next: &dyn Fn(u64) -> Vec<u64>| -> Option<usize> {
+            let mut level = BTreeSet::from([from]);
+            for count in 0..=NESTS_MAX {
+                if count > 0 && level.contains(&epoll) {
+                    return None;
+                }
+                level = level.into_iter().flat_map(next).collect();
+                if level.is_empty() {
+                    return Some(count);
+                }
+            }
+            Some(NESTS_MAX + 1)
+        };
+        levels(below, &down).is_none_or(|lower| lower + levels(epoll, &up).unwrap_or(0) + 1 > NESTS_MAX)
     }
 
     /// epoll_wait(2): (epoll, events, room and timed, nanoseconds, first, entries looked at).

@@ -365,6 +365,23 @@ impl Tree {
         }
     }
 
+    /// kernel/signal.c, check_kill_permission: a process may signal itself, whom it shares a user with, and with SIGCONT its session.
+    fn may_signal(&self, sender: ProcessId, target: ProcessId, signal: i32) -> bool {
+        let session = |id| self.processes.get(&id).map(|one| one.session);
+        let users = &self.arena.process(target).users;
+        sender == target
+            || signal == libc::SIGCONT && session(sender) == session(target)
+            || self.may_signal_users(sender, [users[0].load(Relaxed), users[2].load(Relaxed)])
+    }
+
+    /// May a process signal one with this real and saved user? "uid_eq(cred->euid, tcred->suid) || uid_eq(cred->euid, tcred->uid) || uid_eq(cred->uid, …"
+    fn may_signal_users(&self, sender: ProcessId, target: [u32; 2]) -> bool {
+        const CAP_KILL: u64 = 1 << 5;
+        let slot = self.arena.process(sender);
+        let own = [slot.users[0].load(Relaxed), slot.users[1].load(Relaxed)];
+        slot.capabilities_off[0].load(Relaxed) & CAP_KILL == 0 || own.iter().any(|user| target.contains(user))
+    }
+
     /// kill(2), tkill(2), tgkill(2), rt_sigqueueinfo(2), rt_tgsigqueueinfo(2)
     pub(super) fn kill_call(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let sender = self.process_of(thread)?;
@@ -384,6 +401,9 @@ impl Tree {
         if to_thread {
             let tid = posted.arguments[at - 1] as u32;
             let target = self.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
+            if !self.may_signal(sender, self.process_of(target)?, signal) {
+                return Err(Errno(libc::EPERM));
+            }
             if signal != 0 {
                 self.signal_thread(target, signal, what);
             }
@@ -404,6 +424,14 @@ impl Tree {
             .collect();
         if chosen.is_empty() && pid != 1 {
             return Err(Errno(libc::ESRCH));
+        }
+        // Process 1 is root's.
+        if pid == 1 && !self.may_signal_users(sender, [0, 0]) {
+            return Err(Errno(libc::EPERM));
+        }
+        let (chosen, refused): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|target| self.may_signal(sender, *target, signal));
+        if chosen.is_empty() && !refused.is_empty() {
+            return Err(Errno(libc::EPERM));
         }
         // Whoever sends to itself comes last: the answer must find it alive.
         for process in chosen.iter().filter(|id| **id != sender).chain(chosen.iter().filter(|id| **id == sender)) {

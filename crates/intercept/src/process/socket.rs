@@ -60,11 +60,15 @@ impl Tree {
             libc::SYS_getsockopt => self.get_option(s, posted, guest, stack),
             libc::SYS_setsockopt => self.set_option(s, posted, guest, stack),
             libc::SYS_ioctl => self.socket_ioctl(s, posted, guest, stack),
+            // net/socket.c, sock_read_iter: "if (!iov_iter_count(to)) /* Match SYS5 behaviour */ return 0;"
+            libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
             libc::SYS_read => self.receive_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), 0),
             libc::SYS_write => self.send_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), 0),
             libc::SYS_readv | libc::SYS_writev => {
                 let message = vectors(guest, a[1], a[2])?;
-                if number == libc::SYS_readv {
+                if number == libc::SYS_readv && message.total == 0 {
+                    Ok(Outcome::Done(0))
+                } else if number == libc::SYS_readv {
                     self.receive_one(thread, s, posted, guest, stack, &message, 0)
                 } else {
                     self.send_one(thread, s, posted, guest, stack, &message, 0)

@@ -16,6 +16,7 @@ const AF_ALG: i32 = 38;
 
 /// Handler of SIGSYS.
 pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Context) {
+    crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     if info.code != SYS_USER_DISPATCH {

@@ -153,6 +153,7 @@ fn in_loader(at: u64) -> bool {
 
 /// Handler of everything that the program handles, and of faults.
 pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut Context) {
+    crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let t = thread::current();

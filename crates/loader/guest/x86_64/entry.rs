@@ -126,6 +126,20 @@ pub fn leave(word: &core::sync::atomic::AtomicU64, bit: usize, status: usize) ->
     unsafe { weft_leave(word, bit, status) }
 }
 
+/// A handler of ours begins: the kernel leaves EFLAGS.AC as the program had it, and nothing of ours is aligned for it. The frame has the program's flags.
+#[inline(always)]
+pub fn unaligned_again() {
+    const AC: u64 = 1 << 18;
+    let flags: u64;
+    // SAFETY: the flag decides about nothing but faults.
+    unsafe {
+        asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags));
+        if flags & AC != 0 {
+            asm!("push {}", "popfq", in(reg) flags & !AC);
+        }
+    }
+}
+
 /// Applies the image's own relocations. Nothing with a pointer in a static may be touched before.
 #[inline(always)]
 pub unsafe fn relocate() {

@@ -1,0 +1,333 @@
+//! What AF_UNIX sockets do, in the kernel's names (see `unix`): what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and
+//! what the kernel draws by chance, are the node's.
+
+use crate::abi;
+use crate::channel::{header, post};
+use crate::descriptor;
+use crate::identity;
+use crate::native;
+use crate::plain;
+use crate::sys;
+use crate::thread::Thread;
+use crate::unix;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+const SOL_SOCKET: usize = 1;
+const SO_TYPE: usize = 3;
+const SO_PASSCRED: usize = 16;
+const SO_PEERCRED: usize = 17;
+const SO_RCVTIMEO: usize = 20;
+const SO_SNDTIMEO: usize = 21;
+const SO_COOKIE: usize = 57;
+const SO_PEERGROUPS: usize = 59;
+const SO_NETNS_COOKIE: usize = 71;
+const SO_PASSPIDFD: usize = 76;
+const SOCK_STREAM: u64 = 1;
+const MSG_PEEK: usize = 2;
+const MSG_DONTWAIT: usize = 0x40;
+const MSG_WAITALL: usize = 0x100;
+const MSG_NOSIGNAL: usize = 0x4000;
+const MSG_WAITFORONE: usize = 0x1_0000;
+const ERANGE: isize = -34;
+const POLLIN: u64 = 1;
+const POLLOUT: u64 = 4;
+/// UIO_MAXIOV
+const VECTORS_MAX: usize = 1024;
+
+/// An option of a socket: its first eight bytes. None: it has none, or is no socket.
+fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
+    let mut value = [0_u64; 2];
+    let mut length = 16_u32;
+    let found = sys::call(nr::GETSOCKOPT, &[fd, SOL_SOCKET, name, value.as_mut_ptr() as usize, &raw mut length as usize]);
+    (found == 0).then_some(value)
+}
+
+/// How long a call on a descriptor of the kernel's waits at most. Looked up when it has to wait for the first time.
+#[derive(Default)]
+pub struct Patience {
+    /// By the node's clock; 0: for ever.
+    until: Option<u64>,
+}
+
+impl Patience {
+    /// Waits until something may have changed. The errno to return: the time is over, or a signal came.
+    pub fn wait(&mut self, t: &mut Thread, fd: usize, number: usize, writes: bool) -> Result<(), isize> {
+        let now = header().now.load(Relaxed);
+        let until = *self.until.get_or_insert_with(|| {
+            // struct timeval; all zero: none.
+            match option(fd, if writes { SO_SNDTIMEO } else { SO_RCVTIMEO }) {
+                Some([0, 0]) | None => 0,
+                Some([seconds, micros]) => now.saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(micros * 1000).max(1),
+            }
+        });
+        if until != 0 && header().now.load(Relaxed) >= until {
+            return Err(sys::EAGAIN);
+        }
+        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) < 0 {
+            // net/core/sock.c, sock_intr_errno: "return timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR;"
+            return Err(if until == 0 { abi::RESTART as isize } else { sys::EINTR });
+        }
+        Ok(())
+    }
+}
+
+/// Calls on a socket of the kernel's.
+pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    match number {
+        nr::SENDTO | nr::SENDMSG => send(t, number, a),
+        nr::RECVFROM | nr::RECVMSG => receive(t, number, a),
+        nr::SENDMMSG => several(t, nr::SENDMSG, a),
+        nr::RECVMMSG => several(t, nr::RECVMSG, a),
+        nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => {
+            if number == nr::CONNECT {
+                name_if_needed(t, a[0]);
+            }
+            native::connection(t, number, a)
+        }
+        _ => {
+            let result = match number {
+                nr::GETSOCKOPT => get_option(t, a),
+                nr::SETSOCKOPT => set_option(a),
+                _ => sys::call(number, a),
+            };
+            native::touched();
+            result
+        }
+    }
+}
+
+fn is_stream(fd: usize) -> bool {
+    option(fd, SO_TYPE).is_some_and(|kind| kind[0] as u32 as u64 == SOCK_STREAM)
+}
+
+/// Which argument holds the flags.
+fn flags_at(number: usize) -> usize {
+    if matches!(number, nr::SENDTO | nr::RECVFROM) { 3 } else { 2 }
+}
+
+fn may_wait(number: usize, a: &[usize; 6]) -> bool {
+    a[flags_at(number)] & MSG_DONTWAIT == 0 && descriptor::flags(a[0]) & descriptor::NONBLOCK == 0
+}
+
+/// The buffers of a call: how many, and each one's address and bytes.
+struct Buffers {
+    list: usize,
+    count: usize,
+    one: [usize; 2],
+}
+
+impl Buffers {
+    fn of(number: usize, a: &[usize; 6]) -> Buffers {
+        if matches!(number, nr::SENDTO | nr::RECVFROM) {
+            return Buffers { list: 0, count: 1, one: [a[1], a[2]] };
+        }
+        // struct msghdr: msg_iov at 16, msg_iovlen at 24.
+        let word = |offset| sys::read_u64(a[1] + offset).unwrap_or(0) as usize;
+        Buffers { list: word(16), count: word(24).min(VECTORS_MAX), one: [0; 2] }
+    }
+    fn get(&self, index: usize) -> [usize; 2] {
+        if self.list == 0 {
+            return self.one;
+        }
+        [0, 8].map(|offset| sys::read_u64(self.list + 16 * index + offset).unwrap_or(0) as usize)
+    }
+    fn bytes(&self) -> usize {
+        (0..self.count).fold(0, |sum: usize, index| sum.saturating_add(self.get(index)[1]))
+    }
+}
+
+/// Does the rest of what a call on a stream has begun, buffer by buffer; returns how much there is in all.
+fn rest(t: &mut Thread, number: usize, a: &[usize; 6], began: usize, patience: &mut Patience) -> usize {
+    let writes = matches!(number, nr::SENDTO | nr::SENDMSG);
+    let again = if writes { nr::SENDTO } else { nr::RECVFROM };
+    let flags = a[flags_at(number)] & !MSG_WAITALL | MSG_DONTWAIT | if writes { MSG_NOSIGNAL } else { 0 };
+    let buffers = Buffers::of(number, a);
+    let (mut done, mut passed) = (began, 0);
+    for index in 0..buffers.count {
+        let [base, bytes] = buffers.get(index);
+        while done < passed + bytes {
+            let at = done - passed;
+            let moved = sys::call(again, &[a[0], base + at, bytes - at, flags, 0, 0]);
+            match moved {
+                sys::EAGAIN => {
+                    if patience.wait(t, a[0], number, writes).is_err() {
+                        return done;
+                    }
+                }
+                moved if moved <= 0 => return done,
+                moved => {
+                    native::touched();
+                    done += moved as usize;
+                }
+            }
+        }
+        passed += bytes;
+    }
+    done
+}
+
+/// sendto(2), sendmsg(2)
+fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let flags = flags_at(number);
+    name_if_needed(t, a[0]);
+    let mut arguments = *a;
+    arguments[flags] |= MSG_DONTWAIT;
+    let mut room = identity::Credentials::default();
+    if number == nr::SENDMSG {
+        match room.rewrite(t, a[1]) {
+            Ok(Some(message)) => arguments[1] = message,
+            Ok(None) => {}
+            Err(errno) => return errno,
+        }
+    }
+    let mut patience = Patience::default();
+    loop {
+        let result = sys::call(number, &arguments);
+        if result == sys::EAGAIN && may_wait(number, a) {
+            if let Err(errno) = patience.wait(t, a[0], number, true) {
+                return errno;
+            }
+            continue;
+        }
+        native::touched();
+        if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
+            return rest(t, number, a, result as usize, &mut patience) as isize;
+        }
+        return if a[flags] & MSG_NOSIGNAL == 0 { native::after(t, result, true) } else { result };
+    }
+}
+
+/// recvfrom(2), recvmsg(2)
+fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let flags = flags_at(number);
+    let mut arguments = *a;
+    arguments[flags] |= MSG_DONTWAIT;
+    let mut patience = Patience::default();
+    loop {
+        let result = sys::call(number, &arguments);
+        if result == sys::EAGAIN && may_wait(number, a) {
+            if let Err(errno) = patience.wait(t, a[0], number, false) {
+                return errno;
+            }
+            continue;
+        }
+        if result != sys::EAGAIN {
+            native::touched();
+        }
+        if number == nr::RECVMSG && result >= 0 {
+            // Whoever gave a bad address was told so by the kernel.
+            let _ = plain::control(a[1]);
+        }
+        let whole = a[flags] & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL;
+        if whole && result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
+            return rest(t, number, a, result as usize, &mut patience) as isize;
+        }
+        return result;
+    }
+}
+
+/// sendmmsg(2), recvmmsg(2): one after the other. `number`: what each is.
+fn several(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let mut until = u64::MAX;
+    if number == nr::RECVMSG && a[4] != 0 {
+        let (Ok(seconds), Ok(nanos)) = (sys::read_u64(a[4]), sys::read_u64(a[4] + 8)) else { return sys::EFAULT };
+        if seconds > i64::MAX as u64 || nanos >= 1_000_000_000 {
+            return sys::EINVAL;
+        }
+        until = header().now.load(Relaxed).saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(nanos);
+    }
+    let mut flags = a[3] & !MSG_WAITFORONE;
+    for index in 0..a[2].min(VECTORS_MAX) {
+        // struct mmsghdr: a msghdr of 56 bytes and a length.
+        let message = a[1] + 64 * index;
+        let one = [a[0], message, flags, 0, 0, 0];
+        let result = if number == nr::SENDMSG { send(t, number, &one) } else { receive(t, number, &one) };
+        if result < 0 {
+            return if index == 0 { result } else { index as isize };
+        }
+        if sys::write_u32(message + 56, result as u32).is_err() {
+            return if index == 0 { sys::EFAULT } else { index as isize };
+        }
+        if a[3] & MSG_WAITFORONE != 0 {
+            flags |= MSG_DONTWAIT;
+        }
+        // recvmmsg(2): "The timeout is checked only after the receipt of each datagram".
+        if header().now.load(Relaxed) >= until {
+            return index as isize + 1;
+        }
+    }
+    a[2].min(VECTORS_MAX) as isize
+}
+
+/// unix(7): a socket with SO_PASSCRED that has no name gets one when it connects or sends.
+fn name_if_needed(t: &mut Thread, fd: usize) {
+    if header().passes_credentials.load(Relaxed) == 0 {
+        return;
+    }
+    let passes = |name| option(fd, name).is_some_and(|value| value[0] as u32 != 0);
+    if passes(SO_PASSCRED) || passes(SO_PASSPIDFD) {
+        unix::name(t, fd);
+    }
+}
+
+fn set_option(a: &[usize; 6]) -> isize {
+    if a[1] == SOL_SOCKET && matches!(a[2], SO_PASSCRED | SO_PASSPIDFD) && plain::wanted() {
+        header().passes_credentials.store(1, Relaxed);
+    }
+    sys::call(nr::SETSOCKOPT, a)
+}
+
+/// getsockopt(2): numbers of the host's, and who the other end is.
+fn get_option(t: &Thread, a: &[usize; 6]) -> isize {
+    if a[1] != SOL_SOCKET || !plain::wanted() {
+        return sys::call(nr::GETSOCKOPT, a);
+    }
+    if a[2] == SO_PEERGROUPS {
+        return peer_groups(t, a);
+    }
+    let result = sys::call(nr::GETSOCKOPT, a);
+    if result < 0 {
+        return result;
+    }
+    let patched = match a[2] {
+        SO_COOKIE => crate::files::number_of(a[0], c"".as_ptr() as usize, 0x1000).map_or(Ok(()), |number| sys::write_u64(a[3], number)),
+        SO_NETNS_COOKIE => sys::write_u64(a[3], 1),
+        SO_PEERCRED => peer(t, a),
+        _ => Ok(()),
+    };
+    patched.map_or_else(|errno| errno, |()| result)
+}
+
+/// struct ucred: pid, uid, gid, as many bytes as were asked for. The kernel remembers who called connect or listen; who that process is now is said.
+fn peer(t: &Thread, a: &[usize; 6]) -> Result<(), isize> {
+    let length = sys::read_u32(a[4])?;
+    let Some([user, group]) = identity::effective_of(t, sys::read_u32(a[3])?) else { return Ok(()) };
+    if length >= 8 {
+        sys::write_u32(a[3] + 4, user)?;
+    }
+    if length >= 12 {
+        sys::write_u32(a[3] + 8, group)?;
+    }
+    Ok(())
+}
+
+fn peer_groups(t: &Thread, a: &[usize; 6]) -> isize {
+    const ENODATA: isize = -61;
+    let Some(found) = option(a[0], SO_PEERCRED) else { return sys::call(nr::GETSOCKOPT, a) };
+    let Some(process) = identity::process_of(t, found[0] as u32) else { return ENODATA };
+    let count = process.group_count.load(Relaxed) as usize;
+    let Ok(room) = sys::read_u32(a[4]) else { return sys::EFAULT };
+    if sys::write_u32(a[4], 4 * count as u32).is_err() {
+        return sys::EFAULT;
+    }
+    if (room as usize) < 4 * count {
+        return ERANGE;
+    }
+    for (index, group) in process.other_groups.iter().take(count).enumerate() {
+        if sys::write_u32(a[3] + 4 * index, group.load(Relaxed)).is_err() {
+            return sys::EFAULT;
+        }
+    }
+    0
+}

@@ -1,0 +1,103 @@
+//! Times of files. Where the kernel has written one since the node began, it tells the host's clock: such a file is of the node's start. What a program
+//! sets is kept as far ahead on the disk (all that can be written is in memory, where times have 64 bits) that no clock of a host comes
+//! there; so it is told apart for certain, whatever the host's date is. Files that nobody has touched since the node began have their own times.
+
+use crate::channel::header;
+use crate::sys;
+use crate::x86_64::numbers as nr;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// How far ahead, in seconds: more than thirty thousand years.
+const AHEAD: i64 = 1 << 40;
+/// Later than that was set by a program.
+const SET: i64 = 1 << 39;
+const AT_FDCWD: usize = -100_isize as usize;
+const UTIME_NOW: i64 = 0x3fff_ffff;
+const UTIME_OMIT: i64 = 0x3fff_fffe;
+const NANOS: i64 = 1_000_000_000;
+
+/// utime(2), utimes(2), futimesat(2), utimensat(2)
+pub fn set(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    let (folder, path, from, flags) = match number {
+        nr::UTIME | nr::UTIMES => (AT_FDCWD, a[0], a[1], 0),
+        nr::FUTIMESAT => (a[0], a[1], a[2], 0),
+        _ => (a[0], a[1], a[2], a[3]),
+    };
+    if crate::descriptor::is_ours(folder as i32) {
+        return Err(sys::EBADF);
+    }
+    if from == 0 || !crate::plain::wanted() {
+        return Ok(sys::call(number, a));
+    }
+    let word = |index: usize| sys::read_u64(from + 8 * index).map(|word| word as i64);
+    let mut times = match number {
+        nr::UTIME => [word(0)?, 0, word(1)?, 0],
+        _ => [word(0)?, word(1)?, word(2)?, word(3)?],
+    };
+    if matches!(number, nr::UTIMES | nr::FUTIMESAT) {
+        // fs/utimes.c: "This test is needed to catch all invalid values."
+        if [times[1], times[3]].iter().any(|micros| !(0..1_000_000).contains(micros)) {
+            return Err(sys::EINVAL);
+        }
+        times[1] *= 1000;
+        times[3] *= 1000;
+    }
+    for at in [0, 2] {
+        if !matches!(times[at + 1], UTIME_NOW | UTIME_OMIT) {
+            times[at] = times[at].clamp(1 - SET, SET - 1) + AHEAD;
+        }
+    }
+    Ok(sys::call(nr::UTIMENSAT, &[folder, path, times.as_ptr() as usize, flags]))
+}
+
+/// A time as the kernel has it, in seconds and nanoseconds.
+fn read(at: usize) -> Result<(i64, u32), isize> {
+    Ok((sys::read_u64(at)? as i64, sys::read_u32(at + 8)?))
+}
+
+/// As a program sees it. `touched`: the file was written or changed since the node began.
+fn plain((seconds, nanos): (i64, u32), touched: bool) -> (i64, u32) {
+    let epoch = header().epoch.load(Relaxed) as i64;
+    if seconds > SET {
+        (seconds - AHEAD, nanos)
+    } else if touched && seconds >= began() {
+        (epoch / NANOS, (epoch % NANOS) as u32)
+    } else {
+        (seconds, nanos)
+    }
+}
+
+fn began() -> i64 {
+    header().real_start.load(Relaxed) as i64
+}
+
+/// Where the times of reading, writing, changing and making are; 0: it is not told.
+pub struct Places {
+    pub accessed: usize,
+    pub written: usize,
+    pub changed: usize,
+    pub made: usize,
+}
+
+/// Makes the times of a file plain. When it was read last is when it was written, unless a program has said otherwise. `mode`: what kind of file it is.
+pub fn show(places: &Places, mode: u32) -> Result<(), isize> {
+    // Regular, folder, link. Everything else has been there since the host began, or is the node's.
+    let lasts = matches!(mode & 0o170_000, 0o100_000 | 0o040_000 | 0o120_000);
+    let begins = |time: (i64, u32)| if lasts || time.0 > SET { time } else { (began(), 0) };
+    let last = begins(read(places.changed)?);
+    let touched = last.0 >= began();
+    let modified = plain(begins(read(places.written)?), touched);
+    let reading = read(places.accessed)?;
+    let reading = if reading.0 > SET { plain(reading, touched) } else { modified };
+    let write = |at: usize, (seconds, nanos): (i64, u32)| {
+        sys::write_u64(at, seconds as u64)?;
+        sys::write_u32(at + 8, nanos)
+    };
+    write(places.accessed, reading)?;
+    write(places.written, modified)?;
+    write(places.changed, plain(last, touched))?;
+    if places.made != 0 {
+        write(places.made, plain(begins(read(places.made)?), touched))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+/* Calls whose answers the host's kernel decides: one case each, "CASE: WHAT CAME OF IT". Natively and in a node the lines must be the same. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *name;
+static char big[1 << 20];
+static int pair[2];
+
+static void say(const char *what, long result)
+{
+    printf("%s: %s %ld errno %d\n", name, what, result, result < 0 ? errno : 0);
+    fflush(stdout);
+}
+static void pause_ms(int ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, 0); }
+
+static void *reads_all(void *total)
+{
+    static char piece[70000];
+    ssize_t bytes;
+    pause_ms(30);
+    while ((bytes = read(pair[1], piece, sizeof piece)) > 0) *(long *)total += bytes;
+    return 0;
+}
+
+/* A blocking send on a stream sends everything, whatever the buffer holds. */
+static void whole(void)
+{
+    for (int way = 0; way < 3; way++) {
+        pthread_t thread;
+        long total = 0;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+        pthread_create(&thread, 0, reads_all, &total);
+        struct iovec vectors[] = {{big, 500000}, {big, 400000}};
+        struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
+        say("sent", way == 0 ? send(pair[0], big, sizeof big, 0) : way == 1 ? sendmsg(pair[0], &message, 0) : sendto(pair[0], big, sizeof big, MSG_NOSIGNAL, 0, 0));
+        close(pair[0]);
+        pthread_join(thread, 0);
+        say("arrived", total);
+        close(pair[1]);
+    }
+}
+
+static void *writes_twice(void *unused)
+{
+    pause_ms(30);
+    if (write(pair[0], "0123456789", 10) != 10) say("write", -1);
+    pause_ms(30);
+    if (write(pair[0], "0123456789", 10) != 10) say("write", -1);
+    return unused;
+}
+
+static void all_of_it(void)
+{
+    char data[30];
+    for (int way = 0; way < 2; way++) {
+        pthread_t thread;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+        pthread_create(&thread, 0, writes_twice, 0);
+        struct iovec vectors[] = {{data, 3}, {data + 3, 17}};
+        struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
+        say("received", way ? recvmsg(pair[1], &message, MSG_WAITALL) : recv(pair[1], data, 20, MSG_WAITALL));
+        pthread_join(thread, 0);
+    }
+}
+
+static void limits(void)
+{
+    struct timeval limit = {0, 60000};
+    char data[10];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    setsockopt(pair[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    say("recv", recv(pair[1], data, 10, 0));
+    say("read", read(pair[1], data, 10));
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    say("some was sent", send(pair[0], big, sizeof big, 0) > 0);
+    say("send", send(pair[0], big, sizeof big, 0));
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    bind(listener, (void *)&address, 2);
+    listen(listener, 1);
+    setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    say("accept", accept(listener, 0, 0));
+}
+
+static void writes_later(int count)
+{
+    if (fork()) return;
+    for (int n = 0; n < count; n++) {
+        pause_ms(30);
+        if (write(pair[0], "x", 1) != 1) say("write", -1);
+    }
+    _exit(0);
+}
+
+static void several(void)
+{
+    char data[10];
+    struct iovec vector = {data, 10};
+    struct mmsghdr messages[3];
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
+    for (int way = 0; way < 4; way++) {
+        memset(messages, 0, sizeof messages);
+        for (int n = 0; n < 3; n++) messages[n].msg_hdr.msg_iov = &vector, messages[n].msg_hdr.msg_iovlen = 1;
+        writes_later(way == 0 || way == 3 ? 3 : 1);
+        struct timespec limit = {0, 1}, wrong = {0, -1};
+        say("recvmmsg", way == 0 ? recvmmsg(pair[1], messages, 3, 0, 0) : way == 1 ? recvmmsg(pair[1], messages, 3, MSG_WAITFORONE, 0)
+                      : way == 2 ? recvmmsg(pair[1], messages, 3, 0, &wrong) : recvmmsg(pair[1], messages, 3, 0, &limit));
+        wait(0);
+        while (recv(pair[1], data, 10, MSG_DONTWAIT) > 0) say("was left", 1);
+    }
+}
+
+/* Run as root: what another user may. */
+static void users(void)
+{
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
+    setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &(int){1}, 4);
+    pid_t maker = getpid();
+    if (fork() == 0) {
+        if (setgid(1000) || setuid(1000)) say("setuid", -1);
+        int own[2];
+        struct ucred who = {0};
+        socklen_t length = sizeof who;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, own);
+        getsockopt(own[0], SOL_SOCKET, SO_PEERCRED, &who, &length);
+        say("peer's user", who.uid);
+        say("peer's group", who.gid);
+        char data[2], control[CMSG_SPACE(sizeof who)] = {0};
+        for (int way = 0; way < 3; way++) {
+            struct iovec vector = {data, 1};
+            struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+            *c = (struct cmsghdr){CMSG_LEN(sizeof who), SOL_SOCKET, SCM_CREDENTIALS};
+            who = (struct ucred){way == 2 ? maker : getpid(), way == 1 ? 0 : 1000, 1000};
+            memcpy(CMSG_DATA(c), &who, sizeof who);
+            say("sent with credentials", sendmsg(pair[0], &message, 0));
+        }
+        say("signal to root's process", kill(getppid(), 0));
+        say("signal to itself", kill(getpid(), 0));
+        pause_ms(50);
+        _exit(0);
+    }
+    pause_ms(20);
+    struct ucred who = {0};
+    char data[2], control[100];
+    struct iovec vector = {data, 1};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    recvmsg(pair[1], &message, 0);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) memcpy(&who, CMSG_DATA(c), sizeof who);
+    say("received from user", who.uid);
+    wait(0);
+}
+
+static void locks(void)
+{
+    int fd = open("/tmp/locked", O_CREAT | O_RDWR, 0666);
+    unlink("/tmp/locked");
+    struct flock first = {.l_type = F_WRLCK, .l_len = 1}, second = {.l_type = F_WRLCK, .l_start = 1, .l_len = 1};
+    fcntl(fd, F_SETLKW, &first);
+    if (fork() == 0) {
+        fcntl(fd, F_SETLKW, &second);
+        pause_ms(20);
+        say("child waits, and then has it", fcntl(fd, F_SETLKW, &first));
+        _exit(0);
+    }
+    /* By then the child waits. */
+    pause_ms(600);
+    say("a circle", fcntl(fd, F_SETLKW, &second));
+    first.l_type = F_UNLCK;
+    fcntl(fd, F_SETLK, &first);
+    wait(0);
+}
+
+static void epolls(void)
+{
+    int one = epoll_create1(0), two = epoll_create1(0), last = one;
+    struct epoll_event event = {.events = EPOLLIN};
+    say("nested", epoll_ctl(one, EPOLL_CTL_ADD, two, &event));
+    say("a circle", epoll_ctl(two, EPOLL_CTL_ADD, one, &event));
+    say("itself", epoll_ctl(one, EPOLL_CTL_ADD, one, &event));
+    for (int n = 0; n < 10; n++) {
+        int next = epoll_create1(0);
+        int result = epoll_ctl(next, EPOLL_CTL_ADD, last, &event);
+        say("deeper", result);
+        if (result) break;
+        last = next;
+    }
+}
+
+/* Calls with a place on what has none; reads of nothing. */
+static void places(void)
+{
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), udp = socket(AF_INET, SOCK_DGRAM, 0), ends[2];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    bind(listener, (void *)&address, sizeof address);
+    listen(listener, 1);
+    getsockname(listener, (void *)&address, &length);
+    connect(client, (void *)&address, sizeof address);
+    int server = accept(listener, 0, 0);
+    char data[20] = "abcdefgh";
+    struct iovec vectors[] = {{data, 4}, {data + 4, 4}}, none = {data, 0};
+    say("pwritev2 at -1", pwritev2(client, vectors, 2, -1, 0));
+    memset(data, 0, sizeof data);
+    pause_ms(20);
+    say("preadv2 at -1", preadv2(server, vectors, 2, -1, 0));
+    say(data, 0);
+    say("preadv2 that does not wait", preadv2(server, vectors, 2, -1, RWF_NOWAIT));
+    say("preadv2 with an unknown flag", preadv2(server, vectors, 2, -1, 1 << 20));
+    say("preadv2 at 5", preadv2(server, vectors, 2, 5, 0));
+    say("preadv2 at -2", preadv2(server, vectors, 2, -2, 0));
+    say("pread", pread(server, data, 4, 0));
+    say("pwrite", pwrite(server, data, 4, 0));
+    say("pread at -1", pread(server, data, 4, -1));
+    say("read of nothing", read(server, data, 0));
+    say("readv of nothing", readv(server, &none, 1));
+    say("readv of no buffer", readv(server, &none, 0));
+    say("datagram: read of nothing", read(udp, data, 0));
+    say("datagram: readv of nothing", readv(udp, &none, 1));
+    if (pipe(ends)) say("pipe", -1);
+    say("pipe: pwritev2 at -1", pwritev2(ends[1], vectors, 2, -1, 0));
+    say("pipe: preadv2 at -1", preadv2(ends[0], vectors, 2, -1, 0));
+    say("pipe: preadv2 that does not wait", preadv2(ends[0], vectors, 2, -1, RWF_NOWAIT));
+    say("pipe: pread", pread(ends[0], data, 4, 0));
+}
+
+static void processor(void)
+{
+    cpu_set_t none;
+    CPU_ZERO(&none);
+    say("no processor at all", sched_setaffinity(0, sizeof none, &none));
+    /* EFLAGS.AC: the program's own affair. */
+    unsigned long flags;
+    long file;
+    static const char path[] = "x/not there";
+    __asm__ volatile("pushfq; orq $0x40000, (%%rsp); popfq; syscall; pushfq; popq %1; pushfq; andq $~0x40000, (%%rsp); popfq"
+                     : "=a"(file), "=&r"(flags) : "a"(SYS_open), "D"(path + 1), "S"(O_RDONLY), "d"(0) : "rcx", "r11", "memory");
+    say("with alignment checks", file == -ENOENT && (flags >> 18 & 1));
+}
+
+int main(int count, char **words)
+{
+    static const struct { const char *name; void (*run)(void); } cases[] = {
+        {"whole", whole}, {"all of it", all_of_it}, {"limits", limits}, {"several", several}, {"users", users},
+        {"locks", locks}, {"epolls", epolls}, {"places", places}, {"processor", processor},
+    };
+    signal(SIGPIPE, SIG_IGN);
+    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
+        if (count < 2 || strcmp(words[1], cases[n].name) == 0) {
+            name = cases[n].name;
+            cases[n].run();
+        }
+    return 0;
+}
