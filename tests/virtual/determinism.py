@@ -19,7 +19,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
-from . import answers
+from . import answers, place
 from .alike import Alike
 from .doors import Doors
 from .releases import elsewhere
@@ -160,6 +160,7 @@ def main() -> int:
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
         rows |= Alike(folder, folder / "weft").rows()
+        rows |= place.rows(runs, folder)
         rows |= answers.rows(folder, folder / "weft")
         rows["settings of a node"] = lambda _: settings(runs)
         rows["under load"] = lambda _: under_load(runs)

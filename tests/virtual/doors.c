@@ -203,6 +203,9 @@ static void proc(void)
         "net/snmp", "net/netstat", "net/dev", "net/softnet_stat", "net/ptype", "net/protocols", "net/packet", "net/netlink", "sys/kernel/hostname", "sys/kernel/osrelease", "sys/kernel/version",
         "sys/kernel/random/boot_id", "sys/kernel/random/entropy_avail", "sys/kernel/ns_last_pid", "sys/kernel/pty/nr", "sys/kernel/threads-max", "sys/fs/file-nr", "sys/fs/inode-nr",
         "sys/fs/inode-state", "sys/fs/dentry-state", "sys/fs/aio-nr", "sys/fs/file-max", "sys/net/ipv4/tcp_mem", "sys/net/ipv4/udp_mem", "sys/vm/max_map_count", "1/stat", "1/status", "1/comm",
+        "1/cmdline", "1/environ", "1/maps", "1/limits", "1/io", "1/sched", "1/mountinfo", "1/mounts", "1/cgroup", "1/oom_score_adj", "1/loginuid", "1/sessionid", "1/fdinfo/0", "1/fdinfo/1",
+        "1/fdinfo/2", "1/uid_map", "1/gid_map", "1/setgroups", "1/timerslack_ns", "1/coredump_filter", "1/personality", "1/autogroup", "1/wchan", "1/auxv", "1/task/1/status", "1/net/dev",
+        "sysvipc/shm", "sysvipc/sem", "sysvipc/msg", "self/projid_map",
         "self/stat", "self/statm", "self/status", "self/sched", "self/schedstat", "self/io", "self/wchan", "self/syscall", "self/stack", "self/limits", "self/cgroup", "self/mounts",
         "self/mountinfo", "self/maps", "self/smaps", "self/smaps_rollup", "self/numa_maps", "self/auxv", "self/environ", "self/cmdline", "self/comm", "self/oom_score", "self/oom_score_adj",
         "self/oom_adj", "self/loginuid", "self/sessionid", "self/timerslack_ns", "self/timens_offsets", "self/autogroup", "self/personality", "self/coredump_filter", "self/cpuset", "self/latency",
@@ -231,7 +234,7 @@ static void proc(void)
     FILE *file = fopen("/proc/uptime", "r");
     if (!file || fscanf(file, "%lf", &up) != 1) up = -1;
     if (file) fclose(file);
-    static const char *links[] = {"/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/exe", "/proc/self/cwd", "/proc/self/root", "/proc/self/fd/0", "/proc/self/fd/1"};
+    static const char *links[] = {"/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/exe", "/proc/self/cwd", "/proc/self/root", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/1/fd/0", "/proc/1/fd/1", "/proc/1/fd/2", "/proc/1/cwd", "/proc/1/exe", "/proc/1/root", "/proc/1/ns/net"};
     for (unsigned n = 0; n < sizeof links / sizeof *links; n++) {
         ssize_t bytes = readlink(links[n], text, 100);
         text[bytes < 0 ? 0 : bytes] = 0;
@@ -514,7 +517,7 @@ static void place(void)
     for (int n = 0; n < RLIM_NLIMITS; n++) {
         struct rlimit limit;
         getrlimit(n, &limit);
-        say("limit", "%d: %lu", n, limit.rlim_cur);
+        say("limit", "%d: %lu %lu", n, limit.rlim_cur, limit.rlim_max);
     }
     char name[40] = {0};
     prctl(PR_GET_NAME, name);

@@ -611,6 +611,40 @@ pub fn real_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_secs())
 }
 
+/// A mount of a folder that is nowhere yet, to be read only, in which files of the user that is root in that user namespace are shown as such where the file system can
+/// do it. Needs CAP_SYS_ADMIN.
+pub fn detached_mount(folder: &std::path::Path, users: &str) -> Result<OwnedFd, Errno> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
+    // SAFETY: a C string; the descriptor that is returned is nobody else's.
+    let tree = unsafe { OwnedFd::from_raw_fd(check(libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags))? as i32) };
+    let set = |attributes: u64, users: u64, flags: i32| {
+        // struct mount_attr: to set, to clear, propagation, user namespace.
+        let words = [attributes, 0, 0, users];
+        // SAFETY: an empty path means the descriptor; the words are read only.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                tree.as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_EMPTY_PATH | flags,
+                words.as_ptr(),
+                size_of_val(&words),
+            )
+        })
+    };
+    const READ_ONLY: u64 = 1;
+    const NO_SET_ID: u64 = 2;
+    const IDMAP: u64 = 0x0010_0000;
+    set(READ_ONLY | NO_SET_ID, 0, libc::AT_RECURSIVE)?;
+    if let Ok(users) = std::fs::File::open(users) {
+        // Where a file system cannot, files are whose they are, and what others may read is seen.
+        let _ = set(IDMAP, users.as_raw_fd() as u64, 0);
+    }
+    Ok(tree)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use crate::layer;
 use crate::local;
 use crate::memory;
 use crate::native;
+use crate::own;
 use crate::plain;
 use crate::poll;
 use crate::position;
@@ -350,8 +351,18 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
-        UTIME | UTIMES | FUTIMESAT | UTIMENSAT => crate::times::set(number, a),
-        CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(number, a)),
+        CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(t, number, a)),
+        RENAME | LINK | CHMOD | TRUNCATE => {
+            let follow = !matches!(number, RENAME | LINK);
+            Ok(own::changing(t, AT_FDCWD, a[0], follow, || sys::call(number, a)))
+        }
+        RENAMEAT | RENAMEAT2 | LINKAT | FCHMODAT | FCHMODAT2 => {
+            let follow = !matches!(number, RENAMEAT | RENAMEAT2 | LINKAT);
+            Ok(own::changing(t, a[0], a[1], follow, || sys::call(number, a)))
+        }
+        FCHMOD => Ok(own::changing_open(t, a[0], || sys::call(number, a), |path| sys::call(CHMOD, &[path, a[1]]))),
+        UTIME | UTIMES | FUTIMESAT | UTIMENSAT => Ok(dates(t, number, a)),
+        PIPE | PIPE2 => Ok(plain::pipe(t, number, a)),
         SHMCTL => plain::shared_memory(a),
         GETRLIMIT | SETRLIMIT | PRLIMIT64 => plain::limit(t, number, a),
         KCMP => plain::compare(a),
@@ -378,23 +389,13 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | GETTID
         | FSYNC
         | FDATASYNC
-        | TRUNCATE
         | FTRUNCATE
         | GETCWD
         | CHDIR
         | FCHDIR
-        | RENAME
-        | RENAMEAT
-        | RENAMEAT2
         | RMDIR
-        | LINK
-        | LINKAT
         | UNLINK
         | UNLINKAT
-        | CHMOD
-        | FCHMOD
-        | FCHMODAT
-        | FCHMODAT2
         | UMASK
         | GETPGID
         | GETPGRP
@@ -447,7 +448,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PKEY_ALLOC
         | PKEY_FREE
         | PERSONALITY => kernel(number, a),
-        INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH | PIPE | PIPE2 => {
+        INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH => {
             let result = sys::call(number, a);
             plain::shared_limit(t, number, a, result);
             Ok(result)
@@ -461,6 +462,20 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         }
         SECCOMP => unsupported(t, number, a[0], sys::EINVAL),
         _ => unsupported(t, number, a[0], sys::ENOSYS),
+    }
+}
+
+/// utimensat(2) and its kind.
+fn dates(t: &Thread, number: usize, a: &[usize; 6]) -> isize {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    let set = |arguments: &[usize; 6]| match crate::times::set(number, arguments) {
+        Ok(result) | Err(result) => result,
+    };
+    match number {
+        nr::UTIMENSAT if a[1] == 0 => own::changing_open(t, a[0], || set(a), |path| set(&[AT_FDCWD, path, a[2], 0, 0, 0])),
+        nr::UTIMENSAT => own::changing(t, a[0], a[1], a[3] & AT_SYMLINK_NOFOLLOW == 0, || set(a)),
+        nr::FUTIMESAT => own::changing(t, a[0], a[1], true, || set(a)),
+        _ => own::changing(t, AT_FDCWD, a[0], true, || set(a)),
     }
 }
 
@@ -695,10 +710,11 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
         && stat[6] & 0o170_000 == 0o010_000;
     if !fifo {
         const O_CREAT: usize = 0o100;
-        let fd = if a[at + 1] & O_CREAT == 0 {
+        let fd = if a[at + 1] & (O_CREAT | O_ACCMODE) == 0 {
             sys::call(number, &arguments)
         } else {
-            identity::creating(t, directory, arguments[at], || sys::call(number, &arguments))
+            let make = || identity::creating(t, directory, arguments[at], || sys::call(number, &arguments));
+            own::changing(t, directory, arguments[at], true, make)
         };
         let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
         if whole {

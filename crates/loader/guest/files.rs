@@ -1,61 +1,33 @@
 //! Numbers of files and devices: the host's are another on every host, and some in every run. A program sees the numbers 1, 2, 3 … in the order in which the node's
 //! programs first asked about a file.
 
-use crate::abi::{FILE_BUCKETS, FILES_MAX, Files};
 use crate::channel::files;
 use crate::sys;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Device number of everything: "0:1".
 pub const DEVICE: u64 = 1;
 /// What statfs(2) says: 4 GiB of 4 KiB, half of it free, and as many files.
 const STATFS: [(usize, u64); 8] = [(8, 4096), (16, 1 << 20), (24, 1 << 19), (32, 1 << 19), (40, 1 << 20), (48, 1 << 19), (56, 0), (72, 4096)];
 
-fn bucket(inode: u64, device: u64) -> usize {
-    let mixed = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as usize % FILE_BUCKETS
-}
-
 /// The number of a file by what the host calls it. One thread of a node runs at a time, so nobody else is here.
 pub fn number(inode: u64, device: u64) -> u64 {
-    let files: &Files = files();
-    let head = &files.buckets[bucket(inode, device)];
-    let mut at = head.load(Relaxed) as usize;
-    while at != 0 && at <= FILES_MAX {
-        let entry = &files.entries[at - 1];
-        if entry.inode.load(Relaxed) == inode && u64::from(entry.device.load(Relaxed)) == device {
-            return at as u64;
-        }
-        at = entry.next.load(Relaxed) as usize;
-    }
-    let used = files.used.load(Relaxed) as usize;
-    if used >= FILES_MAX {
-        // All that are left share a number with nobody the program knows, but they are the host's.
-        return inode | 1 << 40;
-    }
-    let entry = &files.entries[used];
-    entry.inode.store(inode, Relaxed);
-    entry.device.store(device as u32, Relaxed);
-    entry.next.store(head.load(Relaxed), Relaxed);
-    head.store(used as u32 + 1, Relaxed);
-    files.used.store(used as u32 + 1, Relaxed);
-    used as u64 + 1
+    // All that are left share a number with nobody the program knows, but they are the host's.
+    files().number(inode, device).unwrap_or(inode | 1 << 40)
 }
 
 /// Whose a file is, by its number: user and group.
 pub fn owner(number: u64) -> [u32; 2] {
-    let entry = (number as usize).checked_sub(1).and_then(|index| files().entries.get(index));
-    entry.map_or([0, 0], |entry| [entry.owner[0].load(Relaxed), entry.owner[1].load(Relaxed)])
+    files().owner(number)
 }
 
 /// It belongs to somebody else now. `u32::MAX` leaves what there was, as in chown(2).
 pub fn give(number: u64, owner: [u32; 2]) {
-    let Some(entry) = (number as usize).checked_sub(1).and_then(|index| files().entries.get(index)) else { return };
-    for (word, value) in entry.owner.iter().zip(owner) {
-        if value != u32::MAX {
-            word.store(value, Relaxed);
-        }
-    }
+    files().give(number, owner);
+}
+
+/// What has this number is another file of the host's now.
+pub fn is_now(number: u64, inode: u64, device: u64) {
+    files().is_now(number, inode, device);
 }
 
 /// The number of what a path names, or a descriptor with an empty one.

@@ -36,9 +36,16 @@ fn effective(process: &Process) -> u64 {
     CAPABILITIES & !process.capabilities_off[0].load(Relaxed)
 }
 
-/// CAP_SYS_RESOURCE
-pub fn may_raise_limits(t: &Thread) -> bool {
-    may(t.process, 24)
+/// CAP_DAC_OVERRIDE: whose a file is does not matter.
+pub fn overrides_rights(t: &Thread) -> bool {
+    const CAP_DAC_OVERRIDE: u32 = 1;
+    may(t.process, CAP_DAC_OVERRIDE)
+}
+
+/// CAP_SYS_RESOURCE: hard limits can be raised.
+pub fn manages_resources(t: &Thread) -> bool {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    may(t.process, CAP_SYS_RESOURCE)
 }
 
 /// Calls about users, groups and capabilities.
@@ -281,7 +288,7 @@ pub fn copy(from: &Process, to: &Process) {
     }
     to.inheritable.store(from.inheritable.load(Relaxed), Relaxed);
     to.nice.store(from.nice.load(Relaxed), Relaxed);
-    for (to, from) in to.cpu_limit.iter().zip(&from.cpu_limit) {
+    for (from, to) in from.limits.iter().flatten().zip(to.limits.iter().flatten()) {
         to.store(from.load(Relaxed), Relaxed);
     }
 }
@@ -291,21 +298,26 @@ const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_EMPTY_PATH: usize = 0x1000;
 
 /// chown(2) and its kind: checked as far as the kernel does without anything becoming somebody else's; whose it is now is our own knowledge.
-pub fn change_owner(number: usize, a: &[usize; 6]) -> isize {
+pub fn change_owner(t: &Thread, number: usize, a: &[usize; 6]) -> isize {
     let mut arguments = *a;
     let at = if number == nr::FCHOWNAT { 2 } else { 1 };
     arguments[at] = SAME as usize;
     arguments[at + 1] = SAME as usize;
-    let result = sys::call(number, &arguments);
-    if result < 0 {
-        return result;
-    }
     let (folder, path, flags) = match number {
         nr::FCHOWNAT => (a[0], a[1], a[4]),
         nr::FCHOWN => (a[0], c"".as_ptr() as usize, AT_EMPTY_PATH),
         nr::LCHOWN => (AT_FDCWD, a[0], AT_SYMLINK_NOFOLLOW),
         _ => (AT_FDCWD, a[0], 0),
     };
+    let call = || sys::call(number, &arguments);
+    let result = if flags & AT_EMPTY_PATH != 0 {
+        crate::own::changing_open(t, folder, call, |path| sys::call(nr::LCHOWN, &[path, SAME as usize, SAME as usize]))
+    } else {
+        crate::own::changing(t, folder, path, flags & AT_SYMLINK_NOFOLLOW == 0, call)
+    };
+    if result < 0 {
+        return result;
+    }
     if let Some(number) = crate::files::number_of(folder, path, flags) {
         crate::files::give(number, [a[at] as u32, a[at + 1] as u32]);
     }

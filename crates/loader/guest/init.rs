@@ -13,12 +13,11 @@ use core::sync::atomic::Ordering::Relaxed;
 const SIGCHLD: usize = 17;
 
 pub unsafe fn run(kernel: &Kernel) -> ! {
-    // The child reads no randomised address: ADDR_NO_RANDOMIZE holds from the next exec on.
+    // The child reads no randomised address: ADDR_NO_RANDOMIZE holds from the next exec on. Nothing of what weft was started with is kept.
     const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
-    let persona = sys::call(nr::PERSONALITY, &[0xffff_ffff]) as usize;
-    if persona & ADDR_NO_RANDOMIZE == 0 {
-        sys::call(nr::PERSONALITY, &[persona | ADDR_NO_RANDOMIZE]);
-    }
+    sys::call(nr::PERSONALITY, &[ADDR_NO_RANDOMIZE]);
+    // PR_SET_TIMERSLACK: Linux's own.
+    sys::call(nr::PRCTL, &[29, 50_000]);
     let _ = kernel;
     sys::call(nr::PRCTL, &[15, c"init".as_ptr() as usize]);
     prepare();

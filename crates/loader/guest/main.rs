@@ -30,6 +30,7 @@ mod memory;
 mod native;
 mod neighbour;
 mod nursery;
+mod own;
 mod plain;
 mod poll;
 mod position;

@@ -14,8 +14,8 @@ use crate::x86_64::numbers as nr;
 const SIGCHLD: usize = 17;
 const CLONE_PARENT: usize = 0x8000;
 const CLONE_NEWPID: usize = 0x2000_0000;
-/// Arena, control, commands, steps.
-const DESCRIPTORS: usize = 4;
+/// Arena, control, commands, steps, a mount (or anything) twice: the number is even.
+const DESCRIPTORS: usize = 6;
 const MNT_DETACH: usize = 2;
 
 /// Is this process to be the nursery? Nobody but the controller opens this descriptor.
@@ -35,7 +35,7 @@ pub fn run(kernel: &Kernel) -> ! {
             continue;
         };
         let pid = match order.what {
-            abi::ORDER_PREPARE => do_steps(order.namespaces, order.steps_bytes as usize, descriptors[DESCRIPTORS - 1]),
+            abi::ORDER_PREPARE => do_steps(order.namespaces, order.steps_bytes as usize, &descriptors),
             _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
         };
         if pid == 0 && order.what == abi::ORDER_BEAR {
@@ -72,7 +72,8 @@ fn receive(descriptors: &mut [i32; DESCRIPTORS]) -> Option<Order> {
 }
 
 /// Makes the namespaces and does the steps of an order. What failed stands in the list; the result is an errno, or 0.
-fn do_steps(namespaces: u32, bytes: usize, steps: i32) -> isize {
+fn do_steps(namespaces: u32, bytes: usize, descriptors: &[i32; DESCRIPTORS]) -> isize {
+    let [_, control, _, steps, mount, _] = *descriptors;
     // PROT_READ|PROT_WRITE, MAP_SHARED
     let at = sys::call(nr::MMAP, &[0, bytes, 3, 1, steps as usize, 0]);
     if at <= 0 {
@@ -82,7 +83,7 @@ fn do_steps(namespaces: u32, bytes: usize, steps: i32) -> isize {
     let list = unsafe { List::new(at as usize) };
     let made = sys::call(nr::UNSHARE, &[namespaces as usize]);
     list.set_result(0, made);
-    let done = made == 0 && list.perform();
+    let done = made == 0 && list.perform([control as usize, mount as usize]);
     sys::unmap(at as usize, bytes);
     if done { 0 } else { sys::EINVAL }
 }
@@ -92,20 +93,22 @@ pub fn do_list(steps: i32) {
     const SEEK_END: usize = 2;
     let bytes = sys::call(nr::LSEEK, &[steps as usize, 0, SEEK_END]);
     if bytes > 0 {
-        do_steps(0, bytes as usize, steps);
+        do_steps(0, bytes as usize, &[steps; DESCRIPTORS]);
     }
 }
 
 /// In the new process: namespaces, files, descriptors; then it is init.
-fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32; DESCRIPTORS]) -> ! {
+fn begin(kernel: &Kernel, order: &Order, descriptors: [i32; DESCRIPTORS]) -> ! {
+    let [arena, control, commands, ..] = descriptors;
     let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
-    if do_steps(order.namespaces, order.steps_bytes as usize, steps) != 0 {
+    if do_steps(order.namespaces, order.steps_bytes as usize, &descriptors) != 0 {
         give_up();
     }
     for (from, to) in [(arena, abi::DESCRIPTOR_ARENA), (control, abi::DESCRIPTOR_CONTROL), (commands, abi::DESCRIPTOR_COMMANDS)] {
         sys::call(nr::DUP2, &[from as usize, to as usize]);
     }
     sys::call(nr::CLOSE_RANGE, &[3, abi::DESCRIPTOR_COMMANDS as usize - 1, 0]);
+    forget_standard_streams();
     limit(order);
     sys::call(nr::SETSID, &[]);
     if order.cpu != u32::MAX {
@@ -118,6 +121,17 @@ fn begin(kernel: &Kernel, order: &Order, [arena, control, commands, steps]: [i32
     }
     // SAFETY: a process of its own, with the arena mapped.
     unsafe { init::run(kernel) }
+}
+
+/// What weft was started with leads out of the node: /proc/1/fd must not name it.
+fn forget_standard_streams() {
+    const O_RDWR: usize = 2;
+    sys::call(nr::CLOSE_RANGE, &[0, 2, 0]);
+    // The lowest number that is free: 0.
+    if sys::call(nr::OPEN, &[c"/dev/null".as_ptr() as usize, O_RDWR, 0]) == 0 {
+        sys::call(nr::DUP2, &[0, 1]);
+        sys::call(nr::DUP2, &[0, 2]);
+    }
 }
 
 fn limit(order: &Order) {
@@ -151,8 +165,8 @@ impl List {
         unsafe { *(self.at as *mut u32).add(1 + index) = if result < 0 { -result as u32 } else { 0 } };
     }
 
-    /// Does it all. False: something failed that must not.
-    fn perform(&self) -> bool {
+    /// Does it all, with the controller's socket and the mount that came with the order. False: something failed that must not.
+    fn perform(&self, handed: [usize; 2]) -> bool {
         sys::call(nr::UMASK, &[0]);
         let mut at = self.at + abi::steps_at(self.count);
         let mut leave_out = 0;
@@ -165,7 +179,7 @@ impl List {
                 leave_out -= 1;
                 continue;
             }
-            let result = perform(step, texts);
+            let result = perform(step, texts, handed);
             self.set_result(1 + index, result);
             match (result < 0, step.otherwise) {
                 (true, abi::OTHERWISE_FAIL) => return false,
@@ -178,7 +192,7 @@ impl List {
     }
 }
 
-fn perform(step: &abi::Step, texts: usize) -> isize {
+fn perform(step: &abi::Step, texts: usize, [control, mount]: [usize; 2]) -> isize {
     const AT_FDCWD: usize = -100_isize as usize;
     let mut at = texts;
     let text = step.lengths.map(|length| {
@@ -212,8 +226,34 @@ fn perform(step: &abi::Step, texts: usize) -> isize {
         abi::STEP_ENTER => enter(text[0]),
         abi::STEP_UNMOUNT => sys::call(nr::UMOUNT2, &[text[0], MNT_DETACH]),
         abi::STEP_COVER => cover(text[0]),
+        abi::STEP_ATTACH => {
+            const MOVE_MOUNT_F_EMPTY_PATH: usize = 4;
+            sys::call(nr::MOVE_MOUNT, &[mount, c"".as_ptr() as usize, AT_FDCWD, text[0], MOVE_MOUNT_F_EMPTY_PATH])
+        }
+        abi::STEP_KEEP => keep(control, text[0]),
+        abi::STEP_OPAQUE => {
+            sys::call(nr::SETXATTR, &[text[0], c"user.overlay.opaque".as_ptr() as usize, c"y".as_ptr() as usize, 1, 0])
+        }
         _ => sys::EINVAL,
     }
+}
+
+/// Sends the controller a mount that nobody sees, of what is mounted here.
+fn keep(control: usize, path: usize) -> isize {
+    const AT_FDCWD: usize = -100_isize as usize;
+    // OPEN_TREE_CLONE|OPEN_TREE_CLOEXEC
+    let tree = sys::call(nr::OPEN_TREE, &[AT_FDCWD, path, 0x8_0001]);
+    if tree < 0 {
+        return tree;
+    }
+    let byte = [2_u8];
+    let vector = [byte.as_ptr() as usize, 1];
+    // struct cmsghdr (length; SOL_SOCKET, SCM_RIGHTS) and the descriptor.
+    let rights = [20_u64, 1 | 1 << 32, tree as u64];
+    let message = [0, 0, vector.as_ptr() as usize, 1, rights.as_ptr() as usize, size_of_val(&rights), 0];
+    let sent = sys::call(nr::SENDMSG, &[control, message.as_ptr() as usize, 0]);
+    sys::call(nr::CLOSE, &[tree as usize]);
+    sent.min(0)
 }
 
 fn write_all(fd: usize, mut from: usize, mut bytes: usize) -> isize {

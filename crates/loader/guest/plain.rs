@@ -1,7 +1,7 @@
 //! Answers of the kernel that would tell real time, chance or the host, made plain: they come back as they would from a machine that the node has to itself.
 
 use crate::abi;
-use crate::channel::header;
+use crate::channel::{self, header};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
@@ -31,38 +31,74 @@ pub fn shared_memory(a: &[usize; 6]) -> Result<isize, isize> {
     Ok(result)
 }
 
-/// getrlimit(2), setrlimit(2), prlimit(2).
+/// getrlimit(2), setrlimit(2), prlimit(2): limits belong to the node (`abi::LIMITS`).
 pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let (who, resource, new, old) = match number {
         nr::GETRLIMIT => (0, a[0], 0, a[1]),
         nr::SETRLIMIT => (0, a[0], a[1], 0),
         _ => (a[0], a[1], a[2], a[3]),
     };
-    if let Some((_, value)) = abi::LIMITS.iter().find(|(which, _)| *which == resource)
-        && wanted()
-    {
-        if old != 0 {
-            sys::write_u64(old, *value)?;
-            sys::write_u64(old + 8, *value)?;
+    // One's own number is 0 for the kernel, too; others are whoever they are in the node.
+    let own = who as u32 == 0 || who as u32 == t.process.pid.load(Relaxed);
+    if !wanted() {
+        return sys_limit(if own { 0 } else { who }, resource, new, old);
+    }
+    let process = if own { Some(t.process) } else { (0..abi::PROCESSES_MAX).map(channel::process).find(|one| one.pid.load(Relaxed) == who as u32) };
+    let process = process.ok_or(sys::ESRCH)?;
+    let limits = process.limits.get(resource).ok_or(sys::EINVAL)?;
+    let was = [limits[0].load(Relaxed), limits[1].load(Relaxed)];
+    if new != 0 {
+        let [soft, hard] = [sys::read_u64(new)?, sys::read_u64(new + 8)?];
+        if soft > hard {
+            return Err(sys::EINVAL);
         }
-        return Ok(0);
+        // What the node's descriptors and memory are is not the programs' to say.
+        let bounded = matches!(resource, abi::LIMIT_DATA | abi::LIMIT_DESCRIPTORS);
+        if hard > was[1] && (bounded || !crate::identity::manages_resources(t)) {
+            return Err(sys::EPERM);
+        }
+        limits[0].store(soft, Relaxed);
+        limits[1].store(hard, Relaxed);
+        let who = if own { 0 } else { who };
+        follow(who, resource, soft);
     }
-    if resource == CPU && (who == 0 || who as u32 == t.process.pid.load(Relaxed)) {
-        return cpu_limit(t, new, old);
+    if old != 0 {
+        sys::write_u64(old, was[0])?;
+        sys::write_u64(old + 8, was[1])?;
     }
+    Ok(0)
+}
+
+/// What a program has set its limit to becomes the kernel's, as far as the host allows. The hard one stays: the program's own is kept here.
+fn follow(who: usize, resource: usize, soft: u64) {
+    const FSIZE: usize = 1;
+    const STACK: usize = 3;
+    const AS: usize = 9;
+    // CPU time is virtual, core files are not made, and the others count what the user has elsewhere.
+    if !matches!(resource, FSIZE | abi::LIMIT_DATA | STACK | abi::LIMIT_DESCRIPTORS | AS) {
+        return;
+    }
+    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
+    let mut real = [0_u64; 2];
+    if sys::call(nr::PRLIMIT64, &[who, resource, 0, real.as_mut_ptr() as usize]) == 0 {
+        // RLIM_INFINITY stays.
+        real[0] = soft.saturating_add(share).min(real[1]);
+        sys::call(nr::PRLIMIT64, &[who, resource, real.as_ptr() as usize, 0]);
+    }
+}
+
+/// The kernel's own limits, less what the loader takes.
+fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Result<isize, isize> {
     let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
     let mut wanted_limits = [0_u64; 2];
     if new != 0 {
         for (index, word) in wanted_limits.iter_mut().enumerate() {
-            let value = sys::read_u64(new + 8 * index)?;
             // RLIM_INFINITY stays.
-            *word = if value == u64::MAX { value } else { value.saturating_add(share) };
+            *word = sys::read_u64(new + 8 * index)?.saturating_add(share);
         }
     }
     let mut found = [0_u64; 2];
     let given = if new == 0 { 0 } else { wanted_limits.as_ptr() as usize };
-    // One's own number is 0 for the kernel, too; others are whoever they are in the node.
-    let who = if who as u32 == t.process.pid.load(Relaxed) { 0 } else { who };
     let result = sys::call(nr::PRLIMIT64, &[who, resource, given, found.as_mut_ptr() as usize]);
     if result == 0 && old != 0 {
         for (index, word) in found.into_iter().enumerate() {
@@ -107,43 +143,28 @@ pub fn shared_limit(t: &mut Thread, number: usize, a: &[usize; 6], result: isize
     }
 }
 
-const CPU: usize = 0;
-
-/// RLIMIT_CPU counts virtual time: the controller keeps to it.
-fn cpu_limit(t: &Thread, new: usize, old: usize) -> Result<isize, isize> {
-    let known = &t.process.cpu_limit;
-    let before = [0, 1].map(|index| !known[index].load(Relaxed));
-    let mut wanted_limits = before;
-    if new != 0 {
-        for (index, word) in wanted_limits.iter_mut().enumerate() {
-            *word = sys::read_u64(new + 8 * index)?;
-        }
-        if wanted_limits[0] > wanted_limits[1] {
-            return Err(sys::EINVAL);
-        }
-        if wanted_limits[1] > before[1] && !crate::identity::may_raise_limits(t) {
-            return Err(sys::EPERM);
-        }
-    }
-    if old != 0 {
-        for (index, word) in before.into_iter().enumerate() {
-            sys::write_u64(old + 8 * index, word)?;
-        }
-    }
-    // "The caller is asking for an immediate RLIMIT_CPU expiry. But we use the zero value to mean 'it was never set'. So let's cheat and make it one second."
-    wanted_limits[0] = wanted_limits[0].max(1);
-    for (word, value) in known.iter().zip(wanted_limits) {
-        word.store(!value, Relaxed);
-    }
-    Ok(0)
-}
-
 /// Is the size of files limited (RLIMIT_FSIZE)?
 pub fn has_file_limit() -> bool {
     const FILE_SIZE: usize = 1;
     let mut limit = [u64::MAX; 2];
     sys::call(nr::PRLIMIT64, &[0, FILE_SIZE, 0, limit.as_mut_ptr() as usize]);
     limit[0] != u64::MAX
+}
+
+/// pipe(2): the kernel gives less room when the user whom all nodes are has many pipes on the host (pipe(7), pipe-user-pages-soft), which is told.
+pub fn pipe(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    const F_SETPIPE_SZ: usize = 1031;
+    const F_GETPIPE_SZ: usize = 1032;
+    const BYTES: isize = 65_536;
+    let result = sys::call(number, a);
+    if result == 0 && wanted() {
+        let fd = sys::read_u32(a[0]).unwrap_or(0) as usize;
+        let short = sys::call(nr::FCNTL, &[fd, F_GETPIPE_SZ]) < BYTES && sys::call(nr::FCNTL, &[fd, F_SETPIPE_SZ, BYTES as usize]) < BYTES;
+        if short {
+            crate::channel::post(t, abi::SHORT_PIPE, &[]);
+        }
+    }
+    result
 }
 
 /// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.

@@ -12,7 +12,7 @@ use crate::x86_64::numbers as nr;
 
 const ESPIPE: isize = -29;
 /// fs/read_write.c: "if (unlikely(flags & ~RWF_SUPPORTED)) return -EOPNOTSUPP;" HIPRI, DSYNC, SYNC, NOWAIT, APPEND, NOAPPEND, ATOMIC, DONTCACHE.
-const RWF_SUPPORTED: usize = 0xff;
+pub const RWF_SUPPORTED: usize = 0xff;
 const RWF_NOWAIT: usize = 8;
 const MSG_DONTWAIT: usize = 0x40;
 /// Most that one transfer moves.

@@ -14,6 +14,7 @@ const EXECUTABLE: &[u8] = b"/proc/self/exe";
 const PATH_BYTES: usize = 96;
 const O_CLOEXEC: usize = 0o2_000_000;
 const O_ACCMODE: usize = 3;
+const SEGMENTS: &[u8] = b"/proc/sysvipc/shm";
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
 /// How a path begins and ends, and what is opened instead: what `process::root` has put there. Numbers of mounts and devices are the host's.
 const INSTEAD: [(&[u8], &[u8], &CStr); 5] = [
@@ -112,6 +113,7 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     let other = match instead(t, path.as_ptr() as usize) {
         Some(name) => sys::call(nr::OPEN, &[name, if close_on_exec { O_CLOEXEC } else { 0 }, 0]),
         None if path[..length] == *UUID => uuid(t).unwrap_or(fd as isize),
+        None if path[..length] == *SEGMENTS => segments(fd),
         None => match ask(t, &path[..length], flags, true) {
             Some(other) => other,
             None => return fd as isize,
@@ -122,6 +124,43 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
         return other;
     }
     crate::plain::replace(t, fd, other as usize, close_on_exec)
+}
+
+/// The node's segments of shared memory, as the kernel lists them (ipc/shm.c, sysvipc_shm_proc_show): when they were used is the node's start, as in shmctl(2), and
+/// how much of one is in memory is the host's affair.
+fn segments(fd: usize) -> isize {
+    const FIRST_TIME: usize = 11;
+    const LAST_TIME: usize = 13;
+    let copy = sys::call(nr::MEMFD_CREATE, &[c"shm".as_ptr() as usize, 0]);
+    if copy < 0 {
+        return copy;
+    }
+    let mut digits = [0_u8; 24];
+    let epoch = sys::decimal(header().epoch.load(Relaxed) / 1_000_000_000, &mut digits);
+    let mut line = [0_u8; 256];
+    let (mut read, mut written, mut first) = (0, 0, true);
+    loop {
+        let bytes = sys::call(nr::PREAD64, &[fd, line.as_mut_ptr() as usize, line.len(), read]).max(0) as usize;
+        let Some(length) = line[..bytes].iter().position(|byte| *byte == b'\n').map(|at| at + 1) else { return copy };
+        let (mut field, mut at) = (0, 0);
+        while !first && at < length - 1 {
+            let from = at;
+            at += line[at..length - 1].iter().take_while(|byte| **byte == b' ').count();
+            let begin = at;
+            at += line[at..length - 1].iter().take_while(|byte| **byte != b' ').count();
+            let never = line[begin..at] == *b"0";
+            if field >= FIRST_TIME && !never && begin < at {
+                let value = if field <= LAST_TIME { &digits[..epoch] } else { b"0" };
+                let value = &value[value.len().saturating_sub(at - from)..];
+                line[from..at].fill(b' ');
+                line[at - value.len()..at].copy_from_slice(value);
+            }
+            field += 1;
+        }
+        first = false;
+        sys::call(nr::PWRITE64, &[copy as usize, line.as_ptr() as usize, length, written]);
+        (read, written) = (read + length, written + length);
+    }
 }
 
 /// Kinds of links under /proc whose text says the host's number of a file, and a file of that kind, whose device is the kind's.

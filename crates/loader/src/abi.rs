@@ -74,9 +74,20 @@ pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 pub const OWN_SHARE: [(usize, u64); 2] =
     [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
 
-/// Limits that count what others of the same user on the host have, too: what a node says they are.
-pub const LIMITS: [(usize, u64); 8] =
-    [(6, 8192), (8, 8 << 20), (10, u64::MAX), (11, 8192), (12, 819_200), (13, 0), (14, 0), (15, u64::MAX)];
+/// Soft and hard limit of each resource that programs begin with, by its number, as Linux has them. What the host allows whoever started weft does not show:
+/// programs see and set these, and the kernel's follow as far as they can.
+#[rustfmt::skip]
+pub const LIMITS: [[u64; 2]; 16] = [
+    [u64::MAX; 2], [u64::MAX; 2], [u64::MAX; 2], [8 << 20, u64::MAX], [0, u64::MAX], [u64::MAX; 2], [8192; 2], [1024, DESCRIPTORS_HARD],
+    [8 << 20; 2], [u64::MAX; 2], [u64::MAX; 2], [8192; 2], [819_200; 2], [0; 2], [0; 2], [u64::MAX; 2],
+];
+/// Hard limit of descriptors (systemd's).
+pub const DESCRIPTORS_HARD: u64 = 524_288;
+
+/// RLIMIT_DATA.
+pub const LIMIT_DATA: usize = 2;
+/// RLIMIT_NOFILE.
+pub const LIMIT_DESCRIPTORS: usize = 7;
 
 /// The image of the loader, for exec. The three numbers lie just under the usual limit of 1024 descriptors, and programs cannot close them.
 pub const DESCRIPTOR_LOADER: i32 = 1021;
@@ -291,6 +302,12 @@ pub const STEP_ENTER: u32 = 6;
 pub const STEP_UNMOUNT: u32 = 7;
 /// This mount goes over `/`, and the process into it: path.
 pub const STEP_COVER: u32 = 8;
+/// The mount that came with the order goes here: path.
+pub const STEP_ATTACH: u32 = 9;
+/// A copy of this mount is sent to the controller before anything else: path.
+pub const STEP_KEEP: u32 = 10;
+/// A folder in which overlays show nothing of what is below: path.
+pub const STEP_OPAQUE: u32 = 11;
 /// `Step::otherwise`: nothing goes on.
 pub const OTHERWISE_FAIL: u32 = 0;
 /// `Step::otherwise`: never mind.
@@ -323,8 +340,6 @@ pub struct Process {
     pub pid: AtomicU32,
     /// nice(2).
     pub nice: AtomicI32,
-    /// RLIMIT_CPU, its bits turned round (so that 0 is none): in seconds, soft and hard.
-    pub cpu_limit: [AtomicU64; 2],
     /// CPU time of the process up to the present thread's `resumed`, in nanoseconds.
     pub cpu: AtomicU64,
     /// Key of the stream of randomness.
@@ -345,6 +360,8 @@ pub struct Process {
     pub capabilities_off: [AtomicU64; 3],
     /// Inheritable capabilities.
     pub inheritable: AtomicU64,
+    /// Soft and hard limit of each resource, as programs see them.
+    pub limits: [[AtomicU64; 2]; LIMITS.len()],
     /// The number of the process for whose lock of a file it waits (fcntl(2)); 0: none.
     pub lock_of: AtomicU32,
     /// By number; 0 is unused.
@@ -529,6 +546,76 @@ pub struct File {
     pub owner: [AtomicU32; 2],
 }
 
+/// In which list of [`Files`] a file is.
+pub fn file_bucket(inode: u64, device: u64) -> usize {
+    let mixed = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % FILE_BUCKETS
+}
+
+impl Files {
+    /// The number of a file by what the host calls it; None: there are too many. Whoever asks is the only one at work on the node.
+    pub fn number(&self, inode: u64, device: u64) -> Option<u64> {
+        use core::sync::atomic::Ordering::Relaxed;
+        let head = &self.buckets[file_bucket(inode, device)];
+        let mut at = head.load(Relaxed) as usize;
+        while at != 0 && at <= FILES_MAX {
+            let entry = &self.entries[at - 1];
+            if entry.inode.load(Relaxed) == inode && u64::from(entry.device.load(Relaxed)) == device {
+                return Some(at as u64);
+            }
+            at = entry.next.load(Relaxed) as usize;
+        }
+        let used = self.used.load(Relaxed) as usize;
+        if used >= FILES_MAX {
+            return None;
+        }
+        let entry = &self.entries[used];
+        entry.inode.store(inode, Relaxed);
+        entry.device.store(device as u32, Relaxed);
+        entry.next.store(head.load(Relaxed), Relaxed);
+        head.store(used as u32 + 1, Relaxed);
+        self.used.store(used as u32 + 1, Relaxed);
+        Some(used as u64 + 1)
+    }
+
+    /// What has this number is another file of the host's now, which has been asked about by nobody yet.
+    pub fn is_now(&self, number: u64, inode: u64, device: u64) {
+        use core::sync::atomic::Ordering::Relaxed;
+        let Some(entry) = (number as usize).checked_sub(1).and_then(|index| self.entries.get(index)) else { return };
+        let mut place = &self.buckets[file_bucket(entry.inode.load(Relaxed), entry.device.load(Relaxed).into())];
+        while u64::from(place.load(Relaxed)) != number {
+            match (place.load(Relaxed) as usize).checked_sub(1).and_then(|index| self.entries.get(index)) {
+                Some(other) => place = &other.next,
+                None => return,
+            }
+        }
+        place.store(entry.next.load(Relaxed), Relaxed);
+        let head = &self.buckets[file_bucket(inode, device)];
+        entry.inode.store(inode, Relaxed);
+        entry.device.store(device as u32, Relaxed);
+        entry.next.store(head.load(Relaxed), Relaxed);
+        head.store(number as u32, Relaxed);
+    }
+
+    /// Whose a file is, by its number: user and group.
+    pub fn owner(&self, number: u64) -> [u32; 2] {
+        use core::sync::atomic::Ordering::Relaxed;
+        let entry = (number as usize).checked_sub(1).and_then(|index| self.entries.get(index));
+        entry.map_or([0, 0], |entry| [entry.owner[0].load(Relaxed), entry.owner[1].load(Relaxed)])
+    }
+
+    /// It belongs to somebody else now. `u32::MAX` leaves what there was, as in chown(2).
+    pub fn give(&self, number: u64, owner: [u32; 2]) {
+        use core::sync::atomic::Ordering::Relaxed;
+        let Some(entry) = (number as usize).checked_sub(1).and_then(|index| self.entries.get(index)) else { return };
+        for (word, value) in entry.owner.iter().zip(owner) {
+            if value != u32::MAX {
+                word.store(value, Relaxed);
+            }
+        }
+    }
+}
+
 /// Where [`Files`] is in the arena.
 pub const fn files_at() -> usize {
     FILES_AT
@@ -645,6 +732,8 @@ pub const TERMINAL: u64 = 0x1010;
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
+/// A pipe has less room than Linux gives, because of what else the host's user does: nobody can say that the run is like any other.
+pub const SHORT_PIPE: u64 = 0x1022;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

@@ -79,6 +79,10 @@ pub trait Actor: Send {
     }
     /// The world is given up: whatever outlives it is told to end, and not waited for yet.
     fn kill(&mut self) {}
+    /// What its programs have written, for the node's next life.
+    fn take_disk(&mut self) -> Option<weft_intercept::process::Disk> {
+        None
+    }
     /// Who waits for what, for people: one line a program that has not ended.
     fn waits(&self) -> Vec<(ProgramId, String)>;
     /// Why this run may not repeat, for people; empty: it does.

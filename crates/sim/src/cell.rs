@@ -407,6 +407,8 @@ pub(crate) struct Cell {
     pub core: Core,
     pub machine: Machine,
     pub actors: Vec<Slot>,
+    /// What its programs had written when it crashed.
+    pub disk: Option<weft_intercept::process::Disk>,
     changed: Vec<SocketId>,
     due: Vec<usize>,
     frames: Vec<Frame>,
@@ -414,7 +416,15 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub fn new(name: &str, machine: Machine, large_frames: bool) -> Cell {
-        Cell { core: Core::new(name, large_frames), machine, actors: Vec::new(), changed: Vec::new(), due: Vec::new(), frames: Vec::new() }
+        Cell {
+            core: Core::new(name, large_frames),
+            machine,
+            actors: Vec::new(),
+            disk: None,
+            changed: Vec::new(),
+            due: Vec::new(),
+            frames: Vec::new(),
+        }
     }
 
     /// Adds an actor, which has its first turn at `at`.
@@ -533,6 +543,16 @@ impl Cell {
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
             let grant = core.now + std::time::Duration::from_nanos(1);
             slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true, taken: 0 });
+        }
+    }
+
+    /// All programs are gone at once; what they have written by now is theirs, and the disk stays.
+    pub fn end_programs(&mut self, at: Instant) {
+        self.finish(at);
+        for mut slot in std::mem::take(&mut self.actors) {
+            self.disk = slot.actor.take_disk().or(self.disk.take());
+            // SIGKILL: nobody was asked.
+            slot.programs.iter().for_each(|program| self.core.end_program(*program, at, Status::Killed(9)));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::visit::Visitor;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weft_core::Instant;
 use weft_intercept::calls::Unsupported;
+use weft_intercept::process::Disk;
 use weft_intercept::process::processor;
 use weft_socket::SocketId;
 
@@ -60,6 +61,9 @@ impl Actor for Shared {
     }
     fn kill(&mut self) {
         self.tree().kill();
+    }
+    fn take_disk(&mut self) -> Option<Disk> {
+        self.tree().take_disk()
     }
     fn waits(&self) -> Vec<(ProgramId, String)> {
         self.tree().waits()

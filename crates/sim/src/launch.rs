@@ -122,7 +122,7 @@ pub(crate) fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> +
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
     let work = || {
         while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let tree = ProcessTree::launch(plan, &plan.nodes[node], &by_node[&node], &common, cpu_of(node));
+            let tree = ProcessTree::launch(plan, &plan.nodes[node], &by_node[&node], &common, cpu_of(node), None);
             done.lock().unwrap_or_else(PoisonError::into_inner).push((node, tree));
         }
     };
@@ -143,7 +143,8 @@ pub(crate) fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Ins
     start_builtins(plan, node, cell, now);
     let processes = processes(plan, node);
     if !processes.is_empty() {
-        let tree = ProcessTree::launch(plan, &plan.nodes[node], &processes, &ProcessTree::common(plan), cpu).map_err(WorldError::Stack)?;
+        let tree = ProcessTree::launch(plan, &plan.nodes[node], &processes, &ProcessTree::common(plan), cpu, cell.disk.take())
+            .map_err(WorldError::Stack)?;
         add_tree(plan, node, cell, now, tree);
     }
     Ok(())

@@ -38,6 +38,8 @@ pub struct Plan {
     pub events: Vec<EventPlan>,
     /// Where names lead, for programs.
     pub hosts: Hosts,
+    /// The first address of the other family, of nodes that have one.
+    pub hosts_also: Hosts,
     /// How often the series of wires and sockets are sampled; none: never.
     pub sample: Option<Duration>,
     /// Calls of unmodified programs are told as text ([`crate::World::log_calls`]). Changes no result.
@@ -75,6 +77,7 @@ impl Default for Plan {
             programs: Vec::new(),
             events: Vec::new(),
             hosts: Hosts::new(),
+            hosts_also: Hosts::new(),
             sample: None,
             calls: false,
             debugged: None,
@@ -427,6 +430,8 @@ pub enum Action {
     Restart {
         /// Which node.
         node: usize,
+        /// Without what its programs had written: otherwise only /dev, /run and /tmp are empty.
+        fresh: bool,
     },
     /// A program starts.
     Start {
@@ -451,7 +456,7 @@ impl Plan {
     /// The one node that an event is about; none: it is about a wire.
     pub fn node_of(&self, action: &Action) -> Option<usize> {
         match action {
-            Action::Control { node, .. } | Action::Interface { node, .. } | Action::Crash { node } | Action::Restart { node } => {
+            Action::Control { node, .. } | Action::Interface { node, .. } | Action::Crash { node } | Action::Restart { node, .. } => {
                 Some(*node)
             }
             Action::Start { program } | Action::Signal { program, .. } | Action::Stop { program } => {

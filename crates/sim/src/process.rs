@@ -4,9 +4,9 @@ use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Str
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
-use crate::plan::{EventPlan, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Action, EventPlan, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Context, Instant, Op};
 pub use weft_intercept::process::Held;
-use weft_intercept::process::{self, Attach, Called, Config, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree};
+use weft_intercept::process::{
+    self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree,
+};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -46,12 +48,17 @@ const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files
 pub struct Common {
     /// /etc/hosts
     hosts: Arc<[u8]>,
+    /// The nodes that begin again with the disk that they had.
+    restarted: BTreeSet<String>,
 }
 
 fn hosts(plan: &Plan) -> String {
     let mut hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     for (name, address) in &plan.hosts {
         let _ = writeln!(hosts, "{address}\t{name}");
+        if let Some(other) = plan.hosts_also.get(name) {
+            let _ = writeln!(hosts, "{other}\t{name}");
+        }
     }
     hosts
 }
@@ -131,10 +138,15 @@ type Started = (u32, [Sheet; 2]);
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
     pub fn common(plan: &Plan) -> Common {
-        Common { hosts: hosts(plan).into_bytes().into() }
+        let restarted = plan.events.iter().filter_map(|event| match event.action {
+            Action::Restart { node, fresh: false } => Some(plan.nodes.get(node)?.name.clone()),
+            _ => None,
+        });
+        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect() }
     }
 
     /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
+    /// `disk`: what is left of its life before.
     ///
     /// # Errors
     /// What is wrong, and what to do.
@@ -144,10 +156,12 @@ impl ProcessTree {
         programs: &[(ProgramId, &ProgramPlan)],
         common: &Common,
         cpu: Option<usize>,
+        disk: Option<Disk>,
     ) -> Result<ProcessTree, String> {
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files = Some(Files {
             root: node.files.root.clone(),
+            mounts: node.files.mounts.clone(),
             own: usual_files(plan, node, common).chain(node.files.own.iter().cloned()).collect(),
         });
         // For tests: nobody runs ahead, every call is trapped, and the hash is the same.
@@ -168,6 +182,11 @@ impl ProcessTree {
             seed: plan.seed,
             epoch_ns,
             files,
+            disk: match disk {
+                Some(disk) => DiskUse::Again(disk),
+                None if common.restarted.contains(&node.name) => DiskUse::Keep,
+                None => DiskUse::Once,
+            },
             per_call: node.per_call,
             tell_calls: plan.calls,
             ..Config::default()
@@ -321,7 +340,19 @@ impl Program {
         };
         started.map(|pid| (pid, sheets)).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
-            (error.to_string(), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
+            let name = self.plan.command.first().map_or("", String::as_str);
+            let hint = match () {
+                () if !missing => String::new(),
+                () if ["/tmp", "/root", "/run"].iter().any(|hidden| std::path::Path::new(name).starts_with(hidden)) => {
+                    "; /tmp, /root and /run are the node's own: put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }"
+                        .to_owned()
+                }
+                () if name.contains('/') && !name.starts_with('/') => {
+                    format!("; it is looked for below '{}' (directory = …), not beside the scenario", self.plan.directory.display())
+                }
+                () => String::new(),
+            };
+            (format!("{error}{hint}"), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
         })
     }
 
@@ -397,6 +428,13 @@ impl Actor for ProcessTree {
         self.tree.give_up();
     }
 
+    fn take_disk(&mut self) -> Option<Disk> {
+        let disk = self.tree.take_disk()?;
+        // Nobody writes there any more.
+        self.tree.give_up();
+        Some(disk)
+    }
+
     fn disturbed(&mut self) {
         self.tree.disturbed();
     }
@@ -451,10 +489,9 @@ impl Actor for ProcessTree {
 
     fn not_reproducible(&self) -> Vec<String> {
         let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
-        interrupted
-            .chain(self.tree.doubts().iter().cloned())
-            .chain(self.visited.then(|| "somebody came in from outside (weft exec)".to_owned()))
-            .collect()
+        let short = "a pipe got less room than Linux gives, because this user has too many on this host (sysctl fs.pipe-user-pages-soft)";
+        let visited = self.visited.then(|| "somebody came in from outside (weft exec)".to_owned());
+        interrupted.chain(self.tree.doubts().iter().cloned()).chain(visited).chain(self.tree.has_short_pipe().then(|| short.to_owned())).collect()
     }
 
     fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {

@@ -3,6 +3,7 @@
 //! `weft help scenario` prints [`HELP`], which is the format's documentation.
 
 mod address;
+mod beside;
 mod event;
 mod expect;
 mod host;
@@ -212,11 +213,19 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
         .iter()
         .filter_map(|draft| Some((draft.name.clone(), draft.interfaces.iter().flat_map(|interface| &interface.addresses).next()?.0)))
         .collect();
+    let hosts_also: Hosts = drafts
+        .iter()
+        .filter_map(|draft| {
+            let first = hosts.get(&draft.name)?;
+            let mut all = draft.interfaces.iter().flat_map(|interface| &interface.addresses);
+            Some((draft.name.clone(), all.find(|(address, _)| address.is_ipv4() != first.is_ipv4())?.0))
+        })
+        .collect();
     let mut nodes = Vec::new();
     for (draft, routes) in drafts.iter().zip(routes) {
         nodes.push(host::plan(source, &raw, draft, &wires, &routes)?);
     }
-    let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, ..Plan::default() };
+    let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, hosts_also, ..Plan::default() };
     plan.seed = raw.seed.unwrap_or(1);
     plan.whole = raw.duration.is_some();
     plan.end = Instant::ZERO + raw.duration.as_ref().map_or(Ok(DURATION_DEFAULT), |text| source.duration(text))?;
@@ -226,6 +235,7 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
             .ok_or_else(|| source.error(start.span(), "that is no point in time", "write it as start = 2030-01-01T00:00:00Z"))?;
     }
     program::all(source, &raw, &mut plan, &drafts)?;
+    beside::show(source, &mut plan);
     event::all(source, &raw, &mut plan)?;
     let expectations = expect::all(source, &raw, &plan)?;
     Ok(Scenario { file: source.file.to_owned(), plan, expectations })

@@ -1,6 +1,6 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
-use crate::actor::{ProgramId, Status};
+use crate::actor::ProgramId;
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
@@ -418,7 +418,7 @@ impl World {
                 self.crash(*node);
                 Ok(())
             }
-            Action::Restart { node } => self.restart(*node),
+            Action::Restart { node, fresh } => self.restart(*node, *fresh),
             Action::Start { program } => self.start(*program),
             Action::Signal { program, signal } => {
                 let node = self.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
@@ -492,12 +492,7 @@ impl World {
         let now = self.now;
         let Some(cell) = self.cell_mut(node) else { return };
         cell.core.now = cell.core.now.max(now);
-        // What programs have written by now is theirs.
-        cell.finish(now);
-        for slot in std::mem::take(&mut cell.actors) {
-            // SIGKILL: nobody was asked.
-            slot.programs.iter().for_each(|program| cell.core.end_program(*program, now, Status::Killed(9)));
-        }
+        cell.end_programs(now);
         if matches!(cell.machine, Machine::Host(_)) {
             cell.machine = Machine::Off;
         }
@@ -512,8 +507,11 @@ impl World {
         cell.core.forget_completions();
     }
 
-    fn restart(&mut self, node: usize) -> Result<(), String> {
+    fn restart(&mut self, node: usize, fresh: bool) -> Result<(), String> {
         self.crash(node);
+        if let (true, Some(cell)) = (fresh, self.cell_mut(node)) {
+            cell.disk = None;
+        }
         let (now, plan) = (self.now, &self.plan);
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;

@@ -189,6 +189,10 @@ impl Tree {
             }
             abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
+            abi::SHORT_PIPE => {
+                self.short_pipe = true;
+                Ok(Outcome::Done(0))
+            }
             abi::LAYERS => self.lay_layers(),
             abi::SAID => self.said_file(thread, posted, guest, outside),
             abi::UNSUPPORTED => {

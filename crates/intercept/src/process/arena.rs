@@ -132,12 +132,11 @@ impl Arena {
         channel.process.store(process as u32, Relaxed);
     }
     /// Forgets who used a process's slot before.
-    pub fn clear_process(&self, index: usize, key: [u64; 4]) {
+    pub fn clear_process(&self, index: usize, key: [u64; 4], limits: &[[u64; 2]; abi::LIMITS.len()]) {
         let slot = self.process(index);
         slot.pid.store(0, Relaxed);
         slot.cpu.store(0, Relaxed);
         slot.nice.store(0, Relaxed);
-        slot.cpu_limit.iter().for_each(|word| word.store(0, Relaxed));
         slot.random_used.store(0, Relaxed);
         for (word, value) in slot.random_key.iter().zip(key) {
             word.store(value, Relaxed);
@@ -146,10 +145,28 @@ impl Arena {
         let words = slot.users.iter().chain(&slot.groups).chain([&slot.group_count, &slot.keep_capabilities]);
         words.for_each(|word| word.store(0, Relaxed));
         slot.capabilities_off.iter().chain([&slot.inheritable]).for_each(|word| word.store(0, Relaxed));
+        for (word, value) in slot.limits.iter().flatten().zip(limits.iter().flatten()) {
+            word.store(*value, Relaxed);
+        }
         for action in &slot.actions {
             for word in [&action.handler, &action.flags, &action.restorer, &action.mask] {
                 word.store(0, Relaxed);
             }
+        }
+    }
+
+    fn files(&self) -> &abi::Files {
+        // SAFETY: inside the mapping, aligned, and made of atomics only.
+        unsafe { &*self.base.add(abi::files_at()).cast::<abi::Files>() }
+    }
+    /// Whose a file is, by what the host calls it: user and group.
+    pub fn owner_of(&self, inode: u64, device: u64) -> [u32; 2] {
+        self.files().number(inode, device).map_or([0, 0], |number| self.files().owner(number))
+    }
+    /// Says whose a file is.
+    pub fn give_file(&self, inode: u64, device: u64, owner: [u32; 2]) {
+        if let Some(number) = self.files().number(inode, device) {
+            self.files().give(number, owner);
         }
     }
 

@@ -24,7 +24,7 @@ impl Tree {
     pub(super) fn new_process(&mut self, parent: Option<ProcessId>) -> Option<(ProcessId, ThreadId)> {
         let process = (0..abi::PROCESSES_MAX).find(|id| !self.processes.contains_key(id))?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
-        self.arena.clear_process(process, key);
+        self.arena.clear_process(process, key, &super::launch::first_limits(self.config.limits));
         let (program, group, session, name) = parent
             .and_then(|id| self.processes.get(&id))
             .map(|one| (one.program, one.group, one.session, one.name.clone()))
@@ -133,7 +133,7 @@ impl Tree {
             self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
         }
         let is_thread = flags & CLONE_THREAD != 0;
-        let outer = if result < 0 || is_thread { Ok(0) } else { self.init.announced(DEATH_LIMIT) };
+        let outer = if result < 0 || is_thread { Ok(0) } else { self.init.announced(DEATH_LIMIT).map(|(pid, _)| pid) };
         let there = result >= 0 && outer.is_ok() && {
             if let (Ok(outer), false) = (outer, is_thread) {
                 self.meet(process, outer);

@@ -6,7 +6,8 @@ use super::{Config, Spawn, StartError, processor};
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString, OsString};
 use std::io::{IoSlice, Write as _};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 use std::sync::{Arc, OnceLock};
@@ -21,13 +22,15 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct Init {
     pid: libc::pid_t,
     /// Who made it, and is there for the next.
-    nursery: Option<Arc<Nursery>>,
+    pub nursery: Option<Arc<Nursery>>,
     /// Folders of the host's over which nothing is laid.
     closed: Vec<OsString>,
     /// The other end of [`abi::DESCRIPTOR_CONTROL`].
     pub control: OwnedFd,
     /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
     commands: OwnedFd,
+    /// The node's layer, if it is kept.
+    pub layer: Option<OwnedFd>,
 }
 
 /// The loader, sealed, for all nodes.
@@ -186,21 +189,40 @@ fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
     }
 }
 
-/// Soft and hard limit of descriptors, where the hard one is `most` here, and bytes of memory; `u64::MAX`: as it is.
+/// Soft and hard limit of descriptors for the kernel, and bytes of memory; `u64::MAX`: as it is.
 pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartError> {
-    // SAFETY: an all-zero rlimit is valid, and is filled in here.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let [_, hard] = sys::limit_of(0, libc::RLIMIT_NOFILE).unwrap_or([0; 2]);
     let descriptors = match wanted.descriptors.map(u64::from) {
-        Some(wanted) if wanted > limit.rlim_max => {
-            return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) });
-        }
+        Some(wanted) if wanted > hard => return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) }),
         Some(wanted) => [wanted; 2],
-        // The host's own limit must not show.
-        None => [1024, limit.rlim_max.min(DESCRIPTORS_MAX)],
+        None => [1024.min(hard), hard],
     };
     Ok((descriptors, wanted.memory.map_or(u64::MAX, |bytes| bytes + abi::OWN_SHARE[0].1)))
+}
+
+/// What a node's programs see as their limits at first.
+pub(super) fn first_limits(wanted: super::Limits) -> [[u64; 2]; abi::LIMITS.len()] {
+    let mut limits = abi::LIMITS;
+    if let Some(count) = wanted.descriptors {
+        limits[abi::LIMIT_DESCRIPTORS] = [count.into(); 2];
+    }
+    if let Some(bytes) = wanted.memory {
+        limits[abi::LIMIT_DATA] = [bytes; 2];
+    }
+    limits
+}
+
+/// Root's hard limits: as far as programs may raise theirs. Whoever is not root keeps what there is.
+pub(super) fn widen_limits() {
+    let wanted = LIMITS.map(|(which, _)| (which, libc::RLIM_INFINITY)).into_iter().chain([(libc::RLIMIT_NOFILE, abi::DESCRIPTORS_HARD)]);
+    for (which, hard) in wanted {
+        let Ok([soft, now]) = sys::limit_of(0, which) else { continue };
+        if now < hard {
+            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+            // SAFETY: reads a limit of ours. The soft one, which holds for weft itself, stays.
+            unsafe { libc::setrlimit(which, &raw const limit) };
+        }
+    }
 }
 
 /// Process 1 of a node without files of its own.
@@ -346,7 +368,7 @@ impl Init {
     pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok(Init { pid: 0, nursery: None, closed: Vec::new(), control, commands })
+        Ok(Init { pid: 0, nursery: None, closed: Vec::new(), control, commands, layer: None })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
@@ -365,7 +387,7 @@ impl Init {
         let optional = optional.into_iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag);
         let proc = if config.files.is_some() { 0 } else { abi::MOUNT_PROC };
         header.flags.store(proc | abi::SET_NAME | optional, Relaxed);
-        header.real_start.store(if config.files.is_some() { sys::real_seconds() } else { 0 }, Relaxed);
+        header.real_start.store(0, Relaxed);
         // Of 23 bits, and never 0: those who share a namespace have different ones, unless there were eight million nodes in between.
         static NODES: AtomicU32 = AtomicU32::new(0);
         let mark = NODES.fetch_add(1, Relaxed) % 0x7f_ffff + 1;
@@ -374,6 +396,7 @@ impl Init {
         let (pid, nursery, told) = match &config.files {
             Some(files) => {
                 let nursery = Nursery::get(files)?;
+                header.real_start.store(config.disk.before().map_or(nursery.born, |disk| disk.real_start), Relaxed);
                 let born = nursery.bear(files, config, [memory.as_fd(), theirs.as_fd(), commanded.as_fd()])?;
                 (born.pid, Some(nursery), Some(born))
             }
@@ -390,19 +413,33 @@ impl Init {
         drop((theirs, commanded));
         let closed = told.as_ref().map(|born| born.steps.closed().to_vec()).unwrap_or_default();
         header.closed.store(u32::from(!closed.is_empty()), Relaxed);
-        let init = Init { pid, nursery, closed, control, commands };
+        let mut init = Init { pid, nursery, closed, control, commands, layer: None };
+        if told.is_some() && config.disk.is_kept() {
+            // What is wrong stands in the list.
+            init.layer = super::disk::receive(&init, READY_LIMIT).ok();
+        }
         let ready = init.announced(READY_LIMIT);
         if let (Some(born), Some(nursery)) = (told, &init.nursery) {
             nursery.learn(&born).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         }
         match ready {
-            Ok(_) => Ok(init),
+            Ok(_) => {
+                if let Some(disk) = config.disk.before() {
+                    disk.tell_owners(arena, &init);
+                }
+                Ok(init)
+            }
             Err(errno) => Err(step("start process 1 of a node")(errno)),
         }
     }
 
-    /// Waits for a byte from a process of the node and says what number it has outside.
-    pub fn announced(&self, limit: Duration) -> Result<u32, Errno> {
+    /// The node's files, as this process finds them.
+    pub fn root(&self) -> PathBuf {
+        format!("/proc/{}/root", self.pid).into()
+    }
+
+    /// Waits for a byte from a process of the node and says what number it has outside, and what came with it.
+    pub fn announced(&self, limit: Duration) -> Result<(u32, Option<OwnedFd>), Errno> {
         let mut set = libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd of ours.
         if unsafe { libc::poll(&raw mut set, 1, limit.as_millis() as i32) } <= 0 {
@@ -412,20 +449,27 @@ impl Init {
         let mut vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
         let mut control = [0_u64; 8];
         // SAFETY: an all-zero msghdr is valid; it is then pointed at buffers of ours.
-        let (received, credentials) = unsafe {
+        let (received, credentials, handed) = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             message.msg_iov = &raw mut vector;
             message.msg_iovlen = 1;
             message.msg_control = control.as_mut_ptr().cast();
             message.msg_controllen = size_of_val(&control);
             let received = libc::recvmsg(self.control.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
-            let first = libc::CMSG_FIRSTHDR(&raw const message);
-            let credentials = (!first.is_null() && (*first).cmsg_type == libc::SCM_CREDENTIALS)
-                .then(|| libc::CMSG_DATA(first).cast::<libc::ucred>().read_unaligned());
-            (received, credentials)
+            let (mut credentials, mut handed) = (None, None);
+            let mut one = libc::CMSG_FIRSTHDR(&raw const message);
+            while received > 0 && !one.is_null() {
+                match (*one).cmsg_type {
+                    libc::SCM_CREDENTIALS => credentials = Some(libc::CMSG_DATA(one).cast::<libc::ucred>().read_unaligned()),
+                    libc::SCM_RIGHTS => handed = Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(one).cast::<i32>().read_unaligned())),
+                    _ => {}
+                }
+                one = libc::CMSG_NXTHDR(&raw const message, one);
+            }
+            (received, credentials, handed)
         };
         match credentials {
-            Some(credentials) if received > 0 => Ok(credentials.pid as u32),
+            Some(credentials) if received > 0 => Ok((credentials.pid as u32, handed)),
             _ => Err(Errno(libc::ESRCH)),
         }
     }

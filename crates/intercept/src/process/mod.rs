@@ -14,6 +14,7 @@ mod ahead;
 mod answer;
 mod arena;
 mod child;
+mod disk;
 mod early;
 mod futex;
 mod guest;
@@ -32,6 +33,7 @@ mod said;
 mod settings;
 mod sheet;
 mod signal;
+mod skeleton;
 mod socket;
 mod strace;
 mod time;
@@ -54,8 +56,9 @@ use std::time::Duration;
 use weft_core::{Instant, Op, Rng};
 use weft_loader::abi;
 
+pub use disk::{Disk, DiskUse};
 pub use real::{Loading, Parts};
-pub use root::{Files, OwnFile};
+pub use root::{Files, Mount, OwnFile};
 pub use sheet::{Sheet, input};
 
 /// Settings of a node's programs.
@@ -86,6 +89,8 @@ pub struct Config {
     pub gates: bool,
     /// What programs see as files; none: the host's, as they are.
     pub files: Option<Files>,
+    /// Whether what they write there stays when the node begins again.
+    pub disk: DiskUse,
     /// What programs may have at most.
     pub limits: Limits,
     /// A debugger may attach to programs.
@@ -110,6 +115,7 @@ impl Default for Config {
             ahead: true,
             gates: true,
             files: None,
+            disk: DiskUse::Once,
             limits: Limits::default(),
             debugged: false,
             interrupt: None,
@@ -443,6 +449,8 @@ pub struct Tree {
     preempted: Vec<String>,
     /// What else makes the run not reproducible.
     doubts: Vec<String>,
+    /// A pipe has less room than Linux gives.
+    short_pipe: bool,
     /// The number that a process or thread was given last.
     last_pid: u32,
     /// In real time.
@@ -509,6 +517,7 @@ impl Tree {
             told: 0,
             preempted: Vec::new(),
             doubts: Vec::new(),
+            short_pipe: false,
             last_pid: 1,
             real: None,
             usage: BTreeMap::new(),
@@ -557,6 +566,10 @@ impl Tree {
     pub fn doubts(&self) -> &[String] {
         &self.doubts
     }
+    /// The host gave a pipe less room than Linux usually does, since its user has too many. If so, the run is not reproducible.
+    pub fn has_short_pipe(&self) -> bool {
+        self.short_pipe
+    }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
         self.processes.values().all(|process| process.status.is_some())
@@ -564,6 +577,10 @@ impl Tree {
     /// Kills the whole node, and waits for nothing: the last that is done with it.
     pub fn give_up(&mut self) {
         self.init.kill();
+    }
+    /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
+    pub fn take_disk(&mut self) -> Option<Disk> {
+        self.init.layer.take().map(|layer| disk::take(layer, &self.arena, &self.init))
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {

@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_loader::abi;
 
+/// Descriptors that come with an order, as `guest/nursery.rs` says.
+const HANDED: usize = 6;
 /// How long it may take to make a process.
 const REPLY_LIMIT_MS: libc::c_int = 30_000;
 
@@ -22,12 +24,17 @@ const REPLY_LIMIT_MS: libc::c_int = 30_000;
 #[derive(Debug)]
 pub(super) struct Nursery {
     pid: libc::pid_t,
+    /// Seconds since 1970 when it was made: nothing that nodes have of their own is older.
+    pub born: u64,
     orders: Mutex<OwnedFd>,
     layout: Layout,
 }
 
-/// Those that are there, by the folder that is their nodes' `/`.
-static NURSERIES: Mutex<BTreeMap<Option<PathBuf>, Weak<Nursery>>> = Mutex::new(BTreeMap::new());
+/// The folder that is its nodes' `/`, and those of the host that they have besides.
+type Below = (Option<PathBuf>, Vec<PathBuf>);
+
+/// Those that are there.
+static NURSERIES: Mutex<BTreeMap<Below, Weak<Nursery>>> = Mutex::new(BTreeMap::new());
 
 /// A process 1 that is being made.
 pub(super) struct Born {
@@ -40,40 +47,60 @@ pub(super) struct Born {
 impl Nursery {
     /// The one for these files that is there, or a new one.
     pub fn get(files: &Files) -> Result<Arc<Nursery>, StartError> {
+        let below = (files.root.clone(), files.mounts.iter().map(|mount| mount.from.clone()).collect::<Vec<_>>());
         let mut places = NURSERIES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nursery) = places.get(&files.root).and_then(Weak::upgrade) {
+        if let Some(nursery) = places.get(&below).and_then(Weak::upgrade) {
             return Ok(nursery);
         }
         places.retain(|_, nursery| nursery.strong_count() > 0);
         let layout = Layout::of(files.root.as_deref())?;
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
+        super::launch::widen_limits();
         // SAFETY: takes no pointers.
         let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
-        let nursery = Arc::new(Nursery { pid, orders: Mutex::new(orders), layout });
-        nursery.prepare()?;
-        places.insert(files.root.clone(), Arc::downgrade(&nursery));
+        let born = sys::real_seconds();
+        let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), layout });
+        nursery.prepare(&below.1)?;
+        places.insert(below, Arc::downgrade(&nursery));
         Ok(nursery)
     }
 
     /// Builds what the files of all nodes are made from.
-    fn prepare(&self) -> Result<(), StartError> {
+    fn prepare(&self, mounts: &[PathBuf]) -> Result<(), StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
-        let steps = Steps::base(&self.layout)?;
+        // SAFETY: takes no pointers.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let steps = Steps::base(&self.layout, if is_root { &[] } else { mounts })?;
         let (list, steps_bytes) = written(&steps)?;
         let namespaces = (libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u32;
         let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
-        let answer = self.ask(&order, &[list.as_fd(); 4]);
+        let answer = self.ask(&order, &[list.as_fd(); HANDED]);
         steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
-        answer.map(drop).map_err(step("prepare the files of nodes"))
+        answer.map(drop).map_err(step("prepare the files of nodes"))?;
+        mounts.iter().enumerate().filter(|_| is_root).try_for_each(|(number, folder)| self.share(folder, number))
+    }
+
+    /// For root, which may read what nobody may, a folder that nodes get is mounted with root's files as the nodes' own.
+    fn share(&self, folder: &Path, number: usize) -> Result<(), StartError> {
+        let step = |step| move |errno| StartError::Step { step, errno };
+        let users = format!("/proc/{}/ns/user", self.pid);
+        let mount = sys::detached_mount(folder, &users).map_err(step("take a folder that nodes are to have"))?;
+        let steps = Steps::attached(number)?;
+        let (list, steps_bytes) = written(&steps)?;
+        let order = abi::Order { what: abi::ORDER_PREPARE, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
+        let (told, mount) = (list.as_fd(), mount.as_fd());
+        let answer = self.ask(&order, &[told, told, told, told, mount, mount]);
+        steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        answer.map(drop).map_err(step("mount a folder that nodes are to have"))
     }
 
     /// Has process 1 of a node made, with its files, arena, control and command socket.
     pub fn bear(&self, files: &Files, config: &Config, handed: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
         let (descriptors, memory) = limits_of(config.limits)?;
-        let steps = Steps::new(files, &self.layout)?;
+        let steps = Steps::new(files, &self.layout, &config.disk)?;
         let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
             what: abi::ORDER_BEAR,
@@ -85,7 +112,8 @@ impl Nursery {
             steps_bytes,
         };
         let [arena, control, commands] = handed;
-        let pid = self.ask(&order, &[arena, control, commands, list.as_fd()]).map_err(step("make process 1 of a node"))?;
+        let layer = config.disk.before().map_or(list.as_fd(), |disk| disk.tree.as_fd());
+        let pid = self.ask(&order, &[arena, control, commands, list.as_fd(), layer, layer]).map_err(step("make process 1 of a node"))?;
         Ok(Born { pid, steps, list })
     }
 

@@ -7,7 +7,9 @@
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
 use super::StartError;
+use super::disk::DiskUse;
 use super::launch::NOBODY;
+use super::skeleton;
 use crate::sys::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -26,6 +28,17 @@ pub struct Files {
     pub root: Option<PathBuf>,
     /// The node's own.
     pub own: Vec<OwnFile>,
+    /// Folders of the host, to be read only.
+    pub mounts: Vec<Mount>,
+}
+
+/// A folder of the host's in a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Absolute, on the host.
+    pub from: PathBuf,
+    /// Absolute, inside the node.
+    pub to: PathBuf,
 }
 
 /// A file of a node's own, over what is there.
@@ -45,6 +58,11 @@ const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root"
 const HOST: &str = "/host";
 const LOW: &str = "/low";
 const NODE: &str = "/node";
+/// Where it has folders that nodes are given, by number, and the layer of [`skeleton`].
+const SHARED: &str = "/shared";
+const SKELETON: &str = "/skeleton";
+/// What is empty whenever a node begins, of what it has for itself: the rest of it is its disk.
+const FRESH: [(&str, &CStr); 3] = [("dev", c"mode=755"), ("run", c"mode=755"), ("tmp", c"mode=1777")];
 /// Folders in which the nursery's own root is built; the first that is there is taken.
 const STAGES: [&str; 4] = ["/tmp", "/mnt", "/srv", "/var/tmp"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -100,6 +118,18 @@ enum Act {
     },
     /// This mount goes over `/`.
     Cover {
+        path: CString,
+    },
+    /// The mount that came with the order.
+    Attach {
+        path: CString,
+    },
+    /// What lower layers have in this folder does not show.
+    Opaque {
+        path: CString,
+    },
+    /// A copy of this mount is sent to the controller.
+    Keep {
         path: CString,
     },
 }
@@ -221,6 +251,16 @@ fn on_host(path: &Path) -> PathBuf {
     Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// Is this name of the top level a folder that every node has for itself?
+pub(super) fn is_new(name: &str) -> bool {
+    NEW.iter().any(|(new, _)| name == *new)
+}
+
+/// Where the nursery has a folder that nodes get.
+fn shared(number: usize) -> PathBuf {
+    Path::new(SHARED).join(number.to_string())
+}
+
 /// A path in the options of an overlay.
 fn escaped(path: &Path) -> Vec<u8> {
     let special = |byte: &u8| matches!(byte, b'\\' | b',' | b':');
@@ -275,6 +315,11 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Is there a layer of folders that nodes may change between the host's files and theirs, in this folder of the top level or below it?
+    fn has_skeleton(&self, folder: &str) -> bool {
+        self.base == Path::new("/") && skeleton::TOPS.contains(&folder.split('/').next().unwrap_or_default())
+    }
+
     fn is_refused(&self, name: &OsStr) -> bool {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
@@ -285,12 +330,19 @@ impl Steps {
     ///
     /// # Errors
     /// A file's path is not absolute.
-    pub fn new(files: &Files, layout: &Layout) -> Result<Steps, StartError> {
+    pub fn new(files: &Files, layout: &Layout, disk: &DiskUse) -> Result<Steps, StartError> {
         let stage = PathBuf::from(NODE);
         let mut steps = Steps::default();
         let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
-        let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        steps.mount("mount a file system in memory", "weft", &stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        let again = disk.before().is_some();
+        if again {
+            steps.add("put a node's disk in its place", Act::Attach { path: text(&stage)? }, Otherwise::Fail);
+        } else {
+            steps.memory(&stage, c"mode=755")?;
+        }
+        if disk.is_kept() {
+            steps.add("keep a node's disk", Act::Keep { path: text(&stage)? }, Otherwise::Fail);
+        }
         for path in [&upper, &work, &root] {
             steps.folder(path, 0o755)?;
         }
@@ -299,12 +351,18 @@ impl Steps {
         for (name, mode) in NEW {
             steps.folder(&root.join(name), mode)?;
         }
-        for (name, to) in &layout.links {
-            steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+        if disk.is_kept() {
+            FRESH.iter().try_for_each(|(name, mode)| steps.memory(&root.join(name), mode))?;
         }
-        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, folder.kind)).collect();
-        for file in &files.own {
-            let Some(Component::Normal(first)) = file.path.components().nth(1) else { continue };
+        for (name, to) in &layout.links {
+            let otherwise = if again { Otherwise::GoOn } else { Otherwise::Fail };
+            steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
+        }
+        // A layer that is laid later is not on the disk.
+        let kind = |kind| if kind == Kind::Closed && disk.is_kept() { Kind::Open } else { kind };
+        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder.kind))).collect();
+        for path in files.own.iter().map(|file| &file.path).chain(files.mounts.iter().map(|mount| &mount.to)) {
+            let Some(Component::Normal(first)) = path.components().nth(1) else { continue };
             match layered.iter_mut().find(|(name, _)| first == *name) {
                 Some((_, kind @ Kind::Closed)) => *kind = Kind::Open,
                 Some(_) => {}
@@ -321,41 +379,61 @@ impl Steps {
                 steps.folder(&work.join(name), 0o755)?;
             }
         }
-        for folder in layout.writable.iter().filter(|folder| folder.contains('/')) {
+        for folder in layout.writable.iter().filter(|folder| folder.contains('/') && !layout.has_skeleton(folder)) {
             let mode = if *folder == "var/tmp" { 0o1777 } else { 0o755 };
             steps.folder(&upper.join(folder), mode)?;
         }
-        steps.own_files(files, &upper, &root)?;
-        for (name, kind) in layered {
-            let to = root.join(name);
-            if kind == Kind::Empty {
-                // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
-                steps.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-                continue;
-            }
-            let low = Path::new(LOW).join(name);
-            if kind == Kind::Closed {
-                steps.closed.push(name.to_owned());
-                steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
-                continue;
-            }
-            if !layout.is_refused(name) {
-                steps.layers.push((steps.steps.len(), name.to_owned()));
-                steps.overlay(&low, &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
-            }
-            // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
-            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
-            steps.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
-        }
+        steps.own_files(files, &upper, &root, again)?;
+        steps.lay(layout, layered, [&upper, &work, &root])?;
         steps.devices(&root)?;
         steps.proc(&root)?;
+        steps.mounts(files, &root)?;
         // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
         Ok(steps)
     }
 
+    /// Each folder of the top level in its place.
+    fn lay(&mut self, layout: &Layout, layered: Vec<(&OsStr, Kind)>, [upper, work, root]: [&Path; 3]) -> Result<(), StartError> {
+        for (name, kind) in layered {
+            let to = root.join(name);
+            if kind == Kind::Empty {
+                // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
+                self.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+                continue;
+            }
+            let low = Path::new(LOW).join(name);
+            if kind == Kind::Closed {
+                self.closed.push(name.to_owned());
+                self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
+                continue;
+            }
+            if !layout.is_refused(name) {
+                self.layers.push((self.steps.len(), name.to_owned()));
+                let between = name.to_str().filter(|name| layout.has_skeleton(name)).map(|name| Path::new(SKELETON).join(name));
+                self.overlay((between.as_deref(), &low), &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
+            }
+            // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
+            self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
+        }
+        Ok(())
+    }
+
+    /// Folders of the host's that this node gets.
+    fn mounts(&mut self, files: &Files, root: &Path) -> Result<(), StartError> {
+        for (number, mount) in files.mounts.iter().enumerate() {
+            let to = root.join(mount.to.strip_prefix("/").unwrap_or(&mount.to));
+            let how = libc::MS_BIND | libc::MS_REC;
+            self.mount("show a folder of the host's", shared(number), &to, c"", how, b"", Otherwise::Fail)?;
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+        }
+        Ok(())
+    }
+
     /// What is done once for all nodes: what they need of the host's files goes below an empty root.
-    pub fn base(layout: &Layout) -> Result<Steps, StartError> {
+    /// `mounts`: folders that they get.
+    pub fn base(layout: &Layout, mounts: &[PathBuf]) -> Result<Steps, StartError> {
         let nowhere = StartError::Step { step: "find a folder to build the nodes' files in (/tmp)", errno: Errno(libc::ENOENT) };
         let stage = STAGES.iter().map(Path::new).find(|stage| stage.is_dir()).ok_or(nowhere)?;
         let [host, low, node] = [HOST, LOW, NODE].map(|path| stage.join(&path[1..]));
@@ -391,7 +469,23 @@ impl Steps {
         // A new one can be mounted only where one is.
         steps.folder(&low.join("proc"), 0o755)?;
         steps.mount("show the host's /proc", on_host(Path::new("/proc")), low.join("proc"), c"", all, b"", Otherwise::Fail)?;
+        steps.folder(Path::new(SHARED), 0o755)?;
+        for (number, folder) in mounts.iter().enumerate() {
+            steps.folder(&shared(number), 0o755)?;
+            steps.mount("show a folder of the host's", on_host(folder), shared(number), c"", all, b"", Otherwise::Fail)?;
+        }
+        if layout.has_skeleton("etc") {
+            steps.skeleton(Path::new(SKELETON))?;
+        }
         steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+
+    /// What is done for a folder that nodes get: the mount that comes along goes where they find it.
+    pub fn attached(number: usize) -> Result<Steps, StartError> {
+        let mut steps = Steps::default();
+        steps.folder(&shared(number), 0o755)?;
+        steps.add("mount a folder of the host's", Act::Attach { path: text(shared(number))? }, Otherwise::Fail);
         Ok(steps)
     }
 
@@ -408,7 +502,7 @@ impl Steps {
             let [low, upper, work] = [Path::new("/"), &stage.join("upper"), &stage.join("work")].map(|folder| folder.join(name));
             steps.folder(&upper, 0o755)?;
             steps.folder(&work, 0o755)?;
-            steps.overlay(&low, &upper, &work, &low, Otherwise::GoOn)?;
+            steps.overlay((None, &low), &upper, &work, &low, Otherwise::GoOn)?;
         }
         steps.add("hide the layers", Act::Unmount { path: text(stage)? }, Otherwise::Fail);
         Ok(steps)
@@ -419,10 +513,39 @@ impl Steps {
         &self.closed
     }
 
-    fn overlay(&mut self, low: &Path, upper: &Path, work: &Path, to: &Path, otherwise: Otherwise) -> Result<(), StartError> {
+    fn overlay(
+        &mut self,
+        (between, low): (Option<&Path>, &Path),
+        upper: &Path,
+        work: &Path,
+        to: &Path,
+        otherwise: Otherwise,
+    ) -> Result<(), StartError> {
+        let between = between.map(|between| [&escaped(between)[..], b":"].concat()).unwrap_or_default();
         let options =
-            [&b"lowerdir="[..], &escaped(low), b",upperdir=", &escaped(upper), b",workdir=", &escaped(work), b",userxattr"].concat();
+            [&b"lowerdir="[..], &between, &escaped(low), b",upperdir=", &escaped(upper), b",workdir=", &escaped(work), b",userxattr"]
+                .concat();
         self.mount("lay the node's files over the host's", "weft", to, c"overlay", libc::MS_NOSUID, &options, otherwise)
+    }
+
+    /// Folders that nodes can change, and files that they have instead of the host's secrets.
+    fn skeleton(&mut self, place: &Path) -> Result<(), StartError> {
+        self.folder(place, 0o755)?;
+        let at = |path: &Path| place.join(path.strip_prefix("/").unwrap_or(path));
+        for folder in skeleton::folders() {
+            self.folder(&at(&folder.path), folder.mode)?;
+            if folder.empty {
+                // Where a file system in memory knows no such thing, what others may not read is seen not to be readable.
+                self.add("hide what is in a folder", Act::Opaque { path: text(at(&folder.path))? }, Otherwise::GoOn);
+            }
+        }
+        for (file, names, rest) in [("shadow", "/etc/passwd", "*:19000:0:99999:7:::"), ("gshadow", "/etc/group", "*::")] {
+            let text: Arc<[u8]> = skeleton::without_passwords(names, rest).into_bytes().into();
+            self.file(&place.join("etc").join(file), Arc::clone(&text), 0o640)?;
+            // The one before, which useradd(8) writes.
+            self.file(&place.join("etc").join(format!("{file}-")), text, 0o600)?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
@@ -445,6 +568,12 @@ impl Steps {
         Ok(())
     }
 
+    /// A file system in memory.
+    fn memory(&mut self, path: &Path, options: &CStr) -> Result<(), StartError> {
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        self.mount("mount a file system in memory", "weft", path, c"tmpfs", flags, options.to_bytes(), Otherwise::Fail)
+    }
+
     fn folder(&mut self, path: &Path, mode: libc::mode_t) -> Result<(), StartError> {
         self.add("make a folder", Act::Folder { path: text(path)?, mode }, Otherwise::Fail);
         Ok(())
@@ -455,30 +584,42 @@ impl Steps {
         Ok(())
     }
 
-    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path) -> Result<(), StartError> {
+    /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
+    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path, again: bool) -> Result<(), StartError> {
         for file in &files.own {
-            let mut parts = file.path.components();
-            let absolute = parts.next() == Some(Component::RootDir);
-            let parts: Vec<_> = parts.collect();
-            if !absolute || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
-                return Err(StartError::Step {
-                    step: "write a file of the node's whose path is not absolute, or has '..' in it",
-                    errno: Errno(libc::EINVAL),
-                });
+            let (path, fresh) = self.place(&file.path, upper, root)?;
+            if fresh || !again {
+                self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
             }
-            let new = NEW.iter().any(|(new, _)| parts[0].as_os_str() == *new);
-            let mut path = if new { root } else { upper }.to_path_buf();
-            for part in &parts[..parts.len() - 1] {
-                path.push(part);
-                let is_new = NEW.iter().any(|(new, _)| path == root.join(new));
-                if !is_new {
-                    self.folder(&path, 0o755)?;
-                }
-            }
-            path.push(parts[parts.len() - 1]);
-            self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
+        }
+        for mount in &files.mounts {
+            let (path, _) = self.place(&mount.to, upper, root)?;
+            self.folder(&path, 0o755)?;
         }
         Ok(())
+    }
+
+    /// Makes the folders above a path of the node's; says where that is now, and whether it is empty when the node begins again.
+    fn place(&mut self, path: &Path, upper: &Path, root: &Path) -> Result<(PathBuf, bool), StartError> {
+        let mut parts = path.components();
+        let absolute = parts.next() == Some(Component::RootDir);
+        let parts: Vec<_> = parts.collect();
+        if !absolute || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(StartError::Step {
+                step: "write a file of the node's whose path is not absolute, or has '..' in it",
+                errno: Errno(libc::EINVAL),
+            });
+        }
+        let first = parts[0].as_os_str().to_string_lossy();
+        let mut place = if is_new(&first) { root } else { upper }.to_path_buf();
+        for part in &parts[..parts.len() - 1] {
+            place.push(part);
+            if !NEW.iter().any(|(new, _)| place == root.join(new)) {
+                self.folder(&place, 0o755)?;
+            }
+        }
+        place.push(parts[parts.len() - 1]);
+        Ok((place, FRESH.iter().any(|(name, _)| first == *name)))
     }
 
     fn devices(&mut self, root: &Path) -> Result<(), StartError> {
@@ -556,6 +697,9 @@ impl Step {
             Act::Enter { path } => (abi::STEP_ENTER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
             Act::Unmount { path } => (abi::STEP_UNMOUNT, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
             Act::Cover { path } => (abi::STEP_COVER, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Attach { path } => (abi::STEP_ATTACH, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Opaque { path } => (abi::STEP_OPAQUE, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
+            Act::Keep { path } => (abi::STEP_KEEP, 0, [path.as_bytes_with_nul(), b"", b"", b""]),
         };
         let otherwise = match self.otherwise {
             Otherwise::Fail => abi::OTHERWISE_FAIL,

@@ -54,7 +54,7 @@ impl Tree {
 
     fn follow_spawn(&mut self, process: usize, thread: usize, spec: &Spawn) -> Result<u32, StartError> {
         let gone = |errno| StartError::Step { step: "start a program", errno };
-        let outer = self.init.announced(Duration::from_secs(30)).map_err(gone)?;
+        let outer = self.init.announced(Duration::from_secs(30)).map_err(gone)?.0;
         self.meet(process, outer);
         let name = spec.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         loop {
@@ -200,7 +200,7 @@ impl Tree {
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
             if let Some(process) = process
-                && self.arena.process(process).cpu_limit.iter().any(|word| word.load(Relaxed) != 0)
+                && self.arena.process(process).limits[libc::RLIMIT_CPU as usize].iter().any(|word| word.load(Relaxed) != u64::MAX)
             {
                 self.limit_cpu(process);
             }

@@ -87,7 +87,17 @@ impl Tree {
         }
         let process = match first {
             "self" | "thread-self" => self.process_of(thread).ok()?,
-            "1" => return machine::first_process(rest),
+            "1" => {
+                let rest = rest.strip_prefix("task/1/").unwrap_or(rest);
+                if let Some(name) = rest.strip_prefix("net/") {
+                    return net(name, outside);
+                }
+                if rest.starts_with("fdinfo/") {
+                    let text = std::fs::read_to_string(self.init.root().with_file_name(rest)).ok()?;
+                    return Some(machine::plain_descriptor(&text));
+                }
+                return machine::first_process(rest).or_else(|| machine::of_any_process(rest).filter(|_| there));
+            }
             number => match number.parse() {
                 Ok(number) => self.process_by_pid(number)?,
                 Err(_) => return machine(),
@@ -110,19 +120,12 @@ impl Tree {
             "schedstat" => Some(format!("{} 0 1\n", one.cpu)),
             "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
             "maps" => Some(machine::plain_maps(&std::fs::read_to_string(format!("/proc/{}/maps", one.outer)).ok()?)),
-            "limits" => self.limits_of(one),
-            "autogroup" => Some("/autogroup-1 nice 0\n".to_owned()),
-            "oom_score" | "oom_score_adj" | "oom_adj" | "loginuid" | "sessionid" => there.then(|| "0\n".to_owned()),
+            "limits" => Some(self.limits_of(process)),
             _ if rest.starts_with("fdinfo/") => {
                 let text = std::fs::read_to_string(format!("/proc/{}/{rest}", one.outer)).ok()?;
                 Some(machine::plain_descriptor(&text))
             }
-            "smaps" | "smaps_rollup" | "numa_maps" => Some(String::new()),
-            "wchan" => Some("0".to_owned()),
-            "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset" | "cpu_resctrl_groups" => {
-                there.then(String::new)
-            }
-            _ => None,
+            _ => machine::of_any_process(rest).filter(|_| there),
         }
     }
 
@@ -141,23 +144,14 @@ impl Tree {
     }
 
     /// As in fs/proc/base.c, proc_pid_limits.
-    fn limits_of(&self, one: &Process) -> Option<String> {
+    fn limits_of(&self, process: ProcessId) -> String {
         let mut text = format!("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
         let word = |value: u64| if value == libc::RLIM_INFINITY { "unlimited".to_owned() } else { value.to_string() };
-        for (number, (name, unit)) in machine::LIMITS.iter().enumerate() {
-            let known = abi::LIMITS.iter().find(|(which, _)| *which == number).map(|(_, value)| [*value; 2]);
-            let [soft, hard] = match known {
-                Some(known) => known,
-                None => {
-                    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == number).map_or(0, |(_, bytes)| *bytes);
-                    let own = |value: u64| if value == libc::RLIM_INFINITY { value } else { value.saturating_sub(share) };
-                    sys::limit_of(one.outer, number as u32).ok()?.map(own)
-                }
-            }
-            .map(word);
+        for ((name, unit), limit) in machine::LIMITS.iter().zip(&self.arena.process(process).limits) {
+            let [soft, hard] = [&limit[0], &limit[1]].map(|value| word(value.load(Relaxed)));
             let _ = writeln!(text, "{name:<25} {soft:<20} {hard:<20} {unit:<10}");
         }
-        Some(text)
+        text
     }
 
     /// Its name as ps shows it, which it can change.

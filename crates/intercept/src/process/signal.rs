@@ -354,13 +354,13 @@ impl Tree {
     pub(super) fn limit_cpu(&mut self, process: ProcessId) {
         const SECOND: u64 = 1_000_000_000;
         let arena = std::sync::Arc::clone(&self.arena);
-        let [soft, hard] = &arena.process(process).cpu_limit;
-        let [soft_seconds, hard_seconds] = [soft, hard].map(|word| !word.load(Relaxed));
+        let [soft, hard] = &arena.process(process).limits[libc::RLIMIT_CPU as usize];
+        let [soft_seconds, hard_seconds] = [soft, hard].map(|word| word.load(Relaxed).max(1));
         let Some(used) = self.processes.get(&process).filter(|one| one.status.is_none()).map(|one| one.cpu / SECOND) else { return };
         if used >= hard_seconds {
             self.kill(process);
         } else if used >= soft_seconds {
-            soft.store(!(soft_seconds + 1), Relaxed);
+            soft.store(soft_seconds + 1, Relaxed);
             self.signal_process(process, libc::SIGXCPU, info_from_kernel(libc::SIGXCPU));
         }
     }

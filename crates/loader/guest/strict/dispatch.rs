@@ -57,7 +57,7 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
     match number {
         READ | WRITE | READV | WRITEV | CONNECT | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG | SHUTDOWN | BIND | LISTEN
         | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT => socket(t, number, a),
-        PREADV2 | PWRITEV2 if a[3] as isize == -1 => socket(t, if number == PREADV2 { READV } else { WRITEV }, a),
+        PREADV2 | PWRITEV2 if a[3] as isize == -1 => at_end(t, number, a),
         ACCEPT | ACCEPT4 => accept(t, number, a),
         SOCKET => make_socket(t, a),
         POLL | PPOLL | SELECT | PSELECT6 => poll::poll(t, number, a),
@@ -145,6 +145,24 @@ fn close(t: &mut Thread, a: &[usize; 6]) -> Option<Answer> {
             None
         }
     }
+}
+
+/// preadv2 and pwritev2 where the descriptor stands: on a socket readv and writev, or what does not wait.
+fn at_end(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
+    const RWF_NOWAIT: usize = 8;
+    const MSG_DONTWAIT: usize = 0x40;
+    let reads = number == nr::PREADV2;
+    if a[5] & !crate::position::RWF_SUPPORTED != 0 {
+        // What the kernel says of the placeholder holds for a socket, too.
+        return None;
+    }
+    if a[5] & RWF_NOWAIT == 0 {
+        return socket(t, if reads { nr::READV } else { nr::WRITEV }, a);
+    }
+    // struct msghdr
+    let message = [0, 0, a[1], a[2], 0, 0, 0];
+    let one = [a[0], message.as_ptr() as usize, MSG_DONTWAIT, 0, 0, 0];
+    socket(t, if reads { nr::RECVMSG } else { nr::SENDMSG }, &one)
 }
 
 /// ioctl, fcntl, and moving data inside the kernel.

@@ -62,6 +62,9 @@ fn actions(
         let help = "write one of set (with wire), down, up, partition, heal, crash, restart, start, stop, signal and node";
         return Err(source.error(event.at.span(), "an event does one thing", help));
     }
+    if let (Some(_), None) = (event.fresh_disk, &event.restart) {
+        return Err(source.error(event.at.span(), "only a node that restarts has a fresh disk", "write restart = \"NODE\" with it"));
+    }
     if let Some(set) = &event.set {
         let name = event.wire.as_ref().ok_or_else(|| source.error(set.span(), "which wire?", "write wire = \"NAME\""))?;
         let index = wire(source, name, plan)?;
@@ -94,7 +97,8 @@ fn actions(
         return Ok(vec![Action::Crash { node: node(source, &name, plan)? }]);
     }
     if let Some(name) = one(&event.restart) {
-        return Ok(vec![Action::Restart { node: node(source, &name, plan)? }]);
+        let fresh = event.fresh_disk.unwrap_or(false);
+        return Ok(vec![Action::Restart { node: node(source, &name, plan)?, fresh }]);
     }
     if let Some(name) = one(&event.start) {
         return Ok(vec![Action::Start { program: program(source, &name, plan)? }]);

@@ -1,14 +1,14 @@
 //! A host's stack: from its stack file, or made of what the scenario says.
 
 use super::address::{Hop, forwards};
-use super::raw::{OwnText, Raw};
+use super::raw::{From, OwnText, Raw};
 use super::{NodeDraft, Source, WireDraft, capture, switch};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
-use weft_intercept::process::{Files, Limits, OwnFile};
+use weft_intercept::process::{Files, Limits, Mount, OwnFile};
 use weft_node::{Stack, StackError};
 
 /// The node of a draft.
@@ -83,7 +83,7 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
             )),
         }
     });
-    let mut files = Files { root: root.transpose()?, own: Vec::new() };
+    let mut files = Files { root: root.transpose()?, own: Vec::new(), mounts: mounts(source, draft)? };
     for (path, file) in &draft.section.files {
         let sound = path.get_ref().len() > 1 && path.get_ref().starts_with('/') && !path.get_ref().ends_with('/');
         if !sound || path.get_ref().split('/').any(|part| part == ".." || part == ".") {
@@ -104,6 +104,36 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
     }
     Ok(files)
 }
+
+/// Folders of the host that it has beside.
+fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackError> {
+    let mount = |(to, from): (&Spanned<String>, &Spanned<From>)| {
+        let path = to.get_ref();
+        let sound =
+            path.len() > 1 && path.starts_with('/') && !path.ends_with('/') && !path.split('/').any(|part| part == ".." || part == ".");
+        if !sound || RESERVED.iter().any(|reserved| path == reserved || path.starts_with(&format!("{reserved}/"))) {
+            return Err(source.error(
+                to.span(),
+                format!("'{path}' is no place for a folder"),
+                "write it as \"/data\"; /dev, /proc and /sys are the node's",
+            ));
+        }
+        let from = &from.get_ref().from;
+        let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(from.get_ref());
+        match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(Mount { from: folder, to: path.into() }),
+            _ => Err(source.error(
+                from.span(),
+                format!("'{}' is no folder", folder.display()),
+                "name one by its path, or from the folder of the scenario on",
+            )),
+        }
+    };
+    draft.section.mounts.iter().map(mount).collect()
+}
+
+/// Nothing can be mounted there.
+const RESERVED: [&str; 4] = ["/dev", "/proc", "/sys", "/run/weft"];
 
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);

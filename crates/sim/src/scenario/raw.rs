@@ -61,6 +61,8 @@ pub(crate) struct Node {
     pub descriptors: Option<Spanned<u32>>,
     #[serde(default)]
     pub files: IndexMap<Text, Spanned<OwnText>>,
+    #[serde(default)]
+    pub mounts: IndexMap<Text, Spanned<From>>,
 }
 
 /// How fast a node's programs get on.
@@ -205,6 +207,7 @@ pub(crate) struct Event {
     pub heal: Option<bool>,
     pub crash: Option<Text>,
     pub restart: Option<Text>,
+    pub fresh_disk: Option<bool>,
     pub start: Option<Text>,
     pub stop: Option<Text>,
     pub signal: Option<Text>,
