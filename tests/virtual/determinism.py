@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness import paths, weft
@@ -25,6 +25,7 @@ from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
 from .shared import SECONDS_MAX, difference, expect, program, run_rows, where
+from .waits import waits
 
 THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
@@ -35,8 +36,9 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder, self.number = folder, 0
 
-    def run(self, text: str, *words: str, as_user: bool = False, shortcuts: bool = True, debug: bool = False) -> tuple[str, Path]:
-        """The hash and the results."""
+    def run(self, text: str, *words: str, as_user: bool = False, shortcuts: bool = True, debug: bool = False,
+            before: Sequence[str] = ()) -> tuple[str, Path]:
+        """The hash and the results. `before`: what starts weft."""
         self.number += 1
         # The summary names the file.
         file, out = self.folder / "scenario.toml", self.folder / f"{self.number}"
@@ -46,7 +48,7 @@ class Runs:
         command = [str(self.folder / ("weft-debug" if debug else "weft")), "sim", str(file), "--json", "--out", str(out), *words]
         if as_user:
             command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
+        done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
                               env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts)),
                                    "WEFT_SIM_EARLY": str(int(shortcuts))})
         if done.returncode != 0:
@@ -145,6 +147,25 @@ def settings(runs: Runs) -> str:
     return f"{len(refused)} refused"
 
 
+def with_mounts(runs: Runs) -> str:
+    """What is mounted below the host's /etc and /var, as in containers and beside snaps, changes nothing: nodes have their names there, and write."""
+    if os.geteuid() != 0:
+        raise paths.MissingTool("only root may mount; runs as root")
+    place = runs.folder / "mounted here"
+    place.mkdir()
+    mounts = 'mount -t tmpfs weft "$1"; mount --bind /etc/hosts /etc/hosts; mount --bind /etc/passwd /etc/passwd; shift; exec "$@"'
+    inside = [paths.tool("unshare"), "--mount", "--propagation", "private", "sh", "-euc", mounts, "sh", str(place)]
+    text = two_nodes(program("writes", "a", "sh", "-euc", """
+echo log > /var/log/weft; echo new > /etc/weft; cat /var/log/weft /etc/weft /etc/hosts; getent hosts b; sed -i s/root/toor/ /etc/passwd; head -n 1 /etc/passwd
+ls /etc /var; mkdir -p /var/lib/weft /var/tmp/weft; ls -a /var/tmp/weft; awk 'BEGIN { print 2 + 3 }'
+"""))
+    found = {where: runs.run(text, before=before)[0] for where, before in (("without", []), ("with", inside))}
+    found["with, as a user"] = runs.run(text, before=inside, as_user=True)[0]
+    if len(set(found.values())) != 1:
+        raise Failure(f"{found}")
+    return found["with"]
+
+
 def main() -> int:
     # A node has a /tmp of its own: what programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-determinism-", dir="/var/tmp") as name:
@@ -163,6 +184,8 @@ def main() -> int:
         rows |= place.rows(runs, folder)
         rows |= answers.rows(folder, folder / "weft")
         rows["settings of a node"] = lambda _: settings(runs)
+        rows["every way to wait"] = waits
+        rows["mounts below the host's folders"] = lambda _: with_mounts(runs)
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)
         return run_rows(rows, directory="/var/tmp")

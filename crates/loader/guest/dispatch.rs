@@ -247,8 +247,12 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
         MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT | SHMAT => memory::map(number, a),
         RSEQ => Err(sys::ENOSYS),
         SET_ROBUST_LIST => {
-            t.robust = a[0];
-            Ok(0)
+            // The kernel's own walk is for a process that is killed.
+            let result = sys::call(number, a);
+            if result == 0 {
+                t.robust = a[0];
+            }
+            Ok(result)
         }
         SET_TID_ADDRESS => {
             t.clear_tid = a[0];
@@ -771,7 +775,19 @@ pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer 
 
 fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const WNOHANG_WALL: usize = 0x4000_0001;
-    let result = forward(t, number, a, 0);
+    const P_PID: usize = 1;
+    const P_PIDFD: usize = 3;
+    const ECHILD: isize = -10;
+    let mut named = *a;
+    if number == nr::WAITID && a[0] as u32 as usize == P_PIDFD {
+        if descriptor::word(t, a[1]) == 0 {
+            return Err(sys::EBADF);
+        }
+        // It has been waited for.
+        let pid = plain::process_of(a[1]).map_err(|errno| if errno == sys::ESRCH { ECHILD } else { errno })?;
+        (named[0], named[1]) = (P_PID, pid);
+    }
+    let result = forward(t, number, &named, 0);
     // The kernel's zombie goes with the program's.
     let reaped = t.channel.arguments[0].load(Relaxed) as usize;
     if result >= 0 && t.channel.arguments[5].load(Relaxed) == 1 && reaped != 0 {

@@ -113,7 +113,19 @@ pub fn poll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
 pub fn ppoll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
     let limit = timespec(a[2])?;
     crate::signal::swap_mask(t, a[3])?;
-    poll_set(t, a[0], a[1], limit)
+    timed(a[2], 1, limit, || poll_set(t, a[0], a[1], limit))
+}
+
+/// Linux leaves what is left of the time, whatever the call comes to (poll_select_finish, fs/select.c); `unit`: nanoseconds of the second word. C libraries
+/// make select(2) of pselect6.
+fn timed(at: usize, unit: u64, limit: Limit, call: impl FnOnce() -> Result<isize, isize>) -> Result<isize, isize> {
+    let began = crate::channel::header().now.load(Relaxed);
+    let result = call();
+    if let Some(limit) = limit {
+        let left = limit.saturating_sub(crate::channel::header().now.load(Relaxed) - began);
+        let _ = sys::write_u64(at, left / 1_000_000_000).and_then(|()| sys::write_u64(at + 8, left % 1_000_000_000 / unit));
+    }
+    result
 }
 
 pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isize, isize> {
@@ -159,15 +171,7 @@ pub fn select(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
             Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000))
         }
     };
-    let began = crate::channel::header().now.load(Relaxed);
-    let result = select_sets(t, a, limit)?;
-    if let Some(limit) = limit {
-        // Linux leaves what is left of the time.
-        let left = limit.saturating_sub(crate::channel::header().now.load(Relaxed) - began);
-        sys::write_u64(a[4], left / 1_000_000_000)?;
-        sys::write_u64(a[4] + 8, left % 1_000_000_000 / 1000)?;
-    }
-    Ok(result)
+    timed(a[4], 1000, limit, || select_sets(t, a, limit))
 }
 
 /// pselect6(2)
@@ -177,7 +181,7 @@ pub fn pselect(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
         let mask = sys::read_u64(a[5])? as usize;
         crate::signal::swap_mask(t, mask)?;
     }
-    select_sets(t, a, limit)
+    timed(a[4], 1, limit, || select_sets(t, a, limit))
 }
 
 pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize, isize> {

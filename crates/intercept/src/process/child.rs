@@ -265,9 +265,13 @@ impl Tree {
         let Some(one) = self.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return };
         one.status = Some(status);
         one.pidfd = None;
+        let unasked = matches!(status, Status::Killed(_)) || one.threads.len() > 1;
         let (threads, waiter, pid) = (std::mem::take(&mut one.threads), one.vfork_of.take(), one.pid);
         for thread in threads {
             self.forget_thread(thread);
+        }
+        if unasked {
+            self.wake_for_the_dead();
         }
         self.drop_timers(process);
         self.exits.push(Exit { pid, at: self.clock, status });
@@ -361,10 +365,6 @@ impl Tree {
                 _ => kind == libc::P_ALL,
             }
         };
-        if by_id && posted.int(0) == libc::P_PIDFD as i32 {
-            self.calls.unsupported("waitid(P_PIDFD)".to_owned(), Errno(libc::EINVAL));
-            return Err(Errno(libc::EINVAL));
-        }
         let children = || self.processes.iter().filter(|(_, one)| one.parent == Some(own) && wanted(one));
         if children().next().is_none() {
             return Err(Errno(libc::ECHILD));

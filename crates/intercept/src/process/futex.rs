@@ -123,6 +123,23 @@ impl Tree {
         woken.len() as i64
     }
 
+    /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
+    /// word that processes share looks at it again, as after any wake-up.
+    pub(super) fn wake_for_the_dead(&mut self) {
+        let since = |waiter: &Waiter| match self.threads.get(&waiter.thread).map(|one| &one.state) {
+            Some(super::State::Waiting(wait)) => wait.since,
+            _ => u64::MAX,
+        };
+        let first = |queue: &std::collections::VecDeque<Waiter>| queue.front().map_or(u64::MAX, since);
+        let shared = self.futexes.iter().filter(|(key, _)| matches!(key, Key::Shared(..)));
+        // Not in the order of the keys, which hold numbers of the host's.
+        let mut shared: Vec<(u64, Key)> = shared.map(|(key, queue)| (first(queue), *key)).collect();
+        shared.sort_unstable();
+        for (_, key) in shared {
+            self.futex_wake(key, i32::MAX, u32::MAX);
+        }
+    }
+
     fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
         let Some(mut queue) = self.futexes.remove(&from) else { return 0 };
         let moved: Vec<Waiter> = queue.drain(..queue.len().min(usize::try_from(count).unwrap_or(0))).collect();

@@ -4,7 +4,7 @@
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
 use super::object::Body;
-use super::{Outside, ThreadId, Tree, Wait};
+use super::{Outside, State, ThreadId, Tree, Wait};
 use crate::face::{Poll, SocketId, Stack};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
@@ -23,6 +23,8 @@ const WAKEUP: u32 = 1 << 29;
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
 const PRIVATE_BITS: u32 = EXCLUSIVE | WAKEUP | ONE_SHOT | EDGE;
+/// EPOLLEXCLUSIVE_OK_BITS: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP, EPOLLET, EPOLLEXCLUSIVE.
+const EXCLUSIVE_OK: u32 = 1 | 4 | POLLERR | POLLHUP | WAKEUP | EDGE | EXCLUSIVE;
 /// Most members of an epoll.
 const MEMBERS_MAX: usize = 16_384;
 /// Bytes of `struct epoll_event`, which is packed.
@@ -42,7 +44,7 @@ pub(super) struct Interests {
 struct Member {
     events: u32,
     data: u64,
-    /// Something has happened since it was last reported.
+    /// Something has happened since it was last reported. With EPOLLEXCLUSIVE: this epoll was the one to be told, and it has been ready ever since.
     fresh: bool,
     /// A one-shot that has fired.
     spent: bool,
@@ -189,6 +191,14 @@ impl Tree {
         let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
             return Err(Errno(libc::EINVAL));
         };
+        // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
+        let exclusive = events & EXCLUSIVE != 0;
+        let was = interests.members.get(&key).is_some_and(|member| member.events & EXCLUSIVE != 0);
+        if exclusive && (operation == libc::EPOLL_CTL_MOD || operation == libc::EPOLL_CTL_ADD && events & !EXCLUSIVE_OK != 0)
+            || was && operation == libc::EPOLL_CTL_MOD
+        {
+            return Err(Errno(libc::EINVAL));
+        }
         let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, shown: 0, activity };
         match operation {
             libc::EPOLL_CTL_ADD if interests.members.contains_key(&key) => return Err(Errno(libc::EEXIST)),
@@ -271,6 +281,7 @@ impl Tree {
             self.entries(thread, looked.min(ENTRIES_MAX)).into_iter().map(|entry| ((entry.fd, entry.descriptor), entry.found)).collect();
         let activity = self.arena.header().activity.load(Relaxed);
         let mut ready = Vec::new();
+        let mut quiet = Vec::new();
         for (key, member) in members {
             let virtual_one = kind_of(key.1) == kind::VIRTUAL;
             let shown = if virtual_one {
@@ -279,12 +290,26 @@ impl Tree {
                 found.get(&key).copied().unwrap_or(0)
             };
             let wanted = shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP);
-            let stale = member.events & EDGE != 0
-                && if virtual_one { !member.fresh } else { !member.fresh && wanted & !member.shown == 0 && member.activity == activity };
+            let exclusive = virtual_one && member.events & EXCLUSIVE != 0;
+            if exclusive && member.fresh && wanted == 0 {
+                quiet.push(key);
+            }
+            let stale = exclusive && !member.fresh
+                || member.events & EDGE != 0
+                    && if virtual_one {
+                        !member.fresh
+                    } else {
+                        !member.fresh && wanted & !member.shown == 0 && member.activity == activity
+                    };
             if shown & POLLNVAL != 0 {
                 self.forget_member(inode, key);
             } else if wanted != 0 && !stale && !member.spent {
                 ready.push((member.turn, key, wanted, shown, member.data));
+            }
+        }
+        if let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+            for key in quiet {
+                interests.members.entry(key).and_modify(|member| member.fresh = false);
             }
         }
         ready.sort_unstable();
@@ -319,7 +344,8 @@ impl Tree {
         let turn = interests.turn;
         if let Some(member) = interests.members.get_mut(&key) {
             member.turn = turn;
-            member.fresh = false;
+            // ep_send_events: what is not edge-triggered stays on the list.
+            member.fresh = member.events & (EXCLUSIVE | EDGE) == EXCLUSIVE;
             member.shown = shown;
             member.activity = activity;
             member.spent = member.events & ONE_SHOT != 0;
@@ -373,15 +399,20 @@ impl Tree {
     /// The same for any object.
     pub(super) fn note_object_edges(&mut self, inode: u64, objects: &mut BTreeSet<u64>) {
         let watchers = self.objects.get(&inode).map(|object| object.watchers.clone()).unwrap_or_default();
+        // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
+        let mut given = false;
         for watcher in watchers {
-            if let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) {
-                for ((_, word), member) in &mut interests.members {
-                    if *word == kind::VIRTUAL << 56 | inode {
-                        member.fresh = true;
-                    }
+            let waits = self.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
+            let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) else { continue };
+            let (mut told, mut exclusively) = (false, false);
+            for ((_, word), member) in &mut interests.members {
+                if *word == kind::VIRTUAL << 56 | inode && !(given && member.events & EXCLUSIVE != 0) {
+                    member.fresh = true;
+                    (told, exclusively) = (true, exclusively || member.events & EXCLUSIVE != 0);
                 }
             }
-            if objects.insert(watcher) {
+            given |= exclusively && waits;
+            if told && objects.insert(watcher) {
                 self.note_object_edges(watcher, objects);
             }
         }

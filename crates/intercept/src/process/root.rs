@@ -6,6 +6,9 @@
 //!
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
+mod layers;
+
+use self::layers::{Layer, Mounts};
 use super::StartError;
 use super::disk::DiskUse;
 use super::launch::NOBODY;
@@ -170,6 +173,8 @@ pub(super) struct Layout {
     writable: Vec<&'static str>,
     /// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
     refused: Mutex<BTreeSet<OsString>>,
+    /// Where something is mounted.
+    mounted: Mounts,
 }
 
 #[derive(Debug)]
@@ -234,14 +239,17 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+fn is_root() -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
 fn may_be_entered(folder: &Path) -> bool {
-    // SAFETY: takes no pointers.
-    let is_root = unsafe { libc::geteuid() } == 0;
     let open = |folder: &Path| {
         folder.metadata().is_ok_and(|found| found.mode() & 0o001 != 0 || found.uid() == NOBODY && found.mode() & 0o100 != 0)
     };
-    !is_root || folder.ancestors().all(open)
+    !is_root() || folder.ancestors().all(open)
 }
 
 const NOT_FOR_OTHERS: &str = "show the folder that is to be the node's root, whose programs run as nobody where root runs weft (allow others to enter it and every folder above: chmod o+x)";
@@ -288,8 +296,14 @@ impl Layout {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(failed("read the folder that is to be the node's root"))?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
-        let mut layout =
-            Layout { base, folders: Vec::new(), links: Vec::new(), writable: Vec::new(), refused: Mutex::new(BTreeSet::new()) };
+        let mut layout = Layout {
+            base,
+            folders: Vec::new(),
+            links: Vec::new(),
+            writable: Vec::new(),
+            refused: Mutex::new(BTreeSet::new()),
+            mounted: Mounts::read(),
+        };
         for entry in entries {
             let name = entry.file_name();
             let Ok(kind) = entry.file_type() else { continue };
@@ -384,7 +398,8 @@ impl Steps {
             steps.folder(&upper.join(folder), mode)?;
         }
         steps.own_files(files, &upper, &root, again)?;
-        steps.lay(layout, layered, [&upper, &work, &root])?;
+        let own = files.own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
+        steps.lay(layout, layered, [&upper, &work, &root], &own)?;
         steps.devices(&root)?;
         steps.proc(&root)?;
         steps.mounts(files, &root)?;
@@ -394,7 +409,13 @@ impl Steps {
     }
 
     /// Each folder of the top level in its place.
-    fn lay(&mut self, layout: &Layout, layered: Vec<(&OsStr, Kind)>, [upper, work, root]: [&Path; 3]) -> Result<(), StartError> {
+    fn lay(
+        &mut self,
+        layout: &Layout,
+        layered: Vec<(&OsStr, Kind)>,
+        [upper, work, root]: [&Path; 3],
+        own: &BTreeSet<PathBuf>,
+    ) -> Result<(), StartError> {
         for (name, kind) in layered {
             let to = root.join(name);
             if kind == Kind::Empty {
@@ -408,6 +429,11 @@ impl Steps {
                 self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
                 continue;
             }
+            let layer = Layer { rest: name.into(), lower: layout.base.join(name), low, upper: upper.join(name), work: work.join(name), to };
+            if layout.mounted.below(&layer.lower) && self.lay_pieces_of(&layer, layout, own)? {
+                continue;
+            }
+            let Layer { low, to, .. } = layer;
             if !layout.is_refused(name) {
                 self.layers.push((self.steps.len(), name.to_owned()));
                 let between = name.to_str().filter(|name| layout.has_skeleton(name)).map(|name| Path::new(SKELETON).join(name));

@@ -60,6 +60,15 @@ impl Queue {
     pub fn has(&self, signal: i32) -> bool {
         self.bits() & bit(signal) != 0
     }
+    /// A timer has expired whose signal is still here: that says how often. False: it is not here.
+    pub fn overrun(&mut self, signal: i32, timer: i32) -> bool {
+        let word = |info: &Info, at: usize| info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+        let is_it = |(one, info): &&mut (i32, Info)| *one == signal && word(info, 8) == SI_TIMER && word(info, 16) == timer;
+        let Some((_, info)) = self.waiting.iter_mut().find(is_it) else { return false };
+        let count = word(info, 20).saturating_add(1);
+        info[20..24].copy_from_slice(&count.to_ne_bytes());
+        true
+    }
     fn push(&mut self, signal: i32, info: Info) -> bool {
         if signal < SIGRTMIN && self.has(signal) {
             return true;

@@ -198,17 +198,21 @@ impl Tree {
             return;
         }
         let info = signal::info_of_timer(number, id, value);
-        let already = one.queue.has(number);
+        const SIGEV_THREAD_ID: i32 = 4;
+        let target = self.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
+        let target = target.filter(|_| notify == SIGEV_THREAD_ID);
+        let already = match target.and_then(|thread| self.threads.get_mut(&thread)) {
+            Some(thread) => thread.queue.overrun(number, id),
+            None => one.queue.overrun(number, id),
+        };
         if already {
             if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
                 posix.overrun += 1;
             }
             return;
         }
-        const SIGEV_THREAD_ID: i32 = 4;
-        let target = self.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
         match target {
-            Some(thread) if notify == SIGEV_THREAD_ID => self.signal_thread(thread, number, info),
+            Some(thread) => self.signal_thread(thread, number, info),
             _ => self.signal_process(process, number, info),
         }
     }

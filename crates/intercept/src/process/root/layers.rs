@@ -1,0 +1,179 @@
+//! A layer of the node's over each folder of the host's.
+//!
+//! The kernel lets no user namespace put an overlay over a folder below which something is mounted: what the mount hides would be seen
+//! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
+//! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
+
+use super::{Act, Layout, Otherwise, StartError, Steps, is_empty, is_root, text};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// More in a folder that is made piece by piece is not looked at: it is shown as it is, and nothing can be written there.
+const PIECES_MAX: usize = 1024;
+/// A file that is not copied is the host's, and can be neither replaced nor removed.
+const COPY_BYTES_MAX: u64 = 64 << 10;
+/// Whoever runs weft, a node gets what everybody may read.
+const EVERYBODY_READS: u32 = 0o004;
+const EVERYBODY_ENTERS: u32 = 0o005;
+
+/// The places in which something is mounted.
+#[derive(Debug, Default)]
+pub(super) struct Mounts(BTreeSet<PathBuf>);
+
+impl Mounts {
+    /// Those that this process sees. None where /proc does not say.
+    pub fn read() -> Mounts {
+        std::fs::read("/proc/self/mountinfo").map(|text| Mounts::parse(&text)).unwrap_or_default()
+    }
+
+    /// proc_pid_mountinfo(5): the fifth word of a line, in which blanks, tabs, newlines and backslashes are octal.
+    fn parse(text: &[u8]) -> Mounts {
+        let places = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+        Mounts(places.map(|place| PathBuf::from(std::ffi::OsString::from_vec(unescaped(place)))).collect())
+    }
+
+    /// Is there one below this folder?
+    pub fn below(&self, folder: &Path) -> bool {
+        self.0.range(folder.to_path_buf()..).take_while(|place| place.starts_with(folder)).any(|place| place != folder)
+    }
+}
+
+fn unescaped(mut place: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some((first, rest)) = place.split_first() {
+        let digits = rest.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => (out.push(byte), place = &rest[3..]).0,
+            None => (out.push(*first), place = rest).0,
+        }
+    }
+    out
+}
+
+/// A folder of the host's, the node's folders for what is written, and where both are seen.
+pub(super) struct Layer {
+    /// Below the node's root.
+    pub rest: PathBuf,
+    /// On the host, and where the nursery has it.
+    pub lower: PathBuf,
+    pub low: PathBuf,
+    pub upper: PathBuf,
+    pub work: PathBuf,
+    pub to: PathBuf,
+}
+
+impl Layer {
+    fn piece(&self, name: &OsStr) -> Layer {
+        let [rest, lower, low, upper, work, to] =
+            [&self.rest, &self.lower, &self.low, &self.upper, &self.work, &self.to].map(|path| path.join(name));
+        Layer { rest, lower, low, upper, work, to }
+    }
+}
+
+impl Steps {
+    /// Makes a folder of pieces. `own`: files of the node's that are in its layer. False: it has too many.
+    pub(super) fn lay_pieces_of(&mut self, layer: &Layer, layout: &Layout, own: &BTreeSet<PathBuf>) -> Result<bool, StartError> {
+        let Some(names) = pieces(&layer.lower) else { return Ok(false) };
+        self.mount("give a folder to the node", &layer.upper, &layer.to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        self.lay_pieces(layer, names, layout, own)?;
+        Ok(true)
+    }
+
+    /// What is in a folder that is the node's own.
+    fn lay_pieces(&mut self, layer: &Layer, names: Vec<PathBuf>, layout: &Layout, own: &BTreeSet<PathBuf>) -> Result<(), StartError> {
+        for name in names {
+            let piece = layer.piece(name.as_os_str());
+            let Ok(found) = piece.lower.symlink_metadata() else { continue };
+            if own.contains(&piece.upper) {
+                continue;
+            }
+            if found.is_symlink() {
+                let Ok(to) = std::fs::read_link(&piece.lower) else { continue };
+                self.add("make a link", Act::Link { to: text(to)?, path: text(&piece.upper)? }, Otherwise::GoOn);
+            } else if found.is_file() {
+                self.lay_file(&piece, &found)?;
+            } else if found.is_dir() {
+                self.folder(&piece.upper, found.mode() & 0o7777)?;
+                self.folder(&piece.work, 0o755)?;
+                if is_root() && found.mode() & EVERYBODY_ENTERS != EVERYBODY_ENTERS {
+                    continue;
+                }
+                if !layout.mounted.below(&piece.lower) {
+                    self.lay_piece(&piece, layout)?;
+                } else if let Some(names) = pieces(&piece.lower) {
+                    self.lay_pieces(&piece, names, layout, own)?;
+                } else {
+                    self.as_it_is(&piece)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lay_file(&mut self, piece: &Layer, found: &std::fs::Metadata) -> Result<(), StartError> {
+        let copied = found.len() <= COPY_BYTES_MAX && found.mode() & EVERYBODY_READS != 0;
+        if let Some(contents) = copied.then(|| std::fs::read(&piece.lower).ok()).flatten() {
+            return self.file(&piece.upper, Arc::from(contents), found.mode() & 0o777);
+        }
+        self.file(&piece.upper, Arc::from(&b""[..]), 0o600)?;
+        self.mount("show a file of the host's", &piece.low, &piece.to, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
+        self.add("protect a file of the host's", Act::ReadOnly { path: text(&piece.to)? }, Otherwise::GoOn);
+        Ok(())
+    }
+
+    fn lay_piece(&mut self, piece: &Layer, layout: &Layout) -> Result<(), StartError> {
+        if is_empty(&piece.lower) {
+            return Ok(());
+        }
+        if !layout.is_refused(piece.rest.as_os_str()) {
+            self.layers.push((self.steps.len(), piece.rest.clone().into()));
+            self.overlay((None, &piece.low), &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
+        }
+        self.as_it_is(piece)
+    }
+
+    /// Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
+    fn as_it_is(&mut self, piece: &Layer) -> Result<(), StartError> {
+        let flags = libc::MS_BIND | libc::MS_REC;
+        self.mount("show a folder of the host's", &piece.low, &piece.to, c"", flags, b"", Otherwise::GoOn)?;
+        self.add("protect a folder of the host's", Act::ReadOnly { path: text(&piece.to)? }, Otherwise::GoOn);
+        Ok(())
+    }
+}
+
+/// The names in a folder, in order; None if it cannot be read, or has too many.
+fn pieces(folder: &Path) -> Option<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut names =
+        entries.take(PIECES_MAX + 1).map(|entry| entry.map(|entry| entry.file_name().into())).collect::<Result<Vec<PathBuf>, _>>().ok()?;
+    names.sort();
+    (names.len() <= PIECES_MAX).then_some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mounted_below_is_known() {
+        let mounts = Mounts::parse(
+            b"22 1 254:1 / / rw - ext4 /dev/root rw\n30 22 0:5 / /var/lib/with\\040blank rw,relatime shared:1 - tmpfs none rw\n31 22 0:6 / /etc/hosts rw - ext4 x rw\nnonsense\n",
+        );
+        for (folder, below) in [
+            ("/var", true),
+            ("/var/lib", true),
+            ("/var/lib/with blank", false),
+            ("/var/lib/with", false),
+            ("/va", false),
+            ("/etc", true),
+            ("/usr", false),
+        ] {
+            assert_eq!(mounts.below(Path::new(folder)), below, "{folder}");
+        }
+        assert_eq!(unescaped(br"a\134b\1"), br"a\b\1");
+    }
+}
