@@ -505,7 +505,7 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         kind::RANDOM if number == nr::READV => position::random_vectors(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
-                terminal(t, number, a, word)
+                terminal::data(t, number, a, word)
             } else if what == kind::NONE {
                 sys::EBADF
             } else {
@@ -518,33 +518,6 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             Ok(result)
         }
     }
-}
-
-/// Reading and writing what may block; see `terminal`.
-fn terminal(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
-    let writes = matches!(number, nr::WRITE | nr::WRITEV);
-    if word & (abi::MASTER | abi::SLAVE) == 0 || word & abi::INOTIFY != 0 {
-        return native::blocking(t, number, a, writes);
-    }
-    if !writes {
-        let result = native::blocking(t, number, a, false);
-        return terminal::read(t, a[0], word, result);
-    }
-    let result = native::blocking(t, number, a, true);
-    let mut left = result.max(0) as usize;
-    if number == nr::WRITE {
-        terminal::written(t, a[0], word, a[1], left);
-        return result;
-    }
-    for index in 0..a[2] {
-        let (Ok(base), Ok(bytes)) = (sys::read_u64(a[1] + 16 * index), sys::read_u64(a[1] + 16 * index + 8)) else { break };
-        let bytes = (bytes as usize).min(left);
-        if bytes > 0 {
-            terminal::written(t, a[0], word, base as usize, bytes);
-        }
-        left -= bytes;
-    }
-    result
 }
 
 /// Calls on sockets: the controller's, or the kernel's AF_UNIX.

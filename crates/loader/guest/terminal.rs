@@ -255,3 +255,30 @@ pub fn ignore_the_kernels() {
         signal::native(number, &crate::x86_64::context::KernelAction { handler: 1, ..Default::default() });
     }
 }
+
+/// Reading and writing what may block.
+pub fn data(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
+    let writes = matches!(number, nr::WRITE | nr::WRITEV);
+    if word & (abi::MASTER | abi::SLAVE) == 0 || word & abi::INOTIFY != 0 {
+        return crate::native::blocking(t, number, a, writes);
+    }
+    if !writes {
+        let result = crate::native::blocking(t, number, a, false);
+        return read(t, a[0], word, result);
+    }
+    let result = crate::native::blocking(t, number, a, true);
+    let mut left = result.max(0) as usize;
+    if number == nr::WRITE {
+        written(t, a[0], word, a[1], left);
+        return result;
+    }
+    for index in 0..a[2] {
+        let (Ok(base), Ok(bytes)) = (sys::read_u64(a[1] + 16 * index), sys::read_u64(a[1] + 16 * index + 8)) else { break };
+        let bytes = (bytes as usize).min(left);
+        if bytes > 0 {
+            written(t, a[0], word, base as usize, bytes);
+        }
+        left -= bytes;
+    }
+    result
+}
