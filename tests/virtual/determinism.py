@@ -20,6 +20,7 @@ from harness import paths, weft
 from harness.processes import Failure
 
 from . import answers, place
+from .alike import Alike
 from .doors import Doors
 from .releases import elsewhere
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
@@ -179,6 +180,7 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
+        rows |= Alike(folder, folder / "weft").rows()
         rows |= place.rows(runs, folder)
         rows |= answers.rows(folder, folder / "weft")
         rows["settings of a node"] = lambda _: settings(runs)

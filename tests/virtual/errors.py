@@ -120,6 +120,8 @@ print('here', flush=True)
 WORK
 """
 SPINS, SLEEPS = "while True: pass", "time.sleep(10**6)"
+# The same, and what the kernel stops does not come back to weft by itself.
+STUCK = "while True: 'stuck'"
 NODES_MANY = 12
 # Process 1 of a node, the program, its child that has ended, and the one below that (who spins leaves its child no turn).
 PROCESSES = 4
@@ -177,7 +179,7 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     process = subprocess.Popen([weft.binary(), "sim", "scenario.toml", "--out", str(out), "--threads", "2"], cwd=folder, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for("its programs do not start", lambda: process.poll() is not None or len(below(process.pid)) >= PROCESSES * NODES_MANY - (work == SPINS))
+        wait_for("its programs do not start", lambda: process.poll() is not None or len(below(process.pid)) >= PROCESSES * NODES_MANY - (work != SLEEPS))
         # They are in the middle of their work, whichever it is.
         time.sleep(0.5)
         children = below(process.pid)
@@ -185,6 +187,10 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
         # Of each node processes, mounts, host name and IPC; of all of them users and network.
         if process.poll() is not None or len(made) < 4 * NODES_MANY + 2:
             raise Failure(f"{len(children)} processes, {len(made)} namespaces: {process.poll()}")
+        if work == STUCK:
+            for pid in children:
+                if (stat := stat_of(pid)) and stat[0] == "R":
+                    os.kill(pid, signal.SIGSTOP)
         process.send_signal(how)
         try:
             _, said = process.communicate(timeout=END_SECONDS)
@@ -196,6 +202,8 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     summary = json.loads((out / "summary.json").read_text())
     if summary["end"] != "interrupted" or ": interrupted" not in said:
         raise Failure(f"{summary['end']}: {said}")
+    if work == STUCK and "is stuck in the kernel" not in said:
+        raise Failure(f"nobody is named: {said}")
     complete = [path for path in (out / "programs").iterdir() if json.loads((path / "status.json").read_text())["start_ns"] is not None]
     expect("programs with results", len(complete), NODES_MANY)
     expect("what the spinning one said", (out / "programs" / "p0" / "stdout").read_text(), "here\n")
@@ -251,5 +259,7 @@ def main() -> int:
     rows["program/rusage"] = usage
     rows["interrupted"] = interrupted
     rows["leaves nothing/a program spins"] = lambda folder: leaves_nothing(folder, SPINS, signal.SIGINT)
+    rows["leaves nothing/a program is stuck in the kernel"] = lambda folder: leaves_nothing(folder, STUCK, signal.SIGTERM)
+    rows["leaves nothing/SIGHUP"] = lambda folder: leaves_nothing(folder, SLEEPS, signal.SIGHUP)
     rows["leaves nothing/SIGTERM"] = lambda folder: leaves_nothing(folder, SLEEPS, signal.SIGTERM)
     return run_rows(rows)

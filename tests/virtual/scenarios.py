@@ -313,6 +313,11 @@ print([line.split() for line in open('/proc/self/limits') if 'data' in line or '
 """)
 SCENARIOS["limits"] = LIMITS
 
+# A terminal between two programs: what is typed is echoed by the kernel, by the shell, and once by a child of its.
+SCENARIOS["a terminal"] = section("nodes.a") + program(
+    "script", "a", "script", "-qec", "bash --norc -i", "/tmp/typescript",
+    stdin="echo hello\nls /etc | head -3\ncat\ntyped to cat\n\x04for i in 1 2 3; do echo $i; done\nstty size\nexit\n", expect="any")
+
 # The node's own settings under /proc/sys/net, and what it counts.
 SETTINGS = two_nodes(
     program("web", "b", "python3", "-m", "http.server", "80", "--directory", "/etc", expect="running"),

@@ -54,8 +54,15 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
         S_IFCHR if RANDOM_DEVICES.contains(&stat.node) => kind::RANDOM,
         _ => kind::NATIVE,
     };
+    let terminal = if what == kind::NATIVE && stat.mode & S_IFMT == S_IFCHR { crate::terminal::of_device(fd, stat.node) } else { 0 };
     let inotify = stat.mode & S_IFMT == 0 && crate::plain::wanted() && crate::plain::is_inotify(fd);
-    let word = what << 56 | if inotify { abi::INOTIFY } else { inode };
+    let word = what << 56
+        | match () {
+            () if inotify => abi::INOTIFY,
+            () if terminal != 0 => terminal,
+        () if what == kind::NATIVE => inode & !(abi::MASTER | abi::SLAVE),
+            () => inode,
+        };
     remember(t, fd, word);
     word
 }
@@ -99,6 +106,74 @@ pub fn forget_range(t: &mut Thread, first: usize, last: usize) {
 /// Descriptors of the loader, which do not exist for the program.
 pub fn is_ours(fd: i32) -> bool {
     (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || crate::strict::is_hidden(fd)
+}
+
+/// Which arguments of a call are descriptors, a bit each.
+const fn arguments(number: usize) -> u8 {
+    use nr::*;
+    match number {
+        READ | WRITE | READV | WRITEV | PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 | LSEEK | FSTAT | FSTATFS | FSYNC
+        | FDATASYNC | FTRUNCATE | FALLOCATE | FADVISE64 | READAHEAD | SYNCFS | SYNC_FILE_RANGE | FCHDIR | FCHMOD | FCHOWN | FLOCK
+        | FCNTL | IOCTL | GETDENTS | GETDENTS64 | FSETXATTR | FGETXATTR | FLISTXATTR | FREMOVEXATTR | OPENAT | MKDIRAT | MKNODAT
+        | FCHOWNAT | UNLINKAT | READLINKAT | FCHMODAT | FCHMODAT2 | FACCESSAT | FACCESSAT2 | FUTIMESAT | UTIMENSAT | NEWFSTATAT | STATX
+        | NAME_TO_HANDLE_AT | EXECVEAT | CONNECT | ACCEPT | ACCEPT4 | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG
+        | SHUTDOWN | BIND | LISTEN | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT | VMSPLICE | DUP | CLOSE | EPOLL_WAIT
+        | EPOLL_PWAIT | EPOLL_PWAIT2 | TIMERFD_SETTIME | TIMERFD_GETTIME | SIGNALFD | SIGNALFD4 | INOTIFY_ADD_WATCH | INOTIFY_RM_WATCH
+        | PIDFD_SEND_SIGNAL => 1,
+        TEE | SENDFILE | DUP2 | DUP3 => 0b11,
+        SPLICE | COPY_FILE_RANGE | EPOLL_CTL | RENAMEAT | RENAMEAT2 | LINKAT => 0b101,
+        SYMLINKAT => 0b10,
+        MMAP => 0b1_0000,
+        _ => 0,
+    }
+}
+
+/// [`arguments`] of every call.
+static DESCRIPTORS: [u8; CALLS] = {
+    let mut table = [0; CALLS];
+    let mut number = 0;
+    while number < CALLS {
+        table[number] = arguments(number);
+        number += 1;
+    }
+    table
+};
+const CALLS: usize = 512;
+
+/// Does a call name a descriptor of ours? It is none for the program. The one place where all calls are checked.
+pub fn names_ours(number: usize, a: &[usize; 6]) -> bool {
+    let mut named = DESCRIPTORS.get(number).copied().unwrap_or(0);
+    while named != 0 {
+        if is_ours(a[named.trailing_zeros() as usize % 6] as i32) {
+            return true;
+        }
+        named &= named - 1;
+    }
+    false
+}
+
+/// Do the control messages of a message that is to be sent hand on a descriptor of ours?
+pub fn hands_on_ours(message: usize) -> bool {
+    const SOL_SOCKET: u64 = 1;
+    const SCM_RIGHTS: u64 = 1;
+    // struct msghdr: msg_control at 32, msg_controllen at 40; struct cmsghdr: length, level, type.
+    let [Ok(at), Ok(left)] = [32, 40].map(|offset| sys::read_u64(message.wrapping_add(offset))) else { return false };
+    let (mut at, mut left) = (at as usize, left as usize);
+    while at != 0 && left >= 16 {
+        let (Ok(length), Ok(kind)) = (sys::read_u64(at), sys::read_u64(at + 8)) else { return false };
+        let length = (length as usize).min(left);
+        if kind == SOL_SOCKET | SCM_RIGHTS << 32
+            && (16..length).step_by(4).any(|offset| sys::read_u32(at + offset).is_ok_and(|fd| is_ours(fd as i32)))
+        {
+            return true;
+        }
+        let step = length.next_multiple_of(8);
+        if step < 16 || step > left {
+            break;
+        }
+        (at, left) = (at + step, left - step);
+    }
+    false
 }
 
 /// Is O_NONBLOCK set? `word`: what the descriptor is, one of the controller's.

@@ -16,6 +16,7 @@ use crate::poll;
 use crate::position;
 use crate::signal;
 use crate::sys;
+use crate::terminal;
 use crate::thread::{self, Thread};
 use crate::unix;
 use crate::x86_64::context::*;
@@ -26,6 +27,8 @@ use core::sync::atomic::Ordering::Relaxed;
 const SYS_SECCOMP: i32 = 1;
 const SYS_USER_DISPATCH: i32 = 2;
 const AF_UNIX: usize = 1;
+const EFBIG: i64 = -27;
+const SIGXFSZ: u64 = 25;
 const AT_FDCWD: usize = -100_isize as usize;
 
 pub type Answer = Result<isize, isize>;
@@ -130,6 +133,9 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
         // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.
         result = sys::EACCES as i64;
     }
+    if result == EFBIG && plain::has_file_limit() {
+        post(t, abi::RAISED, &[SIGXFSZ]);
+    }
     if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
         local::fold(t, number, result);
         let wanted = header().flags.load(Relaxed) & (abi::TELL_CALLS | abi::TELL_WRITES);
@@ -209,6 +215,9 @@ fn kernel(number: usize, a: &[usize; 6]) -> Answer {
 
 fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> Answer {
     use nr::*;
+    if descriptor::names_ours(number, a) {
+        return Err(sys::EBADF);
+    }
     match number {
         READ | WRITE | READV | WRITEV => data(t, number, a),
         PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 => position::call(t, number, a),
@@ -236,7 +245,7 @@ fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, a: &[usi
             Ok(forward(t, PAUSE, a, 0))
         }
         BRK => Ok(memory::set(a[0])),
-        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT => map(number, a),
+        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT | SHMAT => memory::map(number, a),
         RSEQ => Err(sys::ENOSYS),
         SET_ROBUST_LIST => {
             // The kernel's own walk is for a process that is killed.
@@ -322,6 +331,8 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     use nr::*;
     match number {
         OPEN => open(t, number, a, 0),
+        // O_WRONLY, O_CREAT, O_TRUNC: creat(2) of a named pipe waits as open(2) does.
+        CREAT => open(t, OPEN, &[a[0], 0o1101, a[1], 0, 0, 0], 0),
         OPENAT => open(t, number, a, 1),
         READLINK => readlink(t, number, a, 0),
         READLINKAT => readlink(t, number, a, 1),
@@ -341,7 +352,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             }
             Ok(result)
         }
-        MKDIR | CREAT | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
+        MKDIR | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
         SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
@@ -378,7 +389,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | MSYNC
         | MINCORE
         | SHMGET
-        | SHMAT
         | SHMDT
         | GETPID
         | GETTID
@@ -435,9 +445,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PIDFD_OPEN
         | PROCESS_VM_READV
         | PROCESS_VM_WRITEV
-        | INOTIFY_INIT
-        | INOTIFY_INIT1
-        | INOTIFY_ADD_WATCH
         | INOTIFY_RM_WATCH
         | EVENTFD
         | EVENTFD2
@@ -446,6 +453,11 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PKEY_ALLOC
         | PKEY_FREE
         | PERSONALITY => kernel(number, a),
+        INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH => {
+            let result = sys::call(number, a);
+            plain::shared_limit(t, number, a, result);
+            Ok(result)
+        }
         // It would change how the host runs this process, and with it when others run.
         SCHED_SETPARAM | SCHED_SETSCHEDULER | SCHED_SETATTR => Ok(0),
         SCHED_RR_GET_INTERVAL => Err(sys::ENOSYS),
@@ -487,7 +499,6 @@ fn send_by_descriptor(t: &mut Thread, a: &[usize; 6]) -> Answer {
 
 /// read, write, readv, writev
 pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    let writes = matches!(number, nr::WRITE | nr::WRITEV);
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
@@ -495,7 +506,7 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         kind::RANDOM if number == nr::READV => position::random_vectors(t, a[1], a[2]),
         what => {
             let result = if what == kind::NATIVE {
-                native::blocking(t, number, a, writes)
+                terminal::data(t, number, a, word)
             } else if what == kind::NONE {
                 sys::EBADF
             } else {
@@ -516,15 +527,17 @@ fn socket(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
         kind::VIRTUAL => Ok(ahead::socket(t, number, a, word).unwrap_or_else(|| forward(t, number, a, word))),
+        kind::NATIVE if number == nr::SENDMSG && descriptor::hands_on_ours(a[1]) => Err(sys::EBADF),
+        // struct mmsghdr: a msghdr of 56 bytes and a length.
+        kind::NATIVE if number == nr::SENDMMSG && (0..a[2].min(1024)).any(|index| descriptor::hands_on_ours(a[1] + 64 * index)) => {
+            Err(sys::EBADF)
+        }
         kind::NATIVE => Ok(unix::call(t, number, a)),
         _ => kernel(number, a),
     }
 }
 
 pub fn duplicate(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    if descriptor::is_ours(a[0] as i32) {
-        return Err(sys::EBADF);
-    }
     let word = descriptor::word(t, a[0]);
     let result = sys::call(number, a);
     if result >= 0 {
@@ -538,7 +551,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_DUPFD: usize = 0;
     const F_SETFL: usize = 4;
     const FIONBIO: usize = 0x5421;
+    const FIOASYNC: usize = 0x5452;
+    const F_SETSIG: usize = 10;
+    const F_NOTIFY: usize = 1026;
+    const O_ASYNC: usize = 0o20000;
     const F_DUPFD_CLOEXEC: usize = 1030;
+    const F_SETLEASE: usize = 1024;
     const NS_GET_OWNER_UID: usize = 0xb704;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
@@ -546,14 +564,18 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_OFD_SETLKW: usize = 38;
     const LOCK_NB: usize = 4;
     let (fd, what) = (a[0], a[1] as u32 as usize);
-    if descriptor::is_ours(fd as i32) {
-        return Err(sys::EBADF);
-    }
     if matches!((number, what), (nr::FCNTL, F_SETFL) | (nr::IOCTL, FIONBIO)) {
         descriptor::flags_changed(descriptor::word(t, fd));
     }
     match number {
         nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
+        // An open(2) elsewhere would wait in the kernel for the holder of the lease, whom only a signal of the kernel's tells.
+        // Signals of the kernel's would come at no virtual time.
+        nr::FCNTL if matches!(what, F_NOTIFY | F_SETSIG) && (what == F_NOTIFY || a[2] != 0) => unsupported(t, number, what, sys::EINVAL),
+        nr::FCNTL if what == F_SETFL && a[2] & O_ASYNC != 0 && !descriptor::is_socket(fd) => {
+            unsupported(t, number, what, sys::EINVAL)
+        }
+        nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
             Ok(native::lock(t, fd, if what == F_SETLKW { a[2] } else { 0 }, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
@@ -574,6 +596,10 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 if result == 0 { sys::write_u32(a[2], 0).map(|()| 0) } else { Ok(result) }
             } else if !of_descriptor && (descriptor::kind_of(word) == kind::VIRTUAL || interfaces) {
                 Ok(forward(t, number, a, word))
+            } else if descriptor::kind_of(word) == kind::NATIVE && word & (abi::MASTER | abi::SLAVE) != 0 && word & abi::INOTIFY == 0 {
+                Ok(terminal::control(t, a, word))
+            } else if what == FIOASYNC && sys::read_u32(a[2]) != Ok(0) && !descriptor::is_socket(fd) {
+                unsupported(t, number, what, sys::EINVAL)
             } else {
                 kernel(number, a)
             }
@@ -594,7 +620,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             if ours && number != nr::VMSPLICE {
                 return unsupported(t, number, 0, sys::EINVAL);
             }
-            Ok(native::blocking(t, number, a, true))
+            Ok(native::between(t, number, a))
         }
         _ => {
             let result = sys::call(number, a);
@@ -669,6 +695,9 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
             own::changing(t, directory, arguments[at], true, make)
         };
         let whole = fd >= 0 && a[at + 1] & O_PATH == 0;
+        if whole {
+            terminal::opened(fd as usize);
+        }
         return Ok(if whole { crate::proc::opened(t, fd as usize, a[at + 1]) } else { fd });
     }
     native::touched();
@@ -716,46 +745,6 @@ pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer 
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0).min(a[at + 2]);
     sys::copy_out(a[at + 1], &name[..length])?;
     Ok(length as isize)
-}
-
-/// Memory calls, kept off what is ours.
-fn map(number: usize, a: &[usize; 6]) -> Answer {
-    const MAP_FIXED: usize = 0x10;
-    const MREMAP_FIXED: usize = 2;
-    let touches = match number {
-        nr::MMAP => a[3] & MAP_FIXED != 0 && memory::is_ours(a[0], a[1]),
-        nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
-        _ => memory::is_ours(a[0], a[1]),
-    };
-    if touches {
-        return Err(sys::EINVAL);
-    }
-    let result = sys::call(number, a);
-    if result >= 0 {
-        mapped(number, a, result as usize);
-    }
-    Ok(result)
-}
-
-/// Which text is a file's (see `gate`).
-fn mapped(number: usize, a: &[usize; 6], result: usize) {
-    const MAP_PRIVATE: usize = 2;
-    const MAP_ANONYMOUS: usize = 0x20;
-    const READ_EXECUTE: usize = 5;
-    match number {
-        nr::MMAP => {
-            gate::forget(result, a[1]);
-            if a[2] == READ_EXECUTE && a[3] & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE {
-                gate::note(result, a[1]);
-            }
-        }
-        nr::MREMAP => {
-            gate::forget(a[0], a[1]);
-            gate::forget(result, a[2]);
-        }
-        nr::MADVISE => {}
-        _ => gate::forget(a[0], a[1]),
-    }
 }
 
 fn wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {

@@ -39,6 +39,7 @@ mod signal;
 mod stack;
 mod strict;
 mod sys;
+mod terminal;
 mod thread;
 mod times;
 mod unix;

@@ -10,6 +10,8 @@ use crate::neighbour::Patience;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
+const SIGPIPE: u64 = 13;
+
 /// Something that others may wait for has been done with a descriptor of the kernel's.
 pub fn touched() {
     header().activity.fetch_add(1, Relaxed);
@@ -20,6 +22,10 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let fd = a[0];
     let flags = descriptor::flags(fd);
     if flags & descriptor::NONBLOCK != 0 {
+        if !writes && header().terminals.load(Relaxed) != 0 {
+            let word = descriptor::word(t, fd);
+            crate::terminal::look(fd, word);
+        }
         let result = sys::call(number, a);
         touched();
         return after(t, result, writes);
@@ -28,6 +34,10 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let mut arguments = *a;
     let mut patience = Patience::default();
     loop {
+        if !writes && header().terminals.load(Relaxed) != 0 {
+            let word = descriptor::word(t, fd);
+            crate::terminal::look(fd, word);
+        }
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
         let result = sys::call(number, &arguments);
         descriptor::set_flags(fd, flags);
@@ -56,9 +66,59 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
 }
 
+/// splice, tee, vmsplice and sendfile between descriptors of the kernel's, neither of which blocks.
+pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    const SPLICE_F_NONBLOCK: usize = 2;
+    // Which argument the flags are, and which the other descriptor.
+    let (flags_at, other) = match number {
+        nr::SPLICE => (Some(5), Some(a[2])),
+        nr::TEE => (Some(3), Some(a[1])),
+        nr::VMSPLICE => (Some(3), None),
+        _ => (None, Some(a[1])),
+    };
+    let mut arguments = *a;
+    let mut impatient = false;
+    if let Some(at) = flags_at {
+        impatient = a[at] & SPLICE_F_NONBLOCK != 0;
+        arguments[at] |= SPLICE_F_NONBLOCK;
+    }
+    let ends = [Some(a[0]), other.filter(|fd| *fd != a[0])];
+    let before = ends.map(|fd| fd.map_or(0, descriptor::flags));
+    impatient |= before.iter().any(|flags| flags & descriptor::NONBLOCK != 0);
+    let mut done = 0;
+    loop {
+        for (fd, flags) in ends.into_iter().zip(before) {
+            if let Some(fd) = fd {
+                descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
+            }
+        }
+        let result = sys::call(number, &arguments);
+        for (fd, flags) in ends.into_iter().zip(before) {
+            if let Some(fd) = fd {
+                descriptor::set_flags(fd, flags);
+            }
+        }
+        if result != sys::EAGAIN {
+            touched();
+        }
+        if result > 0 && number == nr::SENDFILE && (result as usize) < arguments[3] && !impatient && descriptor::is_socket(a[0]) {
+            // sendfile(2) that may wait sends everything there is; into a pipe, only what fits.
+            done += result;
+            arguments[3] -= result as usize;
+            continue;
+        }
+        if result != sys::EAGAIN || impatient {
+            return if done > 0 { done + result.max(0) } else { after(t, result, true) };
+        }
+        if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+            return if done > 0 { done } else { abi::RESTART as isize };
+        }
+    }
+}
+
 pub fn after(t: &mut Thread, result: isize, writes: bool) -> isize {
     if result == sys::EPIPE && writes {
-        post(t, abi::BROKEN_PIPE, &[]);
+        post(t, abi::RAISED, &[SIGPIPE]);
     }
     result
 }

@@ -191,6 +191,7 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             continue;
         }
         native::touched();
+        plain::shared_limit(t, number, a, result);
         if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
             return rest(t, number, a, result as usize, &mut patience) as isize;
         }

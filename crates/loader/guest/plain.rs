@@ -108,6 +108,49 @@ fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Result<isiz
     Ok(result)
 }
 
+/// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
+pub fn shared_limit(t: &mut Thread, number: usize, a: &[usize; 6], result: isize) {
+    const F_GETPIPE_SZ: usize = 1032;
+    const PIPE_BYTES: isize = 65_536;
+    const EMFILE: isize = -24;
+    const ENOSPC: isize = -28;
+    const ENFILE: isize = -23;
+    const ETOOMANYREFS: isize = -109;
+    // EMFILE of one's own: there is no number left.
+    let has_room = || {
+        let fd = sys::call(nr::EVENTFD2, &[0, 0]);
+        if fd >= 0 {
+            sys::call(nr::CLOSE, &[fd as usize]);
+        }
+        fd >= 0
+    };
+    let which = match (number, result) {
+        (nr::PIPE | nr::PIPE2, 0) => {
+            let Ok(fd) = sys::read_u32(a[0]) else { return };
+            if sys::call(nr::FCNTL, &[fd as usize, F_GETPIPE_SZ]) >= PIPE_BYTES {
+                return;
+            }
+            0
+        }
+        (nr::PIPE | nr::PIPE2, ENFILE) => 0,
+        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => 1,
+        (nr::INOTIFY_ADD_WATCH, ENOSPC) => 2,
+        (nr::SENDMSG | nr::SENDMMSG, ETOOMANYREFS) => 3,
+        _ => return,
+    };
+    if wanted() {
+        crate::channel::post(t, abi::HOST_LIMIT, &[which]);
+    }
+}
+
+/// Is the size of files limited (RLIMIT_FSIZE)?
+pub fn has_file_limit() -> bool {
+    const FILE_SIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    sys::call(nr::PRLIMIT64, &[0, FILE_SIZE, 0, limit.as_mut_ptr() as usize]);
+    limit[0] != u64::MAX
+}
+
 /// pipe(2): the kernel gives less room when the user whom all nodes are has many pipes on the host (pipe(7), pipe-user-pages-soft), which is told.
 pub fn pipe(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     const F_SETPIPE_SZ: usize = 1031;
@@ -256,7 +299,8 @@ pub fn process_of(fd: usize) -> Result<usize, isize> {
     let mut text = [0_u8; 512];
     let bytes = sys::call(nr::PREAD64, &[file as usize, text.as_mut_ptr() as usize, text.len(), 0]);
     sys::call(nr::CLOSE, &[file as usize]);
-    let line = text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
+    let line =
+        text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
     let digits = line.iter().all(u8::is_ascii_digit) && !line.is_empty();
     if digits { Ok(line.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))) } else { Err(sys::ESRCH) }
 }

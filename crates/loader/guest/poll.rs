@@ -37,6 +37,7 @@ pub fn look(t: &mut Thread, count: usize) {
             let mut one = entry(t, index);
             let native = one.fd >= 0 && descriptor::kind_of(one.descriptor) != kind::VIRTUAL;
             if native {
+                crate::terminal::look(one.fd as usize, one.descriptor);
                 set[used] = (one.fd, one.events as u16, 0);
                 places[used] = index;
                 used += 1;

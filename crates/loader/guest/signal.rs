@@ -43,6 +43,7 @@ pub fn install_handlers() {
         native(signal, &KernelAction { flags: flags | SA_NODEFER, ..action(fault::on_fault as *const () as usize) });
     }
     native(SIGPIPE, &KernelAction { handler: 1, ..KernelAction::default() });
+    crate::terminal::ignore_the_kernels();
 }
 
 pub fn native(signal: usize, action: &KernelAction) {

@@ -59,7 +59,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
         while (*kernel.auxiliary.add(count))[0] != 0 {
             count += 1;
         }
-        let file_name = ((kernel.stack & !4095) - 65_536 - 4096) as *mut u8;
+        let file_name = ((kernel.stack & !4095) - 4096) as *mut u8;
         let length = local::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
         file_name.add(length).write(0);
         let random_at = file_name.sub(16);

@@ -68,8 +68,11 @@ pub const FILE_BUCKETS: usize = 4096;
 pub const BLOCKS_BYTES: u64 = 128 << 20;
 /// Addresses that the loader keeps for the program's break.
 pub const BREAK_BYTES: u64 = 1 << 32;
+/// The stack of the loader itself.
+pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 /// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
-pub const OWN_SHARE: [(usize, u64); 2] = [(2, BLOCKS_BYTES), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+pub const OWN_SHARE: [(usize, u64); 2] =
+    [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
 
 /// Soft and hard limit of each resource that programs begin with, by its number, as Linux has them. What the host allows whoever started weft does not show:
 /// programs see and set these, and the kernel's follow as far as they can.
@@ -189,6 +192,12 @@ pub struct Header {
     /// What is known of O_NONBLOCK of the controller's objects, by the low bits of their inode numbers: the number, shifted left, and the flag.
     /// It belongs to the open file, which all descriptors of an object share. 0: not known.
     pub nonblocking: [AtomicU64; NONBLOCKING_KNOWN],
+    /// A program has used a pseudoterminal.
+    pub terminals: AtomicU32,
+    /// To which of them something was written since its master was looked at, a bit each.
+    pub terminals_written: [AtomicU64; 4],
+    /// Of which of them the slave was opened.
+    pub slaves: [AtomicU64; 4],
     /// Host name, with a zero at the end.
     pub name: Area<NAME_BYTES>,
     /// [`STRICT`]: the channels that want to be looked at, a bit each.
@@ -656,6 +665,10 @@ pub const NONBLOCKING: u64 = 1 << 63;
 pub const INODE: u64 = (1 << 56) - 1;
 /// In a descriptor word of [`kind::NATIVE`], whose inode says nothing: it is inotify's.
 pub const INOTIFY: u64 = 1 << 55;
+/// The same of a terminal's end: /dev/ptmx.
+pub const MASTER: u64 = 1 << 54;
+/// The other end.
+pub const SLAVE: u64 = 1 << 53;
 
 /// An entry of a poll set, as it goes through `Channel::data`.
 #[repr(C)]
@@ -703,8 +716,20 @@ pub const UNSUPPORTED: u64 = 0x100b;
 pub const EXEC: u64 = 0x100c;
 /// The thread ran so long that the controller lost patience.
 pub const PREEMPTED: u64 = 0x100d;
-/// A write into a pipe or socket of the kernel's whose reader is gone: SIGPIPE for this thread.
-pub const BROKEN_PIPE: u64 = 0x100e;
+/// A call has come to what the kernel sends its thread a signal for: (signal).
+pub const RAISED: u64 = 0x100e;
+/// A call met a limit of the host's that counts what all nodes have: (index into [`HOST_LIMITS`]).
+pub const HOST_LIMIT: u64 = 0x1011;
+/// Which call, and which limit.
+pub const HOST_LIMITS: [(&str, &str); 5] = [
+    ("pipe", "fs.pipe-user-pages-soft and -hard"),
+    ("inotify_init", "fs.inotify.max_user_instances"),
+    ("inotify_add_watch", "fs.inotify.max_user_watches"),
+    ("sendmsg", "descriptors on their way through unix sockets (ulimit -n of who runs weft)"),
+    ("fork", "processes of a user (ulimit -u of who runs weft)"),
+];
+/// A terminal sends a signal: (group of processes, signal, whether nothing is to happen to an orphaned group). → -1: it is one.
+pub const TERMINAL: u64 = 0x1010;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.

@@ -119,6 +119,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
+    // Where nohup(1) has not had it ignored: its bit in a mask in hexadecimal digits.
+    let ignored = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    if ignored.unwrap_or(0) & 1 << (signal_hook::consts::SIGHUP - 1) == 0 {
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
+    }
     // Ctrl-C at a terminal that gdb has is gdb's.
     scenario.plan.interrupt = Some(Arc::clone(&interrupted));
     let by_keyboard = if args.gdb.is_some() { Arc::default() } else { Arc::clone(&interrupted) };

@@ -216,10 +216,17 @@ impl Tree {
                 Ok(Outcome::Done(0))
             }
             abi::EXEC => self.exec(thread),
-            abi::BROKEN_PIPE => {
-                self.signal_thread(thread, libc::SIGPIPE, signal::info_from_kernel(libc::SIGPIPE));
+            abi::RAISED => {
+                let number = (posted.arguments[0] & 63) as i32;
+                self.signal_thread(thread, number, signal::info_from_kernel(number));
                 Ok(Outcome::Done(0))
             }
+            abi::HOST_LIMIT => {
+                let (call, limit) = abi::HOST_LIMITS.get(posted.arguments[0] as usize).copied().unwrap_or(("a call", "a limit"));
+                self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
+                Ok(Outcome::Done(0))
+            }
+            abi::TERMINAL => self.terminal_signal(thread, posted),
             _ => Err(Errno(libc::ENOSYS)),
         }
     }

@@ -128,6 +128,10 @@ impl Tree {
         let Some(process) = self.threads.get(&child).filter(|one| matches!(one.state, State::Starting)).map(|one| one.process) else {
             return Err(Errno(libc::EINVAL));
         };
+        if result == -i64::from(libc::EAGAIN) {
+            let (call, limit) = abi::HOST_LIMITS[4];
+            self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
+        }
         let is_thread = flags & CLONE_THREAD != 0;
         let outer = if result < 0 || is_thread { Ok(0) } else { self.init.announced(DEATH_LIMIT).map(|(pid, _)| pid) };
         let there = result >= 0 && outer.is_ok() && {
@@ -251,7 +255,8 @@ impl Tree {
     /// A thread's process is gone without a word: killed from outside.
     pub(super) fn vanished(&mut self, thread: ThreadId) {
         let Ok(process) = self.process_of(thread) else { return };
-        tracing::warn!(node = %self.config.name, "a process was killed from outside: this run is not reproducible");
+        let name = self.processes.get(&process).map(|one| format!("{} (process {})", one.name, one.pid)).unwrap_or_default();
+        self.doubt(format!("{name} was killed from outside"));
         self.ended(process, Status::Killed(libc::SIGKILL));
     }
 

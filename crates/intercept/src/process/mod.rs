@@ -458,6 +458,8 @@ pub struct Tree {
     told: u64,
     /// Programs that had to be interrupted: the run is not reproducible.
     preempted: Vec<String>,
+    /// What else makes the run not reproducible.
+    doubts: Vec<String>,
     /// A pipe has less room than Linux gives.
     short_pipe: bool,
     /// The number that a process or thread was given last.
@@ -525,6 +527,7 @@ impl Tree {
             shows: ahead::Shows::default(),
             told: 0,
             preempted: Vec::new(),
+            doubts: Vec::new(),
             short_pipe: false,
             last_pid: 1,
             real: None,
@@ -569,6 +572,10 @@ impl Tree {
     /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
     pub fn preempted(&self) -> &[String] {
         &self.preempted
+    }
+    /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
     /// The host gave a pipe less room than Linux usually does, since its user has too many. If so, the run is not reproducible.
     pub fn has_short_pipe(&self) -> bool {

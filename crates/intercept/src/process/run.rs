@@ -22,6 +22,10 @@ const REST_DOUBLINGS_MAX: u32 = 7;
 
 /// Patience with a thread when the world is to end.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
+/// A thread that does not come back so long after that, though it was called, is stuck in the kernel: its process is killed.
+const STUCK_AT_THE_END: Duration = Duration::from_secs(3);
+/// The same while the world goes on, in times of [`super::Config::patience`].
+const STUCK_PATIENCES: u32 = 6;
 
 /// How a thread's turn ended.
 enum Turn {
@@ -191,9 +195,15 @@ impl Tree {
             self.take_time(thread, began + slept);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
+            let process = self.process_of(thread).ok();
             let over = matches!(self.handle(thread, outside), Turn::Over);
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
+            if let Some(process) = process
+                && self.arena.process(process).limits[libc::RLIMIT_CPU as usize].iter().any(|word| word.load(Relaxed) != u64::MAX)
+            {
+                self.limit_cpu(process);
+            }
             self.settle(outside);
             if over {
                 return;
@@ -273,6 +283,8 @@ impl Tree {
     /// Waits for a thread's next post. False: its process is gone.
     pub(super) fn wait_for_post(&mut self, thread: ThreadId) -> bool {
         let mut waited = Duration::ZERO;
+        let (mut stuck, mut ending) = (Duration::ZERO, Duration::ZERO);
+        let mut killed = false;
         // Who did so a moment ago goes on doing it.
         let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
@@ -287,6 +299,14 @@ impl Tree {
             if self.is_dead(thread) {
                 return self.arena.has_posted(thread);
             }
+            if self.is_interrupted() {
+                ending += look_after;
+            }
+            stuck += look_after;
+            if !killed && (ending >= STUCK_AT_THE_END || stuck >= self.config.patience.saturating_mul(STUCK_PATIENCES)) {
+                killed = true;
+                self.end_stuck(thread);
+            }
             if interrupted {
                 self.call_back(thread);
                 continue;
@@ -294,7 +314,7 @@ impl Tree {
             // Calls that it answers by itself move the clock on: it is only slow.
             let now = clock(self);
             if std::mem::replace(&mut seen, now) != now {
-                waited = Duration::ZERO;
+                (waited, stuck) = (Duration::ZERO, Duration::ZERO);
                 continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
@@ -320,6 +340,24 @@ impl Tree {
         if !self.preempted.contains(&name) {
             tracing::warn!(node = %self.config.name, "{name} ran {:?} without a call and was interrupted: this run is not reproducible", self.config.patience);
             self.preempted.push(name);
+        }
+    }
+
+    /// Ends a process whose thread waits in the kernel, where nothing but SIGKILL reaches it: in a call that blocks, or stopped from outside.
+    fn end_stuck(&mut self, thread: ThreadId) {
+        let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
+        let what = format!("{} (process {}) is stuck in the kernel and was killed", process.name, process.pid);
+        if let Some(pidfd) = process.pidfd.as_ref() {
+            let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
+        }
+        self.doubt(what);
+    }
+
+    /// Something has happened that makes this run not reproducible.
+    pub(super) fn doubt(&mut self, what: String) {
+        if !self.doubts.contains(&what) {
+            tracing::warn!(node = %self.config.name, "{what}: this run is not reproducible");
+            self.doubts.push(what);
         }
     }
 

@@ -336,6 +336,44 @@ impl Tree {
         self.tell_parent(process, CLD_CONTINUED, libc::SIGCONT);
     }
 
+    /// A terminal sends a signal to a group, as the kernel would.
+    pub(super) fn terminal_signal(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
+        let (group, signal, spares_orphans) = (posted.arguments[0] as u32, (posted.arguments[1] & 63) as i32, posted.arguments[2] != 0);
+        let sender = self.process_of(thread)?;
+        let members: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.group == group).map(|(id, _)| *id).collect();
+        // will_become_orphaned_pgrp: nobody in it has a parent elsewhere in the session.
+        let has_keeper = members.iter().filter_map(|id| self.processes.get(id)).any(|one| {
+            let parent = one.parent.and_then(|parent| self.processes.get(&parent));
+            parent.is_some_and(|parent| parent.group != group && parent.session == one.session && parent.status.is_none())
+        });
+        if spares_orphans && !has_keeper {
+            return Ok(Outcome::Done(-1));
+        }
+        for process in members.iter().filter(|id| **id != sender).chain(members.iter().filter(|id| **id == sender)) {
+            // get_signal: "If it's an orphaned process group, then ignore" what only stops.
+            let stops = STOPPING.contains(&signal) && self.effect(*process, signal) == Effect::Stops;
+            if has_keeper || !stops {
+                self.signal_process(*process, signal, info_from_kernel(signal));
+            }
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// RLIMIT_CPU, in virtual time: SIGXCPU each second from the soft limit on, SIGKILL at the hard one.
+    pub(super) fn limit_cpu(&mut self, process: ProcessId) {
+        const SECOND: u64 = 1_000_000_000;
+        let arena = std::sync::Arc::clone(&self.arena);
+        let [soft, hard] = &arena.process(process).limits[libc::RLIMIT_CPU as usize];
+        let [soft_seconds, hard_seconds] = [soft, hard].map(|word| word.load(Relaxed).max(1));
+        let Some(used) = self.processes.get(&process).filter(|one| one.status.is_none()).map(|one| one.cpu / SECOND) else { return };
+        if used >= hard_seconds {
+            self.kill(process);
+        } else if used >= soft_seconds {
+            soft.store(soft_seconds + 1, Relaxed);
+            self.signal_process(process, libc::SIGXCPU, info_from_kernel(libc::SIGXCPU));
+        }
+    }
+
     /// kernel/signal.c, check_kill_permission: a process may signal itself, whom it shares a user with, and with SIGCONT its session.
     fn may_signal(&self, sender: ProcessId, target: ProcessId, signal: i32) -> bool {
         let session = |id| self.processes.get(&id).map(|one| one.session);

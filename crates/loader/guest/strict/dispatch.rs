@@ -51,6 +51,9 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
 /// None: the kernel is to answer.
 fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) -> Option<Answer> {
     use nr::*;
+    if descriptor::names_ours(number, a) {
+        return Some(Err(sys::EBADF));
+    }
     match number {
         READ | WRITE | READV | WRITEV | CONNECT | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG | SHUTDOWN | BIND | LISTEN
         | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT => socket(t, number, a),
@@ -69,7 +72,7 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
         RT_SIGPROCMASK => Some(signal::mask(t, context, a)),
         SIGALTSTACK => Some(crate::signal::alternate(t, context, a)),
         BRK => Some(Ok(BREAK.with(|| memory::set(a[0])))),
-        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT => keep_off(number, a),
+        MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | PKEY_MPROTECT | SHMAT => keep_off(number, a),
         FORK => Some(Ok(strict_thread::clone(t, context, [17, 0, 0, 0, 0]))),
         VFORK => Some(Ok(strict_thread::clone(t, context, [17 | thread::CLONE_VM | 0x4000, 0, 0, 0, 0]))),
         CLONE => Some(Ok(strict_thread::clone(t, context, thread::clone_arguments(context, a)))),
@@ -167,9 +170,6 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
     const F_DUPFD: usize = 0;
     const F_DUPFD_CLOEXEC: usize = 1030;
     let (fd, what) = (a[0], a[1] as u32 as usize);
-    if descriptor::is_ours(fd as i32) {
-        return Some(Err(sys::EBADF));
-    }
     match number {
         nr::FCNTL => matches!(what, F_DUPFD | F_DUPFD_CLOEXEC).then(|| duplicate(t, number, a)),
         nr::IOCTL => {
@@ -195,6 +195,7 @@ fn keep_off(number: usize, a: &[usize; 6]) -> Option<Answer> {
     let touches = match number {
         nr::MMAP => a[3] & MAP_FIXED != 0 && memory::is_ours(a[0], a[1]),
         nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
+        nr::SHMAT => a[1] != 0 && memory::is_ours(a[1], memory::shared_bytes(a[0])),
         _ => memory::is_ours(a[0], a[1]),
     };
     touches.then_some(Err(sys::EINVAL))

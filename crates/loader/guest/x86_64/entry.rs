@@ -7,7 +7,7 @@ global_asm!(
     "_start:",
     "xor ebp, ebp",
     "mov rdi, rsp",
-    "and rsp, -16",
+    "lea rsp, [rip + {stack} + {stack_bytes}]",
     "call {main}",
     "ud2",
     // The end of every handler of ours.
@@ -63,8 +63,15 @@ global_asm!(
     "syscall",
     "ud2",
     main = sym crate::start,
+    stack = sym FIRST_STACK,
+    stack_bytes = const crate::abi::FIRST_STACK_BYTES,
     child = sym crate::thread::child_starts,
 );
+
+/// What the loader runs on until the program begins, which may have room for a few pages only (RLIMIT_STACK).
+#[repr(C, align(4096))]
+struct FirstStack([u8; crate::abi::FIRST_STACK_BYTES]);
+static mut FIRST_STACK: FirstStack = FirstStack([0; crate::abi::FIRST_STACK_BYTES]);
 
 unsafe extern "C" {
     fn weft_restorer();

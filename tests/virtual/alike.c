@@ -1,0 +1,352 @@
+/* What programs do with terminals, waiting calls of the kernel, signals that the kernel raises and descriptors that are none. Each part prints a line, "PART:
+ * WHAT CAME OF IT", which must be the same natively and in virtual time. `alike PART`, or all of them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+static char buffer[1 << 20];
+static void ms(int n) { struct timespec t = {n / 1000, n % 1000 * 1000000}; nanosleep(&t, 0); }
+static volatile int seen[65];
+static void saw(int number) { seen[number]++; }
+static void handle(int number)
+{
+    struct sigaction action = {.sa_handler = saw};
+    sigaction(number, &action, 0);
+}
+static long came(long result) { return result < 0 ? -errno : result; }
+
+/* A pipe whose writer would wait; somebody empties it after a while. */
+static int full[2], pair[2];
+static void *empty(void *from)
+{
+    ms(50);
+    while (read(*(int *)from, buffer, 65536) > 0) ms(1);
+    return 0;
+}
+static void fill(int fd)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (write(fd, buffer, 4096) > 0) {}
+    fcntl(fd, F_SETFL, 0);
+}
+static int file(void)
+{
+    int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+    if (write(fd, buffer, sizeof buffer) != sizeof buffer || lseek(fd, 0, SEEK_SET)) perror("file");
+    return fd;
+}
+static void emptied(int *from)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, empty, from);
+}
+
+static void splice_file(void) { pipe(full); fill(full[1]); emptied(&full[0]); printf("%d", splice(file(), 0, full[1], 0, 65536, 0) > 0); }
+static void splice_socket(void)
+{
+    pipe(full);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    fill(pair[0]);
+    write(full[1], buffer, 4096);
+    emptied(&pair[1]);
+    printf("%ld", came(splice(full[0], 0, pair[0], 0, 4096, 0)));
+}
+static void send_file(void) { pipe(full); fill(full[1]); emptied(&full[0]); printf("%ld", came(sendfile(full[1], file(), 0, 300000))); }
+static void vm_splice(void)
+{
+    struct iovec piece = {buffer, 4096};
+    pipe(full);
+    fill(full[1]);
+    emptied(&full[0]);
+    printf("%ld", came(vmsplice(full[1], &piece, 1, 0)));
+}
+static void tee_full(void)
+{
+    int other[2];
+    pipe(full);
+    pipe(other);
+    write(other[1], "hello", 5);
+    fill(full[1]);
+    emptied(&full[0]);
+    printf("%ld", came(tee(other[0], full[1], 5, 0)));
+}
+static void impatient(void)
+{
+    pipe(full);
+    fill(full[1]);
+    printf("%ld %ld", came(splice(file(), 0, full[1], 0, 4096, SPLICE_F_NONBLOCK)), came(tee(full[0], full[1], 5, SPLICE_F_NONBLOCK)));
+}
+static void vectors(void)
+{
+    struct iovec piece = {buffer, 5};
+    pipe(full);
+    if (!fork()) {
+        ms(20);
+        pwritev2(full[1], &piece, 1, -1, 0);
+        _exit(0);
+    }
+    long one = came(preadv2(full[0], &piece, 1, -1, 0));
+    printf("%ld %ld", one, came(preadv2(full[0], &piece, 1, 7, 0)));
+}
+static void make_fifo(void)
+{
+    char name[] = "/tmp/alikeXXXXXX";
+    close(mkstemp(name));
+    unlink(name);
+    mkfifo(name, 0600);
+    if (!fork()) {
+        ms(30);
+        int fd = open(name, O_RDONLY);
+        read(fd, buffer, 5);
+        _exit(0);
+    }
+    int fd = creat(name, 0600);
+    printf("%ld", came(write(fd, "hello", 5)));
+    wait(0);
+    unlink(name);
+}
+
+/* A terminal with a job in its foreground; `keys` are typed. What became of the job. */
+static int master;
+static int terminal(void)
+{
+    master = posix_openpt(O_RDWR | O_NOCTTY);
+    grantpt(master);
+    unlockpt(master);
+    return open(ptsname(master), O_RDWR | O_NOCTTY);
+}
+static void job(const char *keys, int handled, int computes)
+{
+    int status, slave = terminal();
+    pid_t shell = fork();
+    if (!shell) {
+        setsid();
+        ioctl(slave, TIOCSCTTY, 0);
+        signal(SIGTTOU, SIG_IGN);
+        pid_t child = fork();
+        if (!child) {
+            setpgid(0, 0);
+            if (handled) handle(handled);
+            if (computes) while (!handled || !seen[handled]) getppid();
+            else if (handled) pause();
+            else ms(3000);
+            _exit(seen[handled] ? 40 + seen[handled] : 5);
+        }
+        setpgid(child, child);
+        tcsetpgrp(slave, child);
+        waitpid(child, &status, WUNTRACED);
+        int first = status;
+        if (WIFSTOPPED(status)) {
+            kill(-child, SIGCONT);
+            if (computes) kill(-child, SIGTERM);
+            waitpid(child, &status, 0);
+        }
+        printf("%x then %x", first, status);
+        fflush(stdout);
+        _exit(0);
+    }
+    close(slave);
+    ms(200);
+    write(master, keys, strlen(keys));
+    waitpid(shell, &status, 0);
+}
+static void interrupt_handled(void) { job("\003", SIGINT, 0); }
+static void interrupt_computing(void) { job("\003", SIGINT, 1); }
+static void interrupt(void) { job("ab\003", 0, 0); }
+static void quit(void) { job("\034", 0, 0); }
+static void stop(void) { job("\032", 0, 0); }
+static void stop_computing(void) { job("\032", 0, 1); }
+static void background(void)
+{
+    int status, slave = terminal();
+    pid_t shell = fork();
+    if (!shell) {
+        setsid();
+        ioctl(slave, TIOCSCTTY, 0);
+        signal(SIGTTOU, SIG_IGN);
+        pid_t child = fork();
+        if (!child) {
+            setpgid(0, 0);
+            _exit(read(slave, buffer, 10));
+        }
+        setpgid(child, child);
+        waitpid(child, &status, WUNTRACED);
+        int first = status;
+        tcsetpgrp(slave, child);
+        kill(-child, SIGCONT);
+        waitpid(child, &status, 0);
+        printf("%x then %x", first, status);
+        fflush(stdout);
+        _exit(0);
+    }
+    ms(200);
+    write(master, "word\n", 5);
+    waitpid(shell, &status, 0);
+}
+static void window(void)
+{
+    int slave = terminal();
+    struct winsize size = {30, 90, 0, 0};
+    setsid();
+    ioctl(slave, TIOCSCTTY, 0);
+    handle(SIGWINCH);
+    ioctl(master, TIOCSWINSZ, &size);
+    ioctl(master, TIOCSWINSZ, &size);
+    printf("%d", seen[SIGWINCH]);
+}
+static void echo(void)
+{
+    int slave = terminal(), lost = 0, more = 0;
+    for (int i = 0; i < 120; i++) {
+        char letter = i % 40 == 39 ? '\n' : 'a' + i % 26;
+        if (i % 40 == 0 && i) tcflush(slave, TCIFLUSH);
+        write(master, &letter, 1);
+        struct pollfd set = {master, POLLIN, 0};
+        if (poll(&set, 1, 200) == 0) lost++;
+        else more += read(master, buffer, 100);
+    }
+    printf("%d lost, %d bytes", lost, more);
+}
+static void flow(void)
+{
+    int slave = terminal(), status;
+    write(master, "\023", 1);
+    ms(10);
+    pid_t child = fork();
+    if (!child) {
+        alarm(20);
+        _exit(write(slave, "hello", 5));
+    }
+    ms(50);
+    struct pollfd set = {master, POLLIN, 0};
+    int before = poll(&set, 1, 0);
+    write(master, "\021", 1);
+    waitpid(child, &status, 0);
+    printf("%d before, status %x, %ld", before, status, came(read(master, buffer, 100)));
+}
+
+static void file_size(void)
+{
+    struct rlimit limit = {10, RLIM_INFINITY};
+    int fd = file();
+    setrlimit(RLIMIT_FSIZE, &limit);
+    handle(SIGXFSZ);
+    long one = came(pwrite(fd, "12345", 5, 8)), two = came(pwrite(fd, "12345", 5, 10)), three = came(ftruncate(fd, 1 << 21));
+    int status;
+    if (!fork()) {
+        signal(SIGXFSZ, SIG_DFL);
+        _exit(pwrite(fd, "12345", 5, 10));
+    }
+    wait(&status);
+    // What is printed goes into a file, perhaps.
+    limit.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    printf("%ld %ld %ld, %d signals, died of %d", one, two, three, seen[SIGXFSZ], WTERMSIG(status));
+}
+static void cpu_time(void)
+{
+    struct rlimit limit = {1, 2};
+    int status, said[2];
+    pipe(said);
+    if (!fork()) {
+        setrlimit(RLIMIT_CPU, &limit);
+        handle(SIGXCPU);
+        while (!seen[SIGXCPU]) getppid();
+        write(said[1], "handled", 7);
+        for (;;) getppid();
+    }
+    wait(&status);
+    printf("%.*s, killed by %d", (int)read(said[0], buffer, 100), buffer, WTERMSIG(status));
+}
+
+static void small_stack(void)
+{
+    struct rlimit limit = {16384, 16384};
+    int status;
+    if (!fork()) {
+        setrlimit(RLIMIT_STACK, &limit);
+        execl("/bin/true", "true", (char *)0);
+        _exit(99);
+    }
+    wait(&status);
+    printf("%x", status);
+}
+
+/* The numbers that weft has for itself are open for nobody. */
+static void none(void)
+{
+    struct rlimit limit = {4096, 4096};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    struct iovec piece = {buffer, 8};
+    int there = file(), wrong = 0, tried = 0;
+    pipe(full);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    for (int fd = 1021; fd <= 1023; fd++) {
+#define IS(call) (tried++, (call) == -1 && errno == EBADF ? 0 : (wrong++, printf("%s of %d; ", #call, fd)))
+        IS(pread(fd, buffer, 8, 0)); IS(pwrite(fd, buffer, 8, 0)); IS(preadv(fd, &piece, 1, 0)); IS(pwritev(fd, &piece, 1, 0));
+        IS(preadv2(fd, &piece, 1, 0, 0)); IS(pwritev2(fd, &piece, 1, 0, 0)); IS(preadv2(fd, &piece, 1, -1, 0)); IS(pwritev2(fd, &piece, 1, -1, 0));
+        IS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096)); IS(ftruncate(fd, 0)); IS(fchmod(fd, 0)); IS(fchown(fd, 0, 0));
+        IS(fsync(fd)); IS(fdatasync(fd)); IS(lseek(fd, 0, SEEK_END)); IS(readahead(fd, 0, 4096)); IS(flock(fd, LOCK_EX)); IS(fcntl(fd, F_GETFL));
+        IS(fcntl(fd, F_DUPFD, 0)); IS(dup(fd)); IS(dup2(fd, 50)); IS(close(fd)); IS(sendfile(pair[0], fd, 0, 8)); IS(sendfile(fd, there, 0, 8));
+        IS(splice(fd, 0, full[1], 0, 8, 0)); IS(splice(full[0], 0, fd, 0, 8, 0)); IS(tee(fd, full[1], 8, 0)); IS(vmsplice(fd, &piece, 1, 0));
+        IS(copy_file_range(fd, 0, there, 0, 8, 0)); IS(copy_file_range(there, 0, fd, 0, 8, 0)); IS(ioctl(fd, FIONREAD, buffer)); IS(syncfs(fd));
+        IS((long)mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)); IS(recv(fd, buffer, 8, MSG_DONTWAIT)); IS(send(fd, buffer, 8, MSG_DONTWAIT));
+        IS(shutdown(fd, SHUT_RDWR)); IS(openat(fd, "x", O_RDONLY)); IS(fchdir(fd)); IS(sync_file_range(fd, 0, 8, 0)); IS(posix_fadvise(fd, 0, 8, 0) ? (errno = EBADF, -1) : 0);
+        char control[CMSG_SPACE(sizeof fd)] = {0};
+        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+        IS(sendmsg(pair[0], &message, MSG_DONTWAIT));
+    }
+    printf("%d calls, %d wrong", tried, wrong);
+}
+
+static const struct { const char *name; void (*run)(void); } PARTS[] = {
+    {"splice from a file to a full pipe", splice_file}, {"splice from a pipe to a full socket", splice_socket}, {"sendfile to a full pipe", send_file},
+    {"vmsplice to a full pipe", vm_splice}, {"tee to a full pipe", tee_full}, {"splice and tee without waiting", impatient}, {"preadv2 and pwritev2 of a pipe", vectors},
+    {"creat of a named pipe", make_fifo}, {"ctrl-C with a handler", interrupt_handled}, {"ctrl-C to who computes", interrupt_computing}, {"ctrl-C", interrupt},
+    {"ctrl-backslash", quit}, {"ctrl-Z", stop}, {"ctrl-Z to who computes", stop_computing}, {"reading in the background", background}, {"size of a terminal", window}, {"echo", echo},
+    {"ctrl-S and ctrl-Q", flow}, {"RLIMIT_FSIZE", file_size}, {"RLIMIT_CPU", cpu_time}, {"RLIMIT_STACK", small_stack}, {"descriptors that are none", none},
+};
+
+int main(int count, char **words)
+{
+    (void)count;
+    for (unsigned part = 0; part < sizeof PARTS / sizeof *PARTS; part++) {
+        if (words[1] && strcmp(words[1], PARTS[part].name)) continue;
+        fflush(stdout);
+        pid_t child = fork();
+        if (!child) {
+            alarm(30);
+            printf("%s: ", PARTS[part].name);
+            fflush(stdout);
+            PARTS[part].run();
+            fflush(stdout);
+            _exit(0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        printf(" (%x)\n", status);
+    }
+    return 0;
+}
