@@ -21,8 +21,9 @@ from .shared import SECONDS_MAX
 
 # A release, and what takes its place where it is the machine's own.
 OTHER, OR = "trixie", "bookworm"
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,curl,openssl"
+# Here, too, this machine's files are a folder: of the host's own root, nodes get other layers.
+HERE = """mkdir -p "$1"; mount --bind / "$1"; shift; exec "$@" """
 # Where the image, the test's folder and this machine's files are, seen from inside.
 IMAGE, WORK, MACHINE = "/mnt/image", "/mnt/work", "/mnt/machine"
 INSIDE = f"""
@@ -30,6 +31,7 @@ mkdir -p "$1/mnt/old" "$1{IMAGE}" "$1{WORK}" "$1{MACHINE}"; mount --bind "$1" "$
 mount --bind "$1" .{IMAGE}; mount --bind "$2" .{WORK}; mount --bind / .{MACHINE}; mount --rbind /proc proc; mount --rbind /dev dev
 shift 2; pivot_root . mnt/old; cd /; umount -l /mnt/old; exec "$@"
 """
+UNSHARE = ["unshare", "--mount", "--propagation", "private", "sh", "-euc"]
 
 
 def here() -> str:
@@ -43,7 +45,7 @@ def unpacked(folder: Path) -> tuple[str, Path]:
     # Root's nodes run as nobody.
     folder.chmod(0o755)
     image = folder / name
-    command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", name, str(image), MIRROR]
+    command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", name, str(image)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     if done.returncode != 0:
         raise Failure(f"debootstrap {name}: {done.stdout[-1000:]}{done.stderr[-500:]}")
@@ -65,8 +67,10 @@ class Release:
             self.start = self.with_own_libraries()
 
     def enter(self) -> list[str]:
-        unshare = [paths.tool("unshare"), "--mount", "--propagation", "private", "sh", "-euc", INSIDE, "sh"]
-        return [*unshare, str(self.image), str(self.folder)]
+        return [*UNSHARE, INSIDE, "sh", str(self.image), str(self.folder)]
+
+    def machine(self) -> Path:
+        return self.folder / "machine"
 
     def with_own_libraries(self) -> list[str]:
         libraries = self.folder / "libraries"
@@ -77,12 +81,12 @@ class Release:
         linker = next(path.name for path in libraries.iterdir() if path.name.startswith("ld-linux"))
         return [f"{WORK}/libraries/{linker}", "--library-path", f"{WORK}/libraries", *self.start]
 
-    def hash(self, text: str, there: bool, root: str | None) -> str:
+    def hash(self, text: str, there: bool, root: str) -> str:
         """The hash of a world whose nodes have this root, run here or there."""
-        if root:
-            text = re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE)
+        text = re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE)
         (self.folder / "there.toml").write_text(text)
-        command = [*self.enter(), *self.start] if there else [str(self.folder / "weft-there")]
+        beside = [*UNSHARE, HERE, "sh", str(self.machine()), str(self.folder / "weft-there")]
+        command = [*self.enter(), *self.start] if there else beside
         command += ["sim", f"{WORK if there else self.folder}/there.toml", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
         if done.returncode != 0:
@@ -101,7 +105,7 @@ def elsewhere(folder: Path, scenarios: dict[str, str], minimal: tuple[str, ...])
     said = subprocess.run([*release.enter(), "sh", "-c", ". /etc/os-release; echo $VERSION_CODENAME"], capture_output=True, text=True).stdout.strip()
     if said != release.name:
         raise Failure(f"inside it says that it is '{said}', not {release.name}")
-    worlds = [(name, text, None, MACHINE) for name, text in scenarios.items()]
+    worlds = [(name, text, str(release.machine()), MACHINE) for name, text in scenarios.items()]
     worlds += [(f"{name} over {release.name}", scenarios[name], str(release.image), IMAGE) for name in minimal]
     for name, text, root_here, root_there in worlds:
         hash_here, hash_there = release.hash(text, False, root_here), release.hash(text, True, root_there)
