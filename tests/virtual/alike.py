@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, keys, program, section
+from .shared import SECONDS_MAX, USUAL_SIGNALS, keys, program, section
 
 SOURCE = Path(__file__).parent / "alike.c"
 TIMES = 3
@@ -43,7 +43,7 @@ class Alike:
             return self.found
         command = self.folder / "alike"
         subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-Wno-unused-result", "-o", str(command), str(SOURCE), "-pthread"], check=True, timeout=SECONDS_MAX)
-        said = [subprocess.run([str(command)], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, start_new_session=True).stdout]
+        said = [subprocess.run([*USUAL_SIGNALS, str(command)], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, start_new_session=True).stdout]
         several = [self.once(command, number) for number in range(TIMES)]
         self.found = [dict(line.split(": ", 1) for line in text.splitlines()) for text in [*said, *(text for text, _ in several)]]
         if len({found for _, found in several}) != 1:

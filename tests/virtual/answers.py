@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, keys, program, section
+from .shared import SECONDS_MAX, USUAL_SIGNALS, keys, program, section
 
 SOURCE = Path(__file__).parent / "answers.c"
 CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor")
@@ -23,7 +23,7 @@ def same(folder: Path, binary: Path, case: str) -> str:
     command = folder / "answers"
     if not command.exists():
         subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", str(command), str(SOURCE), "-pthread"], check=True, timeout=SECONDS_MAX)
-    native = subprocess.run([str(command), case], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stdout.splitlines()
+    native = subprocess.run([*USUAL_SIGNALS, str(command), case], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stdout.splitlines()
     (folder / "answers.toml").write_text(keys(duration="60s") + section("nodes.a") + program("answers", "a", str(command), case))
     out = folder / "answers-out"
     done = subprocess.run([str(binary), "sim", str(folder / "answers.toml"), "--out", str(out)], capture_output=True, text=True, timeout=SECONDS_MAX,

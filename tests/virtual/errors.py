@@ -19,7 +19,7 @@ from harness import weft
 from harness.processes import Failure
 
 from .scenarios import LIMITS
-from .shared import SECONDS_MAX, builtin, expect, keys, pair, program, run_rows, section, udp, weft_command
+from .shared import SECONDS_MAX, USUAL_SIGNALS, builtin, expect, keys, pair, program, run_rows, section, udp, weft_command
 
 FOLDER = Path(__file__).parent / "scenario-files"
 REFUSED, MISSED = 2, 1
@@ -176,8 +176,7 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     """A run that is told to stop ends soon, with complete results, and no process, namespace, mount or file of its nodes is left."""
     (folder / "scenario.toml").write_text(crowded(work))
     before, own, out = leavings(), namespaces(["self"]), folder / "out"
-    # Whoever runs the tests may ignore signals (nohup).
-    words = ["env", f"--default-signal={how.name.removeprefix('SIG')}", weft.binary(), "sim", "scenario.toml", "--out", str(out), "--threads", "2"]
+    words = [*USUAL_SIGNALS, weft.binary(), "sim", "scenario.toml", "--out", str(out), "--threads", "2"]
     process = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_for("its programs do not start", lambda: process.poll() is not None or len(below(process.pid)) >= PROCESSES * NODES_MANY - (work != SLEEPS))

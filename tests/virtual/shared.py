@@ -16,6 +16,8 @@ from harness.processes import Failure
 
 # Watchdog of one command.
 SECONDS_MAX = 600
+# Before a command whose signals must be the usual ones: whoever runs the tests may ignore some (nohup, a background job of a shell).
+USUAL_SIGNALS = ["env", "--default-signal"]
 
 
 def weft_command(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
