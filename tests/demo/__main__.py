@@ -12,14 +12,13 @@ import subprocess
 import sys
 import time
 
-from harness import paths, results
+from harness import paths, results, user
 from harness.environment import Environment, run_main
 from harness.processes import Failure
 
 from . import acts, stacks
 
 NATIVE = os.environ.get("MODE") == "native"
-THROW_AWAY_ID = "64321"
 
 
 def show(who: str) -> None:
@@ -56,13 +55,10 @@ def show_as_user() -> None:
         subprocess.run(["chmod", "-R", "a+rX", str(env.folder)], check=True)
         home = env.folder / "home"
         home.mkdir()
-        os.chown(home, int(THROW_AWAY_ID), int(THROW_AWAY_ID))
+        os.chown(home, user.ID, user.ID)
         variables.update(HOME=str(home), XDG_RUNTIME_DIR=str(home))
         sys.stdout.flush()
-        run = subprocess.run([
-            paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups",
-            "--inh-caps=-all", paths.PYTHON, "-m", "demo",
-        ], env=variables, cwd=home, stdin=subprocess.DEVNULL, timeout=300)
+        run = subprocess.run([*user.words(), paths.PYTHON, "-m", "demo"], env=variables, cwd=home, stdin=subprocess.DEVNULL, timeout=300)
         if run.returncode != 0:
             raise Failure(f"the demo as a normal user ended with status {run.returncode}")
 

@@ -15,12 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import paths, results
+from harness import paths, results, user
 from harness.processes import Failure
 from virtual.exact import difference
 
 from . import acts
-from .__main__ import THROW_AWAY_ID
 
 SCENARIO = paths.ROOT / "docs" / "examples" / "web.toml"
 SECONDS_MAX = 300
@@ -31,7 +30,7 @@ def run(folder: Path, name: str, *words: str, as_user: bool) -> tuple[dict, Path
     out = folder / name
     command = [str(folder / "weft"), "sim", str(folder / SCENARIO.name), "--out", str(out), *words]
     if as_user and os.geteuid() == 0:
-        command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
+        command = [*user.words(), *command]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", stdin=subprocess.DEVNULL, timeout=SECONDS_MAX)
     if done.returncode != 0:
         raise Failure(f"weft sim ended with status {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")

@@ -24,7 +24,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness import paths, results
+from harness import paths, results, user
 from harness.environment import Environment, run_main
 from harness.namespaces import in_user_namespace
 from harness.processes import Failure
@@ -37,7 +37,6 @@ TABLE = HERE / "adapter-differences.toml"
 # With STRICT=1 (`weft run --strict`) the model answers every call: only these rows of the table remain.
 STRICT_IDS = ("privileges",)
 DOCUMENT = paths.ROOT / "docs" / "compatibility.md"
-THROW_AWAY_ID = "64321"
 WATCHDOG_S = 400
 # Each slice of the bodies has a stack and a namespace of its own: in one, bodies beside each other would share multicast groups.
 SLICES = 8
@@ -121,13 +120,10 @@ def run_as_user() -> int:
         if record := os.environ.get("WEFT_RESULTS"):
             variables["WEFT_RESULTS"] = str(home / "results")
         subprocess.run(["chmod", "-R", "a+rX", str(env.folder)], check=True)
-        os.chown(home, int(THROW_AWAY_ID), int(THROW_AWAY_ID))
+        os.chown(home, user.ID, user.ID)
         variables.update(HOME=str(home), XDG_RUNTIME_DIR=str(home))
         sys.stdout.flush()
-        run = subprocess.run([
-            paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups",
-            "--inh-caps=-all", paths.PYTHON, "-m", "twins",
-        ], env=variables, cwd=home, stdin=subprocess.DEVNULL, timeout=3 * WATCHDOG_S)
+        run = subprocess.run([*user.words(), paths.PYTHON, "-m", "twins"], env=variables, cwd=home, stdin=subprocess.DEVNULL, timeout=3 * WATCHDOG_S)
         if record and (home / "results").exists():
             with open(record, "a") as file:
                 file.write((home / "results").read_text())

@@ -134,14 +134,22 @@ static int terminal(void)
     unlockpt(master);
     return open(ptsname(master), O_RDWR | O_NOCTTY);
 }
-static void job(const char *keys, int handled, int computes)
+/* The child is a shell whose terminal this is. */
+static pid_t shell_of(int slave)
 {
-    int status, slave = terminal();
     pid_t shell = fork();
     if (!shell) {
         setsid();
         ioctl(slave, TIOCSCTTY, 0);
         signal(SIGTTOU, SIG_IGN);
+    }
+    return shell;
+}
+static void job(const char *keys, int handled, int computes)
+{
+    int status, slave = terminal();
+    pid_t shell = shell_of(slave);
+    if (!shell) {
         pid_t child = fork();
         if (!child) {
             setpgid(0, 0);
@@ -178,11 +186,8 @@ static void stop_computing(void) { job("\032", 0, 1); }
 static void background(void)
 {
     int status, slave = terminal();
-    pid_t shell = fork();
+    pid_t shell = shell_of(slave);
     if (!shell) {
-        setsid();
-        ioctl(slave, TIOCSCTTY, 0);
-        signal(SIGTTOU, SIG_IGN);
         pid_t child = fork();
         if (!child) {
             setpgid(0, 0);

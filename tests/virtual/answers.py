@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from harness import paths
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, USUAL_SIGNALS, keys, program, section
+from .runs import Runs
+from .shared import SECONDS_MAX, USUAL_SIGNALS, compiled, keys, program, section
 
 SOURCE = Path(__file__).parent / "answers.c"
 CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor")
@@ -17,23 +19,18 @@ CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", 
 OF_ROOT = {"users"}
 
 
-def same(folder: Path, binary: Path, case: str) -> str:
+def same(runs: Runs, case: str) -> str:
     if case in OF_ROOT and os.geteuid() != 0:
-        return "root would be needed natively"
-    command = folder / "answers"
-    if not command.exists():
-        subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", str(command), str(SOURCE), "-pthread"], check=True, timeout=SECONDS_MAX)
+        raise paths.MissingTool("only root may be another user natively; runs as root")
+    command = compiled(SOURCE, runs.folder / "answers")
     native = subprocess.run([*USUAL_SIGNALS, str(command), case], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stdout.splitlines()
-    (folder / "answers.toml").write_text(keys(duration="60s") + section("nodes.a") + program("answers", "a", str(command), case))
-    out = folder / "answers-out"
-    done = subprocess.run([str(binary), "sim", str(folder / "answers.toml"), "--out", str(out)], capture_output=True, text=True, timeout=SECONDS_MAX,
-                          stdin=subprocess.DEVNULL)
+    _, out = runs.run(keys(duration="60s") + section("nodes.a") + program("answers", "a", str(command), case))
     virtual = (out / "programs" / "answers" / "stdout").read_text().splitlines()
     if not native or native != virtual:
         lines = [f"natively {one!r}, in a node {two!r}" for one, two in zip(native, virtual) if one != two]
-        raise Failure("\n".join([*lines, f"{len(native)} lines natively, {len(virtual)} in a node", done.stderr[-800:]]))
+        raise Failure("\n".join([*lines, f"{len(native)} lines natively, {len(virtual)} in a node"]))
     return f"{len(native)} answers"
 
 
-def rows(folder: Path, binary: Path) -> dict[str, Callable[[Path], str]]:
-    return {f"answers/{case}": (lambda _, case=case: same(folder, binary, case)) for case in CASES}
+def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
+    return {f"answers/{case}": (lambda _, case=case: same(runs, case)) for case in CASES}

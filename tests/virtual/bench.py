@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from harness import paths, weft
+from harness import weft
 from harness.bench import machine, report
 
-from .shared import SECONDS_MAX, keys, pair, program, section, tcp
+from .shared import SECONDS_MAX, compiled, keys, pair, program, section, tcp
 
 FULL = bool(os.environ.get("FULL"))
 RUNS = 5 if FULL else 1
@@ -46,9 +46,7 @@ class Run:
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pairs = str(folder / "pairs")
-        source = str(Path(__file__).with_name("pairs.c"))
-        subprocess.run([paths.tool("cc"), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", self.pairs, source], check=True, timeout=60)
+        self.pairs = str(compiled(Path(__file__).with_name("pairs.c"), folder / "pairs", "-O2", "-Wextra"))
         self.hashes: dict[str, str] = {}
 
     def run(self, text: str, threads: int = 1, hold: int = 0) -> Run:

@@ -21,6 +21,8 @@ from harness import paths, results, weft
 from harness.environment import Environment
 from harness.processes import Failure
 
+from .shared import USUAL_SIGNALS
+
 MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_ssl", "test_socket", "test_asyncio",
            "test_subprocess")
 EXCEPTIONS = Path(__file__).with_name("cpython.toml")
@@ -85,7 +87,7 @@ def natively(env: Environment, module: str) -> dict[str, str]:
     # One of them sets the machine's clock, if it may.
     may_not = [paths.tool("setpriv"), "--bounding-set=-sys_time", "--inh-caps=-all"]
     # A shell starts what runs in its background with SIGINT ignored; a node's programs never are.
-    may_not += [paths.tool("env"), "--default-signal=INT,QUIT,PIPE,HUP"]
+    may_not += USUAL_SIGNALS
     # As many descriptors as a node's programs begin with.
     script = f'ulimit -Sn 1024; {command(module, f"{env.folder}/{module}")}'
     return verdicts(env.run(module, [*may_not, "sh", "-c", script], namespace, SECONDS_MAX))

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths, weft
@@ -23,41 +23,13 @@ from . import answers, place
 from .alike import Alike
 from .doors import Doors
 from .releases import elsewhere
+from .runs import Runs
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
-from .shared import SECONDS_MAX, difference, expect, program, run_rows, where
+from .shared import difference, expect, program, run_rows, where
 from .waits import waits
 
-THROW_AWAY_ID = "64321"
 FULL = bool(os.environ.get("FULL"))
 
-class Runs:
-    """Runs scenarios, with a binary and in a folder that every user can read."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.number = folder, 0
-
-    def run(self, text: str, *words: str, as_user: bool = False, shortcuts: bool = True, debug: bool = False,
-            before: Sequence[str] = ()) -> tuple[str, Path]:
-        """The hash and the results. `before`: what starts weft."""
-        self.number += 1
-        # The summary names the file.
-        file, out = self.folder / "scenario.toml", self.folder / f"{self.number}"
-        file.write_text(text)
-        out.mkdir()
-        out.chmod(0o777)
-        command = [str(self.folder / ("weft-debug" if debug else "weft")), "sim", str(file), "--json", "--out", str(out), *words]
-        if as_user:
-            command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
-        done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/",
-                              env={**os.environ, "WEFT_SIM_AHEAD": str(int(shortcuts)), "WEFT_SIM_GATES": str(int(shortcuts)),
-                                   "WEFT_SIM_EARLY": str(int(shortcuts))})
-        if done.returncode != 0:
-            errors = "".join(f"{path.parent.name}: {path.read_text()[-600:]}" for path in out.glob("programs/*/stderr"))
-            raise Failure(f"exit status {done.returncode}\n{done.stderr[-1500:]}\n{errors}")
-        summary = json.loads(done.stdout)
-        if summary["not_reproducible"]:
-            raise Failure(f"{summary['not_reproducible']}")
-        return summary["hash"], out
 
 
 def same(runs: Runs, text: str) -> str:
@@ -180,9 +152,9 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
-        rows |= Alike(folder, folder / "weft").rows()
-        rows |= place.rows(runs, folder)
-        rows |= answers.rows(folder, folder / "weft")
+        rows |= Alike(runs).rows()
+        rows |= place.rows(runs)
+        rows |= answers.rows(runs)
         rows["settings of a node"] = lambda _: settings(runs)
         rows["every way to wait"] = waits
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import paths
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, keys, program, section
+from .shared import SECONDS_MAX, compiled, keys, program, section
 
 SOURCE = Path(__file__).parent / "doors.c"
 NS = 10**9
@@ -116,10 +116,7 @@ class Doors:
         self.found: list[dict[str, list[str]]] = []
 
     def build(self) -> Path:
-        command = self.folder / "doors"
-        if not command.exists():
-            subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", str(command), str(SOURCE), "-pthread"], check=True, timeout=SECONDS_MAX)
-        return command
+        return compiled(SOURCE, self.folder / "doors")
 
     def runs(self) -> list[dict[str, list[str]]]:
         if self.found:

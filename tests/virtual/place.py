@@ -4,11 +4,13 @@ and what the programs must have said."""
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from harness.processes import Failure
 
+from .runs import Runs
 from .shared import SECONDS_MAX, expect, keys, pair, program, section
 
 # As root of a node: files that are the host's root's, changed, moved and given away; another user; a folder of a service.
@@ -58,7 +60,7 @@ def said(out: Path, name: str) -> str:
     return (out / "programs" / name / "stdout").read_text()
 
 
-def both(runs, text: str, name: str) -> str:
+def both(runs: Runs, text: str, name: str) -> str:
     """As root on one thread and as a user on two: one hash. What the program said."""
     first, out = runs.run(text)
     other, _ = runs.run(text, "--threads", "2", as_user=True)
@@ -66,14 +68,14 @@ def both(runs, text: str, name: str) -> str:
     return said(out, name)
 
 
-def root(runs) -> str:
+def root(runs: Runs) -> str:
     lines = both(runs, section("nodes.a") + program("p", "a", "sh", "-c", ROOT), "p")
     # What is in /usr may be anybody's.
     expect("said", "".join(line for line in lines.splitlines(True) if line != "not in /usr\n"), ROOT_SAID)
     return f"{len(ROOT_SAID.splitlines())} things"
 
 
-def survives(runs) -> str:
+def survives(runs: Runs) -> str:
     # The second life only, or both: how much a program's earlier life shows is not asked here.
     kept = both(runs, disk(), "p").splitlines()
     for line in ("33", "1893456000"):
@@ -85,7 +87,7 @@ def survives(runs) -> str:
     return "three of six files were there again"
 
 
-def redis(runs) -> str:
+def redis(runs: Runs) -> str:
     """What redis has acknowledged is there after a crash."""
     server = ["redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "/var/lib", "--appendonly", "yes", "--appendfsync", "always"]
     text = keys(duration="9s") + pair() + program("server", "b", *server, expect="running") \
@@ -95,8 +97,8 @@ def redis(runs) -> str:
     return "4711"
 
 
-def mounts(runs, folder: Path) -> str:
-    data = folder / "data"
+def mounts(runs: Runs) -> str:
+    data = runs.folder / "data"
     data.mkdir(exist_ok=True)
     (data / "x").write_text("of the host\n")
     data.chmod(0o755)
@@ -107,8 +109,7 @@ def mounts(runs, folder: Path) -> str:
 
 
 def beside(binary: Path) -> str:
-    """A script beside a scenario in /tmp, or in root's home, is found."""
-    import tempfile
+    """A script beside a scenario in /tmp is found."""
     with tempfile.TemporaryDirectory(prefix="weft-beside-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -122,7 +123,7 @@ def beside(binary: Path) -> str:
     return "found"
 
 
-def limits(runs, folder: Path) -> str:
+def limits(runs: Runs) -> str:
     """What the shell allows does not show, and a limit that a program sets holds."""
     body = "import resource, os; print(resource.getrlimit(7)); resource.setrlimit(7, (10032, 524288)); print(resource.getrlimit(7)); resource.setrlimit(7, (40, 40))\n" \
         "files = []\ntry:\n    while len(files) < 99: files.append(os.open('/', 0))\nexcept OSError as error: print(error.errno)\nfor file in files: os.close(file)\n" \
@@ -130,20 +131,21 @@ def limits(runs, folder: Path) -> str:
     text = section("nodes.a") + program("p", "a", "python3", "-c", body)
     hash_, out = runs.run(text)
     expect("said", said(out, "p"), "(1024, 524288)\n(10032, 524288)\n24\n[['40', '40']]\n")
-    (folder / "limits.toml").write_text(text)
-    done = subprocess.run(["sh", "-c", f"ulimit -n 4000; ulimit -s 4096; {folder / 'weft'} sim {folder / 'limits.toml'}"], capture_output=True, text=True, timeout=SECONDS_MAX,
+    binary, file = runs.folder / "weft", runs.folder / "limits.toml"
+    file.write_text(text)
+    done = subprocess.run(["sh", "-c", f"ulimit -n 4000; ulimit -s 4096; {binary} sim {file}"], capture_output=True, text=True, timeout=SECONDS_MAX,
                           stdin=subprocess.DEVNULL)
     if hash_ not in done.stdout:
         raise Failure(f"{hash_}, and with other limits\n{done.stdout}{done.stderr[-800:]}")
     return hash_
 
 
-def rows(runs, folder: Path) -> dict[str, Callable[[Path], str]]:
+def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
     return {
         "root of a node": lambda _: root(runs),
         "disk": lambda _: survives(runs),
         "disk of redis": lambda _: redis(runs),
-        "mounts": lambda _: mounts(runs, folder),
-        "beside the scenario": lambda _: beside(folder / "weft"),
-        "limits of a node": lambda _: limits(runs, folder),
+        "mounts": lambda _: mounts(runs),
+        "beside the scenario": lambda _: beside(runs.folder / "weft"),
+        "limits of a node": lambda _: limits(runs),
     }

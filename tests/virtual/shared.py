@@ -20,6 +20,16 @@ SECONDS_MAX = 600
 USUAL_SIGNALS = ["env", "--default-signal"]
 
 
+def compiled(source: Path, command: Path, *words: str) -> Path:
+    """A C program, made once."""
+    if not command.exists():
+        words = ("-std=gnu11", "-O1", "-Wall", "-Werror", "-pthread", *words)
+        done = subprocess.run([paths.tool("cc"), *words, "-o", str(command), str(source)], capture_output=True, text=True, timeout=SECONDS_MAX)
+        if done.returncode != 0:
+            raise Failure(f"{source.name}: {done.stderr[-1500:]}")
+    return command
+
+
 def weft_command(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Runs `weft` with these words in `folder`; Failure unless it ends with this status."""
     done = subprocess.run([weft.binary(), *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from harness import paths, results, weft
+from harness import paths, results, user, weft
 from harness.environment import Environment
 from harness.processes import Failure
 from programs.shared import IPV4, IPV6, SERVERS, Family, Shared, prepare
@@ -31,7 +31,6 @@ FULL = bool(os.environ.get("FULL"))
 SECONDS_MAX = 240
 # Certificates hold from the moment of their making: the worlds begin on the next day.
 TOMORROW = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)).date().isoformat()
-THROW_AWAY_ID = "64321"
 # Most worlds wait for their own programs: one more than a small machine has processors costs nothing.
 ROWS_AT_ONCE = 2
 
@@ -188,7 +187,7 @@ class Runner:
         out.chmod(0o777)
         command = [str(self.binary), "sim", str(file), "--json", "--out", str(out), *words]
         if as_user:
-            command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
+            command = [*user.words(), *command]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
         except subprocess.TimeoutExpired as error:

@@ -110,7 +110,7 @@ def hints(folder: Path) -> str:
     loud = text.replace('"python3"', '"python3", "-u"') + expects({"program": "p", "output": "here"})
     (folder / "scenario.toml").write_text(loud)
     weft_command(folder, "sim", "scenario.toml")
-    script = Path("/root", f"weft-told-{os.getpid()}.sh")
+    script = Path("/tmp", f"weft-told-{os.getpid()}.sh")
     script.write_text("#!/bin/sh\necho hello\n")
     try:
         script.chmod(0o755)

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import defaultdict
 
-from harness import paths, results, weft
+from harness import paths, results, user, weft
 from harness.environment import Environment
 from harness.processes import Failure
 from twins import compare
@@ -30,7 +30,6 @@ from twins.__main__ import twins_binary
 
 from . import shared
 
-THROW_AWAY_ID = "64321"
 SECONDS_MAX = 300
 # The native half sleeps most of the time.
 SLICES = 6
@@ -81,7 +80,7 @@ def in_a_node(env: Environment, world: World, variant: str, way: str, *words: st
     out.chmod(0o777)
     command = [str(env.folder / "weft"), "sim", str(file), "--json", "--out", str(out), *words]
     if as_user:
-        command = [paths.tool("setpriv"), f"--reuid={THROW_AWAY_ID}", f"--regid={THROW_AWAY_ID}", "--clear-groups", "--inh-caps=-all", *command]
+        command = [*user.words(), *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
     said = out / "programs" / "bodies"
     if done.returncode != 0:

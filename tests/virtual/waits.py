@@ -5,31 +5,23 @@ Not run natively beside it: how late a machine is would decide. `cc -O1 -w -pthr
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, expect, keys, pair, program, weft_command
+from .shared import compiled, expect, keys, pair, program, weft_command
 
 HERE = Path(__file__).parent
 PARTS = {"sockets": "s", "exclusive": "e", "locks": "l", "clocks": "c", "processes": "o"}
 
 
-def built(folder: Path) -> Path:
-    # Root's nodes are nobody outside.
-    folder.chmod(0o755)
-    out = folder / "waits"
-    done = subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", str(out), str(HERE / "waits.c")], capture_output=True, text=True, timeout=SECONDS_MAX)
-    if done.returncode != 0:
-        raise Failure(done.stderr[-1500:])
-    return out
-
-
 def waits(folder: Path) -> str:
     """A node for each part, since a wait that does not end hides what follows."""
+    # Root's nodes are nobody outside.
+    folder.chmod(0o755)
+    command = compiled(HERE / "waits.c", folder / "waits", "-w")
     text = keys(duration="60s") + pair()
-    text += "".join(program(name, "a" if part in "slc" else "b", str(built(folder)), part, start=f"{10 * index}s") for index, (name, part) in enumerate(PARTS.items()))
+    text += "".join(program(name, "a" if part in "slc" else "b", str(command), part, start=f"{10 * index}s") for index, (name, part) in enumerate(PARTS.items()))
     (folder / "scenario.toml").write_text(text)
     weft_command(folder, "sim", "scenario.toml", "--out", "out")
     found = [line for name in PARTS for line in (folder / "out" / "programs" / name / "stdout").read_text().splitlines()]

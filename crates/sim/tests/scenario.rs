@@ -294,17 +294,9 @@ fn expectations_are_of_texts_patterns_ends_and_all_copies() {
 
 #[test]
 fn each_life_of_a_program_is_told_and_the_run_waits_for_the_last() {
-    let text = r#"
-[nodes.client]
-[nodes.server]
-[wires.ab]
-between = ["client", "server"]
-delay = "1ms"
-[programs.ping]
-node = "client"
-builtin = "ping"
-to = "server"
-count = 2
+    let text = &[
+        PING,
+        r#"
 [[events]]
 at = "500ms"
 crash = "client"
@@ -320,7 +312,9 @@ crash = "client"
 [[events]]
 at = "20s"
 restart = "client"
-"#;
+"#,
+    ]
+    .concat();
     let scenario = parse(text, &[]).unwrap();
     let mut world = World::new(scenario.plan.clone(), 1).unwrap();
     let end = world.run(&mut |_| true);
