@@ -720,6 +720,16 @@ pub const PREEMPTED: u64 = 0x100d;
 pub const RAISED: u64 = 0x100e;
 /// A call met a limit of the host's that counts what all nodes have: (index into [`HOST_LIMITS`]).
 pub const HOST_LIMIT: u64 = 0x1011;
+/// Index into [`HOST_LIMITS`].
+pub const HOST_LIMIT_PIPE: u64 = 0;
+/// The same.
+pub const HOST_LIMIT_INOTIFY: u64 = 1;
+/// The same.
+pub const HOST_LIMIT_WATCH: u64 = 2;
+/// The same.
+pub const HOST_LIMIT_SENDMSG: u64 = 3;
+/// The same.
+pub const HOST_LIMIT_FORK: u64 = 4;
 /// Which call, and which limit.
 pub const HOST_LIMITS: [(&str, &str); 5] = [
     ("pipe", "fs.pipe-user-pages-soft and -hard"),
@@ -732,10 +742,8 @@ pub const HOST_LIMITS: [(&str, &str); 5] = [
 pub const TERMINAL: u64 = 0x1010;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
-/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
+/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
-/// A pipe has less room than Linux gives, because of what else the host's user does: nobody can say that the run is like any other.
-pub const SHORT_PIPE: u64 = 0x1022;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

@@ -439,6 +439,11 @@ impl Init {
         format!("/proc/{}/root", self.pid).into()
     }
 
+    /// The number of process 1 outside.
+    pub fn outer(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
     /// Waits for a byte from a process of the node and says what number it has outside, and what came with it.
     pub fn announced(&self, limit: Duration) -> Result<(u32, Option<OwnedFd>), Errno> {
         let mut set = libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 };
