@@ -245,7 +245,10 @@ pub const INIT_NAME: u32 = 4;
 /// `Header::init_failed`: the filter on the vsyscall page.
 pub const INIT_VSYSCALL: u32 = 8;
 
-/// What the nursery is told for each node, with the descriptors of arena, control socket, command socket and list of steps.
+/// Descriptors that come with an [`Order`]: arena, control socket, command socket, list of steps, a mount (or anything), and one more, so that the number is even.
+pub const ORDER_DESCRIPTORS: usize = 6;
+
+/// What the nursery is told for each node, with [`ORDER_DESCRIPTORS`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
@@ -267,7 +270,7 @@ pub struct Order {
 
 /// `Order::what`: make process 1 of a node, which does the steps.
 pub const ORDER_BEAR: u32 = 1;
-/// `Order::what`: do the steps yourself, for all nodes; the descriptor is that of the list, four times.
+/// `Order::what`: do the steps yourself, for all nodes; of the descriptors, only list and mount are looked at.
 pub const ORDER_PREPARE: u32 = 2;
 
 /// Something that process 1 does before it is init: up to four texts follow, paths with a zero at the end.
@@ -696,7 +699,7 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call).
+/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by the node's clock; 0: for ever).
 pub const BLOCKED: u64 = 0x1004;
 /// Time is up: let others run.
 pub const YIELD: u64 = 0x1005;

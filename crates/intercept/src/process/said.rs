@@ -86,13 +86,32 @@ impl Tree {
         })
     }
 
-    /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow.
+    /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow. What cannot be done is a row of calls: the program
+    /// sees only that it may not write.
+    ///
+    /// # Errors
+    /// EROFS: it may not write anywhere where it could not before.
     pub(super) fn lay_layers(&mut self) -> Result<Outcome, Errno> {
-        let header = self.arena.header();
+        let arena = std::sync::Arc::clone(&self.arena);
+        let header = arena.header();
         header.closed.store(0, Relaxed);
-        self.init.lay_layers()?;
-        header.layers.fetch_add(1, Relaxed);
-        Ok(Outcome::Done(0))
+        let wanted = self.init.closed();
+        let missing = self.init.lay_layers();
+        let told = match &missing {
+            Ok(missing) => missing.iter().map(|(name, errno)| (format!("writing below /{}", name.display()), *errno)).collect(),
+            Err((what, errno)) => vec![(format!("writing in folders of the host's (cannot {what})"), *errno)],
+        };
+        for (request, errno) in told {
+            tracing::warn!(node = %self.config.name, "{request} is not possible: the kernel lays no files of the node's over the host's: {errno:?}");
+            self.calls.unsupported(request, errno);
+        }
+        match missing {
+            Ok(missing) if missing.len() < wanted => {
+                header.layers.fetch_add(1, Relaxed);
+                Ok(Outcome::Done(0))
+            }
+            _ => Err(Errno(libc::EROFS)),
+        }
     }
 
     /// The text of a file; None: it is the kernel's.
@@ -280,5 +299,33 @@ impl Tree {
             abi::CAPABILITIES
         );
         text + "Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Files};
+    use super::*;
+
+    fn node(closed: &[&str]) -> Tree {
+        let mut tree = Tree::new(Config { files: Some(Files::default()), ..Config::default() }).expect("a node");
+        tree.init.close(closed);
+        tree
+    }
+
+    #[test]
+    fn a_layer_that_cannot_be_is_told() {
+        let mut tree = node(&["there is no such folder"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Err(Errno(libc::EROFS)));
+        let rows = tree.calls().unsupported_rows();
+        assert!(matches!(&rows[..], [row] if row.request == "writing below /there is no such folder"), "{rows:?}");
+
+        let mut tree = node(&["usr", "there is no such folder"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Ok(()));
+        assert_eq!(tree.calls().unsupported_rows().len(), 1);
+
+        let mut tree = node(&["usr"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Ok(()));
+        assert!(tree.calls().unsupported_rows().is_empty(), "{:?}", tree.calls().unsupported_rows());
     }
 }
