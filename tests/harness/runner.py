@@ -21,6 +21,7 @@ from . import paths, results, status, targets
 GROUP_SECONDS_MAX = 480
 GRACE_SECONDS = 15
 LINES_OF_A_FAILURE = 60
+LINES_OF_A_REASON = 12
 
 
 @dataclasses.dataclass
@@ -160,6 +161,16 @@ def show_outcome(outcome: Outcome) -> None:
         print(f"      | {line}")
 
 
+def show_failures(outcomes: list[Outcome]) -> None:
+    """Every failed row once more, with its whole reason: the last that is printed, as often only the end of a long log is kept."""
+    failed = [(o.target.name, row) for o in outcomes for row in o.rows if row.outcome == results.FAILED]
+    if failed:
+        print("\nfailed:")
+    for name, row in failed:
+        lines = row.reason.splitlines() or ["no reason given"]
+        print(f"  {name}/{row.name}: " + "\n      ".join(lines[:LINES_OF_A_REASON]))
+
+
 def show_skips(outcomes: list[Outcome]) -> None:
     skipped = [(o.target.name, row) for o in outcomes for row in o.rows if row.outcome == results.SKIPPED]
     if skipped:
@@ -208,6 +219,7 @@ def main(arguments: list[str]) -> int:
         for group, seconds in slow_groups(outcomes):
             print(f"\nfailure: the targets of {group} took {seconds:.0f} s, more than {GROUP_SECONDS_MAX} s")
             rows.append(results.Row(f"seconds of {group}", results.FAILED))
+    show_failures(outcomes)
     print(f"\n{sum(outcome.seconds for outcome in outcomes):.0f} s in all")
     print(results.summary(rows))
     return 1 if any(row.outcome == results.FAILED for row in rows) else 0

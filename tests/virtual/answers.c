@@ -10,6 +10,7 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -127,6 +128,46 @@ static void several(void)
     }
 }
 
+/* Credentials behind as many descriptors as a message can have. */
+static void most_rights(pid_t parent)
+{
+    static char control[CMSG_SPACE(253 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+    int own[2];
+    char data[1] = {'x'};
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, own);
+    for (int way = 0; way < 3; way++) {
+        struct iovec vector = {data, 1};
+        struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        *c = (struct cmsghdr){CMSG_LEN(253 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        for (int n = 0; n < 253; n++) ((int *)CMSG_DATA(c))[n] = 0;
+        c = CMSG_NXTHDR(&message, c);
+        struct ucred who = {way == 2 ? parent : getpid(), way == 1 ? 0 : 1000, way == 1 ? 0 : 1000};
+        *c = (struct cmsghdr){CMSG_LEN(sizeof who), SOL_SOCKET, SCM_CREDENTIALS};
+        memcpy(CMSG_DATA(c), &who, sizeof who);
+        say("sent with credentials and 253 descriptors", sendmsg(own[0], &message, 0));
+    }
+    close(own[0]);
+    close(own[1]);
+}
+
+static void limits_of_others(pid_t roots)
+{
+    struct rlimit limit = {0};
+    pid_t own = getpid();
+    say("limits of root's process", prlimit(roots, RLIMIT_CORE, 0, &limit));
+    say("set for root's process", prlimit(roots, RLIMIT_CORE, &limit, 0));
+    say("no limit of root's process", prlimit(roots, 99, 0, &limit));
+    say("limits of nobody", prlimit(99999, RLIMIT_CORE, 0, &limit));
+    say("own limits", prlimit(own, RLIMIT_CORE, 0, &limit));
+    say("no limit of its own", prlimit(0, 99, 0, &limit));
+    if (fork() == 0) {
+        say("limits of a process of the same user", prlimit(own, RLIMIT_CORE, 0, &limit));
+        _exit(0);
+    }
+    wait(0);
+}
+
 /* Run as root: what another user may. */
 static void users(void)
 {
@@ -152,6 +193,8 @@ static void users(void)
             memcpy(CMSG_DATA(c), &who, sizeof who);
             say("sent with credentials", sendmsg(pair[0], &message, 0));
         }
+        most_rights(maker);
+        limits_of_others(maker);
         say("signal to root's process", kill(getppid(), 0));
         say("signal to itself", kill(getpid(), 0));
         pause_ms(50);
@@ -255,11 +298,104 @@ static void processor(void)
     say("with alignment checks", file == -ENOENT && (flags >> 18 & 1));
 }
 
+/* A path below /proc that leads out of it again. */
+static void paths(void)
+{
+    static const char *const paths[] = {
+        "/proc/self/fdinfo/../../../etc/passwd", "/proc/self/fdinfo/../../../dev/zero", "/proc/self/fdinfo/../fdinfo/0",
+        "/proc/self/fdinfo/x", "/proc/self/fdinfo/4294967296", "/proc/self/fdinfo/999", "/proc/self/fdinfo/", "/proc/self/net/../../../etc/passwd",
+    };
+    for (unsigned n = 0; n < sizeof paths / sizeof *paths; n++) {
+        char data[8] = "";
+        int fd = open(paths[n], O_RDONLY);
+        say(paths[n], fd < 0 ? -1 : read(fd, data, sizeof data));
+        printf("%.8s\n", data);
+        close(fd);
+    }
+}
+
+static void opens(const char *path, int flags)
+{
+    int fd = open(path, flags, 0600);
+    say(path, fd < 0 ? -1 : 0);
+    close(fd);
+}
+
+/* Natively in a network namespace of its own: files below /proc/sys/net, as root and as another user. */
+static void settings(void)
+{
+    static const char number[] = "/proc/sys/net/ipv4/ip_forward", word[] = "/proc/sys/net/ipv4/tcp_congestion_control";
+    char data[100] = "";
+    int fd = open(number, O_RDWR);
+    say("written: more than there is", syscall(SYS_write, fd, "1\n", -1L));
+    say("written: too much", syscall(SYS_write, fd, big, 5L << 20));
+    say("written: nothing", write(fd, "1\n", 0));
+    say("written: neither", write(fd, " \n", 2));
+    say("a first byte", read(fd, data, 1));
+    say("a second", read(fd, data, 1));
+    say("written behind it", write(fd, "1\n", 2));
+    close(fd);
+    fd = open(number, O_RDWR);
+    say("as before", read(fd, data, sizeof data));
+    printf("%.2s", data);
+    close(fd);
+    fd = open(number, O_RDWR);
+    say("written", write(fd, "1\n", 2));
+    say("read behind it", read(fd, data, sizeof data));
+    say("written again", write(fd, "0\n", 2));
+    close(fd);
+    fd = open(number, O_RDONLY);
+    say("the first one", read(fd, data, sizeof data));
+    printf("%.2s", data);
+    close(fd);
+    fd = open(word, O_RDWR);
+    say("a word of nothing", write(fd, "reno\n", 0));
+    say("a word", write(fd, "reno\n", 5));
+    close(fd);
+    fd = open(word, O_RDWR);
+    for (int n = 0; n < 6; n++) {
+        *data = 0;
+        say("a letter", read(fd, data, 1));
+        printf("%.1s\n", data);
+    }
+    close(fd);
+    for (int way = 0; way < 2; way++) {
+        opens(number, O_WRONLY);
+        opens("/proc/sys/net/there is no such thing", O_WRONLY);
+        opens("/proc/sys/net/there is no such thing", O_WRONLY | O_CREAT);
+        opens("/proc/sys/net/ipv4", O_WRONLY);
+        opens("/proc/sys/net/ipv4/../ipv4/ip_forward", O_WRONLY);
+        opens("/proc/sys/net/ipv4/tcp_available_congestion_control", O_WRONLY);
+        opens("/proc/sys/net/ipv4/tcp_available_congestion_control", O_RDONLY);
+        opens("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY);
+        opens("/proc/sys/net/ipv4/route/flush", O_WRONLY);
+        if (chdir("/proc/sys/net/ipv4")) say("chdir", -1);
+        opens("tcp_sack", O_WRONLY);
+        opens("tcp_sack", O_RDONLY);
+        if (way == 0 && (setgid(1000) || setuid(1000))) say("setuid", -1);
+    }
+}
+
+/* A length, or a number of buffers, that is the number of an open socket as well. */
+static void splices(void)
+{
+    enum { NUMBER = 9 };
+    int from[2], to[2], udp = socket(AF_INET, SOCK_DGRAM, 0);
+    struct iovec pieces[NUMBER];
+    for (int n = 0; n < NUMBER; n++) pieces[n] = (struct iovec){"x", 1};
+    if (pipe(from) || pipe(to) || write(from[1], "0123456789", 10) != 10) say("pipe", -1);
+    if (dup2(udp, NUMBER) != NUMBER) say("dup2", -1);
+    say("tee", tee(from[0], to[1], NUMBER, 0));
+    say("vmsplice", vmsplice(to[1], pieces, NUMBER, 0));
+    say("splice", splice(from[0], 0, to[1], 0, NUMBER, 0));
+}
+
 int main(int count, char **words)
 {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"whole", whole}, {"all of it", all_of_it}, {"limits", limits}, {"several", several}, {"users", users},
-        {"locks", locks}, {"epolls", epolls}, {"places", places}, {"processor", processor},
+        {"locks", locks}, {"epolls", epolls}, {"places", places}, {"processor", processor}, {"paths", paths}, {"settings", settings},
+        {"splices", splices},
     };
     signal(SIGPIPE, SIG_IGN);
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)

@@ -14,16 +14,19 @@ from .runs import Runs
 from .shared import SECONDS_MAX, USUAL_SIGNALS, compiled, keys, program, section
 
 SOURCE = Path(__file__).parent / "answers.c"
-CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor")
+CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor", "paths", "settings", "splices")
 # Natively they need root.
-OF_ROOT = {"users"}
+OF_ROOT = {"users", "settings"}
+# What they change is a namespace's.
+OF_NAMESPACE = {"settings"}
 
 
 def same(runs: Runs, case: str) -> str:
     if case in OF_ROOT and os.geteuid() != 0:
         raise paths.MissingTool("only root may be another user natively; runs as root")
     command = compiled(SOURCE, runs.folder / "answers")
-    native = subprocess.run([*USUAL_SIGNALS, str(command), case], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stdout.splitlines()
+    apart = [paths.tool("unshare"), "--net"] if case in OF_NAMESPACE else []
+    native = subprocess.run([*apart, *USUAL_SIGNALS, str(command), case], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stdout.splitlines()
     _, out = runs.run(keys(duration="60s") + section("nodes.a") + program("answers", "a", str(command), case))
     virtual = (out / "programs" / "answers" / "stdout").read_text().splitlines()
     if not native or native != virtual:

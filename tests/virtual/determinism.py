@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import paths, weft
+from harness import paths, user, weft
 from harness.processes import Failure
 
 from . import answers, place
@@ -25,7 +25,7 @@ from .doors import Doors
 from .releases import elsewhere
 from .runs import Runs
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
-from .shared import difference, expect, program, run_rows, where
+from .shared import difference, expect, program, run_rows, section, where
 from .waits import waits
 
 FULL = bool(os.environ.get("FULL"))
@@ -119,6 +119,26 @@ def settings(runs: Runs) -> str:
     return f"{len(refused)} refused"
 
 
+def pipes_of_one_user(runs: Runs) -> str:
+    """Whoever runs weft has more pipes than the host gives a user room for: the run says that it may not repeat. A user whom nothing else here is."""
+    if os.geteuid() != 0:
+        raise paths.MissingTool("only root may be a user of the test's own; runs as root")
+    pages, own = int(Path("/proc/sys/fs/pipe-user-pages-soft").read_text()), str(user.ID + 1)
+    if not 0 < pages <= 65536:
+        raise paths.MissingTool(f"fs.pipe-user-pages-soft is {pages}, which a test does not reach; runs with the kernel's default")
+    # 16 pages each; the next one gets less.
+    pipes = pages // 16 + 1
+    body = f"import os, resource; resource.setrlimit(7, ({2 * pipes + 100},) * 2); pipes = [os.pipe() for _ in range({pipes})]"
+    try:
+        runs.run(section("nodes.a") + program("pipes", "a", "python3", "-c", body),
+                 before=[paths.tool("setpriv"), f"--reuid={own}", f"--regid={own}", "--clear-groups", "--inh-caps=-all"])
+    except Failure as failure:
+        if "pipe met a limit of the host" in str(failure):
+            return str(failure)
+        raise
+    raise Failure("nothing was said of it")
+
+
 def with_mounts(runs: Runs) -> str:
     """What is mounted below the host's /etc and /var, as in containers and beside snaps, changes nothing: nodes have their names there, and write."""
     if os.geteuid() != 0:
@@ -156,6 +176,7 @@ def main() -> int:
         rows |= place.rows(runs)
         rows |= answers.rows(runs)
         rows["settings of a node"] = lambda _: settings(runs)
+        rows["pipes of one user"] = lambda _: pipes_of_one_user(runs)
         rows["every way to wait"] = waits
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)
         rows["under load"] = lambda _: under_load(runs)

@@ -606,6 +606,12 @@ pub fn trim_memory() {
     }
 }
 
+/// Does root run this?
+pub fn is_root() -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// The host's clock, in seconds since 1970.
 pub fn real_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_secs())

@@ -455,7 +455,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PERSONALITY => kernel(number, a),
         INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH => {
             let result = sys::call(number, a);
-            plain::shared_limit(t, number, a, result);
+            plain::shared_limit(t, number, result);
             Ok(result)
         }
         // It would change how the host runs this process, and with it when others run.
@@ -611,13 +611,11 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             send_file(t, a)
         }
         nr::SENDFILE | nr::SPLICE | nr::TEE | nr::VMSPLICE => {
-            let other = if number == nr::SENDFILE { a[1] } else { a[2] };
             let from = if number == nr::SENDFILE { a[1] } else { a[0] };
             if matches!(number, nr::SENDFILE | nr::SPLICE) && descriptor::kind_of(descriptor::word(t, from)) == kind::RANDOM {
                 return position::send_random(t, number, a);
             }
-            let ours = [a[0], other].into_iter().any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
-            if ours && number != nr::VMSPLICE {
+            if native::ends(number, a).any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL) && number != nr::VMSPLICE {
                 return unsupported(t, number, 0, sys::EINVAL);
             }
             Ok(native::between(t, number, a))

@@ -48,6 +48,12 @@ pub fn manages_resources(t: &Thread) -> bool {
     may(t.process, CAP_SYS_RESOURCE)
 }
 
+/// kernel/sys.c, check_prlimit_permission: all of the other's users and groups are the caller's real ones, or it manages resources.
+pub fn may_limit(t: &Thread, other: &Process) -> bool {
+    let own = |own: &[AtomicU32; 4], others: &[AtomicU32; 4]| [REAL, EFFECTIVE, SAVED].iter().all(|place| get(others, *place) == get(own, REAL));
+    own(&t.process.users, &other.users) && own(&t.process.groups, &other.groups) || manages_resources(t)
+}
+
 /// Calls about users, groups and capabilities.
 pub fn answer(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let p = t.process;
@@ -378,7 +384,8 @@ pub fn real_of(t: &Thread, pid: u32) -> Option<[u32; 2]> {
 
 const SOL_SOCKET: u32 = 1;
 const SCM_CREDENTIALS: u32 = 2;
-const CONTROL_BYTES: usize = 512;
+/// SCM_MAX_FD descriptors and credentials are about half of it.
+const CONTROL_BYTES: usize = 2048;
 
 /// A message that names who sends it, as the kernel lets it pass: there all are one user.
 pub struct Credentials {
@@ -386,21 +393,23 @@ pub struct Credentials {
     control: [u8; CONTROL_BYTES],
 }
 
-impl Default for Credentials {
-    fn default() -> Credentials {
-        Credentials { message: [0; 7], control: [0; CONTROL_BYTES] }
-    }
-}
-
 impl Credentials {
-    /// The message to send instead of the one at `at`; None: that one, which names nobody.
-    pub fn rewrite(&mut self, t: &Thread, at: usize) -> Result<Option<usize>, isize> {
-        const CAP_SYS_ADMIN: u32 = 21;
+    /// The message to send instead of the one at `at`, which lies in `room`; None: that one, which names nobody.
+    pub fn rewrite(room: &mut Option<Credentials>, t: &mut Thread, at: usize) -> Result<Option<usize>, isize> {
+        const ENOBUFS: isize = -105;
         // struct msghdr: msg_control at 32, msg_controllen at 40.
         let (control, bytes) = (sys::read_u64(at + 32)? as usize, sys::read_u64(at + 40)? as usize);
-        if control == 0 || !(28..=CONTROL_BYTES).contains(&bytes) || !crate::plain::wanted() {
+        if control == 0 || bytes < 28 || !crate::plain::wanted() {
             return Ok(None);
         }
+        if bytes > CONTROL_BYTES {
+            return crate::dispatch::unsupported(t, nr::SENDMSG, bytes, ENOBUFS).map(|_| None);
+        }
+        room.insert(Credentials { message: [0; 7], control: [0; CONTROL_BYTES] }).checked(t, at, control, bytes)
+    }
+
+    fn checked(&mut self, t: &Thread, at: usize, control: usize, bytes: usize) -> Result<Option<usize>, isize> {
+        const CAP_SYS_ADMIN: u32 = 21;
         sys::copy_in(control, &mut self.control[..bytes])?;
         let word = |control: &[u8], at: usize| u32::from_ne_bytes([control[at], control[at + 1], control[at + 2], control[at + 3]]);
         let (mut offset, mut found) = (0, false);

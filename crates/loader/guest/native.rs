@@ -66,16 +66,31 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     }
 }
 
+/// Which argument of a call that moves data inside the kernel is the other descriptor, beside the first; None: there is none.
+fn other_at(number: usize) -> Option<usize> {
+    match number {
+        nr::SPLICE => Some(2),
+        nr::VMSPLICE => None,
+        // tee(2), sendfile(2)
+        _ => Some(1),
+    }
+}
+
+/// The descriptors between which such a call moves data.
+pub fn ends(number: usize, a: &[usize; 6]) -> impl Iterator<Item = usize> {
+    [Some(a[0]), other_at(number).map(|at| a[at])].into_iter().flatten()
+}
+
 /// splice, tee, vmsplice and sendfile between descriptors of the kernel's, neither of which blocks.
 pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     const SPLICE_F_NONBLOCK: usize = 2;
-    // Which argument the flags are, and which the other descriptor.
-    let (flags_at, other) = match number {
-        nr::SPLICE => (Some(5), Some(a[2])),
-        nr::TEE => (Some(3), Some(a[1])),
-        nr::VMSPLICE => (Some(3), None),
-        _ => (None, Some(a[1])),
+    // Which argument the flags are.
+    let flags_at = match number {
+        nr::SPLICE => Some(5),
+        nr::TEE | nr::VMSPLICE => Some(3),
+        _ => None,
     };
+    let other = other_at(number).map(|at| a[at]);
     let mut arguments = *a;
     let mut impatient = false;
     if let Some(at) = flags_at {

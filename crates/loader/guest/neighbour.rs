@@ -173,9 +173,9 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     name_if_needed(t, a[0]);
     let mut arguments = *a;
     arguments[flags] |= MSG_DONTWAIT;
-    let mut room = identity::Credentials::default();
+    let mut room = None;
     if number == nr::SENDMSG {
-        match room.rewrite(t, a[1]) {
+        match identity::Credentials::rewrite(&mut room, t, a[1]) {
             Ok(Some(message)) => arguments[1] = message,
             Ok(None) => {}
             Err(errno) => return errno,
@@ -191,7 +191,7 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             continue;
         }
         native::touched();
-        plain::shared_limit(t, number, a, result);
+        plain::shared_limit(t, number, result);
         if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
             return rest(t, number, a, result as usize, &mut patience) as isize;
         }

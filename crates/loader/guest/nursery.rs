@@ -14,8 +14,7 @@ use crate::x86_64::numbers as nr;
 const SIGCHLD: usize = 17;
 const CLONE_PARENT: usize = 0x8000;
 const CLONE_NEWPID: usize = 0x2000_0000;
-/// Arena, control, commands, steps, a mount (or anything) twice: the number is even.
-const DESCRIPTORS: usize = 6;
+const DESCRIPTORS: usize = abi::ORDER_DESCRIPTORS;
 const MNT_DETACH: usize = 2;
 
 /// Is this process to be the nursery? Nobody but the controller opens this descriptor.
@@ -88,7 +87,7 @@ fn do_steps(namespaces: u32, bytes: usize, descriptors: &[i32; DESCRIPTORS]) -> 
     if done { 0 } else { sys::EINVAL }
 }
 
-/// Does a list without making namespaces.
+/// Does a list without making namespaces. What came of it stands in the list.
 pub fn do_list(steps: i32) {
     const SEEK_END: usize = 2;
     let bytes = sys::call(nr::LSEEK, &[steps as usize, 0, SEEK_END]);

@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::channel::{self, header};
 use crate::descriptor;
+use crate::identity;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -43,8 +44,10 @@ pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> 
     if !wanted() {
         return sys_limit(if own { 0 } else { who }, resource, new, old);
     }
-    let process = if own { Some(t.process) } else { (0..abi::PROCESSES_MAX).map(channel::process).find(|one| one.pid.load(Relaxed) == who as u32) };
-    let process = process.ok_or(sys::ESRCH)?;
+    let process = if own { t.process } else { identity::process_of(t, who as u32).ok_or(sys::ESRCH)? };
+    if !own && !identity::may_limit(t, process) {
+        return Err(sys::EPERM);
+    }
     let limits = process.limits.get(resource).ok_or(sys::EINVAL)?;
     let was = [limits[0].load(Relaxed), limits[1].load(Relaxed)];
     if new != 0 {
@@ -54,7 +57,7 @@ pub fn limit(t: &Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> 
         }
         // What the node's descriptors and memory are is not the programs' to say.
         let bounded = matches!(resource, abi::LIMIT_DATA | abi::LIMIT_DESCRIPTORS);
-        if hard > was[1] && (bounded || !crate::identity::manages_resources(t)) {
+        if hard > was[1] && (bounded || !identity::manages_resources(t)) {
             return Err(sys::EPERM);
         }
         limits[0].store(soft, Relaxed);
@@ -109,12 +112,9 @@ fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Result<isiz
 }
 
 /// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
-pub fn shared_limit(t: &mut Thread, number: usize, a: &[usize; 6], result: isize) {
-    const F_GETPIPE_SZ: usize = 1032;
-    const PIPE_BYTES: isize = 65_536;
+pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
     const EMFILE: isize = -24;
     const ENOSPC: isize = -28;
-    const ENFILE: isize = -23;
     const ETOOMANYREFS: isize = -109;
     // EMFILE of one's own: there is no number left.
     let has_room = || {
@@ -125,21 +125,13 @@ pub fn shared_limit(t: &mut Thread, number: usize, a: &[usize; 6], result: isize
         fd >= 0
     };
     let which = match (number, result) {
-        (nr::PIPE | nr::PIPE2, 0) => {
-            let Ok(fd) = sys::read_u32(a[0]) else { return };
-            if sys::call(nr::FCNTL, &[fd as usize, F_GETPIPE_SZ]) >= PIPE_BYTES {
-                return;
-            }
-            0
-        }
-        (nr::PIPE | nr::PIPE2, ENFILE) => 0,
-        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => 1,
-        (nr::INOTIFY_ADD_WATCH, ENOSPC) => 2,
-        (nr::SENDMSG | nr::SENDMMSG, ETOOMANYREFS) => 3,
+        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
+        (nr::INOTIFY_ADD_WATCH, ENOSPC) => abi::HOST_LIMIT_WATCH,
+        (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
         _ => return,
     };
     if wanted() {
-        crate::channel::post(t, abi::HOST_LIMIT, &[which]);
+        channel::post(t, abi::HOST_LIMIT, &[which]);
     }
 }
 
@@ -151,18 +143,20 @@ pub fn has_file_limit() -> bool {
     limit[0] != u64::MAX
 }
 
-/// pipe(2): the kernel gives less room when the user whom all nodes are has many pipes on the host (pipe(7), pipe-user-pages-soft), which is told.
+/// pipe(2): the kernel gives less room, or none, when the user whom all nodes are has many pipes on the host (pipe(7), pipe-user-pages-soft and -hard), which
+/// is told.
 pub fn pipe(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     const F_SETPIPE_SZ: usize = 1031;
     const F_GETPIPE_SZ: usize = 1032;
     const BYTES: isize = 65_536;
+    const ENFILE: isize = -23;
     let result = sys::call(number, a);
-    if result == 0 && wanted() {
+    let is_short = || {
         let fd = sys::read_u32(a[0]).unwrap_or(0) as usize;
-        let short = sys::call(nr::FCNTL, &[fd, F_GETPIPE_SZ]) < BYTES && sys::call(nr::FCNTL, &[fd, F_SETPIPE_SZ, BYTES as usize]) < BYTES;
-        if short {
-            crate::channel::post(t, abi::SHORT_PIPE, &[]);
-        }
+        sys::call(nr::FCNTL, &[fd, F_GETPIPE_SZ]) < BYTES && sys::call(nr::FCNTL, &[fd, F_SETPIPE_SZ, BYTES as usize]) < BYTES
+    };
+    if wanted() && (result == ENFILE || result == 0 && is_short()) {
+        channel::post(t, abi::HOST_LIMIT, &[abi::HOST_LIMIT_PIPE]);
     }
     result
 }
@@ -262,7 +256,7 @@ pub fn control(message: usize) -> Result<(), isize> {
         }
         if level == SOL_SOCKET && kind == CREDENTIALS && length >= 28 {
             // struct ucred: pid, uid, gid.
-            if let Some([user, group]) = crate::identity::real_of(crate::thread::current(), sys::read_u32(at + 16)?) {
+            if let Some([user, group]) = identity::real_of(crate::thread::current(), sys::read_u32(at + 16)?) {
                 sys::write_u32(at + 20, user)?;
                 sys::write_u32(at + 24, group)?;
             }

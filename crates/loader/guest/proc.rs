@@ -65,14 +65,17 @@ pub fn said(t: &mut Thread, at: usize, flags: usize) -> Option<isize> {
     ask(t, &path[..length], flags, false)
 }
 
-/// `there`: the kernel has such a file.
+/// A descriptor or an errno; None: it is the kernel's. `there`: the kernel has such a file.
 fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> {
     let from = path.as_ptr() as usize;
     let mut copies = Copies::new(t.channel);
     copies.add(from, path.len());
     let [close_on_exec, writes] = [flags & O_CLOEXEC != 0, flags & O_ACCMODE != 0].map(u64::from);
     let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, u64::from(there), writes]);
-    (t.channel.answer.load(Relaxed) == abi::DESCRIPTOR).then(|| crate::dispatch::receive_descriptor(t, result == 1))
+    match t.channel.answer.load(Relaxed) {
+        abi::DESCRIPTOR => Some(crate::dispatch::receive_descriptor(t, result == 1)),
+        _ => (result < 0).then_some(result as isize),
+    }
 }
 
 /// The device number of /proc; 0: not looked up yet.

@@ -273,6 +273,10 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isize {
         return result;
     }
     for index in 0..a[2] {
+        // As many buffers as were written of.
+        if left == 0 {
+            break;
+        }
         let (Ok(base), Ok(bytes)) = (sys::read_u64(a[1] + 16 * index), sys::read_u64(a[1] + 16 * index + 8)) else { break };
         let bytes = (bytes as usize).min(left);
         if bytes > 0 {

@@ -245,7 +245,10 @@ pub const INIT_NAME: u32 = 4;
 /// `Header::init_failed`: the filter on the vsyscall page.
 pub const INIT_VSYSCALL: u32 = 8;
 
-/// What the nursery is told for each node, with the descriptors of arena, control socket, command socket and list of steps.
+/// Descriptors that come with an [`Order`]: arena, control socket, command socket, list of steps, a mount (or anything), and one more, so that the number is even.
+pub const ORDER_DESCRIPTORS: usize = 6;
+
+/// What the nursery is told for each node, with [`ORDER_DESCRIPTORS`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
@@ -267,7 +270,7 @@ pub struct Order {
 
 /// `Order::what`: make process 1 of a node, which does the steps.
 pub const ORDER_BEAR: u32 = 1;
-/// `Order::what`: do the steps yourself, for all nodes; the descriptor is that of the list, four times.
+/// `Order::what`: do the steps yourself, for all nodes; of the descriptors, only list and mount are looked at.
 pub const ORDER_PREPARE: u32 = 2;
 
 /// Something that process 1 does before it is init: up to four texts follow, paths with a zero at the end.
@@ -696,7 +699,7 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call).
+/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by the node's clock; 0: for ever).
 pub const BLOCKED: u64 = 0x1004;
 /// Time is up: let others run.
 pub const YIELD: u64 = 0x1005;
@@ -720,6 +723,16 @@ pub const PREEMPTED: u64 = 0x100d;
 pub const RAISED: u64 = 0x100e;
 /// A call met a limit of the host's that counts what all nodes have: (index into [`HOST_LIMITS`]).
 pub const HOST_LIMIT: u64 = 0x1011;
+/// Index into [`HOST_LIMITS`].
+pub const HOST_LIMIT_PIPE: u64 = 0;
+/// The same.
+pub const HOST_LIMIT_INOTIFY: u64 = 1;
+/// The same.
+pub const HOST_LIMIT_WATCH: u64 = 2;
+/// The same.
+pub const HOST_LIMIT_SENDMSG: u64 = 3;
+/// The same.
+pub const HOST_LIMIT_FORK: u64 = 4;
 /// Which call, and which limit.
 pub const HOST_LIMITS: [(&str, &str); 5] = [
     ("pipe", "fs.pipe-user-pages-soft and -hard"),
@@ -732,10 +745,8 @@ pub const HOST_LIMITS: [(&str, &str); 5] = [
 pub const TERMINAL: u64 = 0x1010;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
-/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], or 0: the kernel's.
+/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
-/// A pipe has less room than Linux gives, because of what else the host's user does: nobody can say that the run is like any other.
-pub const SHORT_PIPE: u64 = 0x1022;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

@@ -498,13 +498,8 @@ impl Actor for ProcessTree {
 
     fn not_reproducible(&self) -> Vec<String> {
         let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
-        let short = "a pipe got less room than Linux gives, because this user has too many on this host (sysctl fs.pipe-user-pages-soft)";
         let visited = self.visited.then(|| "somebody came in from outside (weft exec)".to_owned());
-        interrupted
-            .chain(self.tree.doubts().iter().cloned())
-            .chain(visited)
-            .chain(self.tree.has_short_pipe().then(|| short.to_owned()))
-            .collect()
+        interrupted.chain(self.tree.doubts().iter().cloned()).chain(visited).collect()
     }
 
     fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {

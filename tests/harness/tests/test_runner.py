@@ -67,6 +67,14 @@ class Runner(unittest.TestCase):
         self.assertEqual(runner.unknown_skips([outcome], [known]), [])
         self.assertEqual(runner.unknown_skips([outcome], []), ["selftest/r"])
 
+    def test_failures_are_told_once_more_at_the_end(self) -> None:
+        rows = [results.Row("good", results.PASSED, 0.0), results.Row("bad", results.FAILED, 0.0, "because\nof this")]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            runner.show_failures([runner.Outcome(target("t"), 1.0, rows)])
+        self.assertIn("t/bad: because", said.getvalue())
+        self.assertIn("of this", said.getvalue())
+        self.assertNotIn("good", said.getvalue())
+
     def test_a_slow_group_is_found(self) -> None:
         outcomes = [runner.Outcome(target(str(n)), 250.0, []) for n in range(2)]
         self.assertEqual(runner.slow_groups(outcomes), [("g", 500.0)])

@@ -200,10 +200,6 @@ impl Tree {
             }
             abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
-            abi::SHORT_PIPE => {
-                self.short_pipe = true;
-                Ok(Outcome::Done(0))
-            }
             abi::LAYERS => self.lay_layers(),
             abi::SAID => self.said_file(thread, posted, guest, outside),
             abi::UNSUPPORTED => {
@@ -222,8 +218,7 @@ impl Tree {
                 Ok(Outcome::Done(0))
             }
             abi::HOST_LIMIT => {
-                let (call, limit) = abi::HOST_LIMITS.get(posted.arguments[0] as usize).copied().unwrap_or(("a call", "a limit"));
-                self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
+                self.host_limit(posted.arguments[0]);
                 Ok(Outcome::Done(0))
             }
             abi::TERMINAL => self.terminal_signal(thread, posted),

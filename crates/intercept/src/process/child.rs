@@ -129,8 +129,7 @@ impl Tree {
             return Err(Errno(libc::EINVAL));
         };
         if result == -i64::from(libc::EAGAIN) {
-            let (call, limit) = abi::HOST_LIMITS[4];
-            self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
+            self.host_limit(abi::HOST_LIMIT_FORK);
         }
         let is_thread = flags & CLONE_THREAD != 0;
         let outer = if result < 0 || is_thread { Ok(0) } else { self.init.announced(DEATH_LIMIT).map(|(pid, _)| pid) };

@@ -86,7 +86,7 @@ const TOO_MANY_DESCRIPTORS: &str = "allow programs so many descriptors (the host
 const STACK_BYTES: usize = 64 * 1024;
 
 extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `Init::start` passes its plan, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
+    // SAFETY: `clone_loader` passes its plan, for a process 1 or a nursery, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
     unsafe {
         let plan = &mut *plan.cast::<Plan>();
         if let Some(mapping) = &plan.mapped
@@ -228,11 +228,8 @@ pub(super) fn widen_limits() {
 /// Process 1 of a node without files of its own.
 fn clone_alone(config: &Config, descriptors: &[(&OwnedFd, i32)]) -> Result<libc::pid_t, StartError> {
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
-    // SAFETY: takes no pointers.
-    match unsafe { libc::geteuid() } {
-        0 => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces, Users::Ours),
-        _ => clone_loader(config.cpu, Some(config.limits), descriptors, namespaces | libc::CLONE_NEWUSER, Users::OnlyMe),
-    }
+    let (users, more) = if sys::is_root() { (Users::Ours, 0) } else { (Users::OnlyMe, libc::CLONE_NEWUSER) };
+    clone_loader(config.cpu, Some(config.limits), descriptors, namespaces | more, users)
 }
 
 /// Which users a new process sees.
@@ -439,6 +436,11 @@ impl Init {
         format!("/proc/{}/root", self.pid).into()
     }
 
+    /// The number of process 1 outside.
+    pub fn outer(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
     /// Waits for a byte from a process of the node and says what number it has outside, and what came with it.
     pub fn announced(&self, limit: Duration) -> Result<(u32, Option<OwnedFd>), Errno> {
         let mut set = libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -540,11 +542,27 @@ impl Init {
         }
     }
 
-    /// Lays the node's own files over those folders of the host's where there is nothing of it yet.
-    pub fn lay_layers(&mut self) -> Result<(), Errno> {
-        let Some(list) = super::nursery::layers(&std::mem::take(&mut self.closed)) else { return Err(Errno(libc::EROFS)) };
-        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()])?;
-        self.announced(READY_LIMIT).map(drop)
+    /// How many folders of the host's there are over which nothing is laid.
+    pub fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// These are closed.
+    #[cfg(test)]
+    pub fn close(&mut self, names: &[&str]) {
+        self.closed = names.iter().map(OsString::from).collect();
+    }
+
+    /// Lays the node's own files over those folders of the host's where there is nothing of it yet. Returns those that have nothing now, either, with why.
+    /// On failure: what was tried, and why nothing came of it.
+    pub fn lay_layers(&mut self) -> Result<Vec<(OsString, Errno)>, (&'static str, Errno)> {
+        const TOLD: &str = "tell process 1 to lay a node's files over the host's";
+        let Some((steps, list)) = super::nursery::layers(&std::mem::take(&mut self.closed)) else {
+            return Err(("find a folder of the host's that has none of the node's files over it", Errno(libc::EROFS)));
+        };
+        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD, errno))?;
+        self.announced(READY_LIMIT).map_err(|errno| (TOLD, errno))?;
+        steps.laid(&list).map_err(|(what, errno)| (what, Errno(errno)))
     }
 
     /// Kills the whole node.

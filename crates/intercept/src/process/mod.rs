@@ -460,8 +460,6 @@ pub struct Tree {
     preempted: Vec<String>,
     /// What else makes the run not reproducible.
     doubts: Vec<String>,
-    /// A pipe has less room than Linux gives.
-    short_pipe: bool,
     /// The number that a process or thread was given last.
     last_pid: u32,
     /// In real time.
@@ -528,7 +526,6 @@ impl Tree {
             told: 0,
             preempted: Vec::new(),
             doubts: Vec::new(),
-            short_pipe: false,
             last_pid: 1,
             real: None,
             usage: BTreeMap::new(),
@@ -576,10 +573,6 @@ impl Tree {
     /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside.
     pub fn doubts(&self) -> &[String] {
         &self.doubts
-    }
-    /// The host gave a pipe less room than Linux usually does, since its user has too many. If so, the run is not reproducible.
-    pub fn has_short_pipe(&self) -> bool {
-        self.short_pipe
     }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {

@@ -12,11 +12,11 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_loader::abi;
 
-/// Descriptors that come with an order, as `guest/nursery.rs` says.
-const HANDED: usize = 6;
 /// How long it may take to make a process.
 const REPLY_LIMIT_MS: libc::c_int = 30_000;
 
@@ -28,6 +28,8 @@ pub(super) struct Nursery {
     pub born: u64,
     orders: Mutex<OwnedFd>,
     layout: Layout,
+    /// It has not answered: what comes from it now would be taken for the answer to another order.
+    is_dead: AtomicBool,
 }
 
 /// The folder that is its nodes' `/`, and those of the host that they have besides.
@@ -49,7 +51,7 @@ impl Nursery {
     pub fn get(files: &Files) -> Result<Arc<Nursery>, StartError> {
         let below = (files.root.clone(), files.mounts.iter().map(|mount| mount.from.clone()).collect::<Vec<_>>());
         let mut places = NURSERIES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nursery) = places.get(&below).and_then(Weak::upgrade) {
+        if let Some(nursery) = places.get(&below).and_then(Weak::upgrade).filter(|nursery| !nursery.is_dead.load(Relaxed)) {
             return Ok(nursery);
         }
         places.retain(|_, nursery| nursery.strong_count() > 0);
@@ -57,11 +59,10 @@ impl Nursery {
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
         super::launch::widen_limits();
-        // SAFETY: takes no pointers.
-        let users = if unsafe { libc::geteuid() } == 0 { Users::OnlyNobody } else { Users::OnlyMe };
+        let users = if sys::is_root() { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
         let born = sys::real_seconds();
-        let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), layout });
+        let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) });
         nursery.prepare(&below.1)?;
         places.insert(below, Arc::downgrade(&nursery));
         Ok(nursery)
@@ -70,13 +71,12 @@ impl Nursery {
     /// Builds what the files of all nodes are made from.
     fn prepare(&self, mounts: &[PathBuf]) -> Result<(), StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
-        // SAFETY: takes no pointers.
-        let is_root = unsafe { libc::geteuid() } == 0;
+        let is_root = sys::is_root();
         let steps = Steps::base(&self.layout, if is_root { &[] } else { mounts })?;
         let (list, steps_bytes) = written(&steps)?;
         let namespaces = (libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u32;
         let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
-        let answer = self.ask(&order, &[list.as_fd(); HANDED]);
+        let answer = self.ask(&order, &[list.as_fd(); abi::ORDER_DESCRIPTORS]);
         steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
         answer.map(drop).map_err(step("prepare the files of nodes"))?;
         mounts.iter().enumerate().filter(|_| is_root).try_for_each(|(number, folder)| self.share(folder, number))
@@ -123,34 +123,59 @@ impl Nursery {
     }
 
     fn ask(&self, order: &abi::Order, descriptors: &[BorrowedFd<'_>]) -> Result<libc::pid_t, Errno> {
+        self.ask_within(REPLY_LIMIT_MS, order, descriptors)
+    }
+
+    /// The number of what was made, or 0. Who does not answer in time is killed, and asked nothing any more.
+    fn ask_within(&self, limit_ms: libc::c_int, order: &abi::Order, descriptors: &[BorrowedFd<'_>]) -> Result<libc::pid_t, Errno> {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_dead.load(Relaxed) {
+            return Err(Errno(libc::ESRCH));
+        }
         let longs = [order.steps_bytes, order.descriptors[0], order.descriptors[1], order.memory];
         let words = [order.what, order.reserved, order.namespaces, order.cpu];
         let bytes = [&words.map(u32::to_ne_bytes).concat()[..], &longs.map(u64::to_ne_bytes).concat()].concat();
-        super::launch::send(orders.as_fd(), &bytes, descriptors)?;
-        let mut set = libc::pollfd { fd: orders.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd of ours.
-        if unsafe { libc::poll(&raw mut set, 1, REPLY_LIMIT_MS) } <= 0 {
-            return Err(Errno(libc::ETIMEDOUT));
+        let reply = super::launch::send(orders.as_fd(), &bytes, descriptors).and_then(|()| answer(orders.as_fd(), limit_ms));
+        if reply.is_err() {
+            self.is_dead.store(true, Relaxed);
+            // SAFETY: our child, which is waited for in `drop` only.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
         }
-        let mut reply = [0_u8; 8];
-        // SAFETY: a buffer of ours.
-        if unsafe { libc::recv(orders.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) } != 8 {
-            return Err(Errno(libc::ESRCH));
-        }
-        match i64::from_ne_bytes(reply) {
+        match reply? {
             errno @ ..0 => Err(Errno(-errno as i32)),
             pid => Ok(pid as libc::pid_t),
         }
     }
 }
 
-/// What [`Init::lay_layers`](super::launch::Init::lay_layers) has done, as a list; None: nothing, or it cannot be made.
-pub(super) fn layers(closed: &[OsString]) -> Option<OwnedFd> {
+/// Waits for eight bytes. ETIMEDOUT: they do not come; ESRCH: nobody is there any more.
+fn answer(orders: BorrowedFd<'_>, limit_ms: libc::c_int) -> Result<i64, Errno> {
+    let mut set = libc::pollfd { fd: orders.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: one pollfd of ours.
+        match unsafe { libc::poll(&raw mut set, 1, limit_ms) } {
+            0 => return Err(Errno(libc::ETIMEDOUT)),
+            -1 if sys::last().0 == libc::EINTR => {}
+            -1 => return Err(sys::last()),
+            _ => break,
+        }
+    }
+    let mut reply = [0_u8; 8];
+    // SAFETY: a buffer of ours.
+    match unsafe { libc::recv(orders.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) } {
+        8 => Ok(i64::from_ne_bytes(reply)),
+        _ => Err(Errno(libc::ESRCH)),
+    }
+}
+
+/// What [`Init::lay_layers`](super::launch::Init::lay_layers) has done, and the list of that; None: nothing, or it cannot be made.
+pub(super) fn layers(closed: &[OsString]) -> Option<(Steps, OwnedFd)> {
     if closed.is_empty() {
         return None;
     }
-    Steps::layers(closed).and_then(|steps| written(&steps)).ok().map(|(list, _)| list)
+    let steps = Steps::layers(closed).ok()?;
+    let (list, _) = written(&steps).ok()?;
+    Some((steps, list))
 }
 
 /// A list of steps, and its length.
@@ -168,5 +193,25 @@ impl Drop for Nursery {
         // SAFETY: our child.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         let _ = sys::wait(self.pid, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_nobodys() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let (orders, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).unwrap();
+        let layout = Layout::of(None).unwrap();
+        let pid = child.id() as libc::pid_t;
+        let nursery = Nursery { pid, born: 0, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) };
+        let order = abi::Order::default();
+        assert_eq!(nursery.ask_within(1, &order, &[]), Err(Errno(libc::ETIMEDOUT)));
+        super::super::launch::send(theirs.as_fd(), &4711_i64.to_ne_bytes(), &[]).unwrap();
+        assert_eq!(nursery.ask_within(10_000, &order, &[]), Err(Errno(libc::ESRCH)));
+        drop(nursery);
+        assert_eq!(child.wait().unwrap_err().raw_os_error(), Some(libc::ECHILD), "it was killed, and waited for");
     }
 }

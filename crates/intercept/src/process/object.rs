@@ -49,7 +49,8 @@ pub(super) enum Body {
     Setting {
         /// Its path below that.
         name: String,
-        was_read: bool,
+        /// Bytes that were read or written already.
+        position: usize,
     },
 }
 

@@ -13,7 +13,7 @@ use super::StartError;
 use super::disk::DiskUse;
 use super::launch::NOBODY;
 use super::skeleton;
-use crate::sys::Errno;
+use crate::sys::{Errno, is_root};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -55,6 +55,8 @@ pub struct OwnFile {
     pub executable: bool,
 }
 
+/// What stands in a list for the namespaces before anybody has done it.
+const NOT_BEGUN: i32 = libc::EINPROGRESS;
 /// Of the top level: not the host's.
 const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
 /// Those of them in which people keep files on the host: of them nothing is in a node, unless it is shown.
@@ -241,11 +243,6 @@ fn is_empty(folder: &Path) -> bool {
     open && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn is_root() -> bool {
-    // SAFETY: takes no pointers.
-    unsafe { libc::geteuid() == 0 }
-}
-
 /// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
 fn may_be_entered(folder: &Path) -> bool {
     let open = |folder: &Path| {
@@ -309,7 +306,7 @@ impl Layout {
         for entry in entries {
             let name = entry.file_name();
             let Ok(kind) = entry.file_type() else { continue };
-            if NEW.iter().any(|(new, _)| name == *new) {
+            if name.to_str().is_some_and(is_new) {
                 continue;
             }
             if kind.is_symlink() {
@@ -530,6 +527,7 @@ impl Steps {
             let [low, upper, work] = [Path::new("/"), &stage.join("upper"), &stage.join("work")].map(|folder| folder.join(name));
             steps.folder(&upper, 0o755)?;
             steps.folder(&work, 0o755)?;
+            steps.layers.push((steps.steps.len(), name.clone()));
             steps.overlay((None, &low), &upper, &work, &low, Otherwise::GoOn)?;
         }
         steps.add("hide the layers", Act::Unmount { path: text(stage)? }, Otherwise::Fail);
@@ -685,28 +683,51 @@ impl Steps {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; abi::steps_at(self.steps.len())];
         bytes[..4].copy_from_slice(&(self.steps.len() as u32).to_ne_bytes());
+        bytes[4..8].copy_from_slice(&NOT_BEGUN.to_ne_bytes());
         self.steps.iter().for_each(|step| step.encode(&mut bytes));
         bytes
     }
 
-    /// Looks at the results that a list has got: remembers what the kernel has refused, for the nodes that follow. On failure: the step and errno.
-    pub fn learn(&self, list: &OwnedFd, layout: &Layout) -> Result<(), (&'static str, i32)> {
+    /// The results that a list has got: the number of steps, that of the namespaces, then one for each step.
+    fn results(&self, list: &OwnedFd) -> Result<Vec<i32>, (&'static str, i32)> {
         let mut bytes = vec![0; 4 * (self.steps.len() + 2)];
         // SAFETY: a buffer of ours.
         let read = unsafe { libc::pread(list.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         if read != bytes.len() as isize {
             return Err(("read what became of a node's files", libc::EIO));
         }
-        let results: Vec<i32> = bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
-        let refused: Vec<_> = self.layers.iter().filter(|(step, _)| results[2 + step] != 0).map(|(_, name)| name.clone()).collect();
+        Ok(bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
+    }
+
+    /// The folders over which the kernel has laid nothing, with why.
+    fn refused(&self, results: &[i32]) -> Vec<(OsString, Errno)> {
+        let of = |step: &usize| results.get(2 + step).copied().unwrap_or(libc::EIO);
+        self.layers.iter().filter(|(step, _)| of(step) != 0).map(|(step, name)| (name.clone(), Errno(of(step)))).collect()
+    }
+
+    /// Looks at the results that a list has got: remembers what the kernel has refused, for the nodes that follow. On failure: the step and errno.
+    pub fn learn(&self, list: &OwnedFd, layout: &Layout) -> Result<(), (&'static str, i32)> {
+        let results = self.results(list)?;
+        let refused = self.refused(&results);
         if !refused.is_empty() {
-            layout.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
+            layout.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.into_iter().map(|(name, _)| name));
         }
+        // Why nobody has begun, whoever asked is told.
+        if results[1] == NOT_BEGUN { Ok(()) } else { self.judged(&results) }
+    }
+
+    fn judged(&self, results: &[i32]) -> Result<(), (&'static str, i32)> {
         if results[1] != 0 {
             return Err(("make the namespaces of a node", results[1]));
         }
         let failed = self.steps.iter().zip(&results[2..]).find(|(step, result)| step.otherwise == Otherwise::Fail && **result != 0);
         failed.map_or(Ok(()), |(step, errno)| Err((step.what, *errno)))
+    }
+
+    /// What became of [`Steps::layers`]: the folders that have none, with why. On failure: the step and errno.
+    pub fn laid(&self, list: &OwnedFd) -> Result<Vec<(OsString, Errno)>, (&'static str, i32)> {
+        let results = self.results(list)?;
+        self.judged(&results).map(|()| self.refused(&results))
     }
 }
 

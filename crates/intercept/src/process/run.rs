@@ -361,6 +361,12 @@ impl Tree {
         }
     }
 
+    /// A call met a limit that all nodes share; `which`: an index into [`abi::HOST_LIMITS`].
+    pub(super) fn host_limit(&mut self, which: u64) {
+        let (call, limit) = abi::HOST_LIMITS.get(which as usize).copied().unwrap_or(("a call", "a limit"));
+        self.doubt(format!("{call} met a limit of the host that all nodes share, {limit}: raise it, or run fewer nodes at a time"));
+    }
+
     /// A thread that had to be interrupted waits for something that happens later, perhaps. It rests, so that time goes on however short the
     /// grants are.
     pub(super) fn rest(&self, thread: ThreadId) -> Outcome {

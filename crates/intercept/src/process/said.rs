@@ -36,8 +36,18 @@ fn counted(name: &str, outside: &mut dyn Outside) -> Option<String> {
     mib::file(name, &all, forwards, ttl)
 }
 
+/// /proc/PID/fdinfo/N of a process by its number outside. `number` is what a program wrote: a number as the kernel takes it, never a path.
+fn descriptor(outer: u32, number: &str) -> Option<String> {
+    let number: u32 = number.parse().ok().filter(|parsed: &u32| parsed.to_string() == number)?;
+    let text = std::fs::read_to_string(format!("/proc/{outer}/fdinfo/{number}")).ok()?;
+    Some(machine::plain_descriptor(&text))
+}
+
 impl Tree {
     /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, whether it writes). 0: it is the kernel's.
+    ///
+    /// # Errors
+    /// EACCES: a setting of the node's may not be written, or not by this user; EFAULT.
     pub(super) fn said_file(
         &mut self,
         thread: ThreadId,
@@ -47,27 +57,61 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
         guest.read(posted.arguments[0], &mut path)?;
+        let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
         if let Some(name) = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"))
             && posted.arguments[4] != 0
         {
-            return self.new_object(thread, Body::Setting { name: name.to_owned(), was_read: false }, false, posted.arguments[2] != 0);
+            let Some(writable) = settings::is_writable(name, there) else { return Ok(Outcome::Done(0)) };
+            if !writable || !self.manages_network(thread) {
+                return Err(Errno(libc::EACCES));
+            }
+            return self.new_object(thread, Body::Setting { name: name.to_owned(), position: 0 }, false, close_on_exec);
         }
-        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, posted.arguments[3] != 0, outside));
+        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, there, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
         let file = sheet::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
         super::launch::send(self.init.control.as_fd(), &[1], &[file.as_fd()])?;
         self.arena.channel(thread).descriptor.store(kind::FILE << 56 | inode, Relaxed);
-        Ok(Outcome::Descriptor { close_on_exec: posted.arguments[2] != 0 })
+        Ok(Outcome::Descriptor { close_on_exec })
     }
 
-    /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow.
+    /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.
+    fn manages_network(&self, thread: ThreadId) -> bool {
+        const EFFECTIVE: usize = 1;
+        const CAP_NET_ADMIN: u64 = 1 << 12;
+        self.process_of(thread).is_ok_and(|process| {
+            let slot = self.arena.process(process);
+            slot.users[EFFECTIVE].load(Relaxed) == 0 || slot.capabilities_off[0].load(Relaxed) & CAP_NET_ADMIN == 0
+        })
+    }
+
+    /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow. What cannot be done is a row of calls: the program
+    /// sees only that it may not write.
+    ///
+    /// # Errors
+    /// EROFS: it may not write anywhere where it could not before.
     pub(super) fn lay_layers(&mut self) -> Result<Outcome, Errno> {
-        let header = self.arena.header();
+        let arena = std::sync::Arc::clone(&self.arena);
+        let header = arena.header();
         header.closed.store(0, Relaxed);
-        self.init.lay_layers()?;
-        header.layers.fetch_add(1, Relaxed);
-        Ok(Outcome::Done(0))
+        let wanted = self.init.closed();
+        let missing = self.init.lay_layers();
+        let told = match &missing {
+            Ok(missing) => missing.iter().map(|(name, errno)| (format!("writing below /{}", name.display()), *errno)).collect(),
+            Err((what, errno)) => vec![(format!("writing in folders of the host's (cannot {what})"), *errno)],
+        };
+        for (request, errno) in told {
+            tracing::warn!(node = %self.config.name, "{request} is not possible: the kernel lays no files of the node's over the host's: {errno:?}");
+            self.calls.unsupported(request, errno);
+        }
+        match missing {
+            Ok(missing) if missing.len() < wanted => {
+                header.layers.fetch_add(1, Relaxed);
+                Ok(Outcome::Done(0))
+            }
+            _ => Err(Errno(libc::EROFS)),
+        }
     }
 
     /// The text of a file; None: it is the kernel's.
@@ -92,9 +136,8 @@ impl Tree {
                 if let Some(name) = rest.strip_prefix("net/") {
                     return net(name, outside);
                 }
-                if rest.starts_with("fdinfo/") {
-                    let text = std::fs::read_to_string(self.init.root().with_file_name(rest)).ok()?;
-                    return Some(machine::plain_descriptor(&text));
+                if let Some(number) = rest.strip_prefix("fdinfo/") {
+                    return descriptor(self.init.outer(), number);
                 }
                 return machine::first_process(rest).or_else(|| machine::of_any_process(rest).filter(|_| there));
             }
@@ -121,11 +164,10 @@ impl Tree {
             "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
             "maps" => Some(machine::plain_maps(&std::fs::read_to_string(format!("/proc/{}/maps", one.outer)).ok()?)),
             "limits" => Some(self.limits_of(process)),
-            _ if rest.starts_with("fdinfo/") => {
-                let text = std::fs::read_to_string(format!("/proc/{}/{rest}", one.outer)).ok()?;
-                Some(machine::plain_descriptor(&text))
-            }
-            _ => machine::of_any_process(rest).filter(|_| there),
+            _ => match rest.strip_prefix("fdinfo/") {
+                Some(number) => descriptor(one.outer, number),
+                None => machine::of_any_process(rest).filter(|_| there),
+            },
         }
     }
 
@@ -257,5 +299,33 @@ impl Tree {
             abi::CAPABILITIES
         );
         text + "Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Files};
+    use super::*;
+
+    fn node(closed: &[&str]) -> Tree {
+        let mut tree = Tree::new(Config { files: Some(Files::default()), ..Config::default() }).expect("a node");
+        tree.init.close(closed);
+        tree
+    }
+
+    #[test]
+    fn a_layer_that_cannot_be_is_told() {
+        let mut tree = node(&["there is no such folder"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Err(Errno(libc::EROFS)));
+        let rows = tree.calls().unsupported_rows();
+        assert!(matches!(&rows[..], [row] if row.request == "writing below /there is no such folder"), "{rows:?}");
+
+        let mut tree = node(&["usr", "there is no such folder"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Ok(()));
+        assert_eq!(tree.calls().unsupported_rows().len(), 1);
+
+        let mut tree = node(&["usr"]);
+        assert_eq!(tree.lay_layers().map(|_| ()), Ok(()));
+        assert!(tree.calls().unsupported_rows().is_empty(), "{:?}", tree.calls().unsupported_rows());
     }
 }

@@ -14,6 +14,10 @@ use weft_core::{Op, Selector};
 /// Longest text that is taken.
 const VALUE_BYTES_MAX: usize = 256;
 const PAGE: u64 = 4096;
+/// KMALLOC_MAX_SIZE of x86-64.
+const TOO_LARGE: u64 = 4 << 20;
+/// Addresses of programs end here (TASK_SIZE_MAX of x86-64).
+const ADDRESS_END: u64 = 0x7fff_ffff_f000;
 
 /// How Linux writes a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,13 +136,23 @@ impl Row {
     }
 }
 
-/// What can be read and not written.
-const FIXED: [(&str, &str); 2] =
-    [("ipv4/tcp_available_congestion_control", "reno cubic bbr\n"), ("ipv4/tcp_allowed_congestion_control", "reno cubic bbr\n")];
+/// Every congestion control that there is.
+const CONGESTION_CONTROLS: &str = "reno cubic bbr\n";
+/// What cannot be set, and whether it can be opened for writing all the same.
+const FIXED: [(&str, &str, bool); 2] = [
+    ("ipv4/tcp_available_congestion_control", CONGESTION_CONTROLS, false),
+    ("ipv4/tcp_allowed_congestion_control", CONGESTION_CONTROLS, true),
+];
+
+/// May root open a file below /proc/sys/net for writing? `there`: the kernel has opened one of that name. None: the kernel is to say what it is.
+pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
+    let fixed = FIXED.iter().find(|(known, ..)| *known == name).map(|(.., writable)| *writable);
+    fixed.or_else(|| (there || find(name).is_some()).then_some(true))
+}
 
 /// The text of a setting by its name below /proc/sys/net; None: it is none of the node's.
 pub(super) fn read(name: &str, outside: &mut dyn Outside) -> Option<String> {
-    if let Some((_, text)) = FIXED.iter().find(|(known, _)| *known == name) {
+    if let Some((_, text, _)) = FIXED.iter().find(|(known, ..)| *known == name) {
         return Some((*text).to_owned());
     }
     let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name)?;
@@ -193,12 +207,12 @@ fn write(name: &str, line: &str, outside: &mut dyn Outside) -> Result<(), Errno>
     let values: Option<Vec<Value>> = words.iter().map(|word| meant(*form, word)).collect();
     let before: Vec<Option<Value>> = parameters.iter().map(|(block, name)| get(outside, block, name)).collect();
     for (at, ((block, name), value)) in parameters.iter().zip(values.ok_or_else(invalid)?).enumerate() {
-        let set = |name: &str, value| Op::Set { target: Selector::Name((*block).to_owned()), name: name.to_owned(), value };
-        if outside.control(set(name, value)).is_none() {
+        let set = |block: &str, name: &str, value| Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value };
+        if outside.control(set(block, name, value)).is_none() {
             // All or none.
-            for ((_, name), value) in parameters.iter().zip(&before).take(at) {
+            for ((block, name), value) in parameters.iter().zip(&before).take(at) {
                 if let Some(value) = value {
-                    let _ = outside.control(set(name, value.clone()));
+                    let _ = outside.control(set(block, name, value.clone()));
                 }
             }
             return Err(invalid());
@@ -208,15 +222,26 @@ fn write(name: &str, line: &str, outside: &mut dyn Outside) -> Result<(), Errno>
 }
 
 impl Tree {
-    /// write(2) to a file below /proc/sys/net that was opened for writing.
-    pub(super) fn write_setting(
+    /// write(2) to a file below /proc/sys/net that was opened for writing: how many bytes it takes.
+    fn write_setting(
         &mut self,
         name: &str,
-        address: u64,
-        bytes: u64,
+        [address, bytes]: [u64; 2],
+        position: usize,
         guest: &Guest<'_>,
         outside: &mut dyn Outside,
-    ) -> Result<Outcome, Errno> {
+    ) -> Result<usize, Errno> {
+        // vfs_write asks access_ok first; then fs/proc/proc_sysctl.c: "don't even try if the size is too large".
+        if address.checked_add(bytes).is_none_or(|end| end > ADDRESS_END) {
+            return Err(Errno(libc::EFAULT));
+        }
+        if bytes >= TOO_LARGE {
+            return Err(Errno(libc::ENOMEM));
+        }
+        // "sysctl_writes_strict": what is written anywhere but at the beginning is ignored.
+        if bytes == 0 || position != 0 {
+            return Ok(bytes as usize);
+        }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         guest.read(address, &mut text)?;
         let line = String::from_utf8_lossy(&text).into_owned();
@@ -229,42 +254,49 @@ impl Tree {
             self.calls.unsupported(request, errno);
             return Err(errno);
         }
-        Ok(Outcome::Done(bytes as i64))
+        Ok(bytes as usize)
     }
 
     /// Calls on such a file.
     pub(super) fn setting_call(
         &mut self,
         name: &str,
+        position: usize,
         posted: &Posted,
         guest: &Guest<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
-        match posted.number as i64 {
-            libc::SYS_write => self.write_setting(name, a[1], a[2], guest, outside),
+        let moved = match posted.number as i64 {
+            libc::SYS_write => self.write_setting(name, [a[1], a[2]], position, guest, outside)?,
             // Of a gathered write, as the C library makes none of such files, the first piece.
             libc::SYS_writev => {
                 let mut first = [0_u8; 16];
                 guest.read(a[1], &mut first)?;
-                let [address, bytes] =
-                    [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
-                self.write_setting(name, address, bytes, guest, outside)
+                let piece = [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
+                self.write_setting(name, piece, position, guest, outside)?
             }
             libc::SYS_read => {
-                // The second time it is at its end.
-                let at_end = match self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
-                    Some(Body::Setting { was_read, .. }) => std::mem::replace(was_read, true),
-                    _ => true,
-                };
-                let text = if at_end { String::new() } else { read(name, outside).unwrap_or_default() };
-                let text = text.as_bytes().get(..(a[2] as usize).min(text.len())).unwrap_or_default();
-                guest.write(a[1], text)?;
-                Ok(Outcome::Done(text.len() as i64))
+                let text = read(name, outside).unwrap_or_default();
+                let rest = left(name, text.as_bytes(), position);
+                let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
+                guest.write(a[1], piece)?;
+                piece.len()
             }
-            _ => Err(Errno(libc::EINVAL)),
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        if let Some(Body::Setting { position, .. }) = self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
+            *position = position.saturating_add(moved);
         }
+        Ok(Outcome::Done(moved as i64))
     }
+}
+
+/// What a read shows that begins at `position`. Words go on where the last read ended (_proc_do_string); of numbers Linux shows nothing but at the beginning:
+/// kernel/sysctl.c, __do_proc_dointvec, "if (!tbl_data || !table->maxlen || !*lenp || (*ppos && !write)) { *lenp = 0; return 0; }".
+fn left<'a>(name: &str, text: &'a [u8], position: usize) -> &'a [u8] {
+    let words = !SETTINGS.iter().any(|(known, form, _)| *known == name && *form != Form::Word);
+    if position == 0 || words { text.get(position..).unwrap_or_default() } else { &[] }
 }
 
 #[cfg(test)]
@@ -293,6 +325,8 @@ mod tests {
         assert_eq!(line("ipv4/tcp_fin_timeout", "30"), Some(vec!["tcp.fin_timeout=30s".to_owned()]));
         assert_eq!(line("ipv4/tcp_rmem", "4096\t8192"), Some(vec!["tcp.rmem_min=4096".to_owned(), "tcp.rmem_default=8192".to_owned()]));
         assert_eq!((line("ipv4/tcp_fin_timeout", "30 30"), line("ipv4/tcp_sack", "")), (None, None));
-        assert_eq!(names().count(), SETTINGS.len());
+        let mut known: Vec<&str> = names().chain(FIXED.iter().map(|(name, ..)| *name)).collect();
+        known.sort_unstable();
+        assert!(known.windows(2).all(|two| two[0] != two[1]), "a name stands twice: {known:?}");
     }
 }

@@ -37,9 +37,9 @@ impl Tree {
         if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
             return self.link_call(thread, posted, guest, outside);
         }
-        if let Some(Body::Setting { name, .. }) = self.objects.get(&posted.inode()).map(|object| &object.body) {
-            let name = name.clone();
-            return self.setting_call(&name, posted, guest, outside);
+        if let Some(Body::Setting { name, position }) = self.objects.get(&posted.inode()).map(|object| &object.body) {
+            let (name, position) = (name.clone(), *position);
+            return self.setting_call(&name, position, posted, guest, outside);
         }
         if matches!(number, libc::SYS_read | libc::SYS_readv)
             && !matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Socket(_)))

@@ -7,9 +7,23 @@ use weft_intercept::process::Status;
 
 const AT: Instant = Instant::from_millis(500);
 
-fn run(until: Instant, roams: bool, words: &[&str]) -> (Ran, u64, Vec<String>) {
+/// How a program is started.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    InTime,
+    Early { until: Instant, roams: bool },
+}
+
+fn start(world: &mut World, how: Start, words: &[&str]) -> u32 {
+    match how {
+        Start::InTime => world.start(0, AT, words),
+        Start::Early { until, roams } => world.start_early(0, AT, words, until, roams),
+    }
+}
+
+fn run(how: Start, words: &[&str]) -> (Ran, u64, Vec<String>) {
     let mut world = World::new(1, 1);
-    let pid = world.start_early(0, AT, words, until, roams);
+    let pid = start(&mut world, how, words);
     let host = &mut world.hosts[0];
     // However far it has come: its time has not.
     host.tree.finish(&mut host.outer);
@@ -20,6 +34,15 @@ fn run(until: Instant, roams: bool, words: &[&str]) -> (Ran, u64, Vec<String>) {
     assert!(host.tree.preempted().is_empty(), "{:?}", host.tree.preempted());
     assert_eq!(ran.status, Status::Exited(0), "{}", ran.error);
     (ran, host.tree.trace(), std::mem::take(&mut host.outer.record))
+}
+
+/// The same, however it is started.
+fn alike(until: Instant, words: &[&str]) -> Ran {
+    let in_time = run(Start::InTime, words);
+    for roams in [true, false] {
+        assert_eq!(run(Start::Early { until, roams }, words), in_time, "roams: {roams}");
+    }
+    in_time.0
 }
 
 /// Threads, children and pipes come after the first call that concerns others.
@@ -38,14 +61,13 @@ print(time.process_time_ns() < 500_000_000)
 fn before_its_time_as_in_time() {
     let words = ["python3", "-c", PROGRAM];
     alone(|| {
-        let early = run(AT + Duration::from_millis(20), true, &words);
-        assert_eq!(early, run(AT + Duration::from_millis(20), false, &words));
-        let began: u64 = early.0.output.split(' ').next().unwrap().parse().unwrap();
+        let ran = alike(AT + Duration::from_millis(20), &words);
+        let began: u64 = ran.output.split(' ').next().unwrap().parse().unwrap();
         // The clock began at a second.
         let began = Duration::from_nanos(began) - Duration::from_secs(1);
         assert!(began > AT.since(Instant::ZERO) && began < Duration::from_millis(510), "{began:?}");
-        assert!(early.0.output.contains("b'through a pipe'") && early.0.output.ends_with("True\n"), "{}", early.0.output);
-        assert!(early.0.at > AT + Duration::from_millis(10));
+        assert!(ran.output.contains("b'through a pipe'") && ran.output.ends_with("True\n"), "{}", ran.output);
+        assert!(ran.at > AT + Duration::from_millis(10));
     });
 }
 
@@ -55,9 +77,18 @@ fn nobody_runs_further_than_it_may() {
     let words = ["python3", "-c", "import time\nend = time.monotonic() + 0.1\nwhile time.monotonic() < end: pass\nprint('over')"];
     alone(|| {
         let until = AT + Duration::from_millis(5);
-        let early = run(until, true, &words);
-        assert_eq!(early, run(until, false, &words));
-        assert_eq!(early.0.output, "over\n");
+        // Where a grant ends, looking at the clock is a call, which the trace tells: the grants are others than in time.
+        let in_time = run(Start::InTime, &words).0;
+        let early = [true, false].map(|roams| run(Start::Early { until, roams }, &words));
+        assert_eq!(early[0], early[1]);
+        assert_eq!((&early[0].0, in_time.output.as_str()), (&in_time, "over\n"));
+        for roams in [true, false] {
+            let mut world = World::new(1, 1);
+            let pid = start(&mut world, Start::Early { until, roams }, &words);
+            // It has been waited for by then, and writes to a file without asking.
+            world.run_to(until + Duration::from_millis(1));
+            assert_eq!(world.output(0, pid), "", "it ran on beyond the time that it was given");
+        }
     });
 }
 
@@ -65,8 +96,7 @@ fn nobody_runs_further_than_it_may() {
 fn who_ends_without_asking_anybody() {
     alone(|| {
         let until = AT + Duration::from_millis(20);
-        let early = run(until, true, &["true"]);
-        assert_eq!(early, run(until, false, &["true"]));
-        assert!(early.0.at > AT && early.0.at < until);
+        let ran = alike(until, &["true"]);
+        assert!(ran.at > AT && ran.at < until);
     });
 }

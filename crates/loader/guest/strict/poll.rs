@@ -271,8 +271,6 @@ fn without_ours(at: usize, count: usize) -> Result<(usize, Option<u64>), isize> 
 
 /// splice(2), tee(2): between the kernel's descriptors only.
 pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
-    let ours = [a[0], if number == nr::SENDFILE { a[1] } else { a[2] }]
-        .into_iter()
-        .any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
+    let ours = crate::native::ends(number, a).any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
     ours.then(|| unsupported(t, number, 0, sys::EINVAL))
 }

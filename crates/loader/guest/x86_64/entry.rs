@@ -71,6 +71,7 @@ global_asm!(
 /// What the loader runs on until the program begins, which may have room for a few pages only (RLIMIT_STACK).
 #[repr(C, align(4096))]
 struct FirstStack([u8; crate::abi::FIRST_STACK_BYTES]);
+const MADV_DONTNEED: usize = 4;
 static mut FIRST_STACK: FirstStack = FirstStack([0; crate::abi::FIRST_STACK_BYTES]);
 
 unsafe extern "C" {
@@ -184,10 +185,22 @@ pub fn system_call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Begins the program: its stack, its first instruction.
+/// Begins the program: its stack, its first instruction, all else zero as Linux has it (ELF_PLAT_INIT). Nobody needs the loader's own stack after.
 pub unsafe fn enter(stack: usize, at: usize) -> ! {
-    // SAFETY: the caller has mapped both.
-    unsafe { asm!("mov rsp, {0}", "xor edx, edx", "xor ebp, ebp", "xor ebx, ebx", "jmp {1}", in(reg) stack, in(reg) at, options(noreturn)) }
+    // SAFETY: the caller has mapped both. What lies on the loader's stack is not used any more: nothing here returns.
+    unsafe {
+        asm!(
+            "mov rsp, r12",
+            "mov [rsp - 8], r13",
+            "syscall",
+            "xor eax, eax", "xor ecx, ecx", "xor edx, edx", "xor ebx, ebx", "xor ebp, ebp", "xor esi, esi", "xor edi, edi", "xor r8d, r8d",
+            "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d", "xor r12d, r12d", "xor r13d, r13d", "xor r14d, r14d", "xor r15d, r15d",
+            "jmp qword ptr [rsp - 8]",
+            in("rax") super::numbers::MADVISE, in("rdi") &raw mut FIRST_STACK, in("rsi") crate::abi::FIRST_STACK_BYTES, in("rdx") MADV_DONTNEED,
+            in("r12") stack, in("r13") at,
+            options(noreturn)
+        )
+    }
 }
 
 /// Goes on with the context at this address as if a handler returned.

@@ -185,7 +185,8 @@ const CACHE_ENTRIES_BITS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct RouteCache {
     key: u64,
-    entries: Box<[Option<(RouteKey, RouteAnswer)>]>,
+    /// None before the first answer: a node that sends nothing needs no cache.
+    entries: Vec<Option<(RouteKey, RouteAnswer)>>,
 }
 
 /// Mixes an address into a hash: two multiplications that the key makes unpredictable.
@@ -198,7 +199,7 @@ pub(super) fn mix(hash: u64, address: Ipv6Addr) -> u64 {
 
 impl RouteCache {
     pub(super) fn new(rng: &mut Rng) -> RouteCache {
-        RouteCache { key: rng.u64() | 1, entries: vec![None; 1 << CACHE_ENTRIES_BITS].into_boxed_slice() }
+        RouteCache { key: rng.u64() | 1, entries: Vec::new() }
     }
 
     #[inline]
@@ -209,13 +210,16 @@ impl RouteCache {
 
     #[inline]
     pub(super) fn get(&self, key: &RouteKey, generation: u64) -> Option<RouteAnswer> {
-        match &self.entries[self.place(key)] {
-            Some((of, answer)) if of == key && answer.generation == generation => Some(*answer),
+        match self.entries.get(self.place(key)) {
+            Some(Some((of, answer))) if of == key && answer.generation == generation => Some(*answer),
             _ => None,
         }
     }
 
     pub(super) fn put(&mut self, key: RouteKey, answer: RouteAnswer) {
+        if self.entries.is_empty() {
+            self.entries = vec![None; 1 << CACHE_ENTRIES_BITS];
+        }
         let place = self.place(&key);
         self.entries[place] = Some((key, answer));
     }

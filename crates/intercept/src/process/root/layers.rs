@@ -4,7 +4,8 @@
 //! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
-use super::{Act, Layout, Otherwise, StartError, Steps, is_empty, is_root, text};
+use super::{Act, Layout, Otherwise, StartError, Steps, is_empty, text};
+use crate::sys::is_root;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt as _;
