@@ -140,7 +140,7 @@ test-gdb: ## virtual time: gdb stops in the stack of one node, twice the same
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual gdb
 
-test-valgrind: ## virtual time: worlds of built-in programs under memcheck
+test-valgrind: ## virtual time: worlds of built-in programs under memcheck, and programs with sanitizers in nodes
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m virtual memory

@@ -1,6 +1,7 @@
-"""`make test-valgrind`: worlds of built-in programs under valgrind's memcheck. The stack has no unsafe code; what it stands on has some.
+"""`make test-valgrind`: worlds of built-in programs under valgrind's memcheck, and programs of nodes that were built with a sanitizer.
 
-Each row must end as it does without valgrind, with the same hash, no error, and nothing definitely lost.
+The stack has no unsafe code; what it stands on has some. Each world must end as it does without valgrind, with the same hash, no error, and
+nothing definitely lost. A sanitizer must find the fault of faulty.c that it is for, in every run at the same virtual time, and nothing where there is none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, builtin, keys, pair, run_rows, section, tcp, udp
+from .shared import SECONDS_MAX, builtin, compiled, difference, keys, pair, program, run_rows, section, tcp, udp, weft_command
 
 ERROR_STATUS = 99
 
@@ -49,5 +50,44 @@ def run(folder: Path, text: str, words: tuple[str, ...]) -> str:
     return f"{errors.group(1)} errors, {lost.group(1) if lost else 0} bytes lost of {heap.group(1)} allocations, {took:.1f} s"
 
 
+def sanitized(folder: Path, sanitizer: str, fault: str, finds: str) -> str:
+    """A program built with this sanitizer, twice; `finds`: what its report says, nothing: it finds nothing."""
+    # Root's nodes are nobody outside.
+    folder.chmod(0o755)
+    command = str(compiled(Path(__file__).with_name("faulty.c"), folder / "faulty", "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=undefined"))
+    environment = {"ASAN_OPTIONS": "detect_leaks=0"}
+    text = pair(rate="10mbit", delay="1ms") + program("faulty", "b", command, "serve", fault, expect="any", environment=environment)
+    text += program("send", "a", command, "send", "b", start="10ms", environment=environment)
+    (folder / "scenario.toml").write_text(text)
+    found = []
+    for out in ("one", "two"):
+        done = weft_command(folder, "sim", "scenario.toml", "--json", "--out", out)
+        results = folder / out / "programs" / "faulty"
+        status = json.loads((results / "status.json").read_text())
+        found.append((json.loads(done.stdout)["hash"], status, (results / "stdout").read_text(), (results / "stderr").read_text()))
+    difference(folder / "one", folder / "two")
+    (_, status, said, report), other = found
+    if found[0] != other:
+        raise Failure(f"two runs: {status['status']} {found[0][0]}, then {other[1]['status']} {other[0]}")
+    if finds not in report or bool(report) != bool(finds):
+        raise Failure(f"the report does not say {finds!r}:\n{report[-2000:]}")
+    if not finds and said != "20 datagrams, 60\n":
+        raise Failure(f"it said {said!r}")
+    return f"{finds or 'nothing'} after {status['end_ns'] / 1e9:.9f} s, {status['status']}, one hash"
+
+
+# What each is for. Of leaks see docs/compatibility.md.
+SANITIZERS = {
+    "address": ("overflow", "heap-buffer-overflow"),
+    "undefined": ("shift", "shift exponent 100 is too large"),
+    "thread": ("race", "data race"),
+}
+
+
 def main() -> int:
-    return run_rows({name: lambda folder, text=text, words=words: run(folder, text, words) for name, (text, words) in WORLDS.items()})
+    rows = {name: lambda folder, text=text, words=words: run(folder, text, words) for name, (text, words) in WORLDS.items()}
+    for sanitizer, (fault, finds) in SANITIZERS.items():
+        rows[f"sanitizer/{sanitizer}/{fault}"] = lambda folder, sanitizer=sanitizer, fault=fault, finds=finds: sanitized(folder, sanitizer, fault, finds)
+        rows[f"sanitizer/{sanitizer}/right"] = lambda folder, sanitizer=sanitizer: sanitized(folder, sanitizer, "right", "")
+    # Not below /tmp: a node has a /tmp of its own.
+    return run_rows(rows, "/var/tmp")

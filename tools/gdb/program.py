@@ -14,7 +14,7 @@ import re
 import gdb
 
 # crates/loader/src/abi.rs: where the page with the clock is, and the word `now` in it.
-ARENA = 0x6F00_0000_0000
+ARENA = 0x7EB0_0000_0000
 NOW_AT = 8
 
 

@@ -8,7 +8,7 @@ use crate::x86_64::{gate, numbers as nr};
 /// Where interpreters go.
 const INTERPRETER_ADDRESS: usize = 0x7f00_0000_0000;
 /// Where the vDSO goes.
-const VDSO_ADDRESS: usize = 0x6f80_0000_0000;
+const VDSO_ADDRESS: usize = 0x7eb8_0000_0000;
 /// Most program headers.
 const HEADERS_MAX: usize = 64;
 

@@ -15,7 +15,7 @@ pub const BLOCK: usize = 128 * 1024;
 pub const BLOCKS: usize = 1024;
 const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
 /// Where the blocks of a process are.
-pub const BLOCKS_ADDRESS: usize = 0x6e00_0000_0000;
+pub const BLOCKS_ADDRESS: usize = 0x7ea0_0000_0000;
 
 /// Descriptors whose kind is remembered.
 pub const FILES: usize = 1024;

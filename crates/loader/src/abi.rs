@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
-pub const ARENA_ADDRESS: usize = 0x6f00_0000_0000;
+pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.

@@ -5,7 +5,7 @@
 //! Offsets: the first words of `abi::Header`.
 #![no_std]
 
-const HEADER: *mut u64 = 0x6f00_0000_0000 as *mut u64;
+const HEADER: *mut u64 = 0x7eb0_0000_0000 as *mut u64;
 const NOW: usize = 1;
 const GRANT: usize = 2;
 const PER_CALL: usize = 3;

@@ -30,7 +30,7 @@ const GATES: usize = 512;
 /// The slots: pointers to the stubs. 0x06 is no instruction in 64-bit mode.
 const SLOTS: usize = 0x6_0000;
 /// The stubs. The first is the trap.
-const STUBS: usize = 0x6f90_0000_0000;
+const STUBS: usize = 0x7eb9_0000_0000;
 const STUB_BYTES: usize = 32;
 const SITE_BYTES: usize = 7;
 const PAGE: usize = 4096;
