@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import weft
 from harness.processes import Failure
 
-from .shared import builtin, difference, expect, keys, pair, program, section, sim, tcp, udp, weft_command
+from .shared import SECONDS_MAX, builtin, difference, expect, keys, pair, program, section, sim, tcp, udp, weft_command
 
 LIVES = """
 import os, sys, time
@@ -147,7 +147,28 @@ def wall_limit(folder: Path) -> str:
     short = text.replace("1000000s", "1s").replace("900000s", "1ms")
     expect("a short one", sim(folder, short, "--wall-limit", "500s")["not_reproducible"], [])
     weft_command(folder, "sim", "scenario.toml", "--wall-limit", "soon", status=2)
+    ended_before(folder)
     return f"{sent} datagrams in a second"
+
+
+def ended_before(folder: Path) -> None:
+    """A run that ended by itself, and whose results are still being written when the limit is over, has the status of what was expected."""
+    (folder / "scenario.toml").write_text(pair(delay="1ms") + builtin("lonely", "a", "tcp-send", to="b:5001", bytes=1000))
+    os.mkfifo(folder / "junit")
+    words = ("sim", "scenario.toml", "--out", "ended", "--wall-limit", "2s", "--junit", "junit")
+    process = subprocess.Popen([weft.binary(), *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        # It waits for somebody who reads what comes last.
+        time.sleep(3)
+        with open(folder / "junit", encoding="utf-8") as junit:
+            junit.read()
+        _, said = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        process.kill()
+        process.wait()
+    end = json.loads((folder / "ended" / "summary.json").read_text())["end"]
+    if process.returncode != 1 or "wall limit" in end or "--wall-limit" in said:
+        raise Failure(f"{process.returncode} {end} {said}")
 
 
 def used_folder(folder: Path) -> str:
@@ -182,6 +203,13 @@ def seeds_with_results(folder: Path) -> str:
     expect("folders", sorted(path.name for path in (folder / "sweep").iterdir()), sorted(f"seed-{seed}" for seed in failed))
     weft_command(folder, "sim", "scenario.toml", "--seed", str(failed[0]), "--out", "alone", "--record", "full", status=1)
     difference(folder / "alone", folder / "sweep" / f"seed-{failed[0]}")
+    # Seeds that pass now, and what lies beside.
+    (folder / "sweep" / f"seed-{failed[0]}" / "notes.txt").write_text("mine")
+    (folder / "sweep" / "seed-0").mkdir()
+    (folder / "sweep" / "seed-0" / "summary.json").write_text("{}")
+    weft_command(folder, "sim", "scenario.toml", "--seeds", "1..8", "--out", "sweep", "--set", "wires.ab.loss=0.0")
+    left = sorted(str(path.relative_to(folder / "sweep")) for path in (folder / "sweep").rglob("*") if path.is_file())
+    expect("left", left, sorted(["seed-0/summary.json", f"seed-{failed[0]}/notes.txt"]))
     return f"seeds {failed}"
 
 

@@ -1,38 +1,11 @@
 //! The `weft` command as a person uses it, on stacks whose interface leads nowhere: needs no privilege and no device.
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-
-const STACK: &str = "[[interface]]\nname = \"weft0\"\nbackend = \"memory:nowhere\"\n";
-
-/// A directory that goes away with its test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("weft-cli-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("stack.toml"), STACK).unwrap();
-        Place(path)
-    }
-    fn weft(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
-        command.args(arguments).current_dir(&self.0).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null());
-        command
-    }
-    /// Runs it to its end: exit status, output, errors.
-    fn said(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let Output { status, stdout, stderr } = self.weft(arguments).output().unwrap();
-        (status.code(), String::from_utf8(stdout).unwrap().trim_end().to_owned(), String::from_utf8(stderr).unwrap().trim_end().to_owned())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use std::process::{Child, ChildStdout, Command, Stdio};
+use support::{Place, STACK};
 
 /// A daemon, up.
 struct Daemon(Child);

@@ -1,37 +1,26 @@
 //! `weft run --strict`: programs in real time by the loader, on a stack whose interface leads nowhere.
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+mod support;
 
-const STACK: &str = "[[interface]]\nname = \"weft0\"\nbackend = \"memory:nowhere\"\n";
+use support::Place;
 
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("weft-strict-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("stack.toml"), STACK).unwrap();
-        Place(path)
-    }
+/// Programs by the loader.
+trait Strict {
     /// Runs a program to its end: exit status, output, errors.
+    fn strict(&self, program: &[&str]) -> (Option<i32>, String, String);
+    /// What a script in python prints, which must end well.
+    fn python(&self, script: &str) -> String;
+}
+
+impl Strict for Place {
     fn strict(&self, program: &[&str]) -> (Option<i32>, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
-        command.args(["run", "--strict", "--stack", "stack.toml", "--"]).args(program);
-        let Output { status, stdout, stderr } =
-            command.current_dir(&self.0).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null()).output().unwrap();
-        (status.code(), String::from_utf8(stdout).unwrap().trim_end().to_owned(), String::from_utf8(stderr).unwrap().trim_end().to_owned())
+        self.said(&[&["run", "--strict", "--stack", "stack.toml", "--"], program].concat())
     }
+
     fn python(&self, script: &str) -> String {
         let (code, output, error) = self.strict(&["/usr/bin/python3", "-c", script]);
         assert_eq!((code, error.as_str()), (Some(0), ""), "{output}");
         output
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

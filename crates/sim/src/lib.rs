@@ -39,7 +39,7 @@ pub use calls::CallLine;
 pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState, Ring};
 pub use group::EVENTS_PER_INSTANT_MAX;
 pub use plan::Plan;
-pub use process::OWN_FOLDERS;
+pub use process::{OWN_FOLDERS, PATH};
 pub use queue::QueueCounters;
 pub use scenario::Scenario;
 pub use trace::{OPPORTUNITY_BYTES, RateTrace};

@@ -14,10 +14,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Context, Instant, Op};
-pub use weft_intercept::process::Held;
 use weft_intercept::process::{
     self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree,
 };
+pub use weft_intercept::process::{Held, OWN_FOLDERS};
 use weft_intercept::{Lend, Stack};
 use weft_socket::{SocketId, Sockets};
 
@@ -29,16 +29,11 @@ const STATUS_NOT_EXECUTABLE: i32 = 126;
 const TURNS_PER_FETCH: u32 = 64;
 /// So far a program may run by itself, before anything else happens at its node.
 const EARLY_MAX: Duration = Duration::from_millis(20);
+/// Where programs are looked for, unless their environment says otherwise.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What a program finds in its environment unless it is told otherwise.
-const ENVIRONMENT: [(&str, &str); 7] = [
-    ("HOME", "/root"),
-    ("LANG", "C.UTF-8"),
-    ("LOGNAME", "root"),
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("SHELL", "/bin/sh"),
-    ("TZ", "UTC"),
-    ("USER", "root"),
-];
+const ENVIRONMENT: [(&str, &str); 7] =
+    [("HOME", "/root"), ("LANG", "C.UTF-8"), ("LOGNAME", "root"), ("PATH", PATH), ("SHELL", "/bin/sh"), ("TZ", "UTC"), ("USER", "root")];
 
 /// Where programs look names up. There is a name server only where the scenario starts one.
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
@@ -89,6 +84,7 @@ struct Program {
     start: Option<Instant>,
     /// Its number in the node while it runs.
     pid: Option<u32>,
+    /// Where it writes to: in all its lives, and with everybody whom it has started, who may outlive it.
     output: Option<[Sheet; 2]>,
     /// Who is told, where somebody from outside started it.
     visitor: Option<Visitor>,
@@ -136,8 +132,8 @@ struct Early {
     _ticket: Ticket,
 }
 
-/// Its number in the node, and where it writes to.
-type Started = (u32, [Sheet; 2]);
+/// Its number in the node, and where it writes to, if this is its first life.
+type Started = (u32, Option<[Sheet; 2]>);
 
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
@@ -282,7 +278,7 @@ impl ProcessTree {
             };
             match started {
                 Ok((pid, output)) => {
-                    program.output = Some(output);
+                    program.output = output.or(program.output.take());
                     program.pid = Some(pid);
                     program.tell(News::Started(program.id.0 as usize));
                     pids.insert(pid, program.id);
@@ -318,9 +314,6 @@ impl ProcessTree {
     }
 }
 
-/// Folders that each node has for itself: what the host has there is not in them, unless it is shown.
-pub const OWN_FOLDERS: [&str; 3] = ["/tmp", "/root", "/run"];
-
 impl Program {
     /// `early`: until when it may run by itself, and whether on any processor.
     fn start_now(&mut self, tree: &mut Tree, now: Instant, early: Option<(Instant, bool)>) -> Result<Started, (String, i32)> {
@@ -330,7 +323,11 @@ impl Program {
         let trouble = |error: io::Error| (format!("cannot make files for standard input and output: {error}"), STATUS_NOT_EXECUTABLE);
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
         variables.extend(self.plan.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let sheets = [Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?];
+        let mut new = None;
+        let [output, error] = match &self.output {
+            Some(kept) => kept,
+            None => &*new.insert([Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?]),
+        };
         let spec = Spawn {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
             environment: variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<Result<_, _>>()?,
@@ -339,8 +336,8 @@ impl Program {
                 Some(theirs) => theirs,
                 None => [
                     process::input(&self.plan.input).map_err(trouble)?,
-                    sheets[0].descriptor().map_err(trouble)?,
-                    sheets[1].descriptor().map_err(trouble)?,
+                    output.descriptor().map_err(trouble)?,
+                    error.descriptor().map_err(trouble)?,
                 ],
             },
             attach: self.attach.clone(),
@@ -349,14 +346,15 @@ impl Program {
             Some((until, roams)) => tree.spawn_early(now, &spec, until, roams),
             None => tree.spawn(now, &spec),
         };
-        started.map(|pid| (pid, sheets)).map_err(|error| {
+        started.map(|pid| (pid, new)).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
             let name = self.plan.command.first().map_or("", String::as_str);
             let hint = match () {
                 () if !missing => String::new(),
                 () if OWN_FOLDERS.iter().any(|hidden| std::path::Path::new(name).starts_with(hidden)) => {
-                    "; /tmp, /root and /run are the node's own: put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }"
-                        .to_owned()
+                    let [one, two, three] = OWN_FOLDERS;
+                    let help = "put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }";
+                    format!("; {one}, {two} and {three} are the node's own: {help}")
                 }
                 () if name.contains('/') && !name.starts_with('/') => {
                     format!("; it is looked for below '{}' (directory = …), not beside the scenario", self.plan.directory.display())

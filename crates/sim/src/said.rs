@@ -81,11 +81,13 @@ struct Line<'a> {
     text: &'a [u8],
 }
 
-/// The lines of a node, in the order in which they became complete.
+/// The lines of a node, in the order in which they became complete; none where nobody wants a log.
 fn lines<'a>(notes: &Notes, programs: &'a BTreeMap<ProgramId, ProgramState>) -> Vec<Line<'a>> {
     let mut out = Vec::new();
-    // Where each stream's next line begins, how far its pieces have come, and when the last did.
-    let mut streams: BTreeMap<(ProgramId, bool), (usize, usize, Instant)> = BTreeMap::new();
+    let Some(latest) = notes.pieces.last().map(|piece| piece.at) else { return out };
+    // Where each stream's next line begins, how far its pieces have come, and when the last did. Of some there may be none: [`PIECES_MAX`].
+    let all = programs.keys().flat_map(|program| [(*program, false), (*program, true)]);
+    let mut streams: BTreeMap<(ProgramId, bool), (usize, usize, Instant)> = all.map(|stream| (stream, (0, 0, latest))).collect();
     let text = |program: &ProgramId, error: bool| -> &'a [u8] {
         programs.get(program).map_or(&[][..], |state| if error { &state.error[..] } else { &state.output[..] })
     };
@@ -142,4 +144,25 @@ fn head(plan: &Plan, node: usize, name: &str, at: Instant, error: bool) -> Strin
 /// What stands before a line of a program, in the log and where output is shown as it comes.
 pub fn heading(plan: &Plan, said: &Said<'_>) -> String {
     plan.programs.get(said.program).map_or(String::new(), |program| head(plan, program.node, &program.name, said.at, said.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_noted_any_more_is_in_the_log_with_the_time_of_the_last_piece() {
+        let (one, two) = (ProgramId(0), ProgramId(1));
+        let state = |output: &str, error: &str| ProgramState { output: output.into(), error: error.into(), ..ProgramState::default() };
+        let programs = BTreeMap::from([(one, state("a\nb\n", "")), (two, state("c\nd", "e\n"))]);
+        let piece = |at: u64, bytes: u64| Piece { at: Instant::from_millis(at), program: one, stream: Stream::Output, bytes };
+        let notes = Notes { log: true, pieces: vec![piece(1, 2), piece(2, 1)], ..Notes::default() };
+        let found: Vec<_> = lines(&notes, &programs)
+            .into_iter()
+            .map(|line| (line.at.as_nanos() / 1_000_000, line.program, line.error, String::from_utf8_lossy(line.text).into_owned()))
+            .collect();
+        let wanted = [(1, 0, false, "a"), (2, 0, false, "b"), (2, 1, false, "c"), (2, 1, false, "d"), (2, 1, true, "e")];
+        assert_eq!(found, wanted.map(|(at, program, error, text)| (at, program, error, text.to_owned())));
+        assert!(lines(&Notes::default(), &programs).is_empty());
+    }
 }

@@ -75,6 +75,13 @@ pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<
     Ok(out)
 }
 
+/// Are there seeds that should have had their turn, and are not among the results? Somebody stopped the sweep, or a world of it.
+pub fn is_cut(results: &[SeedResult], seeds: &[u64], options: &Options<'_>) -> bool {
+    let last = results.last().filter(|last| options.until_fail && !last.passed());
+    let wanted = last.and_then(|last| seeds.iter().position(|seed| *seed == last.seed)).map_or(seeds.len(), |place| place + 1);
+    results.len() < wanted
+}
+
 /// None: interrupted, and nobody can say how it would have ended.
 fn one(scenario: &Scenario, seed: u64) -> Result<Option<SeedResult>, WorldError> {
     let mut plan = scenario.plan.clone();
@@ -131,10 +138,27 @@ pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
 mod tests {
     use super::*;
 
+    fn result(seed: u64, value: u64, failure: Option<String>) -> SeedResult {
+        let verdicts = vec![Verdict { name: String::new(), failure }];
+        SeedResult { seed, hash: 0, verdicts, figures: BTreeMap::from([("p.x".to_owned(), value)]) }
+    }
+
+    #[test]
+    fn a_sweep_is_cut_when_seeds_are_left_out_and_no_failure_ended_it() {
+        let cut = |ran: &[u64], failed: bool, until_fail: bool| {
+            let failure = |seed: u64| (failed && Some(&seed) == ran.last()).then(String::new);
+            let results: Vec<SeedResult> = ran.iter().map(|seed| result(*seed, 0, failure(*seed))).collect();
+            is_cut(&results, &[1, 2, 3, 4], &Options { threads: 1, until_fail, watch: &|_| true })
+        };
+        assert!(!cut(&[1, 2, 3, 4], false, false) && !cut(&[1, 2, 3, 4], true, true));
+        assert!(cut(&[], false, false) && cut(&[1, 2, 4], false, true) && cut(&[1, 2, 3], true, false));
+        // It was to end there; but one before it is missing.
+        assert!(!cut(&[1, 2, 3], true, true) && cut(&[1, 3], true, true));
+    }
+
     #[test]
     fn the_interval_is_that_of_the_mean() {
-        let result = |seed, value| SeedResult { seed, hash: 0, verdicts: Vec::new(), figures: BTreeMap::from([("p.x".to_owned(), value)]) };
-        let found = statistics(&[result(1, 10), result(2, 14), result(3, 12), result(4, 12)])["p.x"];
+        let found = statistics(&[(1, 10), (2, 14), (3, 12), (4, 12)].map(|(seed, value)| result(seed, value, None)))["p.x"];
         assert_eq!((found.count, found.mean, found.min, found.max), (4, 12.0, 10, 14));
         // Variance 8/3, of the mean 2/3.
         assert!((found.confidence - 1.96 * (2.0f64 / 3.0).sqrt()).abs() < 1e-9);

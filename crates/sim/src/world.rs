@@ -339,10 +339,8 @@ impl World {
         let reason = loop {
             let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
-            let look_aheads = self.look_aheads();
-            let shortest = look_aheads.iter().flatten().copied().min().unwrap_or(Duration::ZERO);
-            let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER.max(shortest));
-            let windows: Vec<Duration> = look_aheads.into_iter().map(group::window).collect();
+            let linger = (!self.plan.whole && event == Instant::FAR_FUTURE).then_some(LINGER);
+            let windows: Vec<Duration> = self.look_aheads().into_iter().map(group::window).collect();
             let epoch = Epoch {
                 until: self.plan.end.min(next),
                 windows: &windows,

@@ -1,6 +1,9 @@
 //! Every example of `weft help scenario` is one: each line of it, in a world that has what it speaks of.
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
+use support::Folder;
 use toml::{Table, Value};
 use weft_sim::scenario::{HELP, Scenario};
 
@@ -37,23 +40,14 @@ command = ["true"]
 "#;
 const STACK: &str = "[[interface]]\nname = \"eth0\"\nbackend = \"wire:x\"\n[[address]]\ninterface = \"eth0\"\naddress = \"10.0.0.9/24\"\n";
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("weft-help-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(folder.join("image")).unwrap();
-        std::fs::create_dir_all(folder.join("data")).unwrap();
-        std::fs::write(folder.join("server.toml"), STACK).unwrap();
-        std::fs::write(folder.join("x.conf"), "a line\n").unwrap();
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// With the files that the examples speak of.
+fn folder(test: &str) -> Folder {
+    let folder = Folder::new(test);
+    std::fs::create_dir(folder.0.join("image")).unwrap();
+    std::fs::create_dir(folder.0.join("data")).unwrap();
+    std::fs::write(folder.0.join("server.toml"), STACK).unwrap();
+    std::fs::write(folder.0.join("x.conf"), "a line\n").unwrap();
+    folder
 }
 
 fn merge(into: &mut Table, from: Table) {
@@ -128,13 +122,31 @@ fn examples() -> Vec<String> {
         }
     }
     out.push(whole);
+    out.extend(expectations());
     out.retain(|example| !example.trim().is_empty());
     out
 }
 
+/// What may be expected is in comments, too, up to the figures' names: each `key = value` there is an example of its own.
+fn expectations() -> Vec<String> {
+    let lines = HELP.lines().skip_while(|line| *line != "[[expect]]").take_while(|line| !line.contains("figure ="));
+    let comments: Vec<&str> = lines.filter_map(|line| Some(line[bare(line).len()..].trim().strip_prefix('#')?.trim())).collect();
+    let comments = comments.join(" ");
+    let field = |(at, equals): (usize, &str)| {
+        let key = comments[..at].rsplit(' ').next().unwrap_or_default();
+        let rest = &comments[at + equals.len()..];
+        let length = match rest.chars().next().filter(|first| matches!(first, '"' | '\'')) {
+            Some(quote) => rest[1..].find(quote).map(|end| end + 2),
+            None => rest.find([';', ',', ' ']),
+        };
+        format!("[[expect]]\nprogram = \"sink\"\n{key} = {}\n", &rest[..length.unwrap_or(rest.len())])
+    };
+    comments.match_indices(" = ").map(field).collect()
+}
+
 #[test]
 fn every_example_of_the_help_is_a_scenario() {
-    let folder = Folder::new("examples");
+    let folder = folder("help");
     let examples = examples();
     let wrong: Vec<String> = examples.iter().filter_map(|example| parse(&folder.0, example).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -145,18 +157,23 @@ fn every_example_of_the_help_is_a_scenario() {
         "partition",
         "signal",
         "goodput_min",
+        "status = 0",
+        "output = ",
+        "absent = ",
+        "matches = ",
+        "end_min",
         "end_max",
         "[templates.n]",
         "PYTHONUNBUFFERED",
     ] {
-        assert!(examples.iter().any(|example| example.contains(part)) || HELP.contains(part), "{part}");
+        assert!(examples.iter().any(|example| example.contains(part)), "{part}");
     }
     assert!(examples.len() > 60, "{} examples", examples.len());
 }
 
 #[test]
 fn a_file_beside_the_scenario_is_in_the_node_and_a_missing_one_is_named() {
-    let folder = Folder::new("files");
+    let folder = folder("files");
     let scenario = parse(&folder.0, "[nodes.server]\nfiles = { \"/etc/x.conf\" = { from = \"x.conf\" } }\n").unwrap();
     let node = scenario.plan.nodes.iter().find(|node| node.name == "server").unwrap();
     assert_eq!(&node.files.own[0].contents[..], b"a line\n");

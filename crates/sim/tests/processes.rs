@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{gigabit, output, pair, process, run};
-use weft_sim::plan::{DirectionPlan, Expect, Plan};
+use support::{Folder, gigabit, output, pair, process, run};
+use weft_sim::plan::{DirectionPlan, Expect, Listener, Plan, Said};
+use weft_sim::visit::{Visit, Visitor, Visits};
 use weft_sim::{Reason, Status, World};
 
 /// python's web server on b, which fetches nothing itself, and curl on a.
@@ -108,6 +111,8 @@ fn what_happens_before_a_program_starts_happens_to_nobody() {
         1,
     );
     assert_eq!(end.failures, Vec::<String>::new());
+    // To stop it before its time was what the event was for.
+    assert_eq!(end.idle, Vec::<String>::new());
     for name in ["stopped", "late"] {
         let number = world.plan().programs.iter().position(|program| program.name == name).expect("a program");
         assert_eq!(world.program(number).and_then(|state| state.started), None, "{name}");
@@ -116,6 +121,82 @@ fn what_happens_before_a_program_starts_happens_to_nobody() {
     assert_eq!(text(&world, "again"), ("2\n".to_owned(), String::new(), Some(Status::Exited(0))));
     assert_eq!(text(&world, "usual"), ("2\n".to_owned(), String::new(), Some(Status::Exited(0))));
     assert!(world.waits().is_empty(), "{:?}", world.waits());
+}
+
+#[test]
+fn what_a_life_left_behind_writes_into_the_output_of_the_next() {
+    // Its children outlive it: one writes before it starts again, one after that.
+    let body = "echo begin; (sleep 2; echo before) & (sleep 6; echo after; echo error >&2) &";
+    let text_of = format!(
+        "duration = \"20s\"\n[nodes.a]\n[programs.p]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"{body}\"]\n\
+         [[events]]\nat = \"4s\"\nstart = \"p\"\n"
+    );
+    let (world, _) = run(scenario(&text_of).plan, 1);
+    let (output, error, status) = text(&world, "p");
+    assert_eq!(output, "begin\nbefore\nbegin\nbefore\nafter\nafter\n");
+    assert_eq!((error.as_str(), status), ("error\nerror\n", Some(Status::Exited(0))));
+}
+
+#[test]
+fn who_listens_hears_each_byte_once() {
+    // Writes to descriptors other than 1 and 2 are not told: they come when output is fetched, which is so many turns later.
+    let body = "import os, time\nos.write(os.dup(1), b'untold\\n')\nfor n in range(200): time.sleep(0.01)\n\
+                os.write(1, b'told\\n')\ntime.sleep(1)\nos.write(1, b'end\\n')";
+    let programs = vec![process("p", 0, 0, &["python3", "-ISc", body], Expect::Status(0))];
+    let mut plan = pair(gigabit(Duration::from_millis(1)), programs, 60_000);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&heard);
+    plan.listener = Some(Listener(Arc::new(move |said: &Said<'_>| ear.lock().unwrap().extend_from_slice(said.bytes))));
+    let (world, _) = run(plan, 1);
+    assert_eq!(output(&world, 0), "untold\ntold\nend\n");
+    assert_eq!(String::from_utf8_lossy(&heard.lock().unwrap()), "untold\ntold\nend\n");
+}
+
+#[test]
+fn what_visitors_write_outlives_a_crash() {
+    // Nobody but visitors runs programs on node a; b's ping makes the time pass in which they are let in.
+    let text_of = "duration = \"12s\"\n[nodes.a]\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
+         [programs.ping]\nnode = \"b\"\nbuiltin = \"ping\"\nto = \"a\"\ncount = 5000\ninterval = \"2ms\"\n\
+         [[events]]\nat = \"3s\"\ncrash = \"a\"\n[[events]]\nat = \"4s\"\nrestart = \"a\"\n\
+         [[events]]\nat = \"7s\"\ncrash = \"a\"\n[[events]]\nat = \"8s\"\nrestart = \"a\"\n";
+    let mut world = World::new(scenario(text_of).plan, 1).expect("a world");
+    let visits = Arc::new(Visits::default());
+    world.open(Arc::clone(&visits));
+    let (news, _told) = std::sync::mpsc::channel();
+    let mut comes = [(1, "echo kept > /var/tmp/x"), (5, "cat /var/tmp/x"), (9, "cat /var/tmp/x")].into_iter().peekable();
+    let end = world.run(&mut |now| {
+        if let Some((_, body)) = comes.next_if(|(at, _)| now >= weft_core::Instant::from_millis(at * 1000)) {
+            let command = ["sh", "-c", body].map(str::to_owned).to_vec();
+            let visitor = Visitor { node: "a".to_owned(), command, environment: Vec::new(), descriptors: None, news: news.clone() };
+            assert!(visits.push(Visit::Start(visitor)));
+        }
+        true
+    });
+    assert_eq!(end.failures, Vec::<String>::new());
+    assert_eq!([1, 2, 3].map(|number| output(&world, number)), ["", "kept\n", "kept\n"]);
+}
+
+#[test]
+fn what_lies_beside_the_scenario_is_copied_once_and_only_if_it_can_be() {
+    // In /tmp itself, where a node has what its programs' commands name.
+    let named = |what: &str| PathBuf::from(format!("/tmp/weft-sim-{}-{what}", std::process::id()));
+    let files = ["script", "pipe", "large"].map(named);
+    let [script, pipe, large] = &files;
+    let program =
+        |(number, file): (usize, &PathBuf)| format!("[programs.p{number}]\nnode = \"n*\"\ncommand = [\"sh\", \"{}\"]\n", file.display());
+    let text = format!("[nodes.n]\ncount = 3\n{}", files.iter().enumerate().map(program).collect::<String>());
+    std::fs::write(script, "echo hello\n").expect("a file");
+    std::fs::File::create(large).expect("a file").set_len(65 << 20).expect("a length");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || drop(done.send(weft_sim::Scenario::parse("/tmp/s.toml", &text, &[], &|_| Err("no files here".to_owned())))));
+    // A watchdog: who reads a FIFO to which nobody writes waits for ever.
+    let result = is_done.recv_timeout(Duration::from_secs(60));
+    files.iter().for_each(|file| std::fs::remove_file(file).expect("the file"));
+    let plan = result.expect("it ends").unwrap_or_else(|error| panic!("{error}")).plan;
+    let of = |node: usize| plan.nodes[node].files.own.iter().map(|own| (own.path.clone(), Arc::clone(&own.contents))).collect::<Vec<_>>();
+    assert_eq!(of(0), [(script.clone(), Arc::from(&b"echo hello\n"[..]))]);
+    assert!((1..3).all(|node| Arc::ptr_eq(&of(node)[0].1, &of(0)[0].1)));
 }
 
 /// What a shell on node a finds, and leaves. Nothing in it depends on who runs the test.
@@ -201,7 +282,8 @@ fn as_user(test: &str) -> Option<String> {
         return None;
     }
     // The target folder need not be readable for others: run a copy.
-    let copy = std::env::temp_dir().join(format!("weft-sim-{}-{test}", std::process::id()));
+    let folder = Folder::new(test);
+    let copy = folder.0.join("copy");
     std::fs::copy(std::env::current_exe().expect("a path"), &copy).expect("a copy");
     let run = || {
         let mut command = std::process::Command::new(&copy);
@@ -214,7 +296,6 @@ fn as_user(test: &str) -> Option<String> {
             other => break other.expect("the copy runs"),
         }
     };
-    std::fs::remove_file(&copy).expect("the copy");
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}");
     let hash = text.lines().find_map(|line| line.split_once("hash ")).unwrap_or_else(|| panic!("{text}")).1;
@@ -258,7 +339,8 @@ fn a_fetch_with_loss_has_one_hash_for_root_and_for_a_user() {
 
 #[test]
 fn a_folder_can_be_the_root() {
-    let root = std::env::temp_dir().join(format!("weft-sim-root-{}", std::process::id()));
+    let folder = Folder::new("root");
+    let root = folder.0.clone();
     std::fs::create_dir_all(root.join("bin")).expect("a folder");
     std::fs::create_dir_all(root.join("etc")).expect("a folder");
     std::fs::copy("/bin/dash", root.join("bin/sh")).expect("a shell");
@@ -284,7 +366,6 @@ fn a_folder_can_be_the_root() {
         let refused = World::new(scenario(&text_of).plan, 1).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("chmod o+x"), "{refused}");
     }
-    std::fs::remove_dir_all(&root).expect("the folder");
     assert_eq!((error.as_str(), status, kept), ("", Some(Status::Exited(0)), false), "{output}");
     let lines: Vec<&str> = output.lines().collect();
     assert!(lines[0].starts_with("/bin /dev /etc ") && !lines[0].contains("/home"), "{output}");

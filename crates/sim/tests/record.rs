@@ -2,31 +2,13 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use support::*;
 use weft_sim::World;
 use weft_sim::plan::{Loss, Plan};
 use weft_sim::program::Builtin;
 use weft_sim::record::{Comparison, Difference, RecordError, compare, rehash};
-
-/// A folder of this test's own, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("weft-record-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn plan(delay_ns: u64) -> Plan {
     let send = Builtin::TcpSend { to: "10.0.0.2:5001".parse().unwrap(), bytes: Some(200_000), duration: None };

@@ -134,7 +134,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted, limit.as_ref())?,
         None => one(&args, scenario, &interrupted, limit.as_ref())?,
     };
-    Ok(limit.filter(Limit::is_over).map_or(status, |limit| limit.status()))
+    Ok(limit.filter(Limit::has_ended).map_or(status, |limit| limit.status()))
 }
 
 /// `1..1000`, both included.
@@ -199,7 +199,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
     let took = begun.elapsed();
     let verdicts = judge(&world, &end, &scenario.expectations);
     let mut summary = result::summary(&scenario.file, &world, &end, &verdicts);
-    if let Some(limit) = limit.filter(|limit| limit.is_over()) {
+    if let Some(limit) = limit {
         limit.note(&mut summary);
     }
     if let Some(dir) = &args.out {
@@ -305,7 +305,11 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
         !interrupted.load(Ordering::Relaxed)
     };
     let options = sweep::Options { threads, until_fail: args.until_fail, watch: &watch };
+    folder::clear_seeds(args)?;
     let results = sweep::run(scenario, seeds, &options)?;
+    if let (true, Some(limit)) = (sweep::is_cut(&results, seeds, &options), limit) {
+        limit.cut();
+    }
     if visible {
         eprintln!();
     }

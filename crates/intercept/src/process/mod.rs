@@ -58,7 +58,7 @@ use weft_loader::abi;
 
 pub use disk::{Disk, DiskUse};
 pub use real::{Loading, Parts};
-pub use root::{Files, Mount, OwnFile};
+pub use root::{Files, Mount, OWN_FOLDERS, OwnFile};
 pub use sheet::{Sheet, input};
 pub use strace::{name as call_name, returned as call_result};
 

@@ -59,6 +59,8 @@ pub struct OwnFile {
 const NOT_BEGUN: i32 = libc::EINPROGRESS;
 /// Of the top level: not the host's.
 const NEW: [(&str, libc::mode_t); 6] = [("dev", 0o755), ("proc", 0o555), ("root", 0o700), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
+/// Those of them in which people keep files on the host: of them nothing is in a node, unless it is shown.
+pub const OWN_FOLDERS: [&str; 3] = ["/tmp", "/root", "/run"];
 /// Where the nursery has the host's files while it prepares, what nodes need of them, and where a node's are built.
 const HOST: &str = "/host";
 const LOW: &str = "/low";

@@ -69,23 +69,16 @@ impl Sheet {
         Ok(bytes)
     }
 
-    /// What has been written since the last call of this, at most `limit` bytes; [`Sheet::take`] gives it all the same.
+    /// What has been written that neither this nor [`Sheet::take`] has given, at most `limit` bytes; [`Sheet::take`] gives it all the same.
     ///
     /// # Errors
     /// The kernel's.
     pub fn peek(&mut self, limit: usize) -> io::Result<Vec<u8>> {
-        let read = std::mem::replace(&mut self.read, self.seen);
+        let from = self.seen.max(self.read);
+        let read = std::mem::replace(&mut self.read, from);
         let bytes = self.take(limit);
         self.seen = std::mem::replace(&mut self.read, read);
         bytes
-    }
-
-    /// Is something there that [`Sheet::take`] would give?
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn has_more(&self) -> io::Result<bool> {
-        Ok(self.file.metadata()?.len() > self.read)
     }
 }
 
@@ -102,11 +95,23 @@ mod tests {
         one.write_all(b"one ").expect("room");
         other.write_all(b"two ").expect("room");
         assert_eq!(sheet.take(6).expect("bytes"), b"one tw");
-        assert!(sheet.has_more().expect("a length"));
         one.write_all(b"three").expect("room");
         assert_eq!(sheet.take(100).expect("bytes"), b"o three");
-        assert!(!sheet.has_more().expect("a length"));
         assert_eq!(sheet.take(100).expect("bytes"), b"");
+    }
+
+    #[test]
+    fn what_was_taken_before_anybody_peeked_is_not_seen_again() {
+        let mut sheet = Sheet::new(c"stdout").expect("a file");
+        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        file.write_all(b"untold ").expect("room");
+        assert_eq!(sheet.take(100).expect("bytes"), b"untold ");
+        file.write_all(b"told ").expect("room");
+        assert_eq!(sheet.peek(100).expect("bytes"), b"told ");
+        file.write_all(b"more").expect("room");
+        assert_eq!(sheet.peek(100).expect("bytes"), b"more");
+        assert_eq!(sheet.take(100).expect("bytes"), b"told more");
+        assert_eq!(sheet.peek(100).expect("bytes"), b"");
     }
 
     #[test]

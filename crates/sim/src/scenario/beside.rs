@@ -3,28 +3,47 @@
 
 use super::Source;
 use crate::plan::{Plan, Run};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use weft_intercept::process::{Mount, OwnFile};
+use std::sync::Arc;
+use weft_intercept::process::{Mount, OWN_FOLDERS, OwnFile};
 
-/// Folders that every node has for itself, and that people keep files in.
-const HIDDEN: [&str; 3] = ["/root", "/run", "/tmp"];
+/// Largest file that is copied into nodes, where the scenario lies in /tmp itself. A larger one is not shown, as if nothing named it.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// What is in a file, and whether it can be executed.
+type Copied = (Arc<[u8]>, bool);
+/// What ends a name in the midst of a word: a word may be a command line of a shell.
+const ENDS: &str = "/ \t\n;:&|<>()'\"`,";
 
 /// Is this in a folder of the node's own, and if so, not that folder itself?
 fn is_below_hidden(folder: &Path) -> bool {
-    HIDDEN.iter().any(|hidden| folder.starts_with(hidden) && folder != Path::new(hidden))
+    OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden) && folder != Path::new(hidden))
+}
+
+/// Does a word name this folder, or something in it?
+fn names(word: &str, folder: &str) -> bool {
+    word.match_indices(folder).any(|(at, _)| word[at + folder.len()..].chars().next().is_none_or(|next| ENDS.contains(next)))
+}
+
+/// None: nothing that could be copied (a device, a FIFO), or too large.
+fn copied(path: &Path) -> Option<Copied> {
+    let found = path.metadata().ok().filter(|found| found.is_file() && found.len() <= FILE_BYTES_MAX)?;
+    Some((std::fs::read(path).ok()?.into(), found.permissions().mode() & 0o100 != 0))
 }
 
 /// Gives the nodes what their programs' commands name.
 pub(super) fn show(source: &Source<'_>, plan: &mut Plan) {
     let parent = Path::new(source.file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (Ok(folder), Ok(real)) = (std::path::absolute(parent), parent.canonicalize()) else { return };
-    let Some(text) = folder.to_str().filter(|_| HIDDEN.iter().any(|hidden| folder.starts_with(hidden))) else { return };
+    let Some(text) = folder.to_str().filter(|_| OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden))) else { return };
     let Plan { nodes, programs, .. } = plan;
+    let mut files: BTreeMap<PathBuf, Option<Copied>> = BTreeMap::new();
     for program in programs {
         let (Run::Process(process), Some(node)) = (&program.run, nodes.get_mut(program.node)) else { continue };
         let directory = process.directory.to_string_lossy();
         let words = process.command.iter().map(String::as_str).chain([&*directory]);
-        let named: Vec<&str> = words.filter(|word| word.contains(text)).collect();
+        let named: Vec<&str> = words.filter(|word| names(word, text)).collect();
         if named.is_empty() {
             continue;
         }
@@ -36,11 +55,27 @@ pub(super) fn show(source: &Source<'_>, plan: &mut Plan) {
         }
         // The scenario lies in /tmp itself, which the node must be able to write to: only what is named.
         for path in named.iter().map(PathBuf::from).filter(|path| path.parent() == Some(&folder)) {
-            if let (Ok(contents), true) = (std::fs::read(&path), node.files.own.iter().all(|own| own.path != path)) {
-                use std::os::unix::fs::PermissionsExt as _;
-                let executable = path.metadata().is_ok_and(|found| found.permissions().mode() & 0o100 != 0);
-                node.files.own.push(OwnFile { path, contents: contents.into(), executable });
+            if node.files.own.iter().any(|own| own.path == path) {
+                continue;
             }
+            if let Some((contents, executable)) = files.entry(path.clone()).or_insert_with(|| copied(&path)).clone() {
+                node.files.own.push(OwnFile { path, contents, executable });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_named_as_a_whole() {
+        for word in ["/tmp/x", "/tmp/x/run.py", "--config=/tmp/x/conf", "cd /tmp/x; ./run", "cd /tmp/x && ls", "/tmp/xy:/tmp/x"] {
+            assert!(names(word, "/tmp/x"), "{word}");
+        }
+        for word in ["/tmp/xy", "/tmp/x-1/run.py", "/tmp/x.d", "/tmp", "x"] {
+            assert!(!names(word, "/tmp/x"), "{word}");
         }
     }
 }

@@ -7,6 +7,8 @@ use crate::actor::Status;
 use crate::plan::{Expect, Plan, Run};
 use crate::world::{Reason, RunEnd, World};
 use regex::Regex;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
@@ -151,9 +153,9 @@ impl Check {
     }
 
     /// Why it does not hold.
-    fn failure(&self, world: &World) -> Option<String> {
+    fn failure(&self, world: &World, waits: &Waits<'_>) -> Option<String> {
         match self {
-            Check::Status(program, status) => match ended(world, *program) {
+            Check::Status(program, status) => match ended(world, waits, *program) {
                 Ok(Status::Exited(got)) if got == *status => None,
                 Ok(got) => Some(got.to_string()),
                 Err(why) => Some(why),
@@ -177,7 +179,7 @@ impl Check {
             Check::End { program, min, max } => match world.program(*program).and_then(|state| state.ended) {
                 Some((at, _)) if (*min..=*max).contains(&at) => None,
                 Some((at, status)) => Some(format!("{status} at {at}")),
-                None => ended(world, *program).err(),
+                None => ended(world, waits, *program).err(),
             },
             Check::Figure { program, name, min, max } => {
                 let figures = world.program(*program).map(|state| &state.figures);
@@ -240,13 +242,26 @@ fn reported(world: &World, program: usize) -> String {
     }
 }
 
-fn ended(world: &World, program: usize) -> Result<Status, String> {
+/// Who waits for what. Asked once, when somebody wants to know: every program of the world is.
+struct Waits<'w> {
+    world: &'w World,
+    found: OnceCell<BTreeMap<usize, String>>,
+}
+
+impl Waits<'_> {
+    fn of(&self, program: usize) -> Option<&str> {
+        // Of several lines of one program the first.
+        let found = self.found.get_or_init(|| self.world.waits().into_iter().rev().collect());
+        found.get(&program).map(String::as_str)
+    }
+}
+
+fn ended(world: &World, waits: &Waits<'_>, program: usize) -> Result<Status, String> {
     match world.program(program) {
         Some(state) => match (state.ended, state.started) {
             (Some((_, status)), _) => Ok(status),
             (None, Some(_)) => {
-                let waits = world.waits().into_iter().find(|(of, _)| *of == program);
-                let waits = waits.map_or(String::new(), |(_, what)| format!(": {}", crate::result::state(&what)));
+                let waits = waits.of(program).map_or(String::new(), |what| format!(": {}", crate::result::state(what)));
                 Err(format!("still running{waits}"))
             }
             (None, None) => Err("never started".to_owned()),
@@ -258,6 +273,7 @@ fn ended(world: &World, program: usize) -> Result<Status, String> {
 /// Whether a run is what was expected: how programs were to end, the expectations of the file, and that every event was taken.
 pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<Verdict> {
     let plan = world.plan();
+    let waits = Waits { world, found: OnceCell::new() };
     let mut verdicts = Vec::new();
     for (number, program) in plan.programs.iter().enumerate() {
         let name = |what: &str| format!("{} {what}", program.name);
@@ -265,7 +281,7 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<V
             Expect::Any => continue,
             Expect::Status(status) => {
                 let check = Check::Status(number, status);
-                Verdict { name: check.name(plan), failure: check.failure(world) }
+                Verdict { name: check.name(plan), failure: check.failure(world, &waits) }
             }
             Expect::Running => {
                 let failure = match world.program(number).and_then(|state| state.ended) {
@@ -279,7 +295,7 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<V
     }
     for expectation in expectations {
         let name = format!("{} (line {})", expectation.check.name(plan), expectation.line);
-        verdicts.push(Verdict { name, failure: expectation.check.failure(world) });
+        verdicts.push(Verdict { name, failure: expectation.check.failure(world, &waits) });
     }
     for failure in &end.failures {
         verdicts.push(Verdict { name: "every event is taken".to_owned(), failure: Some(failure.clone()) });

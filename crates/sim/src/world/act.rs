@@ -60,6 +60,8 @@ impl World {
             Action::Signal { program, signal } => self.told(*program, "gets a signal", |world| {
                 world.with_actor(*program, |actor, id| actor.signal(id, *signal));
             }),
+            // That was its purpose.
+            Action::Stop { program } if self.prevent(*program) => Ok(Acted::Done),
             Action::Stop { program } => self.told(*program, "is stopped", |world| {
                 let node = world.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
                 if let Some(cell) = world.cell_mut(node) {
@@ -67,6 +69,19 @@ impl World {
                 }
             }),
         }
+    }
+
+    /// Is a program to start later, on a node that runs, and never has? Then it does not.
+    fn prevent(&mut self, program: usize) -> bool {
+        let (now, id) = (self.now, ProgramId(program as u32));
+        let later = self.plan.programs.get(program).filter(|plan| plan.start.is_some_and(|at| at > now)).map(|plan| plan.node);
+        let Some(cell) = later.and_then(|node| self.cell_mut(node)).filter(|cell| !cell.core.off) else { return false };
+        let never = cell.core.programs.get(&id).is_none_or(|state| state.started.is_none());
+        if never {
+            cell.core.now = cell.core.now.max(now);
+            cell.stop(id);
+        }
+        never
     }
 
     /// Something for a program; who is not there is told nothing.

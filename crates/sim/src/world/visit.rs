@@ -138,7 +138,7 @@ impl World {
                     Ok(())
                 } else {
                     let common = ProcessTree::common(&world);
-                    ProcessTree::launch(&world, &world.nodes[node], &[], &common, None, None)
+                    ProcessTree::launch(&world, &world.nodes[node], &[], &common, None, cell.disk.take())
                         .map(|tree| cell.add_actor(Box::new(Shared::new(tree)), now, Vec::new()))
                 };
                 made.map(|()| {

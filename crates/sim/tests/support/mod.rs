@@ -1,12 +1,32 @@
 //! Small worlds for tests.
 #![allow(dead_code)] // each test file uses some of it
 
+use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::Instant;
 use weft_node::Stack;
 use weft_sim::plan::{DirectionPlan, Expect, NodePlan, Plan, ProgramPlan, Run, WirePlan};
 use weft_sim::program::Builtin;
 use weft_sim::{RunEnd, World};
+
+/// A folder of a test's own, removed at its end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(test: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("weft-sim-{}-{test}", std::process::id()));
+        // What a test left that was killed, whose process had this number.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// A host with interfaces `eth0`, `eth1` … that have these addresses; routes as "prefix via gateway".
 pub fn host(name: &str, addresses: &[&str], routes: &[(&str, &str)], forward: bool) -> NodePlan {

@@ -1,10 +1,8 @@
 //! `--check` looks whether programs are there, as far as one can tell without running them.
 
 use std::path::{Path, PathBuf};
-use weft_sim::OWN_FOLDERS;
 use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run};
-
-const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+use weft_sim::{OWN_FOLDERS, PATH};
 
 /// What programs will probably not find: a line each.
 pub(super) fn missing(plan: &Plan) -> Vec<String> {
@@ -25,8 +23,8 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
     let first = place == 0;
     if first && !word.contains('/') {
         let own_path = process.environment.iter().any(|(name, _)| name == "PATH");
-        let found = own_path || PATH.iter().any(|folder| is_there(node, &Path::new(folder).join(word)));
-        return (!found).then(|| format!("there is no '{word}' in {}", PATH.join(":")));
+        let found = own_path || PATH.split(':').any(|folder| is_there(node, &Path::new(folder).join(word)));
+        return (!found).then(|| format!("there is no '{word}' in {PATH}"));
     }
     let path = if first { process.directory.join(word) } else { PathBuf::from(word) };
     if is_there(node, &path) {
@@ -51,11 +49,16 @@ fn is_there(node: &NodePlan, path: &Path) -> bool {
         return true;
     }
     let shown = |mount: &&weft_sim::plan::Mount| path.starts_with(&mount.to);
-    if let Some(mount) = node.files.mounts.iter().find(shown) {
+    // Of mounts within each other, the innermost.
+    if let Some(mount) = node.files.mounts.iter().filter(shown).max_by_key(|mount| mount.to.components().count()) {
         return path.strip_prefix(&mount.to).is_ok_and(|below| mount.from.join(below).exists());
+    }
+    // Whatever is its root.
+    if OWN_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
+        return false;
     }
     match &node.files.root {
         Some(root) => path.strip_prefix("/").is_ok_and(|below| root.join(below).exists()),
-        None => !OWN_FOLDERS.iter().any(|folder| path.starts_with(folder)) && path.exists(),
+        None => path.exists(),
     }
 }

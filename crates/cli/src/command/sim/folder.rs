@@ -28,13 +28,38 @@ const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
 /// Makes the folder, or takes away what an earlier run left in it. Until the run has ended its summary says that it has not.
 pub(super) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    clear_all(dir)?;
     let summary = dir.join("summary.json");
-    let earlier = std::fs::read_to_string(&summary).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    if earlier.is_some_and(|earlier| earlier.get("scenario").is_some() && earlier.get("end").is_some()) {
-        clear(dir).with_context(|| format!("cannot take the results of an earlier run out of {}", dir.display()))?;
-    }
     let text = format!("{}\n", json!({"scenario": scenario, "end": "not yet, or the command was killed"}));
     std::fs::write(&summary, text).with_context(|| format!("cannot write {}", summary.display()))
+}
+
+/// With `--seeds`: takes away what an earlier run left, before any seed runs.
+pub(super) fn clear_seeds(args: &Args) -> anyhow::Result<()> {
+    args.out.as_deref().map_or(Ok(()), clear_all)
+}
+
+/// Takes away what an earlier run left in this folder, and for seeds in folders of it.
+fn clear_all(dir: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot take the results of an earlier run out of {}", dir.display());
+    if is_ours(dir) {
+        clear(dir).with_context(failed)?;
+    }
+    let of_seed = |name: &str| name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
+    let clear_seed = |path: &Path, name: &str| {
+        if of_seed(name) && is_ours(path) {
+            clear(path)?;
+            let _ = std::fs::remove_dir(path);
+        }
+        Ok(())
+    };
+    each(dir, clear_seed).with_context(failed)
+}
+
+/// Are results of a run in this folder, or the beginning of some?
+fn is_ours(dir: &Path) -> bool {
+    let summary = std::fs::read_to_string(dir.join("summary.json")).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    summary.is_some_and(|summary| summary.get("scenario").is_some() && summary.get("end").is_some())
 }
 
 fn clear(dir: &Path) -> io::Result<()> {
@@ -84,6 +109,9 @@ pub(super) fn of_seeds(
     let Some(dir) = &args.out else { return Ok(()) };
     for result in failed.iter().take(SEEDS_MAX) {
         if interrupted.load(Ordering::Relaxed) {
+            if let Some(limit) = limit {
+                limit.cut();
+            }
             break;
         }
         let folder = dir.join(format!("seed-{}", result.seed));

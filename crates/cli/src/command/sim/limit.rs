@@ -15,6 +15,8 @@ const STATUS: u8 = 3;
 pub(super) struct Limit {
     text: String,
     over: Arc<AtomicBool>,
+    /// It has ended something that had not ended by itself.
+    ended: AtomicBool,
 }
 
 impl Limit {
@@ -26,19 +28,28 @@ impl Limit {
         let told = Arc::clone(&over);
         std::thread::spawn(move || {
             std::thread::sleep(span);
-            told.store(true, Ordering::Relaxed);
-            interrupted.store(true, Ordering::Relaxed);
+            // Unless somebody else was faster.
+            told.store(!interrupted.load(Ordering::Acquire), Ordering::Release);
+            interrupted.store(true, Ordering::Release);
         });
-        Ok(Limit { text: text.to_owned(), over })
+        Ok(Limit { text: text.to_owned(), over, ended: AtomicBool::new(false) })
     }
 
-    pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+    /// Did anything end because of it? What ends by itself before it is over, and whose results are written after that, did not.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Something was interrupted, or left out. Was it this that did it?
+    pub fn cut(&self) -> bool {
+        let is_over = self.over.load(Ordering::Acquire);
+        self.ended.fetch_or(is_over, Ordering::Relaxed);
+        is_over
     }
 
     /// Says so in the summary of a run that it ended.
     pub fn note(&self, summary: &mut Value) {
-        if summary["end"] != "interrupted" {
+        if summary["end"] != "interrupted" || !self.cut() {
             return;
         }
         summary["end"] = format!("the wall limit of {} was over", self.text).into();
