@@ -67,6 +67,19 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
     word
 }
 
+/// "/proc/self/fd/" and its number, with a zero at the end.
+pub fn link(fd: usize) -> [u8; 32] {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    let mut link = [0_u8; 32];
+    link[..FOLDER.len()].copy_from_slice(FOLDER);
+    sys::decimal(fd as u32 as u64, &mut link[FOLDER.len()..31]);
+    link
+}
+/// What a descriptor leads to, as much as there is room for, without a zero at the end: how many bytes, or an errno.
+pub fn target(fd: usize, into: &mut [u8]) -> isize {
+    sys::call(nr::READLINK, &[link(fd).as_ptr() as usize, into.as_mut_ptr() as usize, into.len()])
+}
+
 /// Inode number; 0 when there is no such descriptor.
 pub fn inode(fd: usize) -> u64 {
     let mut stat = Stat::default();

@@ -29,7 +29,6 @@ const SYS_USER_DISPATCH: i32 = 2;
 const AF_UNIX: usize = 1;
 const EFBIG: i64 = -27;
 const SIGXFSZ: u64 = 25;
-const AT_FDCWD: usize = -100_isize as usize;
 
 pub type Answer = Result<isize, isize>;
 
@@ -352,14 +351,14 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             }
             Ok(result)
         }
-        MKDIR | MKNOD => Ok(identity::creating(t, AT_FDCWD, a[0], || sys::call(number, a))),
+        MKDIR | MKNOD => Ok(identity::creating(t, sys::AT_FDCWD, a[0], || sys::call(number, a))),
         MKDIRAT | MKNODAT => Ok(identity::creating(t, a[0], a[1], || sys::call(number, a))),
-        SYMLINK => Ok(identity::creating(t, AT_FDCWD, a[1], || sys::call(number, a))),
+        SYMLINK => Ok(identity::creating(t, sys::AT_FDCWD, a[1], || sys::call(number, a))),
         SYMLINKAT => Ok(identity::creating(t, a[1], a[2], || sys::call(number, a))),
         CHOWN | FCHOWN | LCHOWN | FCHOWNAT => Ok(identity::change_owner(t, number, a)),
         RENAME | LINK | CHMOD | TRUNCATE => {
             let follow = !matches!(number, RENAME | LINK);
-            Ok(own::changing(t, AT_FDCWD, a[0], follow, || sys::call(number, a)))
+            Ok(own::changing(t, sys::AT_FDCWD, a[0], follow, || sys::call(number, a)))
         }
         RENAMEAT | RENAMEAT2 | LINKAT | FCHMODAT | FCHMODAT2 => {
             let follow = !matches!(number, RENAMEAT | RENAMEAT2 | LINKAT);
@@ -477,10 +476,10 @@ fn dates(t: &Thread, number: usize, a: &[usize; 6]) -> isize {
         Ok(result) | Err(result) => result,
     };
     match number {
-        nr::UTIMENSAT if a[1] == 0 => own::changing_open(t, a[0], || set(a), |path| set(&[AT_FDCWD, path, a[2], 0, 0, 0])),
+        nr::UTIMENSAT if a[1] == 0 => own::changing_open(t, a[0], || set(a), |path| set(&[sys::AT_FDCWD, path, a[2], 0, 0, 0])),
         nr::UTIMENSAT => own::changing(t, a[0], a[1], a[3] & AT_SYMLINK_NOFOLLOW == 0, || set(a)),
         nr::FUTIMESAT => own::changing(t, a[0], a[1], true, || set(a)),
-        _ => own::changing(t, AT_FDCWD, a[0], true, || set(a)),
+        _ => own::changing(t, sys::AT_FDCWD, a[0], true, || set(a)),
     }
 }
 
@@ -569,12 +568,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     }
     match number {
         nr::FCNTL if what == F_DUPFD || what == F_DUPFD_CLOEXEC => duplicate(t, number, a),
-        // An open(2) elsewhere would wait in the kernel for the holder of the lease, whom only a signal of the kernel's tells.
         // Signals of the kernel's would come at no virtual time.
         nr::FCNTL if matches!(what, F_NOTIFY | F_SETSIG) && (what == F_NOTIFY || a[2] != 0) => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETFL && a[2] & O_ASYNC != 0 && !descriptor::is_socket(fd) => {
             unsupported(t, number, what, sys::EINVAL)
         }
+        // An open(2) elsewhere would wait in the kernel for the holder of the lease, whom only a signal of the kernel's tells.
         nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
@@ -679,7 +678,7 @@ fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     let mut arguments = *a;
     arguments[at] = path_of(t, a[at]);
     // Opening a named pipe waits for the other side.
-    let directory = if at == 1 { a[0] } else { AT_FDCWD };
+    let directory = if at == 1 { a[0] } else { sys::AT_FDCWD };
     let mut stat = [0_u32; 36];
     let fifo = a[at + 1] & (O_NONBLOCK | O_PATH) == 0
         && sys::call(nr::NEWFSTATAT, &[directory, arguments[at], stat.as_mut_ptr() as usize, 0]) == 0

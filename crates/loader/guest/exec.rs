@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::channel::{header, post};
+use crate::descriptor;
 use crate::elf;
 use crate::sys;
 use crate::thread::{self, Thread};
@@ -163,13 +164,12 @@ fn own<'a>(t: &Thread, room: &mut Room) -> Result<&'a [u8], isize> {
 }
 
 fn open_executable(path: usize) -> Result<usize, isize> {
-    const AT_FDCWD: usize = -100_isize as usize;
     // X_OK first: a file that may be executed but not read cannot be loaded here, and is EACCES too.
     let allowed = sys::call(nr::ACCESS, &[path, 1]);
     if allowed < 0 {
         return Err(allowed);
     }
-    let fd = sys::call(nr::OPENAT, &[AT_FDCWD, path, 0x8_0800, 0]);
+    let fd = sys::call(nr::OPENAT, &[sys::AT_FDCWD, path, 0x8_0800, 0]);
     if fd < 0 {
         return Err(if fd == sys::EISDIR { sys::EACCES } else { fd });
     }
@@ -198,11 +198,8 @@ fn check_image(fd: usize) -> Result<(), isize> {
 
 /// /proc/self/exe of the new image.
 fn remember_executable(t: &Thread, fd: usize) {
-    let mut link = [0_u8; 32];
-    link[..14].copy_from_slice(b"/proc/self/fd/");
-    sys::decimal(fd as u64, &mut link[14..31]);
     let mut path = [0_u8; abi::PATH_BYTES];
-    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, path.as_mut_ptr() as usize, abi::PATH_BYTES - 1]);
+    let length = descriptor::target(fd, &mut path[..abi::PATH_BYTES - 1]);
     path[length.max(0) as usize] = 0;
     t.process.executable.put(0, &path[..=length.max(0) as usize]);
 }
@@ -230,12 +227,9 @@ pub fn execveat(t: &mut Thread, a: &[usize; 6]) -> isize {
         return errno;
     }
     if first[0] == 0 && a[4] & AT_EMPTY_PATH != 0 {
-        let mut link = [0_u8; 40];
-        link[..14].copy_from_slice(b"/proc/self/fd/");
-        sys::decimal(a[0] as u32 as u64, &mut link[14..39]);
-        return execve(t, link.as_ptr() as usize, a[2], a[3]);
+        return execve(t, descriptor::link(a[0]).as_ptr() as usize, a[2], a[3]);
     }
-    if a[0] as i32 == -100 || first[0] == b'/' {
+    if a[0] as i32 == sys::AT_FDCWD as i32 || first[0] == b'/' {
         return execve(t, a[1], a[2], a[3]);
     }
     post(t, abi::UNSUPPORTED, &[nr::EXECVEAT as u64, 0, -sys::ENOSYS as u64]);

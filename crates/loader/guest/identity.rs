@@ -299,7 +299,6 @@ pub fn copy(from: &Process, to: &Process) {
     }
 }
 
-const AT_FDCWD: usize = -100_isize as usize;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_EMPTY_PATH: usize = 0x1000;
 
@@ -312,8 +311,8 @@ pub fn change_owner(t: &Thread, number: usize, a: &[usize; 6]) -> isize {
     let (folder, path, flags) = match number {
         nr::FCHOWNAT => (a[0], a[1], a[4]),
         nr::FCHOWN => (a[0], c"".as_ptr() as usize, AT_EMPTY_PATH),
-        nr::LCHOWN => (AT_FDCWD, a[0], AT_SYMLINK_NOFOLLOW),
-        _ => (AT_FDCWD, a[0], 0),
+        nr::LCHOWN => (sys::AT_FDCWD, a[0], AT_SYMLINK_NOFOLLOW),
+        _ => (sys::AT_FDCWD, a[0], 0),
     };
     let call = || sys::call(number, &arguments);
     let result = if flags & AT_EMPTY_PATH != 0 {

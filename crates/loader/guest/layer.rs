@@ -22,6 +22,7 @@ pub fn look(t: &mut Thread) {
     let now = header().layers.load(Relaxed);
     // SAFETY: one thread runs at a time.
     if unsafe { SEEN } != now {
+        // SAFETY: as above.
         unsafe { SEEN = now };
         follow(t);
     }
@@ -72,11 +73,11 @@ fn follow(t: &mut Thread) {
         while entry < end {
             let mut name = [0_u8; 12];
             let digits = sys::copy_string(entry + 19, &mut name).unwrap_or(b"");
-            if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
-                let fd = digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
-                if fd != list as usize && !descriptor::is_ours(fd as i32) {
-                    open_again(t, fd, &mut path);
-                }
+            if let Some(fd) = sys::number(digits).map(|fd| fd as usize)
+                && fd != list as usize
+                && !descriptor::is_ours(fd as i32)
+            {
+                open_again(t, fd, &mut path);
             }
             entry += (sys::read_u32(entry + 16).unwrap_or(0) as usize & 0xffff).max(24);
         }
@@ -88,11 +89,8 @@ fn open_again(t: &mut Thread, fd: usize, path: &mut [u8; abi::PATH_BYTES]) {
     const F_GETFD: usize = 1;
     const F_GETFL: usize = 3;
     let Some(here) = folder(nr::FSTAT, fd) else { return };
-    let mut link = [0_u8; 32];
-    link[..14].copy_from_slice(b"/proc/self/fd/");
-    sys::decimal(fd as u64, &mut link[14..31]);
     let at = path.as_mut_ptr() as usize;
-    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, at, path.len() - 1]);
+    let length = descriptor::target(fd, &mut path[..abi::PATH_BYTES - 1]);
     if length <= 0 {
         return;
     }

@@ -54,17 +54,21 @@ pub fn is_ours(start: usize, bytes: usize) -> bool {
         || start < end && (signal::is_ours(start) || signal::is_ours(end - 1))
 }
 
-/// Memory calls, kept off what is ours.
-pub fn map(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+/// Does a memory call touch what is ours?
+pub fn touches_ours(number: usize, a: &[usize; 6]) -> bool {
     const MAP_FIXED: usize = 0x10;
     const MREMAP_FIXED: usize = 2;
-    let touches = match number {
+    match number {
         nr::MMAP => a[3] & MAP_FIXED != 0 && is_ours(a[0], a[1]),
         nr::MREMAP => is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && is_ours(a[4], a[2]),
         nr::SHMAT => a[1] != 0 && is_ours(a[1], shared_bytes(a[0])),
         _ => is_ours(a[0], a[1]),
-    };
-    if touches {
+    }
+}
+
+/// Memory calls, kept off what is ours.
+pub fn map(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
+    if touches_ours(number, a) {
         return Err(sys::EINVAL);
     }
     let result = sys::call(number, a);

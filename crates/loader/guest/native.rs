@@ -6,11 +6,52 @@ use crate::channel::{header, post};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
-use crate::neighbour::Patience;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGPIPE: u64 = 13;
+pub const SOL_SOCKET: usize = 1;
+const SO_RCVTIMEO: usize = 20;
+const SO_SNDTIMEO: usize = 21;
+const POLLIN: u64 = 1;
+const POLLOUT: u64 = 4;
+
+/// An option of a socket: its first eight bytes. None: it has none, or is no socket.
+pub fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
+    let mut value = [0_u64; 2];
+    let mut length = 16_u32;
+    let found = sys::call(nr::GETSOCKOPT, &[fd, SOL_SOCKET, name, value.as_mut_ptr() as usize, &raw mut length as usize]);
+    (found == 0).then_some(value)
+}
+
+/// How long a call on a descriptor of the kernel's waits at most. Looked up when it has to wait for the first time.
+#[derive(Default)]
+pub struct Patience {
+    /// By the node's clock; 0: for ever.
+    until: Option<u64>,
+}
+
+impl Patience {
+    /// Waits until something may have changed. The errno to return: the time is over, or a signal came.
+    pub fn wait(&mut self, t: &mut Thread, fd: usize, number: usize, writes: bool) -> Result<(), isize> {
+        let now = header().now.load(Relaxed);
+        let until = *self.until.get_or_insert_with(|| {
+            // struct timeval; all zero: none.
+            match option(fd, if writes { SO_SNDTIMEO } else { SO_RCVTIMEO }) {
+                Some([0, 0]) | None => 0,
+                Some([seconds, micros]) => now.saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(micros * 1000).max(1),
+            }
+        });
+        if until != 0 && header().now.load(Relaxed) >= until {
+            return Err(sys::EAGAIN);
+        }
+        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) < 0 {
+            // net/core/sock.c, sock_intr_errno: "return timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR;"
+            return Err(if until == 0 { abi::RESTART as isize } else { sys::EINTR });
+        }
+        Ok(())
+    }
+}
 
 /// Something that others may wait for has been done with a descriptor of the kernel's.
 pub fn touched() {
@@ -21,11 +62,14 @@ pub fn touched() {
 pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> isize {
     let fd = a[0];
     let flags = descriptor::flags(fd);
-    if flags & descriptor::NONBLOCK != 0 {
+    let look = |t: &mut Thread| {
         if !writes && header().terminals.load(Relaxed) != 0 {
             let word = descriptor::word(t, fd);
             crate::terminal::look(fd, word);
         }
+    };
+    if flags & descriptor::NONBLOCK != 0 {
+        look(t);
         let result = sys::call(number, a);
         touched();
         return after(t, result, writes);
@@ -34,10 +78,7 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let mut arguments = *a;
     let mut patience = Patience::default();
     loop {
-        if !writes && header().terminals.load(Relaxed) != 0 {
-            let word = descriptor::word(t, fd);
-            crate::terminal::look(fd, word);
-        }
+        look(t);
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
         let result = sys::call(number, &arguments);
         descriptor::set_flags(fd, flags);

@@ -1,11 +1,10 @@
 //! What AF_UNIX sockets do, in the kernel's names (see `unix`): what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and
 //! what the kernel draws by chance, are the node's.
 
-use crate::abi;
-use crate::channel::{header, post};
+use crate::channel::header;
 use crate::descriptor;
 use crate::identity;
-use crate::native;
+use crate::native::{self, Patience, SOL_SOCKET, option};
 use crate::plain;
 use crate::sys;
 use crate::thread::Thread;
@@ -13,12 +12,9 @@ use crate::unix;
 use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
-const SOL_SOCKET: usize = 1;
 const SO_TYPE: usize = 3;
 const SO_PASSCRED: usize = 16;
 const SO_PEERCRED: usize = 17;
-const SO_RCVTIMEO: usize = 20;
-const SO_SNDTIMEO: usize = 21;
 const SO_COOKIE: usize = 57;
 const SO_PEERGROUPS: usize = 59;
 const SO_NETNS_COOKIE: usize = 71;
@@ -30,47 +26,8 @@ const MSG_WAITALL: usize = 0x100;
 const MSG_NOSIGNAL: usize = 0x4000;
 const MSG_WAITFORONE: usize = 0x1_0000;
 const ERANGE: isize = -34;
-const POLLIN: u64 = 1;
-const POLLOUT: u64 = 4;
 /// UIO_MAXIOV
 const VECTORS_MAX: usize = 1024;
-
-/// An option of a socket: its first eight bytes. None: it has none, or is no socket.
-fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
-    let mut value = [0_u64; 2];
-    let mut length = 16_u32;
-    let found = sys::call(nr::GETSOCKOPT, &[fd, SOL_SOCKET, name, value.as_mut_ptr() as usize, &raw mut length as usize]);
-    (found == 0).then_some(value)
-}
-
-/// How long a call on a descriptor of the kernel's waits at most. Looked up when it has to wait for the first time.
-#[derive(Default)]
-pub struct Patience {
-    /// By the node's clock; 0: for ever.
-    until: Option<u64>,
-}
-
-impl Patience {
-    /// Waits until something may have changed. The errno to return: the time is over, or a signal came.
-    pub fn wait(&mut self, t: &mut Thread, fd: usize, number: usize, writes: bool) -> Result<(), isize> {
-        let now = header().now.load(Relaxed);
-        let until = *self.until.get_or_insert_with(|| {
-            // struct timeval; all zero: none.
-            match option(fd, if writes { SO_SNDTIMEO } else { SO_RCVTIMEO }) {
-                Some([0, 0]) | None => 0,
-                Some([seconds, micros]) => now.saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(micros * 1000).max(1),
-            }
-        });
-        if until != 0 && header().now.load(Relaxed) >= until {
-            return Err(sys::EAGAIN);
-        }
-        if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) < 0 {
-            // net/core/sock.c, sock_intr_errno: "return timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR;"
-            return Err(if until == 0 { abi::RESTART as isize } else { sys::EINTR });
-        }
-        Ok(())
-    }
-}
 
 /// Calls on a socket of the kernel's.
 pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {

@@ -192,7 +192,6 @@ impl List {
 }
 
 fn perform(step: &abi::Step, texts: usize, [control, mount]: [usize; 2]) -> isize {
-    const AT_FDCWD: usize = -100_isize as usize;
     let mut at = texts;
     let text = step.lengths.map(|length| {
         at += length as usize;
@@ -220,14 +219,14 @@ fn perform(step: &abi::Step, texts: usize, [control, mount]: [usize; 2]) -> isiz
             // struct mount_attr: MOUNT_ATTR_RDONLY; AT_RECURSIVE
             let attributes = [1_u64, 0, 0, 0];
             let size = size_of_val(&attributes);
-            sys::call(nr::MOUNT_SETATTR, &[AT_FDCWD, text[0], 0x8000, attributes.as_ptr() as usize, size])
+            sys::call(nr::MOUNT_SETATTR, &[sys::AT_FDCWD, text[0], 0x8000, attributes.as_ptr() as usize, size])
         }
         abi::STEP_ENTER => enter(text[0]),
         abi::STEP_UNMOUNT => sys::call(nr::UMOUNT2, &[text[0], MNT_DETACH]),
         abi::STEP_COVER => cover(text[0]),
         abi::STEP_ATTACH => {
             const MOVE_MOUNT_F_EMPTY_PATH: usize = 4;
-            sys::call(nr::MOVE_MOUNT, &[mount, c"".as_ptr() as usize, AT_FDCWD, text[0], MOVE_MOUNT_F_EMPTY_PATH])
+            sys::call(nr::MOVE_MOUNT, &[mount, c"".as_ptr() as usize, sys::AT_FDCWD, text[0], MOVE_MOUNT_F_EMPTY_PATH])
         }
         abi::STEP_KEEP => keep(control, text[0]),
         abi::STEP_OPAQUE => {
@@ -239,9 +238,8 @@ fn perform(step: &abi::Step, texts: usize, [control, mount]: [usize; 2]) -> isiz
 
 /// Sends the controller a mount that nobody sees, of what is mounted here.
 fn keep(control: usize, path: usize) -> isize {
-    const AT_FDCWD: usize = -100_isize as usize;
     // OPEN_TREE_CLONE|OPEN_TREE_CLOEXEC
-    let tree = sys::call(nr::OPEN_TREE, &[AT_FDCWD, path, 0x8_0001]);
+    let tree = sys::call(nr::OPEN_TREE, &[sys::AT_FDCWD, path, 0x8_0001]);
     if tree < 0 {
         return tree;
     }

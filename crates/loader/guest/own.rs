@@ -9,7 +9,6 @@ use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
 
-const AT_FDCWD: usize = -100_isize as usize;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const O_CLOEXEC: usize = 0o2_000_000;
 const EOVERFLOW: isize = -75;
@@ -40,7 +39,7 @@ pub fn changing_open(t: &Thread, fd: usize, call: impl Fn() -> isize, by_path: i
         return result;
     }
     let mut path = [0_u8; PATH_BYTES];
-    if crate::identity::overrides_rights(t) && path_of(fd, &mut path).is_some() && copy(AT_FDCWD, path.as_ptr() as usize, false) {
+    if crate::identity::overrides_rights(t) && path_of(fd, &mut path).is_some() && copy(sys::AT_FDCWD, path.as_ptr() as usize, false) {
         return by_path(path.as_ptr() as usize);
     }
     if result == EOVERFLOW { sys::EROFS } else { result }
@@ -48,11 +47,7 @@ pub fn changing_open(t: &Thread, fd: usize, call: impl Fn() -> isize, by_path: i
 
 /// What a descriptor leads to, with a zero at the end; its length without.
 fn path_of(fd: usize, path: &mut [u8; PATH_BYTES]) -> Option<usize> {
-    let mut link = [0_u8; 32];
-    link[..14].copy_from_slice(b"/proc/self/fd/");
-    sys::decimal(fd as u64, &mut link[14..31]);
-    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, path.as_mut_ptr() as usize, PATH_BYTES - COPY.len() - 1]);
-    let length = usize::try_from(length).ok().filter(|length| *length > 1 && *length < PATH_BYTES - COPY.len() - 1 && path[0] == b'/')?;
+    let length = usize::try_from(crate::descriptor::target(fd, &mut path[..PATH_BYTES - COPY.len() - 1])).ok().filter(|length| *length > 1 && *length < PATH_BYTES - COPY.len() - 1 && path[0] == b'/')?;
     path[length] = 0;
     Some(length)
 }
@@ -88,7 +83,7 @@ fn copy(folder: usize, path: usize, follow: bool) -> bool {
         return false;
     }
     // st_atime, st_mtime with their nanoseconds.
-    sys::call(nr::UTIMENSAT, &[AT_FDCWD, to, (&raw const stat[9]) as usize, AT_SYMLINK_NOFOLLOW]);
+    sys::call(nr::UTIMENSAT, &[sys::AT_FDCWD, to, (&raw const stat[9]) as usize, AT_SYMLINK_NOFOLLOW]);
     let number = files::number(stat[1], stat[0]);
     let mut new = [0_u64; 18];
     let known = sys::call(nr::LSTAT, &[to, new.as_mut_ptr() as usize]) == 0;

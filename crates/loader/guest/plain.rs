@@ -81,7 +81,7 @@ fn follow(who: usize, resource: usize, soft: u64) {
     if !matches!(resource, FSIZE | abi::LIMIT_DATA | STACK | abi::LIMIT_DESCRIPTORS | AS) {
         return;
     }
-    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
+    let share = abi::own_share(resource);
     let mut real = [0_u64; 2];
     if sys::call(nr::PRLIMIT64, &[who, resource, 0, real.as_mut_ptr() as usize]) == 0 {
         // RLIM_INFINITY stays.
@@ -92,7 +92,7 @@ fn follow(who: usize, resource: usize, soft: u64) {
 
 /// The kernel's own limits, less what the loader takes.
 fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Result<isize, isize> {
-    let share = abi::OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes);
+    let share = abi::own_share(resource);
     let mut wanted_limits = [0_u64; 2];
     if new != 0 {
         for (index, word) in wanted_limits.iter_mut().enumerate() {
@@ -272,12 +272,8 @@ pub fn control(message: usize) -> Result<(), isize> {
 
 /// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
 pub fn is_inotify(fd: usize) -> bool {
-    let mut link = [0_u8; 32];
-    link[..14].copy_from_slice(b"/proc/self/fd/");
-    sys::decimal(fd as u64, &mut link[14..31]);
     let mut name = [0_u8; 32];
-    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, name.as_mut_ptr() as usize, name.len()]);
-    length > 0 && name.starts_with(b"anon_inode:inotify")
+    descriptor::target(fd, &mut name) > 0 && name.starts_with(b"anon_inode:inotify")
 }
 
 /// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
@@ -295,8 +291,7 @@ pub fn process_of(fd: usize) -> Result<usize, isize> {
     sys::call(nr::CLOSE, &[file as usize]);
     let line =
         text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
-    let digits = line.iter().all(u8::is_ascii_digit) && !line.is_empty();
-    if digits { Ok(line.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))) } else { Err(sys::ESRCH) }
+    sys::number(line).map(|pid| pid as usize).ok_or(sys::ESRCH)
 }
 
 /// A read(2) has returned.

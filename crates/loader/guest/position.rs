@@ -13,7 +13,7 @@ use crate::x86_64::numbers as nr;
 const ESPIPE: isize = -29;
 /// fs/read_write.c: "if (unlikely(flags & ~RWF_SUPPORTED)) return -EOPNOTSUPP;" HIPRI, DSYNC, SYNC, NOWAIT, APPEND, NOAPPEND, ATOMIC, DONTCACHE.
 pub const RWF_SUPPORTED: usize = 0xff;
-const RWF_NOWAIT: usize = 8;
+pub const RWF_NOWAIT: usize = 8;
 const MSG_DONTWAIT: usize = 0x40;
 /// Most that one transfer moves.
 const PIECE_BYTES: usize = 4096;
@@ -46,6 +46,13 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     }
 }
 
+/// preadv2 and pwritev2 of a socket that are not to wait, as a call on sockets: which, and its arguments. `message` is room for its struct msghdr.
+pub fn as_message(number: usize, a: &[usize; 6], message: &mut [usize; 7]) -> (usize, [usize; 6]) {
+    *message = [0, 0, a[1], a[2], 0, 0, 0];
+    let number = if number == nr::PWRITEV2 { nr::SENDMSG } else { nr::RECVMSG };
+    (number, [a[0], message.as_ptr() as usize, MSG_DONTWAIT, 0, 0, 0])
+}
+
 /// preadv2 and pwritev2 where the descriptor stands.
 fn at_end(t: &mut Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -> Answer {
     let writes = number == nr::PWRITEV2;
@@ -55,10 +62,9 @@ fn at_end(t: &mut Thread, number: usize, a: &[usize; 6], word: u64, flags: usize
     if flags & RWF_NOWAIT != 0 {
         return match descriptor::kind_of(word) {
             kind::VIRTUAL => {
-                // struct msghdr
-                let message = [0, 0, a[1], a[2], 0, 0, 0];
-                let one = [a[0], message.as_ptr() as usize, MSG_DONTWAIT, 0, 0, 0];
-                Ok(dispatch::forward(t, if writes { nr::SENDMSG } else { nr::RECVMSG }, &one, word))
+                let mut message = [0; 7];
+                let (number, one) = as_message(number, a, &mut message);
+                Ok(dispatch::forward(t, number, &one, word))
             }
             kind::RANDOM if !writes => random_vectors(t, a[1], a[2]),
             _ => {

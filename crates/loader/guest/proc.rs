@@ -104,11 +104,8 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     if header().real_start.load(Relaxed) == 0 || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0 || !regular(&stat) || stat[0] != device() {
         return fd as isize;
     }
-    let mut link = [0_u8; 32];
-    link[..14].copy_from_slice(b"/proc/self/fd/");
-    sys::decimal(fd as u64, &mut link[14..31]);
     let mut path = [0_u8; PATH_BYTES];
-    let length = sys::call(nr::READLINK, &[link.as_ptr() as usize, path.as_mut_ptr() as usize, PATH_BYTES - 1]);
+    let length = crate::descriptor::target(fd, &mut path[..PATH_BYTES - 1]);
     if length <= 0 || length as usize >= PATH_BYTES - 1 {
         return fd as isize;
     }
@@ -219,14 +216,11 @@ pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Re
     let bytes = sys::call(number, &whole).max(0) as usize;
     let Some((kind, example)) = NUMBERED.iter().find(|(kind, _)| text[..bytes].starts_with(kind)) else { return Ok(length) };
     let mut stat = [0_u64; 18];
-    let folder = if number == nr::READLINKAT { a[0] } else { -100_isize as usize };
+    let folder = if number == nr::READLINKAT { a[0] } else { sys::AT_FDCWD };
     let found = sys::call(nr::NEWFSTATAT, &[folder, a[at], stat.as_mut_ptr() as usize, NOFOLLOW_EMPTY_PATH]);
     let digits = &text[kind.len()..bytes];
     let Some((b']', digits)) = digits.split_last() else { return Ok(length) };
-    if found != 0 || stat[0] != device() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Ok(length);
-    }
-    let inode = digits.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+    let Some(inode) = sys::number(digits).filter(|_| found == 0 && stat[0] == device()) else { return Ok(length) };
     let digits = sys::decimal(crate::files::number(inode, device_of(kind, example)), &mut text[kind.len()..]);
     let end = kind.len() + digits;
     text[end] = b']';

@@ -25,6 +25,9 @@ pub const ELOOP: isize = -40;
 pub const ENODEV: isize = -19;
 pub const ESRCH: isize = -3;
 
+/// The working directory, in place of a folder's descriptor.
+pub const AT_FDCWD: usize = -100_isize as usize;
+
 /// A call with up to six arguments.
 #[inline(always)]
 pub fn call(number: usize, arguments: &[usize]) -> isize {
@@ -130,6 +133,12 @@ pub fn map(bytes: usize) -> Option<usize> {
 }
 pub fn unmap(at: usize, bytes: usize) {
     call(nr::MUNMAP, &[at, bytes]);
+}
+
+/// Reads a number in decimal; None: it is none, or larger than 64 bits hold.
+pub fn number(digits: &[u8]) -> Option<u64> {
+    let add = |number: u64, digit: &u8| digit.is_ascii_digit().then(|| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
 /// Writes a number in decimal; returns how many digits.

@@ -11,7 +11,6 @@ use core::sync::atomic::Ordering::Relaxed;
 const AHEAD: i64 = 1 << 40;
 /// Later than that was set by a program.
 const SET: i64 = 1 << 39;
-const AT_FDCWD: usize = -100_isize as usize;
 const UTIME_NOW: i64 = 0x3fff_ffff;
 const UTIME_OMIT: i64 = 0x3fff_fffe;
 const NANOS: i64 = 1_000_000_000;
@@ -19,7 +18,7 @@ const NANOS: i64 = 1_000_000_000;
 /// utime(2), utimes(2), futimesat(2), utimensat(2)
 pub fn set(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     let (folder, path, from, flags) = match number {
-        nr::UTIME | nr::UTIMES => (AT_FDCWD, a[0], a[1], 0),
+        nr::UTIME | nr::UTIMES => (sys::AT_FDCWD, a[0], a[1], 0),
         nr::FUTIMESAT => (a[0], a[1], a[2], 0),
         _ => (a[0], a[1], a[2], a[3]),
     };

@@ -46,6 +46,10 @@ pub const CAPABILITIES: u64 = (1 << 41) - 1;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 
+#[path = "abi/orders.rs"]
+mod orders;
+pub use orders::*;
+
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 const SPAWN_AT: usize = HEADER_BYTES;
@@ -73,6 +77,11 @@ pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 /// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
 pub const OWN_SHARE: [(usize, u64); 2] =
     [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+
+/// What the loader takes of a resource, by its number.
+pub fn own_share(resource: usize) -> u64 {
+    OWN_SHARE.iter().find(|(which, _)| *which == resource).map_or(0, |(_, bytes)| *bytes)
+}
 
 /// Soft and hard limit of each resource that programs begin with, by its number, as Linux has them. What the host allows whoever started weft does not show:
 /// programs see and set these, and the kernel's follow as far as they can.
@@ -244,86 +253,6 @@ pub const INIT_PROC: u32 = 2;
 pub const INIT_NAME: u32 = 4;
 /// `Header::init_failed`: the filter on the vsyscall page.
 pub const INIT_VSYSCALL: u32 = 8;
-
-/// Descriptors that come with an [`Order`]: arena, control socket, command socket, list of steps, a mount (or anything), and one more, so that the number is even.
-pub const ORDER_DESCRIPTORS: usize = 6;
-
-/// What the nursery is told for each node, with [`ORDER_DESCRIPTORS`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Order {
-    /// [`ORDER_BEAR`] or [`ORDER_PREPARE`].
-    pub what: u32,
-    /// Keeps `steps_bytes` aligned.
-    pub reserved: u32,
-    /// CLONE_NEW*: those that are made before the steps, but for that of process numbers.
-    pub namespaces: u32,
-    /// Processor that process 1 stays on; `u32::MAX`: any.
-    pub cpu: u32,
-    /// Bytes of the list of steps: their number, then results (errno; of the namespaces, then of each step), then a [`Step`] each.
-    pub steps_bytes: u64,
-    /// RLIMIT_NOFILE of programs, soft and hard.
-    pub descriptors: [u64; 2],
-    /// RLIMIT_DATA of programs, bytes; `u64::MAX`: as it is.
-    pub memory: u64,
-}
-
-/// `Order::what`: make process 1 of a node, which does the steps.
-pub const ORDER_BEAR: u32 = 1;
-/// `Order::what`: do the steps yourself, for all nodes; of the descriptors, only list and mount are looked at.
-pub const ORDER_PREPARE: u32 = 2;
-
-/// Something that process 1 does before it is init: up to four texts follow, paths with a zero at the end.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// Of the record, texts included; a multiple of eight.
-    pub bytes: u32,
-    /// [`STEP_FOLDER`] and others.
-    pub kind: u32,
-    /// [`OTHERWISE_FAIL`], [`OTHERWISE_GO_ON`], or [`OTHERWISE_INSTEAD`] and how many of the next steps are left out when this one succeeds.
-    pub otherwise: u32,
-    /// Keeps `number` aligned.
-    pub reserved: u32,
-    /// Mode or flags.
-    pub number: u64,
-    /// Bytes of the texts.
-    pub lengths: [u32; 4],
-}
-
-/// mkdir: path; mode. One that is there is no failure.
-pub const STEP_FOLDER: u32 = 1;
-/// A new file: path, contents; mode.
-pub const STEP_FILE: u32 = 2;
-/// symlink: target, path.
-pub const STEP_LINK: u32 = 3;
-/// mount(2): from, to, kind, data; flags.
-pub const STEP_MOUNT: u32 = 4;
-/// A mount that can only be read from now on: path.
-pub const STEP_READ_ONLY: u32 = 5;
-/// This folder becomes `/`, and nothing of what was `/` is left: path. Takes time for each process of the host.
-pub const STEP_ENTER: u32 = 6;
-/// umount(2), whatever still uses it: path.
-pub const STEP_UNMOUNT: u32 = 7;
-/// This mount goes over `/`, and the process into it: path.
-pub const STEP_COVER: u32 = 8;
-/// The mount that came with the order goes here: path.
-pub const STEP_ATTACH: u32 = 9;
-/// A copy of this mount is sent to the controller before anything else: path.
-pub const STEP_KEEP: u32 = 10;
-/// A folder in which overlays show nothing of what is below: path.
-pub const STEP_OPAQUE: u32 = 11;
-/// `Step::otherwise`: nothing goes on.
-pub const OTHERWISE_FAIL: u32 = 0;
-/// `Step::otherwise`: never mind.
-pub const OTHERWISE_GO_ON: u32 = 1;
-/// `Step::otherwise`: the next steps are for that case.
-pub const OTHERWISE_INSTEAD: u32 = 2;
-
-/// Where the first step of a list begins that has so many.
-pub const fn steps_at(count: usize) -> usize {
-    (4 * (count + 2)).next_multiple_of(8)
-}
 
 /// A signal's disposition, as `struct kernel_sigaction` has it.
 #[repr(C)]

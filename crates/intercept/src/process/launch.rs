@@ -141,7 +141,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
             if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.and_then(|limits| limits.memory)) {
-                let bytes = bytes + abi::OWN_SHARE[0].1;
+                let bytes = bytes + abi::own_share(abi::LIMIT_DATA);
                 limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
             }
             libc::setrlimit(which, &raw const limit);
@@ -197,7 +197,7 @@ pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartE
         Some(wanted) => [wanted; 2],
         None => [1024.min(hard), hard],
     };
-    Ok((descriptors, wanted.memory.map_or(u64::MAX, |bytes| bytes + abi::OWN_SHARE[0].1)))
+    Ok((descriptors, wanted.memory.map_or(u64::MAX, |bytes| bytes + abi::own_share(abi::LIMIT_DATA))))
 }
 
 /// What a node's programs see as their limits at first.

@@ -72,7 +72,7 @@ pub fn counts() -> (usize, usize) {
     (allowed().len(), claimed.values().sum())
 }
 
-/// Another process is to run on this processor; none: on all that the calling thread may use. What the kernel refuses is left out: it costs time only.
+/// Another process, or for 0 the calling thread, is to run on this processor; none: on all that the calling thread may use. What the kernel refuses is left out: it costs time only.
 pub(super) fn place(pid: libc::pid_t, cpu: Option<usize>) {
     // SAFETY: an all-zero set is empty.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -123,14 +123,9 @@ impl Pinned {
     pub fn new(cpu: usize) -> Pinned {
         // SAFETY: an all-zero set is empty.
         let mut before: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the sets are ours; the number comes from the kernel and is bounded here.
-        let had = unsafe {
-            let had = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut before) == 0;
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu.min(libc::CPU_SETSIZE as usize - 1), &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-            had
-        };
+        // SAFETY: the set is ours.
+        let had = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut before) } == 0;
+        place(0, Some(cpu));
         catch();
         WITHOUT.set(true);
         LENT.set(false);

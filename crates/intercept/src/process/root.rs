@@ -379,7 +379,7 @@ impl Steps {
             match layered.iter_mut().find(|(name, _)| first == *name) {
                 Some((_, kind @ Kind::Closed)) => *kind = Kind::Open,
                 Some(_) => {}
-                None if NEW.iter().any(|(new, _)| first == *new) => {}
+                None if first.to_str().is_some_and(is_new) => {}
                 None => layered.push((first, Kind::Empty)),
             }
         }
@@ -465,8 +465,7 @@ impl Steps {
         let mut steps = Steps::default();
         // MS_REC|MS_PRIVATE: nothing that is mounted is seen outside.
         steps.mount("keep the nodes' mounts to themselves", "", "/", c"", libc::MS_REC | libc::MS_PRIVATE, b"", Otherwise::Fail)?;
-        let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        steps.memory(stage, c"mode=755")?;
         for path in [&host, &low, &node] {
             steps.folder(path, 0o755)?;
         }
@@ -519,8 +518,7 @@ impl Steps {
         let stage = Path::new("/run/weft/layers");
         let mut steps = Steps::default();
         steps.folder(stage, 0o700)?;
-        let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        steps.mount("mount a file system in memory", "weft", stage, c"tmpfs", flags, b"mode=755", Otherwise::Fail)?;
+        steps.memory(stage, c"mode=755")?;
         steps.folder(&stage.join("upper"), 0o755)?;
         steps.folder(&stage.join("work"), 0o755)?;
         for name in closed {

@@ -4,6 +4,7 @@
 //!
 //! Folders that others may not read on the host are empty: what is in them would depend on who runs weft.
 
+use super::launch::NOBODY;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,6 @@ const FOLDERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 8;
 /// Users of the system, as adduser(8) gives numbers.
 const SYSTEM_USERS: std::ops::Range<u32> = 0..1000;
-const NOBODY: u32 = 65_534;
 
 /// A folder of the layer.
 #[derive(Debug)]

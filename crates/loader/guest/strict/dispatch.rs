@@ -5,6 +5,7 @@ use crate::abi::kind;
 use crate::descriptor;
 use crate::dispatch::{Answer, duplicate, forward, path_of, readlink, send_file, unsupported};
 use crate::memory;
+use crate::position;
 use crate::sys;
 use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
@@ -149,20 +150,17 @@ fn close(t: &mut Thread, a: &[usize; 6]) -> Option<Answer> {
 
 /// preadv2 and pwritev2 where the descriptor stands: on a socket readv and writev, or what does not wait.
 fn at_end(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
-    const RWF_NOWAIT: usize = 8;
-    const MSG_DONTWAIT: usize = 0x40;
     let reads = number == nr::PREADV2;
-    if a[5] & !crate::position::RWF_SUPPORTED != 0 {
+    if a[5] & !position::RWF_SUPPORTED != 0 {
         // What the kernel says of the placeholder holds for a socket, too.
         return None;
     }
-    if a[5] & RWF_NOWAIT == 0 {
+    if a[5] & position::RWF_NOWAIT == 0 {
         return socket(t, if reads { nr::READV } else { nr::WRITEV }, a);
     }
-    // struct msghdr
-    let message = [0, 0, a[1], a[2], 0, 0, 0];
-    let one = [a[0], message.as_ptr() as usize, MSG_DONTWAIT, 0, 0, 0];
-    socket(t, if reads { nr::RECVMSG } else { nr::SENDMSG }, &one)
+    let mut message = [0; 7];
+    let (number, one) = position::as_message(number, a, &mut message);
+    socket(t, number, &one)
 }
 
 /// ioctl, fcntl, and moving data inside the kernel.
@@ -190,13 +188,5 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
 
 /// Memory calls, kept off what is ours.
 fn keep_off(number: usize, a: &[usize; 6]) -> Option<Answer> {
-    const MAP_FIXED: usize = 0x10;
-    const MREMAP_FIXED: usize = 2;
-    let touches = match number {
-        nr::MMAP => a[3] & MAP_FIXED != 0 && memory::is_ours(a[0], a[1]),
-        nr::MREMAP => memory::is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && memory::is_ours(a[4], a[2]),
-        nr::SHMAT => a[1] != 0 && memory::is_ours(a[1], memory::shared_bytes(a[0])),
-        _ => memory::is_ours(a[0], a[1]),
-    };
-    touches.then_some(Err(sys::EINVAL))
+    memory::touches_ours(number, a).then_some(Err(sys::EINVAL))
 }
