@@ -42,9 +42,24 @@ impl Instant {
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
+    /// For people and logs: seconds with nine digits after the point, and no unit.
+    pub const fn seconds(self) -> Seconds {
+        Seconds(self)
+    }
     /// Time from `earlier` to `self`; zero when `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// An instant as `12.345678901`: see [`Instant::seconds`].
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(Instant);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.0;
+        write!(f, "{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
     }
 }
 
@@ -77,7 +92,7 @@ impl Sub<Instant> for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        write!(f, "{}s", self.seconds())
     }
 }
 
@@ -90,6 +105,13 @@ impl fmt::Display for Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_have_nine_digits_after_the_point() {
+        let at = Instant::from_nanos(12_000_000_001);
+        assert_eq!((at.seconds().to_string().as_str(), at.to_string().as_str()), ("12.000000001", "12.000000001s"));
+        assert_eq!(Instant::from_millis(250).seconds().to_string(), "0.250000000");
+    }
 
     #[test]
     fn arithmetic_saturates_instead_of_wrapping() {

@@ -52,10 +52,10 @@ impl CallLog {
 
     pub fn add(&mut self, call: &CallLine<'_>) {
         let Some(file) = self.files.get_mut(&call.program) else { return };
-        let (seconds, nanos) = (call.at.as_nanos() / 1_000_000_000, call.at.as_nanos() % 1_000_000_000);
+        let seconds = call.at.seconds();
         let result = match call.process == call.thread {
-            true => writeln!(file, "{seconds}.{nanos:09} {} {}", call.process, call.text),
-            false => writeln!(file, "{seconds}.{nanos:09} {}/{} {}", call.process, call.thread, call.text),
+            true => writeln!(file, "{seconds} {} {}", call.process, call.text),
+            false => writeln!(file, "{seconds} {}/{} {}", call.process, call.thread, call.text),
         };
         self.failed = self.failed.take().or(result.err());
     }

@@ -3,8 +3,11 @@
 //! Within one instant the order is: ends of serialisation (by port), frames (by port, then in order of arrival), timers, actors. What a machine
 //! sends is put on its own wires; what reaches others is left in [`Core::out`] for the group to hand over.
 
-use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
-use crate::calls::{CallLine, CallLog};
+mod turn;
+
+use self::turn::Turn;
+use crate::actor::{Actor, Next, ProgramId, Status};
+use crate::calls::CallLog;
 use crate::debug::Teller;
 use crate::hash::{self, NodeHash, Way};
 use crate::record::Recorder;
@@ -15,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
-use weft_core::{Completion, Context, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
+use weft_core::{Completion, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
 use weft_intercept::process::Usage;
 use weft_node::Node;
 use weft_socket::{SocketId, Sockets};
@@ -664,150 +667,5 @@ fn carry_on(core: &mut Core, node: &mut Node) {
         if frames < FRAMES_PER_EVENT_MAX {
             node.transmitted(core.now, completion);
         }
-    }
-}
-
-/// An actor's turn.
-struct Turn<'a> {
-    core: &'a mut Core,
-    node: &'a mut Node,
-    changed: &'a mut Vec<SocketId>,
-    grant: Instant,
-    alone: bool,
-    /// So many of `changed` the actor knows.
-    taken: usize,
-}
-
-impl Turn<'_> {
-    /// What others on this node have to learn at once ends the turn.
-    fn look_at_changes(&mut self) {
-        if self.alone {
-            return;
-        }
-        let found = self.node.look(self.core.now, Sockets::take_changed).unwrap_or_default();
-        if !found.is_empty() {
-            self.changed.extend(found);
-            self.grant = self.core.now + std::time::Duration::from_nanos(1);
-        }
-    }
-}
-
-impl ActorContext for Turn<'_> {
-    fn now(&self) -> Instant {
-        self.core.now
-    }
-
-    fn grant(&self) -> Instant {
-        self.grant
-    }
-
-    fn next_event(&self) -> Instant {
-        self.core.next_departure().min(self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
-    }
-
-    fn quiet_until(&self) -> Option<Instant> {
-        self.alone.then(|| self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
-    }
-
-    fn advance(&mut self, to: Instant) {
-        let to = to.min(self.grant);
-        loop {
-            let timer = self.node.next_timer().unwrap_or(Instant::FAR_FUTURE);
-            let next = self.core.next_departure().min(timer);
-            // What is due at the grant comes after frames that arrive then.
-            if next > to || next >= self.grant {
-                break;
-            }
-            self.core.pass(next);
-            for index in 0..self.core.ports.len() {
-                self.core.depart(index);
-            }
-            carry_on(self.core, self.node);
-            if timer <= self.core.now {
-                self.node.run(self.core.now);
-                carry_on(self.core, self.node);
-            }
-            self.look_at_changes();
-            if self.grant < to {
-                return;
-            }
-        }
-        self.core.pass(to);
-    }
-
-    fn sockets(&mut self, call: &mut dyn FnMut(&mut Sockets, &mut Context<'_>)) -> bool {
-        let had = self.node.sockets(self.core.now, |sockets, cx| call(sockets, cx)).is_some();
-        carry_on(self.core, self.node);
-        self.look_at_changes();
-        had
-    }
-
-    fn look(&mut self, look: &mut dyn FnMut(&mut Sockets)) -> bool {
-        self.node.look(self.core.now, look).is_some()
-    }
-
-    fn take_changed(&mut self) -> Vec<SocketId> {
-        self.changed.extend(self.node.look(self.core.now, Sockets::take_changed).unwrap_or_default());
-        if self.alone {
-            return std::mem::take(self.changed);
-        }
-        // Others want to know, too.
-        let new = self.changed.get(self.taken..).unwrap_or_default().to_vec();
-        self.taken = self.changed.len();
-        new
-    }
-
-    fn record(&mut self, record: &CallRecord<'_>) {
-        self.core.hash.call(self.core.now, record);
-        if let Some(whole) = &mut self.core.record {
-            whole.call(self.core.now, record);
-        }
-    }
-
-    fn called(&mut self, call: &CallLine<'_>) {
-        if let Some(log) = &mut self.core.calls {
-            log.add(call);
-        }
-    }
-
-    fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]) {
-        self.core.hash.output(self.core.now, program, stream, bytes);
-        if let Some(record) = &mut self.core.record {
-            record.output(self.core.now, program, stream, bytes);
-        }
-        self.core.notes.came(self.core.now, program, stream, bytes);
-        let state = self.core.programs.entry(program).or_default();
-        let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
-        let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));
-        kept.extend_from_slice(bytes.get(..take).unwrap_or_default());
-        state.output_lost += (bytes.len() - take) as u64;
-    }
-
-    fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
-        self.core.notes.wrote(at, program, stream, bytes);
-    }
-
-    fn started(&mut self, program: ProgramId) {
-        let now = self.core.now;
-        self.core.programs.entry(program).or_default().begin(now);
-    }
-
-    fn figure(&mut self, program: ProgramId, name: &'static str, value: u64) {
-        self.core.programs.entry(program).or_default().figures.insert(name, value);
-    }
-
-    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
-        let reply = self.node.control(self.core.now, &Message { serial: 0, op });
-        carry_on(self.core, self.node);
-        self.look_at_changes();
-        reply.result.ok()
-    }
-
-    fn used(&mut self, program: ProgramId, usage: Usage) {
-        self.core.programs.entry(program).or_default().usage = Some(usage);
-    }
-
-    fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status) {
-        self.core.end_program(program, at, status);
     }
 }

@@ -114,7 +114,7 @@ pub fn list_nodes() {
 }
 
 fn seconds(nanos: u64) -> String {
-    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    Instant::from_nanos(nanos).seconds().to_string()
 }
 
 /// Prints all nodes. For debuggers.

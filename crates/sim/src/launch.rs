@@ -3,10 +3,9 @@
 use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
 use crate::early::Shared;
-use crate::plan::{Plan, ProgramPlan, Run};
+use crate::plan::{NodePlan, Plan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::world::{Booted, WorldError, boot};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_core::{Instant, Rng};
@@ -105,25 +104,41 @@ pub(crate) fn lane_of(places: &[Place], node: usize, threads: usize) -> usize {
     places.get(node).map_or(0, |place| place.group as usize % threads.max(1))
 }
 
-/// The unmodified programs of a node.
-fn processes(plan: &Plan, node: usize) -> Vec<(ProgramId, &ProgramPlan)> {
-    let numbered = plan.programs.iter().enumerate().filter(|(_, program)| program.node == node && matches!(program.run, Run::Process(_)));
-    numbered.map(|(number, program)| (ProgramId(number as u32), program)).collect()
+/// The programs of each node, in the order of the plan.
+pub(crate) fn programs_of(plan: &Plan) -> Vec<Vec<ProgramId>> {
+    let mut nodes = vec![Vec::new(); plan.nodes.len()];
+    for (number, program) in plan.programs.iter().enumerate() {
+        if let Some(programs) = nodes.get_mut(program.node) {
+            programs.push(ProgramId(number as u32));
+        }
+    }
+    nodes
+}
+
+/// What is planned for these programs.
+pub(crate) fn planned<'p>(plan: &'p Plan, programs: &[ProgramId]) -> impl Iterator<Item = (ProgramId, &'p ProgramPlan)> {
+    programs.iter().filter_map(|id| Some((*id, plan.programs.get(id.0 as usize)?)))
+}
+
+/// The unmodified ones of these programs.
+pub(crate) fn processes<'p>(plan: &'p Plan, programs: &[ProgramId]) -> Vec<(ProgramId, &'p ProgramPlan)> {
+    planned(plan, programs).filter(|(_, program)| matches!(program.run, Run::Process(_))).collect()
 }
 
 /// Process 1 of every node that has unmodified programs, several at a time: most of it is the kernel's work.
-pub(crate) fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync)) -> Result<Vec<(usize, ProcessTree)>, WorldError> {
-    let mut by_node: BTreeMap<usize, Vec<(ProgramId, &ProgramPlan)>> = BTreeMap::new();
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| matches!(program.run, Run::Process(_))) {
-        by_node.entry(program.node).or_default().push((ProgramId(number as u32), program));
-    }
-    let nodes: Vec<usize> = by_node.keys().copied().collect();
+pub(crate) fn launch_all(
+    plan: &Plan,
+    programs: &[Vec<ProgramId>],
+    cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync),
+) -> Result<Vec<(usize, ProcessTree)>, WorldError> {
+    let of_nodes = programs.iter().map(|programs| processes(plan, programs)).enumerate();
+    let nodes: Vec<_> = of_nodes.filter(|(_, programs)| !programs.is_empty()).collect();
     let common = ProcessTree::common(plan);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
     let work = || {
-        while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let tree = ProcessTree::launch(plan, &plan.nodes[node], &by_node[&node], &common, cpu_of(node), None);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((node, tree));
+        while let Some((node, programs)) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let tree = ProcessTree::launch(plan, &plan.nodes[*node], programs, &common, cpu_of(*node), None);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((*node, tree));
         }
     };
     let threads = (LAUNCHES_PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)).min(nodes.len() / 2);
@@ -138,30 +153,35 @@ pub(crate) fn launch_all(plan: &Plan, cpu_of: &(dyn Fn(usize) -> Option<usize> +
     done.into_iter().map(|(node, tree)| Ok((node, tree.map_err(WorldError::Stack)?))).collect()
 }
 
-/// Makes the actors of the programs that start by time.
-pub(crate) fn start_programs(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, cpu: Option<usize>) -> Result<(), WorldError> {
-    start_builtins(plan, node, cell, now);
-    let processes = processes(plan, node);
+/// Makes the actors of a node's programs that start by time.
+pub(crate) fn start_programs(
+    plan: &Plan,
+    node: &NodePlan,
+    programs: &[ProgramId],
+    cell: &mut Cell,
+    now: Instant,
+    cpu: Option<usize>,
+) -> Result<(), WorldError> {
+    start_builtins(plan, programs, cell, now);
+    let processes = processes(plan, programs);
     if !processes.is_empty() {
-        let tree = ProcessTree::launch(plan, &plan.nodes[node], &processes, &ProcessTree::common(plan), cpu, cell.disk.take())
-            .map_err(WorldError::Stack)?;
-        add_tree(plan, node, cell, now, tree);
+        let tree =
+            ProcessTree::launch(plan, node, &processes, &ProcessTree::common(plan), cpu, cell.disk.take()).map_err(WorldError::Stack)?;
+        add_tree(&processes, cell, now, tree);
     }
     Ok(())
 }
 
-pub(crate) fn start_builtins(plan: &Plan, node: usize, cell: &mut Cell, now: Instant) {
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
+pub(crate) fn start_builtins(plan: &Plan, programs: &[ProgramId], cell: &mut Cell, now: Instant) {
+    for (id, program) in planned(plan, programs) {
         if let (Run::Builtin(builtin), Some(start)) = (&program.run, program.start) {
-            let id = ProgramId(number as u32);
             cell.add_actor(builtin.actor(id), start.max(now), vec![id]);
         }
     }
 }
 
 /// Returns when the first of them starts.
-pub(crate) fn add_tree(plan: &Plan, node: usize, cell: &mut Cell, now: Instant, tree: ProcessTree) -> (Instant, Shared) {
-    let processes = processes(plan, node);
+pub(crate) fn add_tree(processes: &[(ProgramId, &ProgramPlan)], cell: &mut Cell, now: Instant, tree: ProcessTree) -> (Instant, Shared) {
     let first = processes.iter().filter_map(|(_, program)| program.start).min().unwrap_or(Instant::FAR_FUTURE);
     processes.iter().filter(|(_, program)| program.start.is_some()).for_each(|(id, _)| cell.core.await_again(*id));
     let tree = Shared::new(tree);

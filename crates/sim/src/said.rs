@@ -73,7 +73,7 @@ impl Notes {
     }
 }
 
-/// A line: when it was complete, the place of its node in the order of names, and where it stands.
+/// A line: when it was complete, whose it is, on standard error or not, and what it says.
 struct Line<'a> {
     at: Instant,
     program: usize,
@@ -137,8 +137,7 @@ fn head(plan: &Plan, node: usize, name: &str, at: Instant, error: bool) -> Strin
     let node = plan.nodes.get(node).map_or("", |node| node.name.as_str());
     // Copies of a program are called by their nodes already.
     let name = if name.ends_with(&format!("@{node}")) { name.to_owned() } else { format!("{name}@{node}") };
-    let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
-    format!("{seconds}.{nanos:09} {name}{} ", if error { '!' } else { ':' })
+    format!("{} {name}{} ", at.seconds(), if error { '!' } else { ':' })
 }
 
 /// What stands before a line of a program, in the log and where output is shown as it comes.

@@ -20,6 +20,7 @@ use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, Sw
 use indexmap::IndexMap;
 use raw::Raw;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -33,7 +34,7 @@ pub const HELP: &str = include_str!("scenario/help.txt");
 /// How long a run lasts that does not say so.
 const DURATION_DEFAULT: Duration = Duration::from_secs(3600);
 /// Most names of what there is that a message lists.
-const NAMES_TOLD: usize = 20;
+pub(crate) const NAMES_TOLD: usize = 20;
 /// Nodes of a scenario, after templates.
 pub const NODES_MAX: usize = 100_000;
 
@@ -77,6 +78,11 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// A path that the file names: what is not absolute lies beside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        Path::new(self.file).parent().unwrap_or(Path::new("")).join(name)
+    }
+
     pub fn error(&self, span: Range<usize>, what: impl AsRef<str>, help: impl AsRef<str>) -> StackError {
         // What was set on the command line stands behind the text.
         if let Some(number) = span.start.checked_sub(self.text.len() + 1) {

@@ -7,8 +7,10 @@ use crate::debug::Teller;
 use crate::early::{self, Starters};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::launch::{Arranged, add_tree, arrange, boot_all, lane_of, launch_all, start_builtins, start_programs};
-use crate::plan::{Action, DirectionPlan, NodeKind, NodePlan, Plan, Run, WirePlan};
+use crate::launch::{
+    Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
+};
+use crate::plan::{Action, DirectionPlan, Expect, NodeKind, NodePlan, Plan, Run, WirePlan};
 use crate::record::{self, Recorder};
 use crate::said::{self, Notes};
 use crate::switch::Switch;
@@ -117,6 +119,8 @@ pub struct World {
     clusters: Vec<u32>,
     /// Port at both ends of each wire.
     ports: Vec<[u32; 2]>,
+    /// The programs of each node.
+    programs: Vec<Vec<ProgramId>>,
     boots: Vec<Rng>,
     /// Which processor each thread is pinned to, where there are unmodified programs.
     processors: Option<Claim>,
@@ -166,14 +170,16 @@ impl World {
         let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
         let processors = unmodified.then(|| Claim::new(threads));
         let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
-        for (index, cell) in cells.iter_mut().flatten().enumerate() {
-            await_programs(&plan, index, cell);
-            start_builtins(&plan, index, cell, Instant::ZERO);
+        let programs = programs_of(&plan);
+        let anybody = plan.programs.iter().any(|program| matches!(program.expect, Expect::Status(_)));
+        for (cell, programs) in cells.iter_mut().flatten().zip(&programs) {
+            await_programs(&plan, programs, anybody, cell);
+            start_builtins(&plan, programs, cell, Instant::ZERO);
         }
         let mut starters = Starters::default();
-        for (node, tree) in launch_all(&plan, &cpu_of)? {
+        for (node, tree) in launch_all(&plan, &programs, &cpu_of)? {
             if let Some(Some(cell)) = cells.get_mut(node) {
-                starters.add(add_tree(&plan, node, cell, Instant::ZERO, tree));
+                starters.add(add_tree(&processes(&plan, &programs[node]), cell, Instant::ZERO, tree));
             }
         }
         let mut lanes: Vec<(Vec<Group>, Vec<u32>)> = (0..threads).map(|_| Default::default()).collect();
@@ -197,6 +203,7 @@ impl World {
             places,
             clusters,
             ports,
+            programs,
             boots,
             processors,
             now: Instant::ZERO,
@@ -263,10 +270,8 @@ impl World {
     /// A file cannot be made.
     pub fn log_calls(&mut self, dir: &Path) -> io::Result<()> {
         for node in 0..self.plan.nodes.len() {
-            let of_node = self.plan.programs.iter().enumerate().filter(|(_, program)| program.node == node);
-            let processes = of_node.filter(|(_, program)| matches!(program.run, Run::Process(_)));
-            let places = processes.map(|(number, program)| (ProgramId(number as u32), dir.join("programs").join(&program.name)));
-            let log = CallLog::create(places)?;
+            let processes = processes(&self.plan, &self.programs[node]).into_iter();
+            let log = CallLog::create(processes.map(|(id, program)| (id, dir.join("programs").join(&program.name))))?;
             if let Some(cell) = self.cell_mut(node) {
                 cell.core.calls = Some(Box::new(log));
             }
@@ -474,12 +479,13 @@ impl World {
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
         let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
+        let programs = self.programs.get(node).cloned().unwrap_or_default();
         let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
                 cell.core.off = false;
-                let result = start_programs(&plan, node, cell, now, cpu);
+                let result = start_programs(&plan, &plan.nodes[node], &programs, cell, now, cpu);
                 cell.carry_on();
                 result.map_err(|error| error.to_string())
             }
@@ -716,16 +722,14 @@ fn lay_wires(
     Ok(ports)
 }
 
-/// Which programs' ends the run waits for.
-fn await_programs(plan: &Plan, node: usize, cell: &mut Cell) {
-    for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
-        if matches!(program.expect, crate::plan::Expect::Status(_)) {
-            cell.core.awaited.insert(ProgramId(number as u32));
-            cell.core.left += 1;
-        }
+/// Which of a node's programs' ends the run waits for, and whether it waits for anybody's.
+fn await_programs(plan: &Plan, programs: &[ProgramId], anybody: bool, cell: &mut Cell) {
+    for (id, _) in planned(plan, programs).filter(|(_, program)| matches!(program.expect, Expect::Status(_))) {
+        cell.core.awaited.insert(id);
+        cell.core.left += 1;
     }
     // A world without anybody to wait for runs to its end.
-    if !plan.programs.iter().any(|program| matches!(program.expect, crate::plan::Expect::Status(_))) {
+    if !anybody {
         cell.core.left = 1;
     }
 }

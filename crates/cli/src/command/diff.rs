@@ -51,7 +51,7 @@ fn show(args: &Args, comparison: &Comparison) {
             output::line(&format!("  {first}: {}\n  {second}: {}", tell(&difference.first), tell(&difference.second)));
             match &difference.calls {
                 Some([one, other]) => output::line(&format!("the first call that differs:\n  {first}: {one}\n  {second}: {other}")),
-                None if difference.place.contains("program") => {
+                None if difference.of_program && !difference.has_calls => {
                     output::line("where both runs were made with --calls, too, the first call that differs is shown");
                 }
                 None => {}

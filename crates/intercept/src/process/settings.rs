@@ -325,6 +325,11 @@ mod tests {
         assert_eq!(line("ipv4/tcp_fin_timeout", "30"), Some(vec!["tcp.fin_timeout=30s".to_owned()]));
         assert_eq!(line("ipv4/tcp_rmem", "4096\t8192"), Some(vec!["tcp.rmem_min=4096".to_owned(), "tcp.rmem_default=8192".to_owned()]));
         assert_eq!((line("ipv4/tcp_fin_timeout", "30 30"), line("ipv4/tcp_sack", "")), (None, None));
+        let mut listed: Vec<&str> = CONGESTION_CONTROLS.split_whitespace().collect();
+        let mut there = weft_tcp::congestion::NAMES.to_vec();
+        listed.sort_unstable();
+        there.sort_unstable();
+        assert_eq!(listed, there, "the congestion controls that tcp has");
         let mut known: Vec<&str> = names().chain(FIXED.iter().map(|(name, ..)| *name)).collect();
         known.sort_unstable();
         assert!(known.windows(2).all(|two| two[0] != two[1]), "a name stands twice: {known:?}");

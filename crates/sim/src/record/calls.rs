@@ -18,9 +18,17 @@ pub(super) struct Found {
     pub second: Option<String>,
 }
 
+fn log(folder: &Path, program: &str) -> PathBuf {
+    folder.join("programs").join(program).join("calls")
+}
+
+/// Do both folders have a log of a program's calls?
+pub(super) fn are_there(first: &Path, second: &Path, programs: &[String]) -> bool {
+    programs.iter().any(|program| [first, second].into_iter().all(|folder| log(folder, program).exists()))
+}
+
 /// The earliest line in which the logs of both folders differ; None: they do not, or are not there.
 pub(super) fn first_difference(first: &Path, second: &Path, programs: &[String]) -> Option<Found> {
-    let log = |folder: &Path, program: &str| -> PathBuf { folder.join("programs").join(program).join("calls") };
     let differing = programs.iter().filter_map(|program| {
         let (one, other) = (File::open(log(first, program)).ok()?, File::open(log(second, program)).ok()?);
         let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));

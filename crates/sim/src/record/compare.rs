@@ -36,6 +36,8 @@ pub struct Difference {
     pub node: String,
     /// Interface or program.
     pub place: String,
+    /// It is a program.
+    pub of_program: bool,
     /// What differs.
     pub what: String,
     /// How many events of this node were equal before.
@@ -46,6 +48,8 @@ pub struct Difference {
     pub second: Option<String>,
     /// The first lines that differ of what programs asked the kernel, where both folders have logs of calls (`weft sim --calls`).
     pub calls: Option<[String; 2]>,
+    /// Both folders have such logs.
+    pub has_calls: bool,
 }
 
 /// Compares two folders of results. Of the first differences of all nodes, the earliest is told, and of those at one time the first by name: what differs
@@ -75,6 +79,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, RecordError> {
         }
     }
     let Some(mut found) = least else { return Ok(Comparison::Same { events }) };
+    found.has_calls = calls::are_there(first, second, &one.programs);
     if let Some(calls) = calls::first_difference(first, second, &one.programs) {
         found.calls =
             Some([calls.first, calls.second].map(|line| format!("{}: {}", calls.program, line.as_deref().unwrap_or("nothing more"))));
@@ -104,20 +109,22 @@ fn in_node(first: &Path, second: &Path, names: &[Names<'_>; 2]) -> Result<(Optio
         }
         // Where both go on, the earlier one is what the other run lacks.
         let earlier = match (&one, &other) {
-            (Some(one), Some(other)) if other.at < one.at => names[1].place(other),
-            (Some(one), _) => names[0].place(one),
-            (None, other) => other.as_ref().map_or(String::new(), |other| names[1].place(other)),
+            (Some(one), Some(other)) if other.at < one.at => Some((&names[1], other)),
+            (Some(one), _) => Some((&names[0], one)),
+            (None, other) => other.as_ref().map(|other| (&names[1], other)),
         };
         let tell = |event: &Option<Event>, names: &Names<'_>| event.as_ref().map(|event| names.tell(event));
         let difference = Difference {
             at_ns: at.as_nanos(),
             node: name.clone(),
-            place: earlier,
+            place: earlier.map_or(String::new(), |(names, event)| names.place(event)),
+            of_program: earlier.is_some_and(|(_, event)| !matches!(event.what, What::Frame { .. })),
             what: what(&one, &other),
             equal_before: equal,
             first: tell(&one, &names[0]),
             second: tell(&other, &names[1]),
             calls: None,
+            has_calls: false,
         };
         return Ok((Some(difference), equal));
     }

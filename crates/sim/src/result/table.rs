@@ -1,6 +1,7 @@
 //! Tables of the results: columns, written as CSV and, with the feature `parquet`, as Parquet.
 
 use std::fmt::Write as _;
+use weft_core::Instant;
 
 /// Values of one column, a row each.
 pub(super) enum Column {
@@ -35,7 +36,7 @@ impl Table {
                     out.push(',');
                 }
                 let _ = match column {
-                    Column::Time(values) => write!(out, "{}.{:09}", values[row] / 1_000_000_000, values[row] % 1_000_000_000),
+                    Column::Time(values) => write!(out, "{}", Instant::from_nanos(values[row]).seconds()),
                     Column::Text(values) => write!(out, "{}", values[row]),
                     Column::Number(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
                 };

@@ -70,7 +70,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
 /// The folder that is its root, and the files that it has beside.
 fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {
     let root = draft.section.root.as_ref().map(|root| {
-        let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(root.get_ref());
+        let folder = source.beside(root.get_ref());
         match folder.is_dir() {
             true => Ok(folder),
             false => Err(source.error(
@@ -82,17 +82,18 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
     });
     let mut files = Files { root: root.transpose()?, own: Vec::new(), mounts: mounts(source, draft)? };
     for (path, file) in &draft.section.files {
-        let sound = path.get_ref().len() > 1 && path.get_ref().starts_with('/') && !path.get_ref().ends_with('/');
-        if !sound || path.get_ref().split('/').any(|part| part == ".." || part == ".") {
+        if !is_place(path.get_ref()) {
             return Err(source.error(
                 path.span(),
                 format!("'{}' is no place for a file", path.get_ref()),
                 "write it as \"/srv/www/index.html\"",
             ));
         }
-        if let Some(folder) = ["/proc/", "/sys/"].iter().find(|folder| path.get_ref().starts_with(**folder)) {
-            let what = format!("nobody puts files into {folder}");
-            return Err(source.error(path.span(), what, "for /proc/sys/net there are sysctls = { \"net.ipv4.ip_forward\" = 1 }"));
+        if let Some(folder) = reserved(path.get_ref()) {
+            let what = format!("nobody puts files into {folder}/");
+            let help =
+                "/dev, /proc, /sys and /run/weft are the node's; for /proc/sys/net there are sysctls = { \"net.ipv4.ip_forward\" = 1 }";
+            return Err(source.error(path.span(), what, help));
         }
         let contents = match file.get_ref() {
             OwnText::Text(text) => text.clone(),
@@ -111,9 +112,7 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
 fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackError> {
     let mount = |(to, from): (&Spanned<String>, &Spanned<Mounted>)| {
         let path = to.get_ref();
-        let sound =
-            path.len() > 1 && path.starts_with('/') && !path.ends_with('/') && !path.split('/').any(|part| part == ".." || part == ".");
-        if !sound || RESERVED.iter().any(|reserved| path == reserved || path.starts_with(&format!("{reserved}/"))) {
+        if !is_place(path) || reserved(path).is_some() {
             return Err(source.error(
                 to.span(),
                 format!("'{path}' is no place for a folder"),
@@ -121,7 +120,7 @@ fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackErr
             ));
         }
         let from = &from.get_ref().from;
-        let folder = Path::new(source.file).parent().unwrap_or(Path::new("")).join(from.get_ref());
+        let folder = source.beside(from.get_ref());
         match folder.canonicalize() {
             Ok(folder) if folder.is_dir() => Ok(Mount { from: folder, to: path.into() }),
             _ => Err(source.error(
@@ -134,8 +133,18 @@ fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackErr
     draft.section.mounts.iter().map(mount).collect()
 }
 
-/// Nothing can be mounted there.
+/// Nothing of the scenario's can be there.
 const RESERVED: [&str; 4] = ["/dev", "/proc", "/sys", "/run/weft"];
+
+/// In which of these it would be.
+fn reserved(path: &str) -> Option<&'static str> {
+    RESERVED.into_iter().find(|reserved| Path::new(path).starts_with(reserved))
+}
+
+/// Can something of the scenario's be there: an absolute path in its shortest form?
+fn is_place(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|below| below.split('/').all(|part| !matches!(part, "" | "." | "..")))
+}
 
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);

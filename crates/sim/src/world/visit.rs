@@ -6,6 +6,7 @@ use crate::cell::{Alarm, Machine, ProgramState, Ring};
 use crate::early::Shared;
 use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
+use crate::scenario::NAMES_TOLD;
 use crate::visit::{News, Pacer, Visit, Visitor, Visits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +121,7 @@ impl World {
     /// Starts a visitor's program.
     fn welcome(&mut self, visitor: Visitor) -> Result<(), String> {
         let now = self.now;
-        let names = || self.plan.nodes.iter().take(20).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || self.plan.nodes.iter().take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
         let node = self.plan.nodes.iter().position(|node| node.name == visitor.node);
         let node = node.ok_or_else(|| format!("there is no node '{}'; there are: {}", visitor.node, names()))?;
         let number = self.plan.programs.len();
@@ -157,6 +158,7 @@ impl World {
         self.plan = world;
         welcomed?;
         self.plan.programs.push(plan);
+        self.programs[node].push(id);
         self.door.first = self.door.first.or(Some(number));
         Ok(())
     }
