@@ -129,7 +129,9 @@ impl Host for Patient {
     fn ioctl(&mut self, s: usize, request: u64) -> Done<i32> {
         self.now().ioctl(s, request)
     }
+    /// An error of a datagram socket shows 5 ms after the last call on it at the latest (`datagram-error-read`), which a step's turns hardly are.
     fn poll(&mut self, s: usize) -> Poll {
+        self.turns(STEP_TURNS);
         self.now().poll(s)
     }
     fn close(&mut self, s: usize) {
