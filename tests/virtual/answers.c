@@ -322,6 +322,14 @@ static void opens(const char *path, int flags)
 }
 
 /* Natively in a network namespace of its own: files below /proc/sys/net, as root and as another user. */
+static void show_setting(const char *what, const char *name)
+{
+    char data[100] = "";
+    int fd = open(name, O_RDONLY);
+    say(what, read(fd, data, sizeof data));
+    printf("%.2s", data);
+    close(fd);
+}
 static void settings(void)
 {
     static const char number[] = "/proc/sys/net/ipv4/ip_forward", word[] = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -335,19 +343,13 @@ static void settings(void)
     say("a second", read(fd, data, 1));
     say("written behind it", write(fd, "1\n", 2));
     close(fd);
-    fd = open(number, O_RDWR);
-    say("as before", read(fd, data, sizeof data));
-    printf("%.2s", data);
-    close(fd);
+    show_setting("as before", number);
     fd = open(number, O_RDWR);
     say("written", write(fd, "1\n", 2));
     say("read behind it", read(fd, data, sizeof data));
     say("written again", write(fd, "0\n", 2));
     close(fd);
-    fd = open(number, O_RDONLY);
-    say("the first one", read(fd, data, sizeof data));
-    printf("%.2s", data);
-    close(fd);
+    show_setting("the first one", number);
     fd = open(word, O_RDWR);
     say("a word of nothing", write(fd, "reno\n", 0));
     say("a word", write(fd, "reno\n", 5));

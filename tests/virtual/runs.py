@@ -14,7 +14,6 @@ from harness.processes import Failure
 from .shared import SECONDS_MAX
 
 
-
 class Runs:
     """Runs scenarios, with a binary and in a folder that every user can read."""
 
