@@ -107,7 +107,7 @@ pub struct ProgramState {
     pub error: Vec<u8>,
     /// Numbers that it reported.
     pub figures: BTreeMap<&'static str, u64>,
-    /// What an unmodified program has used, when it ended or the world did.
+    /// What an unmodified program and all that it has started have used, when the world ended, or the node's life.
     pub usage: Option<Usage>,
     /// Bytes beyond [`OUTPUT_BYTES_MAX`].
     pub output_lost: u64,
