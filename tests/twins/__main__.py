@@ -114,7 +114,7 @@ def run_as_user() -> int:
         home = env.folder / "home"
         home.mkdir()
         variables = env.variables(PYTHONPATH=str(env.folder / "tests"), TMPDIR="/tmp", TWINS_USER="1", FULL=os.environ.get("FULL", ""),
-                                  STRICT=os.environ.get("STRICT", ""),
+                                  STRICT=os.environ.get("STRICT", ""), ENGINE=os.environ.get("ENGINE", ""),
                                   WEFT_BIN=str(shutil.copy2(str(paths.weft_binary()), env.folder / "weft")),
                                   TWINS_BIN=str(shutil.copy2(twins_binary(), env.folder / "socket-twins")))
         if record := os.environ.get("WEFT_RESULTS"):
