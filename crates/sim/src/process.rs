@@ -4,7 +4,7 @@ use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Str
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
-use crate::plan::{Action, EventPlan, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -44,7 +44,9 @@ pub struct Common {
     /// /etc/hosts
     hosts: Arc<[u8]>,
     /// The nodes that begin again with the disk that they had.
-    restarted: BTreeSet<String>,
+    restarted: BTreeSet<usize>,
+    /// When something happens to each node from outside, in order; those that are not here are left alone.
+    events: BTreeMap<usize, Vec<Instant>>,
 }
 
 fn hosts(plan: &Plan) -> String {
@@ -141,25 +143,33 @@ impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
     pub fn common(plan: &Plan) -> Common {
         let restarted = plan.events.iter().filter_map(|event| match event.action {
-            Action::Restart { node, fresh: false } => Some(plan.nodes.get(node)?.name.clone()),
+            Action::Restart { node, fresh: false } => Some(node),
             _ => None,
         });
-        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect() }
+        let mut events: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
+        for event in &plan.events {
+            if let Some(node) = plan.node_of(&event.action) {
+                events.entry(node).or_default().push(event.at);
+            }
+        }
+        events.values_mut().for_each(|of_node| of_node.sort_unstable());
+        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect(), events }
     }
 
-    /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
-    /// `disk`: what is left of its life before.
+    /// The actor for the unmodified programs of node `number` of the plan, of which some start by time; pinned to the processor of the thread that
+    /// will run it. `common`: of this plan. `disk`: what is left of its life before.
     ///
     /// # Errors
     /// What is wrong, and what to do.
     pub fn launch(
         plan: &Plan,
-        node: &NodePlan,
+        number: usize,
         programs: &[(ProgramId, &ProgramPlan)],
         common: &Common,
         cpu: Option<usize>,
         disk: Option<Disk>,
     ) -> Result<ProcessTree, String> {
+        let node = plan.nodes.get(number).ok_or_else(|| format!("there is no node number {number}"))?;
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files = Some(Files {
             root: node.files.root.clone(),
@@ -186,7 +196,7 @@ impl ProcessTree {
             files,
             disk: match disk {
                 Some(disk) => DiskUse::Again(disk),
-                None if common.restarted.contains(&node.name) => DiskUse::Keep,
+                None if common.restarted.contains(&number) => DiskUse::Keep,
                 None => DiskUse::Once,
             },
             per_call: node.per_call,
@@ -210,9 +220,6 @@ impl ProcessTree {
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let of_node = |event: &&EventPlan| plan.node_of(&event.action).is_some_and(|index| plan.nodes[index].name == node.name);
-        let mut events: Vec<Instant> = plan.events.iter().filter(of_node).map(|event| event.at).collect();
-        events.sort_unstable();
         Ok(ProcessTree {
             tree,
             programs: programs.collect(),
@@ -224,7 +231,7 @@ impl ProcessTree {
             turns: 0,
             visited: false,
             debugged: debugged.is_some(),
-            events,
+            events: common.events.get(&number).cloned().unwrap_or_default(),
             end: plan.end,
             per_call: node.per_call,
             fresh: true,
