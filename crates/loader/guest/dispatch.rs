@@ -517,6 +517,9 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 sys::call(number, a)
             };
             plain::after_read(word, number, a, result)?;
+            if what == kind::FILE && matches!(number, nr::WRITE | nr::WRITEV) && result > 0 {
+                local::count_written(result as usize);
+            }
             if number == nr::WRITE && result > 0 {
                 local::fold_bytes(a[1], result as usize);
             }

@@ -336,7 +336,10 @@ impl Program {
         let mut new = None;
         let [output, error] = match &self.output {
             Some(kept) => kept,
-            None => &*new.insert([Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?]),
+            None => {
+                let sheet = |name| Sheet::new(name, self.plan.output_max).map_err(trouble);
+                &*new.insert([sheet(c"stdout")?, sheet(c"stderr")?])
+            }
         };
         let spec = Spawn {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
@@ -382,8 +385,18 @@ impl Program {
         }
     }
 
+    /// Lets go of what was written behind the bytes that are wanted.
+    fn spill(&mut self, cx: &mut dyn ActorContext) {
+        // A kernel that makes no holes keeps it, and it is counted the next time.
+        let lost: u64 = self.output.iter_mut().flatten().map(|sheet| sheet.spill().unwrap_or(0)).sum();
+        if lost > 0 {
+            cx.lost(self.id, lost);
+        }
+    }
+
     /// What was written since the last time.
     fn fetch(&mut self, cx: &mut dyn ActorContext) {
+        self.spill(cx);
         let Some([output, error]) = &mut self.output else { return };
         for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
             loop {
@@ -574,6 +587,10 @@ impl Outside for Outer<'_> {
 
     fn control(&mut self, op: Op) -> Option<serde_json::Value> {
         self.cx.control(op)
+    }
+
+    fn output_grew(&mut self) {
+        self.programs.iter_mut().for_each(|program| program.spill(self.cx));
     }
 
     fn wrote(&mut self, program: u32, at: Instant) {
