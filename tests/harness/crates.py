@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -11,25 +12,32 @@ import time
 from . import paths, results
 
 _RUNNING = re.compile(r"^\s*(?:Running (?:unittests )?(\S+) \(\S*/([^/)]+)\)|Doc-tests (\S+))")
+_SAID = re.compile(r"^---- (.+?) stdout ----$")
 _TEST = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 
 
 def parse(lines: list[str]) -> list[results.Row]:
-    """Rows of the output of `cargo test`. Doc tests that are `ignore` by design are no skips: they are not tests."""
-    rows: list[results.Row] = []
-    binary = "?"
+    """Rows of the output of `cargo test`, failed ones with what they printed. Doc tests that are `ignore` by design are no skips: they are not tests."""
+    rows: dict[str, results.Row] = {}
+    binary, speaks = "?", ""
     for line in lines:
         if header := _RUNNING.match(line):
             binary = re.sub(r"-[0-9a-f]{16}$", "", header[2]) if header[2] else f"doc {header[3]}"
         elif test := _TEST.match(line):
             name = f"{binary}::{test[1]}"
             if test[2] == "ok":
-                rows.append(results.Row(name, results.PASSED))
+                rows[name] = results.Row(name, results.PASSED)
             elif test[2] == "FAILED":
-                rows.append(results.Row(name, results.FAILED))
+                rows[name] = results.Row(name, results.FAILED)
             elif not binary.startswith("doc "):
-                rows.append(results.Row(name, results.SKIPPED, reason=test[3] or "#[ignore] without a reason"))
-    return rows
+                rows[name] = results.Row(name, results.SKIPPED, reason=test[3] or "#[ignore] without a reason")
+        elif said := _SAID.match(line):
+            speaks = f"{binary}::{said[1]}"
+        elif line.startswith("failures:"):
+            speaks = ""
+        elif speaks in rows and line.strip():
+            rows[speaks] = dataclasses.replace(rows[speaks], reason=f"{rows[speaks].reason}{line.rstrip()}\n")
+    return list(rows.values())
 
 
 def main() -> int:

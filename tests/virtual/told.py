@@ -105,7 +105,7 @@ def hints(folder: Path) -> str:
     text = keys(duration="1s") + section("nodes.a") + program("p", "a", "python3", "-ISc", quiet, expect="running")
     (folder / "scenario.toml").write_text(text + expects({"program": "p", "output": "here"}, {"program": "p", "figure": "goodput", "min": 1}))
     said = weft_command(folder, "sim", "scenario.toml", status=1).stderr
-    if "PYTHONUNBUFFERED" not in said or "built-in programs report figures" not in said:
+    if "PYTHONUNBUFFERED" not in said or "once they made a socket" not in said:
         raise Failure(said)
     loud = text.replace('"python3"', '"python3", "-u"') + expects({"program": "p", "output": "here"})
     (folder / "scenario.toml").write_text(loud)

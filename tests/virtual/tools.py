@@ -20,7 +20,7 @@ from typing import Callable, Iterator
 from harness.processes import Failure
 
 from . import live, told
-from .shared import builtin, difference, expect, figures, pair, run_rows, sim, tcp, udp, weft_command
+from .shared import builtin, difference, expect, figures, pair, program, run_rows, sim, tcp, udp, weft_command
 
 FULL = bool(os.environ.get("FULL"))
 
@@ -28,6 +28,18 @@ FULL = bool(os.environ.get("FULL"))
 DATAGRAMS = pair(rate="1gbit", delay="1ms") + udp(rate="800kbit", size=1000, count=200)
 # A loss rate that leaves some seeds without a loss.
 LOSSY = pair(rate="20mbit", delay="10ms", loss=0.002) + tcp(bytes=500_000)
+
+# Says so, and sends itself 1000 bytes twice, half a second apart: a little less than 32 kbit/s.
+WORDS = '''import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 5000))
+for pause in (0.5, 0):
+    s.sendto(bytes(1000), s.getsockname())
+    s.recv(1000)
+    time.sleep(pause)
+print("it is so")
+sys.exit(3)
+'''
 
 # A store of values that takes every write, whenever it comes; the right one would look at the number of the write. Now and then the wire holds a
 # datagram back, and an old write comes after a newer one.
@@ -199,12 +211,17 @@ def sweep(folder: Path) -> str:
 
 def expectations(folder: Path) -> str:
     """Every kind of expectation holds where it does, and fails where it does not; JUnit's file says the same."""
-    text = LOSSY + '[programs.words]\nnode = "a"\ncommand = ["sh", "-c", "echo it is so; exit 3"]\nexpect = "any"\n'
+    text = LOSSY + program("words", "a", "python3", "-ISc", WORDS, expect="any") + program("mute", "a", "true", expect="any")
     summary = json.loads(weft_command(folder, "sim", scenario(folder, text), "--json").stdout)
     kinds = {
         "status": ('program = "words"\nstatus = 3', 'program = "words"\nstatus = 0'),
         "output": ('program = "words"\noutput = "it is so"', 'program = "words"\noutput = "it is not"'),
         "goodput": ('program = "sink"\ngoodput_min = "1mbit"', 'program = "sink"\ngoodput_min = "21mbit"'),
+        "goodput of an unmodified program": (
+            'program = "words"\ngoodput_min = "31900bit"\ngoodput_max = "32kbit"',
+            'program = "words"\ngoodput_min = "32kbit"',
+        ),
+        "goodput that cannot be computed": ('program = "words"\nstatus = 3', 'program = "mute"\ngoodput_max = "1gbit"'),
         "figure at least": ('program = "sink"\nfigure = "received_bytes"\nmin = 500_000', 'program = "sink"\nfigure = "received_bytes"\nmin = 500_001'),
         "figure at most": ('program = "sink"\nfigure = "received_bytes"\nmax = 500_000', 'program = "sink"\nfigure = "received_bytes"\nmax = 499_999'),
         "figure that is not there": ('program = "sink"\nfigure = "connections"\nmin = 1', 'program = "sink"\nfigure = "nothing"\nmin = 1'),

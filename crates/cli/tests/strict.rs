@@ -50,8 +50,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
 class Out(Exception): pass
 def on(*_): raise Out
 signal.signal(signal.SIGALRM, on)
-signal.setitimer(signal.ITIMER_REAL, 0.1)
-try: s.recv(1)
+try: signal.setitimer(signal.ITIMER_REAL, 0.1); s.recv(1)
 except Out: print("interrupted")
 signal.signal(signal.SIGALRM, lambda *_: s.sendto(b"x", s.getsockname()))
 signal.setitimer(signal.ITIMER_REAL, 0.1)

@@ -307,12 +307,21 @@ fn the_graph_changes_while_frames_are_under_way_and_none_is_lost_or_overtakes() 
     assert_eq!(left, (0..number).collect::<Vec<_>>());
 }
 
+/// Of a thread's flags in its `stat`: it has begun to end (include/linux/sched.h).
+const PF_EXITING: u32 = 4;
+
 #[test]
 fn the_end_joins_every_thread() {
+    // A thread may end while it is looked at, and is there for a moment after it was joined: it is leaving then.
+    let lives = |after_name: &str| after_name.split(' ').nth(7).is_some_and(|flags| flags.parse::<u32>().unwrap() & PF_EXITING == 0);
     let running = |name: &str| {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
-        // A thread may end while it is looked at.
-        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok()).filter(|comm| comm.trim().starts_with(name)).count()
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+        stats
+            .filter(|stat| {
+                stat.split_once(&format!(" ({name}")).and_then(|(_, rest)| rest.split_once(')')).is_some_and(|(_, rest)| lives(rest))
+            })
+            .count()
     };
     let ops = (0..20).map(|n| add(&format!("ending{n}"), "forward")).collect();
     let clock = Clock::default();

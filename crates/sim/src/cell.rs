@@ -107,7 +107,7 @@ pub struct ProgramState {
     pub error: Vec<u8>,
     /// Numbers that it reported.
     pub figures: BTreeMap<&'static str, u64>,
-    /// What an unmodified program has used, when it ended or the world did.
+    /// What an unmodified program and all that it has started have used, when the world ended, or the node's life.
     pub usage: Option<Usage>,
     /// Bytes beyond [`OUTPUT_BYTES_MAX`].
     pub output_lost: u64,
@@ -437,6 +437,8 @@ pub(crate) struct Slot {
     ready: bool,
     /// It has had a turn: what happens around it concerns it from then on.
     begun: bool,
+    /// A built-in program whose time has not come: its life begins with its first turn.
+    early: bool,
 }
 
 /// What a machine is.
@@ -474,14 +476,17 @@ impl Cell {
 
     /// Adds an actor, which has its first turn at `at`.
     pub fn add_actor(&mut self, actor: Box<dyn Actor>, at: Instant, programs: Vec<ProgramId>) {
+        let early = !actor.starts_programs() && at > self.core.now;
         for program in &programs {
             let state = self.core.programs.entry(*program).or_default();
             if !actor.starts_programs() {
-                state.begin(at);
+                if !early {
+                    state.begin(at);
+                }
                 self.core.await_again(*program);
             }
         }
-        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false });
+        self.actors.push(Slot { actor, next: Next::at(at), programs, ready: false, begun: false, early });
         self.actors.sort_by_key(|slot| slot.programs.first().copied());
     }
 
@@ -576,6 +581,9 @@ impl Cell {
             let grant = end.min(core.next_arrival()).min(next_of_others.unwrap_or(end));
             let alone = before.is_empty() && after.is_empty();
             (slot.ready, slot.begun) = (false, true);
+            if std::mem::take(&mut slot.early) {
+                slot.programs.iter().for_each(|program| core.programs.entry(*program).or_default().begin(core.now));
+            }
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
             let mut cx = Turn { core, node, changed, grant, alone, taken: 0 };
             slot.next = slot.actor.run(&mut cx, grant);
@@ -587,7 +595,7 @@ impl Cell {
     pub fn finish(&mut self, at: Instant) {
         self.core.now = self.core.now.max(at);
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
-        for slot in actors.iter_mut().filter(|slot| !slot.next.ended) {
+        for slot in actors.iter_mut().filter(|slot| !slot.next.ended && !slot.early) {
             let grant = core.now + std::time::Duration::from_nanos(1);
             slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true, taken: 0 });
         }
@@ -603,20 +611,26 @@ impl Cell {
         }
     }
 
+    /// Is this a built-in program whose time has not come?
+    pub fn is_early(&self, program: ProgramId) -> bool {
+        self.actors.iter().any(|slot| slot.early && slot.programs.contains(&program))
+    }
+
     /// Starts a program of an actor that is there already.
     pub fn start(&mut self, program: ProgramId) {
         let now = self.core.now;
         self.core.await_again(program);
-        if let Some(slot) = self.actors.iter_mut().find(|slot| slot.programs.contains(&program)) {
+        if let Some(slot) = self.actors.iter_mut().find(|slot| !slot.next.ended && slot.programs.contains(&program)) {
             slot.actor.start(program);
             slot.next.at = slot.next.at.min(now);
         }
     }
 
-    /// Tells a program to stop.
+    /// Tells a program to stop. Who has not begun never does.
     pub fn stop(&mut self, program: ProgramId) {
         let now = self.core.now;
-        if let Some(slot) = self.actors.iter_mut().find(|slot| slot.programs.contains(&program)) {
+        self.actors.retain(|slot| !(slot.early && slot.programs.contains(&program)));
+        if let Some(slot) = self.actors.iter_mut().find(|slot| !slot.next.ended && slot.programs.contains(&program)) {
             slot.actor.stop(program);
             slot.next.at = slot.next.at.min(now);
         }

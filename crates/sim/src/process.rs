@@ -84,6 +84,8 @@ struct Program {
     start: Option<Instant>,
     /// Its number in the node while it runs.
     pid: Option<u32>,
+    /// The number of its last life: whom it has started may go on.
+    last: Option<u32>,
     /// Where it writes to: in all its lives, and with everybody whom it has started, who may outlive it.
     output: Option<[Sheet; 2]>,
     /// Who is told, where somebody from outside started it.
@@ -199,6 +201,7 @@ impl ProcessTree {
                 plan: process.clone(),
                 start: program.start,
                 pid: None,
+                last: None,
                 output: None,
                 visitor: None,
                 outside: None,
@@ -279,7 +282,7 @@ impl ProcessTree {
             match started {
                 Ok((pid, output)) => {
                     program.output = output.or(program.output.take());
-                    program.pid = Some(pid);
+                    (program.pid, program.last) = (Some(pid), Some(pid));
                     program.tell(News::Started(program.id.0 as usize));
                     pids.insert(pid, program.id);
                 }
@@ -457,6 +460,7 @@ impl Actor for ProcessTree {
             plan,
             start: None,
             pid: None,
+            last: None,
             output: None,
             outside: visitor.descriptors.take(),
             visitor: Some(visitor),
@@ -477,7 +481,7 @@ impl Actor for ProcessTree {
         self.tree.finish(&mut Outer { cx, start: Instant::FAR_FUTURE, pids: &self.pids, programs: &mut self.programs });
         self.programs.iter_mut().for_each(|program| program.fetch(cx));
         for program in &self.programs {
-            if let Some(pid) = program.pid {
+            if let Some(pid) = program.last {
                 cx.used(program.id, self.tree.usage(pid));
             }
         }

@@ -10,8 +10,16 @@ use crate::actor::{Actor, ActorContext, ProgramId, Status};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weft_core::Instant;
+use weft_intercept::process::Traffic;
 use weft_socket::address::{AF_INET, AF_INET6};
 use weft_socket::{Errno, SocketId};
+
+/// What unmodified programs with sockets are told by: `received_bytes`, `sent_bytes`, and [`GOODPUT`] where some time passed between two bytes.
+pub(crate) fn figures_of(traffic: Traffic) -> impl Iterator<Item = (&'static str, u64)> {
+    let Traffic { sent_bytes, received_bytes, received } = traffic;
+    let goodput = received.and_then(|(first, last)| bits_per_second(received_bytes, first, last));
+    [("sent_bytes", sent_bytes), ("received_bytes", received_bytes)].into_iter().chain(goodput.map(|goodput| (GOODPUT, goodput)))
+}
 
 /// A built-in program and its parameters.
 #[derive(Clone, PartialEq, Debug)]
@@ -70,6 +78,11 @@ impl Builtin {
         matches!(self, Builtin::UdpSink { .. } | Builtin::TcpSink { .. } | Builtin::Echo { .. })
     }
 
+    /// Does it say how fast it received?
+    pub fn has_goodput(&self) -> bool {
+        matches!(self, Builtin::UdpSink { .. } | Builtin::TcpSink { .. })
+    }
+
     /// The program, ready to run.
     pub fn actor(&self, id: ProgramId) -> Box<dyn Actor> {
         match self.clone() {
@@ -111,11 +124,14 @@ fn open_on(cx: &mut dyn ActorContext, port: u16, kind: i32) -> Result<SocketId, 
     Ok(socket)
 }
 
-/// Bits per second, rounded down; 0 when no time has passed.
-fn bits_per_second(bytes: u64, from: Instant, to: Instant) -> u64 {
+/// Bits per second, rounded down. None: no time has passed, so nobody can say.
+pub(crate) fn bits_per_second(bytes: u64, from: Instant, to: Instant) -> Option<u64> {
     let nanos = to.since(from).as_nanos();
-    (u128::from(bytes) * 8_000_000_000).checked_div(nanos).map_or(0, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    (u128::from(bytes) * 8_000_000_000).checked_div(nanos).map(|rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
+
+/// The figure of what a program received, over the time between its first and its last byte.
+pub(crate) const GOODPUT: &str = "goodput_bits_per_second";
 
 /// `12.345678901 s`
 fn seconds(span: Duration) -> String {

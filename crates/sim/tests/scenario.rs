@@ -132,6 +132,42 @@ up = "server:eth0"
 }
 
 #[test]
+fn built_in_programs_live_from_their_time_on_and_not_when_they_are_stopped_before() {
+    let text = "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[wires.ab]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
+        [programs.sink]\nnode = \"b\"\nbuiltin = \"tcp-sink\"\nport = 80\n\
+        [programs.stopped]\nnode = \"a\"\nbuiltin = \"tcp-send\"\nto = \"b:80\"\nbytes = 1000\nstart = \"1s\"\nexpect = \"any\"\n\
+        [programs.sooner]\nnode = \"a\"\nbuiltin = \"ping\"\nto = \"b\"\ncount = 1\nstart = \"2s\"\n\
+        [programs.late]\nnode = \"a\"\nbuiltin = \"udp-cbr\"\nto = \"b:9\"\nrate = \"1mbit\"\nstart = \"5s\"\nexpect = \"any\"\n\
+        [programs.again]\nnode = \"a\"\nbuiltin = \"udp-cbr\"\nto = \"b:9\"\nrate = \"1mbit\"\nwaits = true\nexpect = \"any\"\n\
+        [[events]]\nat = \"500ms\"\nstop = \"stopped\"\n[[events]]\nat = \"600ms\"\nstart = \"sooner\"\n\
+        [[events]]\nat = \"700ms\"\nstop = \"sooner\"\n\
+        [[events]]\nat = \"1100ms\"\nstart = \"again\"\n[[events]]\nat = \"1200ms\"\nstop = \"again\"\n\
+        [[events]]\nat = \"1300ms\"\nstart = \"again\"\n[[events]]\nat = \"1400ms\"\nstop = \"again\"\n";
+    let scenario = parse(text, &[]).unwrap();
+    let mut world = World::new(scenario.plan.clone(), 1).unwrap();
+    let end = world.run(&mut |_| true);
+    assert_eq!((end.reason, &end.failures[..]), (Reason::Duration, &[][..]));
+    // To stop it before its time is no event that nothing came of; to stop one that has ended is.
+    assert_eq!(end.idle.len(), 1, "{:?}", end.idle);
+    assert!(end.idle[0].contains("sooner is stopped: it ended at 0.604"), "{:?}", end.idle);
+    let state = |name: &str| {
+        let number = scenario.plan.programs.iter().position(|program| program.name == name).unwrap();
+        let state = world.program(number).unwrap();
+        let text = String::from_utf8_lossy(&state.output).into_owned();
+        (state.started.map(|at| at.as_nanos() / 1_000_000), state.ended.map(|(at, _)| at.as_nanos() / 1_000_000), state.before.len(), text)
+    };
+    for name in ["stopped", "late"] {
+        assert_eq!(state(name), (None, None, 0, String::new()), "{name}");
+    }
+    assert_eq!(figure(&world, 0, "connections"), 0, "what never started connects to nobody");
+    let (started, ended, before, _) = state("sooner");
+    assert_eq!((started, ended, before), (Some(600), Some(604), 0), "an event starts it before its time, and it starts once");
+    let (started, ended, before, text) = state("again");
+    assert_eq!((started, ended.is_some_and(|at| (1400..1420).contains(&at)), before), (Some(1300), true, 1));
+    assert_eq!(text.matches("datagrams").count(), 2, "{text}");
+}
+
+#[test]
 fn a_node_that_crashes_loses_its_programs_and_starts_them_again() {
     let text = r#"
 duration = "20s"

@@ -61,18 +61,32 @@ fn twins_as(topic: &str, form: impl Fn(&str) -> Option<String>, at_least: usize)
     compare_all(topic, &bodies);
 }
 
-fn compare_all(topic: &str, bodies: &[(String, String)]) {
-    let mut differences = String::new();
-    let only = std::env::var("TWIN").ok();
-    for (name, body) in bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name)) {
+/// How often a body runs on the kernel before a difference counts: its timers and its threads for arriving packets run in real time, and on a busy machine
+/// something may come later than the body waits. The model's transcript is the same each time.
+const KERNEL_RUNS: usize = 3;
+
+/// The differences of a body; nothing, when the models' transcripts are those of one run of the kernel.
+fn differences_of(name: &str, body: &str) -> String {
+    let models = [Mode::Inline, Mode::Queued].map(|mode| (mode, language::run(&mut graph::model(mode), body, BASE_PORT)));
+    let of_one_run = || {
         let kernel = on_kernel(body);
-        for mode in [Mode::Inline, Mode::Queued] {
-            let lines = compare(&kernel, &language::run(&mut graph::model(mode), body, BASE_PORT));
-            if !lines.is_empty() {
-                differences += &format!("{topic}/{name} ({mode:?}):\n{lines}");
-            }
+        let lines = models.iter().map(|(mode, model)| (mode, compare(&kernel, model))).filter(|(_, lines)| !lines.is_empty());
+        lines.map(|(mode, lines)| format!("{name} ({mode:?}):\n{lines}")).collect::<String>()
+    };
+    let mut found = of_one_run();
+    for _ in 1..KERNEL_RUNS {
+        if found.is_empty() {
+            break;
         }
+        found = of_one_run();
     }
+    found
+}
+
+fn compare_all(topic: &str, bodies: &[(String, String)]) {
+    let only = std::env::var("TWIN").ok();
+    let chosen = bodies.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == name));
+    let differences: String = chosen.map(|(name, body)| differences_of(&format!("{topic}/{name}"), body)).collect();
     assert!(differences.is_empty(), "the model differs from the kernel:\n{differences}");
 }
 

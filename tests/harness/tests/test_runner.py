@@ -92,12 +92,22 @@ test tcp::options ... ok
 test tcp::slow ... ignored, takes a minute
      Running tests/golden.rs (target/debug/deps/golden-0123456789abcdef)
 test bytes ... FAILED
+
+failures:
+
+---- bytes stdout ----
+thread 'bytes' panicked at tests/golden.rs:3:5:
+one is not two
+
+failures:
+    bytes
+
    Doc-tests weft_wire
 test crates/wire/src/lib.rs - x (line 3) ... ignored
 """
-        rows = [(row.name, row.outcome) for row in crates.parse(output.splitlines())]
-        self.assertEqual(rows, [("weft_wire::tcp::options", "passed"), ("weft_wire::tcp::slow", "skipped"),
-                                ("golden::bytes", "failed")])
+        rows = [(row.name, row.outcome, row.reason) for row in crates.parse(output.splitlines())]
+        self.assertEqual(rows, [("weft_wire::tcp::options", "passed", ""), ("weft_wire::tcp::slow", "skipped", "takes a minute"),
+                                ("golden::bytes", "failed", "thread 'bytes' panicked at tests/golden.rs:3:5:\none is not two\n")])
 
 
 class Status(unittest.TestCase):

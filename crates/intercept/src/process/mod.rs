@@ -38,6 +38,7 @@ mod skeleton;
 mod socket;
 mod strace;
 mod time;
+mod traffic;
 
 use crate::calls::Calls;
 use crate::face::{SocketId, Stack};
@@ -62,6 +63,7 @@ pub use real::{Loading, Parts};
 pub use root::{Files, Mount, OWN_FOLDERS, OwnFile};
 pub use sheet::{Sheet, input};
 pub use strace::{name as call_name, returned as call_result};
+pub use traffic::Traffic;
 
 /// Settings of a node's programs.
 #[derive(Clone, Debug)]
@@ -147,6 +149,8 @@ pub struct Usage {
     pub cpu: Duration,
     /// Calls that have returned.
     pub calls: u64,
+    /// What they have moved through sockets; none: they had no socket of the internet's families.
+    pub traffic: Option<Traffic>,
 }
 
 /// A program to start.

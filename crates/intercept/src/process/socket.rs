@@ -110,8 +110,9 @@ impl Tree {
     fn hand_socket(&mut self, thread: ThreadId, socket: SocketId, flags: i32, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
         let made = self.new_object(thread, Body::Socket(socket), nonblocking, close_on_exec);
-        if made.is_err() {
-            outside.stack().close(socket);
+        match made.is_err() {
+            true => outside.stack().close(socket),
+            false => self.count_traffic(thread),
         }
         made
     }
@@ -267,6 +268,7 @@ impl Tree {
             let rest = skip(&message.vectors, moved);
             match transmit(s, guest, stack, &rest, name.as_deref(), &control, flags) {
                 Ok(sent) => {
+                    self.count_sent(thread, sent);
                     let moved = moved + sent as u64;
                     // A blocking send of a stream returns when everything is taken.
                     if !waits || moved >= message.total {
@@ -326,7 +328,9 @@ impl Tree {
                 if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
                     guest.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
                 }
-                message.deliver(guest, &taken, flags).map(Outcome::Done)
+                let delivered = message.deliver(guest, &taken, flags)?;
+                self.count_received(thread, &taken, flags);
+                Ok(Outcome::Done(delivered))
             }
             Err(Errno(libc::EAGAIN)) if flags & libc::MSG_ERRQUEUE == 0 => {
                 let limit = receive_limit(stack, s);
@@ -349,6 +353,7 @@ impl Tree {
         for index in 0..count {
             let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
             let sent = Message::read(guest, at).and_then(|message| transmit_message(s, guest, stack, &message, flags));
+            let sent = sent.inspect(|sent| self.count_sent(thread, *sent));
             let sent = sent.and_then(|sent| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
             match sent {
                 Ok(()) => {}
@@ -378,7 +383,9 @@ impl Tree {
             let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
             let one = Message::read(guest, at).and_then(|message| {
                 let taken = take(s, stack, message.total, flags & !libc::MSG_WAITFORONE)?;
-                message.deliver(guest, &taken, flags)
+                let delivered = message.deliver(guest, &taken, flags)?;
+                self.count_received(thread, &taken, flags);
+                Ok(delivered)
             });
             match one.and_then(|bytes| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes())) {
                 Ok(()) => got = index + 1,

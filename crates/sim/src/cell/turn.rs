@@ -3,6 +3,7 @@
 use super::{Core, OUTPUT_BYTES_MAX, carry_on};
 use crate::actor::{ActorContext, CallRecord, ProgramId, Status, Stream};
 use crate::calls::CallLine;
+use crate::program::figures_of;
 use weft_core::{Context, Instant, Message, Op};
 use weft_intercept::process::Usage;
 use weft_node::Node;
@@ -145,7 +146,9 @@ impl ActorContext for Turn<'_> {
     }
 
     fn used(&mut self, program: ProgramId, usage: Usage) {
-        self.core.programs.entry(program).or_default().usage = Some(usage);
+        let state = self.core.programs.entry(program).or_default();
+        state.usage = Some(usage);
+        state.figures.extend(usage.traffic.into_iter().flat_map(figures_of));
     }
 
     fn ended_at(&mut self, program: ProgramId, at: Instant, status: Status) {

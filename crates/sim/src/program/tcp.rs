@@ -1,6 +1,6 @@
 //! `tcp-send` and `tcp-sink`: bytes over TCP as fast as it goes, and who takes them.
 
-use super::{Failure, bits_per_second, fail, open, open_on, seconds};
+use super::{Failure, GOODPUT, bits_per_second, fail, open, open_on, seconds};
 use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ impl Send {
     }
 
     fn report(&mut self, cx: &mut dyn ActorContext) {
-        let rate = bits_per_second(self.sent, self.begun, cx.now());
+        let rate = bits_per_second(self.sent, self.begun, cx.now()).unwrap_or(0);
         cx.line(self.id, &format!("sent {} bytes in {}, {rate} bit/s", self.sent, seconds(cx.now() - self.begun)));
         cx.figure(self.id, "sent_bytes", self.sent);
         cx.figure(self.id, "duration_ns", (cx.now() - self.begun).as_nanos() as u64);
@@ -227,7 +227,7 @@ impl Sink {
             };
             cx.call(|sockets, cx| sockets.close(socket, cx));
             let Some(connection) = self.connections.remove(&socket) else { return };
-            let rate = bits_per_second(connection.bytes, connection.begun, cx.now());
+            let rate = bits_per_second(connection.bytes, connection.begun, cx.now()).unwrap_or(0);
             let peer = connection.peer.map_or("?".to_owned(), |peer| peer.to_string());
             let span = seconds(cx.now() - connection.begun);
             cx.line(self.id, &format!("received {} bytes from {peer} in {span}, {rate} bit/s: {how}", connection.bytes));
@@ -240,7 +240,9 @@ impl Sink {
         cx.line(self.id, &format!("received {} bytes in all over {} connections, {open} still open", self.total, self.accepted));
         cx.figure(self.id, "received_bytes", self.total);
         cx.figure(self.id, "connections", self.accepted);
-        cx.figure(self.id, "goodput_bits_per_second", bits_per_second(self.total, self.first, self.last));
+        if let Some(goodput) = bits_per_second(self.total, self.first, self.last).filter(|_| self.total > 0) {
+            cx.figure(self.id, GOODPUT, goodput);
+        }
     }
 }
 

@@ -170,7 +170,9 @@ impl Sink {
         cx.figure(self.id, "received", self.received);
         cx.figure(self.id, "missing", missing);
         cx.figure(self.id, "out_of_order", self.late);
-        cx.figure(self.id, "goodput_bits_per_second", super::bits_per_second(self.bytes, self.first, self.last));
+        if let Some(goodput) = super::bits_per_second(self.bytes, self.first, self.last) {
+            cx.figure(self.id, super::GOODPUT, goodput);
+        }
         if self.received > 0 {
             cx.figure(self.id, "first_ns", self.first.as_nanos());
             cx.figure(self.id, "last_ns", self.last.as_nanos());

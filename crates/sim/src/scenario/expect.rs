@@ -4,7 +4,8 @@ use super::Source;
 use super::program::called;
 use super::raw::{self, Raw};
 use crate::actor::Status;
-use crate::plan::{Expect, Plan, Run};
+use crate::plan::{Expect, Plan, ProgramPlan, Run};
+use crate::program::GOODPUT;
 use crate::world::{Reason, RunEnd, World};
 use regex::Regex;
 use std::cell::OnceCell;
@@ -79,6 +80,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
             expect.status.is_some(),
             expect.figure.is_some(),
             expect.goodput_min.is_some(),
+            expect.goodput_max.is_some(),
             expect.end_min.is_some(),
             expect.end_max.is_some(),
         ];
@@ -94,10 +96,12 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
             continue;
         };
         if !before {
-            let help = "write status, output, absent, matches, end_min, end_max, figure or goodput_min";
+            let help = "write status, output, absent, matches, end_min, end_max, figure, goodput_min or goodput_max";
             return Err(source.error(name.span(), "expect what of the program?", help));
         }
-        for program in called(source, name, plan)? {
+        let programs = called(source, name, plan)?;
+        can_have_goodput(source, expect, plan, &programs)?;
+        for program in programs {
             of_program(source, expect, program)?.into_iter().for_each(&mut add);
         }
     }
@@ -124,15 +128,43 @@ fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Resu
         };
         out.push(Check::End { program, min: time(&expect.end_min, Instant::ZERO)?, max: time(&expect.end_max, Instant::FAR_FUTURE)? });
     }
-    if let Some(figure) = &expect.figure {
-        let (min, max) = (expect.min.unwrap_or(0), expect.max.unwrap_or(u64::MAX));
-        out.push(Check::Figure { program, name: figure.get_ref().clone(), min, max });
+    let bound = |bound: &Option<Spanned<u64>>, otherwise: u64| bound.as_ref().map_or(otherwise, |bound| *bound.get_ref());
+    let (min, max) = (bound(&expect.min, 0), bound(&expect.max, u64::MAX));
+    match (&expect.figure, expect.min.as_ref().or(expect.max.as_ref())) {
+        (Some(figure), _) => out.push(Check::Figure { program, name: figure.get_ref().clone(), min, max }),
+        (None, Some(bound)) => {
+            let help =
+                "write figure = \"received_bytes\" with it, or goodput_min, goodput_max, end_min and end_max, which are bounds themselves";
+            return Err(source.error(bound.span(), "a bound of what?", help));
+        }
+        (None, None) => {}
     }
-    if let Some(rate) = &expect.goodput_min {
-        let min = source.rate(rate)?;
-        out.push(Check::Figure { program, name: "goodput_bits_per_second".to_owned(), min, max: u64::MAX });
+    if let (Some(least), true) = (&expect.max, min > max) {
+        return Err(source.error(least.span(), format!("no number is at least {min} and at most {max}"), "make max the larger one"));
+    }
+    if expect.goodput_min.is_some() || expect.goodput_max.is_some() {
+        let rate = |rate: &Option<Spanned<String>>, otherwise: u64| rate.as_ref().map_or(Ok(otherwise), |rate| source.rate(rate));
+        let (min, max) = (rate(&expect.goodput_min, 0)?, rate(&expect.goodput_max, u64::MAX)?);
+        if let (Some(most), true) = (&expect.goodput_max, min > max) {
+            let what = format!("no goodput is at least {min} and at most {max} bit/s");
+            return Err(source.error(most.span(), what, "make goodput_max the larger one"));
+        }
+        out.push(Check::Figure { program, name: GOODPUT.to_owned(), min, max });
     }
     Ok(out)
+}
+
+/// Goodput is that of who receives: the other built-in programs have none.
+fn can_have_goodput(source: &Source<'_>, expect: &raw::Expect, plan: &Plan, programs: &[usize]) -> Result<(), StackError> {
+    let Some(rate) = expect.goodput_min.as_ref().or(expect.goodput_max.as_ref()) else { return Ok(()) };
+    let without = |program: &&ProgramPlan| matches!(&program.run, Run::Builtin(builtin) if !builtin.has_goodput());
+    match programs.iter().filter_map(|program| plan.programs.get(*program)).find(without) {
+        Some(program) => {
+            let what = format!("'{}' tells no goodput: it is no program that receives", program.name);
+            Err(source.error(rate.span(), what, "name the tcp-sink, udp-sink or unmodified program at the other end"))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Check {
@@ -146,6 +178,8 @@ impl Check {
             Check::End { program, min, max: Instant::FAR_FUTURE } => format!("{} ends at {min} or later", of(program)),
             Check::End { program, min: Instant::ZERO, max } => format!("{} ends by {max}", of(program)),
             Check::End { program, min, max } => format!("{} ends from {min} to {max}", of(program)),
+            Check::Figure { program, name, min: 0, max: u64::MAX } => format!("{} reports {name}", of(program)),
+            Check::Figure { program, name, min: 0, max } => format!("{}: {name} is at most {max}", of(program)),
             Check::Figure { program, name, min, max: u64::MAX } => format!("{}: {name} is at least {min}", of(program)),
             Check::Figure { program, name, min, max } => format!("{}: {name} is from {min} to {max}", of(program)),
             Check::Hash(hash) => format!("the hash is {hash:032x}"),
@@ -186,6 +220,7 @@ impl Check {
                 match figures.and_then(|figures| figures.get(name.as_str())) {
                     Some(value) if (min..=max).contains(&value) => None,
                     Some(value) => Some(format!("it is {value}")),
+                    None if name == GOODPUT => Some(format!("it cannot be computed: {}", without_goodput(world, *program))),
                     None => Some(format!("it was not reported; {}", reported(world, *program))),
                 }
             }
@@ -231,13 +266,32 @@ fn without(world: &World, program: usize, wrote: &str) -> String {
     }
 }
 
+/// Why a program has no goodput.
+fn without_goodput(world: &World, program: usize) -> String {
+    let Some(state) = world.program(program).filter(|state| state.started.is_some()) else { return "the program never started".to_owned() };
+    let unmodified = world.plan().programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
+    let figure = |name: &str| state.figures.get(name).copied().unwrap_or(0);
+    match figure("received_bytes").max(figure("received")) {
+        0 if unmodified && !state.figures.contains_key("received_bytes") => "the program made no socket".to_owned(),
+        0 if unmodified => {
+            format!("the program received nothing (it sent {} bytes; goodput is that of who receives)", figure("sent_bytes"))
+        }
+        0 => "the program received nothing".to_owned(),
+        _ => "all that the program received came at one instant, and a rate needs two".to_owned(),
+    }
+}
+
 /// The figures that a program has, for people.
 fn reported(world: &World, program: usize) -> String {
     let names: Vec<&str> = world.program(program).into_iter().flat_map(|state| state.figures.keys().copied()).collect();
     let unmodified = world.plan().programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
     match (names.is_empty(), unmodified) {
         (false, _) => format!("there are: {}", names.join(", ")),
-        (true, true) => "built-in programs report figures, unmodified ones do not (write output or matches)".to_owned(),
+        (true, true) => {
+            format!(
+                "unmodified programs have sent_bytes, received_bytes and {GOODPUT} once they made a socket (otherwise write output or matches)"
+            )
+        }
         (true, false) => "the program has reported none yet".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ const EXAMPLES: [(&[&str], &str); 17] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
     (&["duration", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
-    (&["rate", "goodput_min"], "\"100mbit\""),
+    (&["rate", "goodput_min", "goodput_max"], "\"100mbit\""),
     (&["loss", "corrupt", "duplicate", "reorder", "to_bad", "to_good", "loss_good", "loss_bad"], "0.01 (one in a hundred)"),
     (&["command"], "[\"curl\", \"-s\", \"http://server/\"]"),
     (&["between"], "[\"client\", \"server\"]"),

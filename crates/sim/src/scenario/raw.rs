@@ -240,7 +240,8 @@ pub(crate) struct Expect {
     pub end_max: Option<Text>,
     pub figure: Option<Text>,
     pub goodput_min: Option<Text>,
-    pub min: Option<u64>,
-    pub max: Option<u64>,
+    pub goodput_max: Option<Text>,
+    pub min: Option<Spanned<u64>>,
+    pub max: Option<Spanned<u64>>,
     pub hash: Option<Text>,
 }

@@ -71,12 +71,12 @@ impl World {
         }
     }
 
-    /// Is a program to start later, on a node that runs, and never has? Then it does not.
+    /// Is a program to start later, on a node that runs, and has not yet? Then it does not.
     fn prevent(&mut self, program: usize) -> bool {
         let (now, id) = (self.now, ProgramId(program as u32));
         let later = self.plan.programs.get(program).filter(|plan| plan.start.is_some_and(|at| at > now)).map(|plan| plan.node);
         let Some(cell) = later.and_then(|node| self.cell_mut(node)).filter(|cell| !cell.core.off) else { return false };
-        let never = cell.core.programs.get(&id).is_none_or(|state| state.started.is_none());
+        let never = cell.is_early(id) || cell.core.programs.get(&id).is_none_or(|state| state.started.is_none());
         if never {
             cell.core.now = cell.core.now.max(now);
             cell.stop(id);
@@ -112,6 +112,7 @@ impl World {
             return Err(format!("{name} cannot start: {why}"));
         }
         match run {
+            Run::Builtin(_) if cell.is_early(id) => cell.start(id),
             Run::Builtin(builtin) => cell.add_actor(builtin.actor(id), now, vec![id]),
             Run::Process(_) => cell.start(id),
         }

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weft_socket::{Errno, Poll, abi, address, options};
 
+/// A socket is full when it took nothing for so many times of settling: on Linux, longer than an acknowledgment is delayed (40 ms, TCP_DELACK_MIN).
+const FULL_SETTLES: u32 = 10;
+
 pub type Done<T> = Result<T, Errno>;
 
 /// What a receive gave.
@@ -423,14 +426,7 @@ impl Run<'_> {
                 self.host.send(self.s(name), &payload(what), abi::MSG_NOSIGNAL, to.as_deref(), &control).map(|sent| sent.to_string())
             }
             // Sends until nothing more is taken; how much that was is nobody's business.
-            ["fill", name] => {
-                let s = self.s(name);
-                let piece = vec![b'f'; 16384];
-                for _ in 0..4096 {
-                    self.host.send(s, &piece, abi::MSG_NOSIGNAL, None, &[])?;
-                }
-                Ok("never full".to_owned())
-            }
+            ["fill", name] => self.fill(name),
             // Receives until nothing more comes.
             ["drain", name] => {
                 let s = self.s(name);
@@ -445,6 +441,22 @@ impl Run<'_> {
             ["recvmsg", name, length, rest @ ..] => self.receive(name, length, flags(rest), true),
             other => panic!("no such step: {other:?}"),
         }
+    }
+
+    /// Sends until nothing more goes in, nor does for a while: an acknowledgment that the receiver delays makes room once more.
+    fn fill(&mut self, name: &str) -> Done<String> {
+        let (s, piece, mut settled) = (self.s(name), vec![b'f'; 16384], 0);
+        for _ in 0..4096 {
+            match self.host.send(s, &piece, abi::MSG_NOSIGNAL, None, &[]) {
+                Ok(_) => settled = 0,
+                Err(errno) if settled == FULL_SETTLES => return Err(errno),
+                Err(_) => {
+                    self.host.settle();
+                    settled += 1;
+                }
+            }
+        }
+        Ok("never full".to_owned())
     }
 
     fn get(&mut self, name: &str, label: &str, length: usize) -> Done<String> {

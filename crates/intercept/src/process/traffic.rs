@@ -1,0 +1,48 @@
+//! What programs move through the node's sockets: the bytes that their calls took and gave, headers not counted.
+
+use super::{ThreadId, Tree};
+use crate::call::message::Taken;
+use weft_core::Instant;
+
+/// Payload that a program and all that it has started have moved through sockets of the internet's families.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Bytes that their sockets took from them to be sent.
+    pub sent_bytes: u64,
+    /// Bytes that their sockets gave to them.
+    pub received_bytes: u64,
+    /// When they got the first and the last of these.
+    pub received: Option<(Instant, Instant)>,
+}
+
+impl Tree {
+    /// The traffic of the program that a thread belongs to.
+    fn traffic_of(&mut self, thread: ThreadId) -> Option<&mut Traffic> {
+        let program = self.processes.get(&self.threads.get(&thread)?.process)?.program;
+        Some(self.usage.entry(program).or_default().traffic.get_or_insert_default())
+    }
+
+    /// A program has a socket: what it moves is counted from now on, if only as nothing.
+    pub(super) fn count_traffic(&mut self, thread: ThreadId) {
+        let _ = self.traffic_of(thread);
+    }
+
+    /// A thread has handed so many bytes to a socket.
+    pub(super) fn count_sent(&mut self, thread: ThreadId, bytes: usize) {
+        if let Some(traffic) = self.traffic_of(thread) {
+            traffic.sent_bytes += bytes as u64;
+        }
+    }
+
+    /// A thread was given this, unless it only looked (MSG_PEEK), or asked for errors, which bring back what was sent.
+    pub(super) fn count_received(&mut self, thread: ThreadId, taken: &Taken, flags: i32) {
+        let (bytes, now) = (taken.data.len() as u64, self.clock);
+        if flags & (libc::MSG_PEEK | libc::MSG_ERRQUEUE) != 0 || bytes == 0 {
+            return;
+        }
+        if let Some(traffic) = self.traffic_of(thread) {
+            traffic.received_bytes += bytes;
+            traffic.received = Some((traffic.received.map_or(now, |(first, _)| first), now));
+        }
+    }
+}
