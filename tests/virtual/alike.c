@@ -23,17 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static char buffer[1 << 20];
-static void ms(int n) { struct timespec t = {n / 1000, n % 1000 * 1000000}; nanosleep(&t, 0); }
-static volatile int seen[65];
-static void saw(int number) { seen[number]++; }
-static void handle(int number)
-{
-    struct sigaction action = {.sa_handler = saw};
-    sigaction(number, &action, 0);
-}
-static long came(long result) { return result < 0 ? -errno : result; }
+#include "alike.h"
 
+static char buffer[1 << 20];
 /* A pipe whose writer would wait; somebody empties it after a while. */
 static int full[2], pair[2];
 static void *empty(void *from)
@@ -326,7 +318,7 @@ static void none(void)
     printf("%d calls, %d wrong", tried, wrong);
 }
 
-static const struct { const char *name; void (*run)(void); } PARTS[] = {
+static const struct part PARTS[] = {
     {"splice from a file to a full pipe", splice_file}, {"splice from a pipe to a full socket", splice_socket}, {"sendfile to a full pipe", send_file},
     {"vmsplice to a full pipe", vm_splice}, {"tee to a full pipe", tee_full}, {"splice and tee without waiting", impatient}, {"preadv2 and pwritev2 of a pipe", vectors},
     {"creat of a named pipe", make_fifo}, {"ctrl-C with a handler", interrupt_handled}, {"ctrl-C to who computes", interrupt_computing}, {"ctrl-C", interrupt},
@@ -336,22 +328,5 @@ static const struct { const char *name; void (*run)(void); } PARTS[] = {
 
 int main(int count, char **words)
 {
-    (void)count;
-    for (unsigned part = 0; part < sizeof PARTS / sizeof *PARTS; part++) {
-        if (words[1] && strcmp(words[1], PARTS[part].name)) continue;
-        fflush(stdout);
-        pid_t child = fork();
-        if (!child) {
-            alarm(30);
-            printf("%s: ", PARTS[part].name);
-            fflush(stdout);
-            PARTS[part].run();
-            fflush(stdout);
-            _exit(0);
-        }
-        int status;
-        waitpid(child, &status, 0);
-        printf(" (%x)\n", status);
-    }
-    return 0;
+    return parts(count, words, PARTS, sizeof PARTS / sizeof *PARTS);
 }

@@ -1,6 +1,7 @@
-"""What a program sees natively, it sees in virtual time: terminals, calls that wait in the kernel, signals that the kernel raises, descriptors that are none.
+"""What a program sees natively, it sees in virtual time: terminals, calls that wait in the kernel, signals that the kernel raises, descriptors that are none
+(alike.c); CPU clocks and who waits for them (cpu_clocks.c).
 
-alike.c does it, a line each. The same lines must come natively and, several times with one hash, in virtual time.
+Each program does it, a line each. The same lines must come natively and, several times with one hash, in virtual time.
 """
 
 from __future__ import annotations
@@ -14,22 +15,24 @@ from harness.processes import Failure
 from .runs import Runs
 from .shared import SECONDS_MAX, USUAL_SIGNALS, compiled, keys, program, section
 
-SOURCE = Path(__file__).parent / "alike.c"
+HERE = Path(__file__).parent
+SOURCES = ("alike.c", "cpu_clocks.c")
 TIMES = 3
 
 
 class Alike:
-    """All runs, made when the first row asks."""
+    """All runs of a program, made when the first row asks."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, source: str) -> None:
         self.runs = runs
+        self.source = HERE / source
         self.found: list[dict[str, str]] = []
 
     def all(self) -> list[dict[str, str]]:
         """Natively, then in virtual time."""
         if self.found:
             return self.found
-        command = compiled(SOURCE, self.runs.folder / "alike", "-Wno-unused-result")
+        command = compiled(self.source, self.runs.folder / self.source.stem, "-Wno-unused-result")
         said = [subprocess.run([*USUAL_SIGNALS, str(command)], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, start_new_session=True).stdout]
         text = keys(duration="100s") + section("nodes.a") + program("alike", "a", str(command))
         several = [self.runs.run(text) for _ in range(TIMES)]
@@ -47,6 +50,6 @@ class Alike:
         return native[part]
 
     def rows(self) -> dict[str, Callable[[Path], str]]:
-        parts = [line.split('{"')[1:] for line in SOURCE.read_text().partition("PARTS[] = {")[2].partition("};")[0].splitlines()]
+        parts = [line.split('{"')[1:] for line in self.source.read_text().partition("PARTS[] = {")[2].partition("};")[0].splitlines()]
         names = [piece.partition('"')[0] for line in parts for piece in line]
         return {f"as natively/{name}": (lambda _, name=name: self.same(name)) for name in names}

@@ -20,7 +20,7 @@ from harness import paths, user, weft
 from harness.processes import Failure
 
 from . import answers, place
-from .alike import Alike
+from .alike import SOURCES, Alike
 from .doors import Doors
 from .releases import elsewhere
 from .runs import Runs
@@ -172,7 +172,8 @@ def main() -> int:
             debug_build(folder)
             rows["another Debian release"] = lambda own: elsewhere(own, SCENARIOS | {"static Go": goes()}, IN_ANY_RELEASE)
         rows |= Doors(folder, folder / "weft").rows()
-        rows |= Alike(runs).rows()
+        for source in SOURCES:
+            rows |= Alike(runs, source).rows()
         rows |= place.rows(runs)
         rows |= answers.rows(runs)
         rows["settings of a node"] = lambda _: settings(runs)

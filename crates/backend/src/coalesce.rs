@@ -47,6 +47,9 @@ impl<B: Backend> Backend for Coalesce<B> {
     fn next_timer(&self) -> Option<Instant> {
         self.inner.next_timer()
     }
+    fn give_back_memory(&mut self) {
+        self.inner.give_back_memory();
+    }
 }
 
 #[cfg(test)]

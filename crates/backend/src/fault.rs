@@ -278,6 +278,10 @@ impl<B: Backend> Backend for Fault<B> {
         let ours = [self.incoming.front(), self.outgoing.front()].into_iter().flatten().map(|(at, _)| *at);
         ours.chain(self.inner.next_timer()).min()
     }
+
+    fn give_back_memory(&mut self) {
+        self.inner.give_back_memory();
+    }
 }
 
 #[cfg(test)]

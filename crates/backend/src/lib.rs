@@ -82,6 +82,9 @@ pub trait Backend: Send {
     fn next_timer(&self) -> Option<Instant> {
         None
     }
+
+    /// Gives back memory that a burst of frames needed: for quiet times.
+    fn give_back_memory(&mut self) {}
 }
 
 impl<B: Backend + ?Sized> Backend for Box<B> {
@@ -105,6 +108,9 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
     }
     fn next_timer(&self) -> Option<Instant> {
         (**self).next_timer()
+    }
+    fn give_back_memory(&mut self) {
+        (**self).give_back_memory();
     }
 }
 

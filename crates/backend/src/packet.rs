@@ -134,4 +134,7 @@ impl Backend for Packet {
         rows.push(("the socket's receive buffer is full", self.receive_drops));
         rows
     }
+    fn give_back_memory(&mut self) {
+        self.device.blocks.give_back_memory();
+    }
 }

@@ -92,6 +92,9 @@ impl<B: Backend> Backend for Trace<B> {
     fn next_timer(&self) -> Option<Instant> {
         self.inner.next_timer()
     }
+    fn give_back_memory(&mut self) {
+        self.inner.give_back_memory();
+    }
 }
 
 /// Describes a frame that begins with this link's header, on one line.

@@ -48,4 +48,7 @@ impl Backend for Tun {
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
         self.device.drops.rows()
     }
+    fn give_back_memory(&mut self) {
+        self.device.blocks.give_back_memory();
+    }
 }

@@ -292,6 +292,10 @@ pub trait Block: Any + Send {
         let _ = (table, change, cx);
     }
 
+    /// Gives back memory that a burst needed and that what the block holds now does not: its tables shrink. Called in quiet times. Nothing that can
+    /// be observed changes.
+    fn give_back_memory(&mut self) {}
+
     /// Answers a question about a table it owns.
     fn query(&self, query: &Query, now: Instant) -> Answer {
         let _ = (query, now);

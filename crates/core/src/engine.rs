@@ -234,6 +234,16 @@ impl Engine {
         result
     }
 
+    /// Gives back memory that a burst needed: for quiet times, when nothing is on its way. See [`Block::give_back_memory`].
+    pub fn give_back_memory(&mut self) {
+        (self.spare, self.stack, self.fresh, self.outgoing) = Default::default();
+        self.queues.iter_mut().for_each(VecDeque::shrink_to_fit);
+        let ids: Vec<BlockId> = self.slots.ids().collect();
+        for id in ids {
+            self.block(id).map(Block::give_back_memory);
+        }
+    }
+
     /// A block, to be looked at: nothing is carried on afterwards, so nothing may come of it.
     pub fn block(&mut self, block: BlockId) -> Option<&mut dyn Block> {
         self.slots.slot_mut(block)?.block.as_deref_mut()

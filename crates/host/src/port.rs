@@ -97,6 +97,12 @@ impl Port {
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.backend.descriptor()
     }
+    /// Gives back memory that a burst of frames needed.
+    pub fn give_back_memory(&mut self) {
+        self.pending.shrink_to_fit();
+        self.lost.shrink_to_fit();
+        self.backend.give_back_memory();
+    }
     /// Takes in frames. False when the backend has failed.
     pub fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> bool {
         match self.backend.receive(now, frames, limit) {

@@ -1,4 +1,5 @@
-//! Memory that a burst of traffic needed and a quiet stack does not: given back to the system once the wires have been quiet for a while.
+//! Memory that a burst of traffic needed and a quiet stack does not, tables that grew with it included: given back to the system once the wires have been
+//! quiet for a while.
 
 use std::time::Duration;
 use weft_core::Instant;

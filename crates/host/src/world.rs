@@ -274,9 +274,17 @@ impl World {
             return Err(io::Error::other(why));
         }
         if self.tidy.is_due(now) {
-            self.programs.give_back_memory();
+            self.give_back_memory();
         }
         Ok(woken)
+    }
+
+    /// Gives back what a burst of traffic needed, the allocator's free memory last.
+    fn give_back_memory(&mut self) {
+        self.node.give_back_memory(self.clock.now());
+        self.ports.iter_mut().for_each(Port::give_back_memory);
+        (self.frames, self.ready) = Default::default();
+        self.programs.give_back_memory();
     }
 
     /// Runs the node and carries what comes of it, until nothing more does.

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::channel::{header, post};
+use crate::dispatch::forward;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -27,8 +28,8 @@ fn clock(t: &Thread, id: usize) -> Option<u64> {
         1 | 4 | 6 | 7 | 9 => Some(header.boot.load(Relaxed) + now),
         2 => Some(t.process.cpu.load(Relaxed) + own),
         3 => Some(t.channel.cpu.load(Relaxed) + own),
-        // CPU clocks of threads and processes by number: (~pid << 3) | 2, 4 for a thread's.
-        id if id < 0 && id & 3 == 2 => {
+        // CPU clocks of threads and processes by number: (~pid << 3) | 2, 4 for a thread's; 0 and 1 for 2 are what ITIMER_PROF and ITIMER_VIRTUAL count by.
+        id if id < 0 && id & 3 < 3 => {
             let pid = !(id >> 3) as u32;
             let thread = id & 4 != 0;
             let mine = pid == 0 || pid == if thread { t.channel.tid.load(Relaxed) } else { t.process.pid.load(Relaxed) };
@@ -39,13 +40,25 @@ fn clock(t: &Thread, id: usize) -> Option<u64> {
     }
 }
 
-pub fn clock_gettime(t: &Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let value = clock(t, a[0]).ok_or(sys::EINVAL)?;
+/// Those of others are the controller's to know.
+fn is_cpu_clock(id: usize) -> bool {
+    (id as i32) < 0
+}
+
+pub fn clock_gettime(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    let value = match clock(t, a[0]) {
+        Some(value) => value,
+        None if is_cpu_clock(a[0]) => return Ok(forward(t, nr::CLOCK_GETTIME, a, 0)),
+        None => return Err(sys::EINVAL),
+    };
     sys::write_u64(a[1], value / 1_000_000_000)?;
     sys::write_u64(a[1] + 8, value % 1_000_000_000)?;
     Ok(0)
 }
-pub fn clock_getres(t: &Thread, a: &[usize; 6]) -> Result<isize, isize> {
+pub fn clock_getres(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
+    if is_cpu_clock(a[0]) {
+        return Ok(forward(t, nr::CLOCK_GETRES, a, 0));
+    }
     clock(t, a[0]).ok_or(sys::EINVAL)?;
     if a[1] != 0 {
         sys::write_u64(a[1], 0)?;

@@ -341,6 +341,16 @@ impl Node {
         }
         reply
     }
+    /// Gives back memory that a burst of traffic needed and a quiet node does not. Nothing that can be observed changes.
+    pub fn give_back_memory(&mut self, now: Instant) {
+        match &mut self.engine {
+            Runner::Core(engine) => engine.give_back_memory(),
+            Runner::Other(other) => {
+                let blocks: Vec<BlockId> = other.engine().graph().ids().collect();
+                blocks.into_iter().for_each(|id| other.with(now, id, &mut |block, _| block.give_back_memory()));
+            }
+        }
+    }
     /// Alerts since the last call.
     pub fn take_alerts(&mut self) -> Vec<Alert> {
         match &mut self.engine {

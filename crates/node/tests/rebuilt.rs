@@ -137,3 +137,34 @@ fn segments_that_no_route_takes_do_not_stop_their_connection() {
         assert_eq!(received, sent, "over {name}");
     }
 }
+
+#[test]
+fn memory_that_is_given_back_was_nobodys() {
+    for engine in ["inline", "queued"] {
+        let mut pair = Pair::on_engine(engine, 0, "");
+        let listed = |pair: &mut Pair| [flows(pair, 0), flows(pair, 1)];
+        let first: Vec<_> = (1000..1050).map(|port| pair.connect_to(AF_INET, &address(2, port))).collect();
+        // One stays, in the middle of the tables.
+        let kept = first[20];
+        for (client, server) in first.iter().filter(|both| **both != kept) {
+            pair.call(0, |sockets, cx| sockets.close(*client, cx));
+            pair.call(1, |sockets, cx| sockets.close(*server, cx));
+        }
+        pair.pass(Duration::from_secs(120));
+        let before = listed(&mut pair);
+        let now = pair.now;
+        pair.nodes.iter_mut().for_each(|node| node.give_back_memory(now));
+        assert_eq!(listed(&mut pair), before, "{engine}");
+        let second: Vec<_> = (2000..2100).map(|port| pair.connect_to(AF_INET, &address(2, port))).collect();
+        for (client, server) in first.iter().filter(|both| **both != kept) {
+            assert!(second.iter().all(|(other, another)| other != client && another != server), "{engine}: an id was given out twice");
+            assert_eq!(pair.call(0, |sockets, _| sockets.state(*client)), None, "{engine}");
+            assert_eq!(pair.call(1, |sockets, _| sockets.state(*server)), None, "{engine}");
+        }
+        for both in [kept, second[0], second[99]] {
+            let mut got = 0;
+            pair.transfer(both, &Bytes::from(vec![7; 1000]), 100_000, |bytes| got += bytes.len());
+            assert_eq!(got, 100_000, "{engine}");
+        }
+    }
+}

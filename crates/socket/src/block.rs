@@ -165,6 +165,12 @@ impl Block for Sockets {
         &KIND
     }
 
+    fn give_back_memory(&mut self) {
+        self.store.give_back_memory();
+        self.flows.shrink_to_fit();
+        self.changed.shrink_to_fit();
+    }
+
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         // A large frame that was cut may fill more than one vector.
         if !std::mem::replace(&mut self.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {

@@ -7,7 +7,7 @@ use crate::unread::Unread;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{FlowId, Instant, StreamOptions, Tail};
+use weft_core::{FlowId, Instant, Slab, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -414,54 +414,34 @@ impl Socket {
 /// All sockets, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// The generation that every slot begins with: another store's ids mean nothing here.
-    first: u32,
-    slots: Vec<(u32, Option<Box<Socket>>)>,
-    free: Vec<u32>,
-    live: usize,
+    /// Its slots begin with a generation of its own: another store's ids mean nothing here.
+    slab: Slab<Box<Socket>>,
 }
 
 impl Store {
     pub(crate) fn beginning_with(first: u32) -> Store {
-        Store { first, ..Store::default() }
+        Store { slab: Slab::beginning_with(first) }
     }
     pub(crate) fn len(&self) -> usize {
-        self.live
+        self.slab.len()
     }
     pub(crate) fn insert(&mut self, socket: Socket) -> SocketId {
-        self.live += 1;
-        if let Some(slot) = self.free.pop()
-            && let Some((generation, place)) = self.slots.get_mut(slot as usize)
-        {
-            *place = Some(Box::new(socket));
-            return SocketId { slot, generation: *generation };
-        }
-        self.slots.push((self.first, Some(Box::new(socket))));
-        SocketId { slot: (self.slots.len() - 1) as u32, generation: self.first }
+        SocketId::from_number(self.slab.insert(Box::new(socket)))
     }
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Box<Socket>> {
-        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
-        if *generation != id.generation {
-            return None;
-        }
-        let socket = place.take()?;
-        *generation = generation.wrapping_add(1);
-        self.free.push(id.slot);
-        self.live -= 1;
-        Some(socket)
+        self.slab.remove(id.number())
     }
     pub(crate) fn get(&self, id: SocketId) -> Option<&Socket> {
-        let (generation, place) = self.slots.get(id.slot as usize)?;
-        if *generation == id.generation { place.as_deref() } else { None }
+        self.slab.get(id.number()).map(|socket| &**socket)
     }
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
-        if *generation == id.generation { place.as_deref_mut() } else { None }
+        self.slab.get_mut(id.number()).map(|socket| &mut **socket)
     }
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
-        self.slots.iter().enumerate().filter_map(|(slot, (generation, place))| {
-            place.as_deref().map(|socket| (SocketId { slot: slot as u32, generation: *generation }, socket))
-        })
+        self.slab.iter().map(|(number, socket)| (SocketId::from_number(number), &**socket))
+    }
+    pub(crate) fn give_back_memory(&mut self) {
+        self.slab.shrink_to_fit();
     }
 }
 

@@ -24,14 +24,14 @@ use crate::outbox::{Env, Outbox, RateLimit};
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use tables::{Kind as Token, Slab, Tuple, token, untoken};
+use tables::{Kind as Token, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
-    OutPort, Port, Query, Reason, Rng, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
+    OutPort, Port, Query, Reason, Rng, Slab, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
 };
 
 /// How often a connection confirms its neighbour at most: progress comes with every acknowledgment, a neighbour is reachable for 15 s and more.
@@ -379,6 +379,18 @@ impl Block for TcpBlock {
                 _ => cx.drop(frame, Reason::Refused),
             }
         }
+    }
+
+    fn give_back_memory(&mut self) {
+        self.tuples.shrink_to_fit();
+        self.flows.shrink_to_fit();
+        self.left_behind.shrink_to_fit();
+        self.connections.shrink_to_fit();
+        self.requests.shrink_to_fit();
+        self.time_waits.shrink_to_fit();
+        self.ending.shrink_to_fit();
+        self.out.frames.shrink_to_fit();
+        self.out.messages.shrink_to_fit();
     }
 
     fn stream(&mut self, _port: InPort, message: StreamMessage, cx: &mut Context<'_>) {

@@ -35,11 +35,9 @@ class Load(unittest.TestCase):
         self.assertEqual(own_mounts(table), {"/", own, "/leak"})
 
     def test_a_second_round_may_not_leave_more_memory(self) -> None:
-        self.assertIn("100.0 MiB", check_memory([100 << 20, 104 << 20]))
-        self.assertIn("108.0 MiB after the third", check_memory([100 << 20, 106 << 20, 108 << 20]))
-        for grows in ([100 << 20, 106 << 20], [100 << 20, 106 << 20, 112 << 20]):
-            with self.assertRaisesRegex(Failure, "more than 1.05 times"):
-                check_memory(grows)
+        self.assertIn("100.0 MiB", check_memory(100 << 20, 104 << 20))
+        with self.assertRaisesRegex(Failure, "106.0 MiB after the second: more than 1.05 times"):
+            check_memory(100 << 20, 106 << 20)
 
 
 class Faults(unittest.TestCase):

@@ -136,7 +136,9 @@ impl Tree {
     /// Until when a thread that now gets the processor may answer for the controller. Brings the mirrors up to date for it.
     pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, outside: &mut dyn Outside) -> Instant {
         let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
-        if !self.queue.is_empty() || self.closing || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
+        // How far it may go by its own clocks is told for one that does not sleep on the way.
+        let timed = self.cpu_left(thread).is_some();
+        if timed || !self.queue.is_empty() || self.closing || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
             return Instant::ZERO;
         }
         for (index, slot) in self.shows.slots.iter_mut().enumerate() {
@@ -237,6 +239,7 @@ impl Thread {
         self.expired = false;
         self.held = false;
         self.moved = 0;
+        self.cpu_until = None;
     }
 }
 

@@ -121,6 +121,7 @@ impl Tree {
         }
         match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(thread, posted, guest),
+            libc::SYS_clock_gettime | libc::SYS_clock_getres => self.cpu_clock_call(thread, posted, guest),
             libc::SYS_futex => self.futex(thread, posted, guest),
             libc::SYS_clone => self.clone_call(thread, posted),
             libc::SYS_exit => {

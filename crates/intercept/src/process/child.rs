@@ -1,6 +1,7 @@
 //! Processes and threads coming and going: clone, execve, exit, wait.
 
 use super::answer::Outcome;
+use super::cpu_time::CpuClock;
 use super::guest::{Guest, Posted};
 use super::{Exit, Process, ProcessId, State, Status, Thread, ThreadId, Tree, Wait, signal};
 use crate::memory::Memory as _;
@@ -72,6 +73,8 @@ impl Tree {
             spins: 0,
             moved: 0,
             cpu: 0,
+            cpu_until: None,
+            rests: None,
         };
         self.threads.insert(thread, one);
         self.processes.get_mut(&process)?.threads.push(thread);
@@ -198,6 +201,9 @@ impl Tree {
 
     fn forget_thread(&mut self, thread: ThreadId) {
         self.leave_wait(thread);
+        if let Some(one) = self.threads.get(&thread) {
+            self.forget_cpu_clock(CpuClock::Thread(one.tid));
+        }
         self.threads.remove(&thread);
         self.queue.retain(|other| *other != thread);
         self.signal_waits.retain(|other| *other != thread);
@@ -266,6 +272,7 @@ impl Tree {
         one.pidfd = None;
         let unasked = matches!(status, Status::Killed(_)) || one.threads.len() > 1;
         let (threads, waiter, pid) = (std::mem::take(&mut one.threads), one.vfork_of.take(), one.pid);
+        self.forget_cpu_clock(CpuClock::Process(pid));
         for thread in threads {
             self.forget_thread(thread);
         }

@@ -14,6 +14,7 @@ mod ahead;
 mod answer;
 mod arena;
 mod child;
+mod cpu_time;
 mod disk;
 mod early;
 mod futex;
@@ -368,6 +369,8 @@ struct Wait {
     signals: u64,
     /// A futex.
     futex: Option<futex::Key>,
+    /// A value of a CPU clock.
+    cpu: Option<cpu_time::Key>,
     /// The child of vfork.
     vfork: Option<ProcessId>,
     /// When it ends anyway.
@@ -398,6 +401,10 @@ struct Thread {
     moved: u64,
     /// CPU time in nanoseconds.
     cpu: u64,
+    /// Until which value of which CPU clock this call sleeps.
+    cpu_until: Option<(cpu_time::CpuClock, u64)>,
+    /// It was interrupted without having made a call, and rests since then.
+    rests: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -441,6 +448,7 @@ pub struct Tree {
     processes: BTreeMap<ProcessId, Process>,
     queue: VecDeque<ThreadId>,
     timers: time::Timers,
+    cpu_timers: cpu_time::CpuTimers,
     objects: BTreeMap<u64, Object>,
     by_socket: BTreeMap<SocketId, u64>,
     futexes: BTreeMap<futex::Key, VecDeque<futex::Waiter>>,
@@ -516,6 +524,7 @@ impl Tree {
             processes: BTreeMap::new(),
             queue: VecDeque::new(),
             timers: time::Timers::default(),
+            cpu_timers: cpu_time::CpuTimers::default(),
             objects: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             futexes: BTreeMap::new(),
@@ -656,6 +665,7 @@ fn describe(state: &State) -> String {
                 (wait.vfork.is_some(), "its vfork child"),
                 (wait.signals != 0, "a signal"),
                 (wait.deadline.is_some(), "time"),
+                (wait.cpu.is_some(), "CPU time"),
             ];
             what.extend(reasons.into_iter().filter(|(is, _)| *is).map(|(_, text)| text));
             if what.is_empty() { "waits for a signal".to_owned() } else { format!("waits for {}", what.join(" or ")) }

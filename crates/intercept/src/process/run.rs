@@ -186,6 +186,7 @@ impl Tree {
             if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 return;
             }
+            self.charge_rest(thread, outside);
             if self.early.is_none() {
                 self.attach_signal(thread);
             }
@@ -199,6 +200,7 @@ impl Tree {
             self.look_at_output(outside);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
+            self.fire_cpu(thread, outside);
             let process = self.process_of(thread).ok();
             let over = matches!(self.handle(thread, outside), Turn::Over);
             self.changed.extend(outside.take_changed());
@@ -235,8 +237,9 @@ impl Tree {
             self.arena.header().now.store(posts.as_nanos(), Relaxed);
             return Some(early.began);
         }
-        let limit = [outside.grant(), share_ends, self.timers.next().unwrap_or(Instant::FAR_FUTURE)].into_iter().min();
-        let limit = limit.unwrap_or(self.clock);
+        let due = self.cpu_left(thread).map(|left| self.clock + left);
+        let limits = [Some(outside.grant()), Some(share_ends), self.timers.next(), due];
+        let limit = limits.into_iter().flatten().min().unwrap_or(self.clock);
         let ahead = self.look_ahead(thread, limit, outside);
         let dying = self.arena.channel(thread).answer.load(Relaxed) == abi::DIE;
         let began = self.clock;
@@ -258,18 +261,11 @@ impl Tree {
         let limit = Instant::from_nanos(self.arena.header().grant.load(Relaxed)) + self.config.per_call;
         self.clock = said.clamp(self.clock, limit.max(self.clock));
         let used = self.clock.since(began).as_nanos() as u64;
-        if let Some(one) = self.threads.get_mut(&thread) {
-            one.cpu += used;
-            self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
-            if let Some(process) = self.processes.get_mut(&one.process) {
-                process.cpu += used;
-                let calls = self.arena.header().calls.load(Relaxed);
-                let usage = self.usage.entry(process.program).or_default();
-                usage.cpu += Duration::from_nanos(used);
-                usage.calls += calls.wrapping_sub(self.counted);
-                self.counted = calls;
-                self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
-            }
+        self.add_cpu(thread, used);
+        if let Some(process) = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process)) {
+            let calls = self.arena.header().calls.load(Relaxed);
+            self.usage.entry(process.program).or_default().calls += calls.wrapping_sub(self.counted);
+            self.counted = calls;
         }
     }
 
@@ -382,10 +378,13 @@ impl Tree {
 
     /// A thread that had to be interrupted waits for something that happens later, perhaps. It rests, so that time goes on however short the
     /// grants are.
-    pub(super) fn rest(&self, thread: ThreadId) -> Outcome {
-        match self.threads.get(&thread).filter(|one| !one.expired) {
+    pub(super) fn rest(&mut self, thread: ThreadId) -> Outcome {
+        let left = self.cpu_left(thread);
+        match self.threads.get_mut(&thread).filter(|one| !one.expired) {
             Some(one) => {
+                one.rests = Some(self.clock);
                 let pause = REST_FIRST * (1 << one.spins.saturating_sub(1).min(REST_DOUBLINGS_MAX));
+                let pause = left.map_or(pause, |left| left.min(pause));
                 Outcome::Wait(Wait { deadline: Some(self.clock + pause), ..Wait::default() })
             }
             None => Outcome::Done(0),
@@ -429,6 +428,11 @@ impl Tree {
         match posted.number {
             // It has no turn any more: it is still running when the world ends.
             abi::PREEMPTED if self.is_interrupted() => return Turn::Over,
+            // Only its own CPU clock has come to something: its turn goes on.
+            abi::YIELD if posted.arguments[0] == 0 && self.timers.next().is_none_or(|at| at > self.clock) => {
+                self.answer(thread, 0);
+                return Turn::GoesOn;
+            }
             abi::YIELD => {
                 self.answer(thread, 0);
                 self.queue.push_back(thread);
@@ -500,9 +504,12 @@ impl Tree {
             state => state,
         };
         let State::Waiting(wait) = state else { return };
-        let (timer, futex) = (wait.timer.take(), wait.futex.take());
+        let (timer, futex, cpu) = (wait.timer.take(), wait.futex.take(), wait.cpu.take());
         if let Some(timer) = timer {
             self.timers.remove(timer);
+        }
+        if let Some(key) = cpu {
+            self.cpu_timers.remove(key);
         }
         if let Some(key) = futex {
             self.leave_futex(thread, key);

@@ -39,8 +39,8 @@ pub(super) fn info_from_kernel(signal: i32) -> Info {
     info(signal, SI_KERNEL, &[])
 }
 /// Of a timer: id, overrun, value.
-pub(super) fn info_of_timer(signal: i32, id: i32, value: u64) -> Info {
-    info(signal, SI_TIMER, &[(16, id), (24, value as u32 as i32), (28, (value >> 32) as i32)])
+pub(super) fn info_of_timer(signal: i32, id: i32, overrun: i32, value: u64) -> Info {
+    info(signal, SI_TIMER, &[(16, id), (20, overrun), (24, value as u32 as i32), (28, (value >> 32) as i32)])
 }
 /// SIGCHLD: CLD_EXITED and so on.
 pub(super) fn info_of_child(signal: i32, code: i32, pid: u32, status: i32) -> Info {
@@ -60,12 +60,11 @@ impl Queue {
     pub fn has(&self, signal: i32) -> bool {
         self.bits() & bit(signal) != 0
     }
-    /// A timer has expired whose signal is still here: that says how often. False: it is not here.
-    pub fn overrun(&mut self, signal: i32, timer: i32) -> bool {
-        let word = |info: &Info, at: usize| info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+    /// A timer has expired `times` whose signal is still here: that says how often. False: it is not here.
+    pub fn overrun(&mut self, signal: i32, timer: i32, times: u64) -> bool {
         let is_it = |(one, info): &&mut (i32, Info)| *one == signal && word(info, 8) == SI_TIMER && word(info, 16) == timer;
         let Some((_, info)) = self.waiting.iter_mut().find(is_it) else { return false };
-        let count = word(info, 20).saturating_add(1);
+        let count = word(info, 20).saturating_add(i32::try_from(times).unwrap_or(i32::MAX));
         info[20..24].copy_from_slice(&count.to_ne_bytes());
         true
     }
@@ -88,6 +87,10 @@ impl Queue {
     fn forget(&mut self, unwanted: u64) {
         self.waiting.retain(|(signal, _)| bit(*signal) & unwanted == 0);
     }
+}
+
+fn word(info: &Info, at: usize) -> i32 {
+    info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes)
 }
 
 pub(super) fn bit(signal: i32) -> u64 {
@@ -141,6 +144,12 @@ impl Tree {
         if let Some(thread) = waits_for_it.or(open) {
             self.interrupt_if_signalled(thread);
         }
+    }
+
+    /// complete_signal: a signal for the process of the thread that runs is that thread's, unless it blocks it.
+    pub(super) fn takes_signal(&self, process: ProcessId, signal: i32, running: ThreadId) -> Option<ThreadId> {
+        let its = self.threads.get(&running).is_some_and(|one| one.process == process);
+        (its && self.mask(running) & bit(signal) == 0).then_some(running)
     }
 
     /// Sends a signal to a thread.
@@ -224,7 +233,9 @@ impl Tree {
             return;
         }
         let interrupted = wait.interrupted;
-        let does_something = (1..=64).any(|signal| open & bit(signal) != 0 && self.effect(process, signal) != Effect::Nothing);
+        // One that is on its way already came before the call.
+        let comes = self.real.is_none() && self.arena.channel(thread).signal.load(Relaxed) != 0;
+        let does_something = comes || (1..=64).any(|signal| open & bit(signal) != 0 && self.effect(process, signal) != Effect::Nothing);
         let Some(one) = self.threads.get(&thread) else { return };
         let State::Waiting(wait) = &one.state else { return };
         if !does_something || wait.uninterruptible {
@@ -262,6 +273,7 @@ impl Tree {
             };
             let Some((signal, info)) = taken else { return };
             self.show_pending(process);
+            self.timer_delivered(process, &info);
             match self.effect(process, signal) {
                 Effect::Nothing => {}
                 Effect::Stops => {
@@ -331,9 +343,29 @@ impl Tree {
                     self.queue.push_back(thread);
                 }
             }
+            self.look_after_stop(thread);
         }
         const CLD_CONTINUED: i32 = 6;
         self.tell_parent(process, CLD_CONTINUED, libc::SIGCONT);
+    }
+
+    /// A stopped thread goes on: what it waited for may have come meanwhile.
+    fn look_after_stop(&mut self, thread: ThreadId) {
+        let now = self.clock;
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let State::Waiting(wait) = &one.state else { return };
+        let mut again = one.expired || !wait.sockets.is_empty() || !wait.objects.is_empty() || wait.children || wait.signals != 0;
+        if wait.deadline.is_some_and(|deadline| deadline <= now) {
+            one.expired = true;
+            again = true;
+        }
+        if wait.native {
+            // Whatever has happened, those who wait at descriptors of the kernel's look.
+            self.activity = self.activity.wrapping_sub(1);
+        }
+        if again {
+            self.signal_waits.push(thread);
+        }
     }
 
     /// A terminal sends a signal to a group, as the kernel would.
@@ -477,6 +509,13 @@ impl Tree {
         Ok(Outcome::Wait(Wait { signals: wanted, deadline, interrupted, ..Wait::default() }))
     }
 
+    /// The signal of a POSIX timer has come: how often it expired meanwhile is what timer_getoverrun(2) says from now on.
+    fn timer_delivered(&mut self, process: ProcessId, info: &Info) {
+        if word(info, 8) == SI_TIMER {
+            self.posix_delivered(process, word(info, 16), word(info, 20));
+        }
+    }
+
     /// Takes a signal that waits for a thread, of its own or its process's.
     pub(super) fn take_signal(&mut self, thread: ThreadId, wanted: u64) -> Option<(i32, Info)> {
         let process = self.threads.get(&thread)?.process;
@@ -485,6 +524,9 @@ impl Tree {
             None => self.processes.get_mut(&process)?.queue.take(wanted),
         };
         self.show_pending(process);
+        if let Some((_, info)) = &taken {
+            self.timer_delivered(process, info);
+        }
         taken
     }
 

@@ -1,6 +1,8 @@
-//! Sleeping and timers: nanosleep, setitimer, alarm, POSIX timers, timerfd. All in virtual time; the kernel times nothing.
+//! Sleeping and timers: nanosleep, setitimer, alarm, POSIX timers, timerfd. All in virtual time; the kernel times nothing. What waits for CPU clocks is in
+//! [`super::cpu_time`].
 
 use super::answer::Outcome;
+use super::cpu_time::{CpuClock, CpuTimer, is_cpu_clock};
 use super::guest::{Guest, Posted};
 use super::object::{Body, TimerFile};
 use super::{Outside, ProcessId, State, Thread, ThreadId, Tree, Wait, signal};
@@ -12,8 +14,11 @@ use weft_core::Instant;
 use weft_loader::abi;
 
 const CLOCK_MONOTONIC_IDS: [i32; 5] = [1, 4, 6, 7, 9];
+/// Nobody sleeps by these: k_clock without nsleep. But for the first, which is a thread's own, they have no timers, either.
+const READ_ONLY_IDS: [i32; 4] = [libc::CLOCK_THREAD_CPUTIME_ID, 4, 5, 6];
 const CLOCK_REALTIME_IDS: [i32; 4] = [0, 5, 8, 11];
 const TIMER_ABSTIME: i32 = 1;
+const SIGEV_THREAD_ID: i32 = 4;
 /// Most POSIX timers of a process.
 const TIMERS_MAX: usize = 1024;
 const TFD_TIMER_ABSTIME: i32 = 1;
@@ -73,21 +78,26 @@ impl Timer {
 }
 
 #[derive(Debug)]
-struct Posix {
+pub(super) struct Posix {
     clock: i32,
-    notify: i32,
+    pub notify: i32,
     signal: i32,
     value: u64,
     tid: u32,
     timer: Timer,
-    overrun: u32,
+    /// On a CPU clock: which, and in place of `timer`.
+    pub cpu: Option<(CpuClock, CpuTimer)>,
+    /// What timer_getoverrun(2) says: how often it expired until its last signal was delivered, less that once.
+    pub overrun: i32,
 }
 
 /// Timers of a process.
 #[derive(Debug, Default)]
 pub(super) struct ProcessTimers {
     interval: Timer,
-    posix: BTreeMap<i32, Posix>,
+    /// ITIMER_VIRTUAL and ITIMER_PROF.
+    pub cpu_intervals: [CpuTimer; 2],
+    pub posix: BTreeMap<i32, Posix>,
     next: i32,
 }
 
@@ -129,6 +139,12 @@ impl Tree {
     /// nanosleep(2), clock_nanosleep(2)
     pub(super) fn sleep(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let relative = posted.number == libc::SYS_nanosleep as u64;
+        if !relative && READ_ONLY_IDS.contains(&posted.int(0)) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if !relative && is_cpu_clock(posted.int(0)) {
+            return self.sleep_cpu(thread, posted, guest);
+        }
         let (flags, rest) = if relative { (0, posted.arguments[1]) } else { (posted.int(1), posted.arguments[3]) };
         let absolute = flags & TIMER_ABSTIME != 0;
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
@@ -193,27 +209,38 @@ impl Tree {
         if !posix.timer.interval.is_zero() {
             posix.timer.key = Some(self.timers.add(self.clock + posix.timer.interval, Due::Posix(process, id)));
         }
+        self.signal_posix(process, id, 1, None);
+    }
+
+    /// A POSIX timer has expired so often since it was looked at last. `running`: who has the processor, and gets the signal if he may.
+    pub(super) fn signal_posix(&mut self, process: ProcessId, id: i32, times: u64, running: Option<ThreadId>) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(posix) = one.timers.posix.get(&id) else { return };
         let (notify, number, value, tid) = (posix.notify, posix.signal, posix.value, posix.tid);
         if notify == libc::SIGEV_NONE {
             return;
         }
-        let info = signal::info_of_timer(number, id, value);
-        const SIGEV_THREAD_ID: i32 = 4;
+        let overrun = i32::try_from(times - 1).unwrap_or(i32::MAX);
+        let info = signal::info_of_timer(number, id, overrun, value);
         let target = self.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
         let target = target.filter(|_| notify == SIGEV_THREAD_ID);
-        let already = match target.and_then(|thread| self.threads.get_mut(&thread)) {
-            Some(thread) => thread.queue.overrun(number, id),
-            None => one.queue.overrun(number, id),
-        };
-        if already {
-            if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
-                posix.overrun += 1;
-            }
+        if one.queue.overrun(number, id, times) {
             return;
         }
-        match target {
+        let threads = one.threads.clone();
+        if threads.iter().any(|thread| self.threads.get_mut(thread).is_some_and(|one| one.queue.overrun(number, id, times))) {
+            return;
+        }
+        match target.or_else(|| self.takes_signal(process, number, running?)) {
             Some(thread) => self.signal_thread(thread, number, info),
             _ => self.signal_process(process, number, info),
+        }
+    }
+
+    /// The signal of a POSIX timer has been delivered.
+    pub(super) fn posix_delivered(&mut self, process: ProcessId, id: i32, overrun: i32) {
+        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+            posix.overrun = overrun;
         }
     }
 
@@ -230,13 +257,15 @@ impl Tree {
             let rounded = left.as_secs() + u64::from(left.subsec_micros() >= 500_000 || left.as_secs() == 0 && !left.is_zero());
             return Ok(Outcome::Done(rounded as i64));
         }
-        if posted.int(0) != libc::ITIMER_REAL {
-            // CPU time costs nothing here but calls: a profiler's timer would never fire.
-            self.calls.unsupported(format!("setitimer({})", posted.int(0)), Errno(libc::EINVAL));
-            return Err(Errno(libc::EINVAL));
-        }
+        let cpu = match posted.int(0) {
+            libc::ITIMER_REAL => None,
+            libc::ITIMER_VIRTUAL => Some(0),
+            libc::ITIMER_PROF => Some(1),
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.cpu_interval(process, which));
         let write = |pointer: u64| {
-            let words = [old.interval, old.left(self.clock)].map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
+            let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
             guest.write(pointer, &words.concat().into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>())
         };
         if number == libc::SYS_getitimer {
@@ -258,7 +287,10 @@ impl Tree {
         if posted.arguments[2] != 0 {
             write(posted.arguments[2])?;
         }
-        self.set_interval(process, first, interval);
+        match cpu {
+            Some(which) => self.set_cpu_interval(process, which, first, interval),
+            None => self.set_interval(process, first, interval),
+        }
         Ok(Outcome::Done(0))
     }
 
@@ -277,7 +309,7 @@ impl Tree {
     pub(super) fn posix_timer(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let process = self.process_of(thread)?;
         if posted.number as i64 == libc::SYS_timer_create {
-            return self.create_posix(process, posted, guest);
+            return self.create_posix(thread, process, posted, guest);
         }
         let id = posted.int(0);
         let now = self.clock;
@@ -285,19 +317,19 @@ impl Tree {
         let posix = one.timers.posix.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
         let old = posix.timer;
         match posted.number as i64 {
-            libc::SYS_timer_getoverrun => return Ok(Outcome::Done(i64::from(std::mem::take(&mut posix.overrun)))),
-            libc::SYS_timer_gettime => write_timer(guest, posted.arguments[1], &old, now)?,
+            libc::SYS_timer_getoverrun => return Ok(Outcome::Done(i64::from(posix.overrun))),
             libc::SYS_timer_delete => {
+                let cpu = posix.cpu;
                 one.timers.posix.remove(&id);
-                if let Some(key) = old.key {
-                    self.timers.remove(key);
-                }
+                self.disarm(old.key, cpu);
             }
+            number if posix.cpu.is_some() => return self.posix_timer_on_cpu(process, number, posted, guest),
+            libc::SYS_timer_gettime => write_timer(guest, posted.arguments[1], [old.interval, old.left(now)])?,
             _ => {
                 let clock = posix.clock;
-                let (interval, first) = read_timer(guest, posted.arguments[2])?;
+                let [interval, first] = read_timer(guest, posted.arguments[2])?;
                 if posted.arguments[3] != 0 {
-                    write_timer(guest, posted.arguments[3], &old, now)?;
+                    write_timer(guest, posted.arguments[3], [old.interval, old.left(now)])?;
                 }
                 let at = self.at_clock(clock, first, posted.int(1) & TIMER_ABSTIME != 0)?;
                 if let Some(key) = old.key {
@@ -313,17 +345,36 @@ impl Tree {
         Ok(Outcome::Done(0))
     }
 
-    fn create_posix(&mut self, process: ProcessId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+    /// timer_gettime(2), timer_settime(2) of a timer on a CPU clock.
+    fn posix_timer_on_cpu(&mut self, process: ProcessId, number: i64, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let id = posted.int(0);
+        if number == libc::SYS_timer_gettime {
+            write_timer(guest, posted.arguments[1], self.cpu_posix(process, id)?)?;
+            return Ok(Outcome::Done(0));
+        }
+        let set = read_timer(guest, posted.arguments[2])?;
+        let old = self.cpu_posix(process, id)?;
+        self.set_cpu_posix(process, id, set, posted.int(1) & TIMER_ABSTIME != 0)?;
+        if posted.arguments[3] != 0 {
+            write_timer(guest, posted.arguments[3], old)?;
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    fn create_posix(&mut self, thread: ThreadId, process: ProcessId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let clock = posted.int(0);
-        if self.clock_base(clock).is_none() {
-            self.calls.unsupported(format!("timer_create(clock {clock})"), Errno(libc::EINVAL));
+        let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
+        if cpu.is_none() && READ_ONLY_IDS.contains(&clock) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if cpu.is_none() && self.clock_base(clock).is_none() {
             return Err(Errno(libc::EINVAL));
         }
-        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
-        if one.timers.posix.len() >= TIMERS_MAX {
+        let timers = self.processes.get(&process).map(|one| &one.timers).ok_or(Errno(libc::ESRCH))?;
+        if timers.posix.len() >= TIMERS_MAX {
             return Err(Errno(libc::EAGAIN));
         }
-        let id = one.timers.next;
+        let id = timers.next;
         // struct sigevent { sigval; int signo; int notify; int tid; }
         let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
         if posted.arguments[1] != 0 {
@@ -332,13 +383,19 @@ impl Tree {
             let int = |at: usize| event.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
             value = u64::from(int(0) as u32) | (int(4) as u64) << 32;
             (number, notify, tid) = (int(8), int(12), int(16) as u32);
-            if notify != libc::SIGEV_NONE && !(1..=64).contains(&number) {
+            // good_sigevent
+            let known = match notify {
+                SIGEV_THREAD_ID => self.threads.values().any(|other| other.process == process && other.tid == tid),
+                _ => matches!(notify, libc::SIGEV_SIGNAL | libc::SIGEV_NONE | libc::SIGEV_THREAD),
+            };
+            if !known || notify != libc::SIGEV_NONE && !(1..=64).contains(&number) {
                 return Err(Errno(libc::EINVAL));
             }
         }
         guest.write(posted.arguments[2], &id.to_ne_bytes())?;
+        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.next += 1;
-        one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), overrun: 0 });
+        one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
         Ok(Outcome::Done(0))
     }
 
@@ -349,12 +406,12 @@ impl Tree {
         let Some(Body::Timer(file)) = self.objects.get(&inode).map(|object| &object.body) else { return Err(Errno(libc::EINVAL)) };
         let (old, clock) = (file.timer, file.clock);
         if posted.number as i64 == libc::SYS_timerfd_gettime {
-            write_timer(guest, posted.arguments[1], &old, now)?;
+            write_timer(guest, posted.arguments[1], [old.interval, old.left(now)])?;
             return Ok(Outcome::Done(0));
         }
-        let (interval, first) = read_timer(guest, posted.arguments[2])?;
+        let [interval, first] = read_timer(guest, posted.arguments[2])?;
         if posted.arguments[3] != 0 {
-            write_timer(guest, posted.arguments[3], &old, now)?;
+            write_timer(guest, posted.arguments[3], [old.interval, old.left(now)])?;
         }
         let at = self.at_clock(clock, first, posted.int(1) & TFD_TIMER_ABSTIME != 0)?;
         if let Some(key) = old.key {
@@ -372,8 +429,8 @@ impl Tree {
     pub(super) fn drop_posix_timers(&mut self, process: ProcessId) {
         let Some(one) = self.processes.get_mut(&process) else { return };
         let gone = std::mem::take(&mut one.timers.posix);
-        for key in gone.values().filter_map(|posix| posix.timer.key) {
-            self.timers.remove(key);
+        for posix in gone.values() {
+            self.disarm(posix.timer.key, posix.cpu);
         }
     }
 
@@ -381,17 +438,32 @@ impl Tree {
     pub(super) fn drop_timers(&mut self, process: ProcessId) {
         let Some(one) = self.processes.get_mut(&process) else { return };
         let timers = std::mem::take(&mut one.timers);
-        for key in timers.posix.values().map(|posix| posix.timer.key).chain([timers.interval.key]).flatten() {
+        for posix in timers.posix.values() {
+            self.disarm(posix.timer.key, posix.cpu);
+        }
+        self.disarm(timers.interval.key, None);
+        for key in timers.cpu_intervals.iter().filter_map(|timer| timer.key) {
+            self.cpu_timers.remove(key);
+        }
+    }
+
+    fn disarm(&mut self, key: Option<Key>, cpu: Option<(CpuClock, CpuTimer)>) {
+        if let Some(key) = key {
             self.timers.remove(key);
+        }
+        if let Some(key) = cpu.and_then(|(_, timer)| timer.key) {
+            self.cpu_timers.remove(key);
         }
     }
 }
 
-fn read_timer(guest: &Guest<'_>, at: u64) -> Result<(Duration, Duration), Errno> {
-    Ok((guest.read_timespec(at)?, guest.read_timespec(at.wrapping_add(16))?))
+/// Interval, and when it expires.
+fn read_timer(guest: &Guest<'_>, at: u64) -> Result<[Duration; 2], Errno> {
+    Ok([guest.read_timespec(at)?, guest.read_timespec(at.wrapping_add(16))?])
 }
 
-fn write_timer(guest: &Guest<'_>, at: u64, timer: &Timer, now: Instant) -> Result<(), Errno> {
-    guest.write_timespec(at, timer.interval)?;
-    guest.write_timespec(at.wrapping_add(16), timer.left(now))
+/// Interval, and what is left.
+fn write_timer(guest: &Guest<'_>, at: u64, [interval, left]: [Duration; 2]) -> Result<(), Errno> {
+    guest.write_timespec(at, interval)?;
+    guest.write_timespec(at.wrapping_add(16), left)
 }

@@ -166,6 +166,12 @@ impl Supervisor {
     /// Gives back to the system what a burst of traffic needed, all of the process's free memory: for quiet times, as it takes milliseconds.
     pub fn give_back_memory(&mut self) {
         self.buffer = ReadBuffer::default();
+        self.trees.shrink_to_fit();
+        self.stand_ins.shrink_to_fit();
+        self.by_inode.shrink_to_fit();
+        self.by_socket.shrink_to_fit();
+        self.pidfds.shrink_to_fit();
+        self.replays.give_back_memory();
         sys::trim_memory();
     }
 

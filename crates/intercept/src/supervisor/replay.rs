@@ -44,6 +44,11 @@ struct Thread {
 pub(super) struct Replays(HashMap<u32, Thread>);
 
 impl Replays {
+    /// Shrinks the table to what it holds.
+    pub fn give_back_memory(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// The answer that was missed when this call was made before. It counts as sent: who cannot send it [`keep`](Replays::keep)s it again.
     pub fn take(&mut self, call: &Call) -> Option<Replay> {
         let thread = self.0.get_mut(&call.tid)?;

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod children;
+mod cpu_clocks;
 mod early;
 mod gates;
 mod native;

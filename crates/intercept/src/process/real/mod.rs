@@ -297,6 +297,8 @@ impl Tree {
             spins: 0,
             moved: 0,
             cpu: 0,
+            cpu_until: None,
+            rests: None,
         };
         self.threads.insert(thread, one);
         if let Some(one) = self.processes.get_mut(&process) {

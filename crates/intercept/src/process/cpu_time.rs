@@ -1,0 +1,364 @@
+//! CPU clocks, and who waits for them: ITIMER_VIRTUAL and ITIMER_PROF, POSIX timers and sleeps (kernel/time/posix-cpu-timers.c).
+//!
+//! Such a clock goes on while its thread, or a thread of its process, has the processor: by what calls and looking at the clock cost, and by the time that a
+//! thread rests which runs without a call ([`Tree::rest`]). All of it is the user's, so CPUCLOCK_PROF, VIRT and SCHED show the same. When one of
+//! these clocks comes to a value is not known before, so nothing of this is among [`super::time::Timers`]. Instead a thread is let go no further than to the
+//! first value of its own two clocks for which somebody waits ([`Tree::cpu_left`]), and they are looked at when it has come back ([`Tree::fire_cpu`]).
+
+use super::answer::Outcome;
+use super::guest::{Guest, Posted};
+use super::{Outside, ProcessId, ThreadId, Tree, Wait, signal};
+use crate::memory::Memory as _;
+use crate::sys::Errno;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weft_loader::abi;
+
+const TIMER_ABSTIME: i32 = 1;
+/// What is left of a timer that has expired and not been looked at: a tick of the kernel's (250 Hz).
+const TICK: u64 = 4_000_000;
+/// Process 1 of a node computes nothing.
+const INIT: u32 = 1;
+
+/// A clock, by the number of its thread or process in the node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum CpuClock {
+    /// CLOCK_THREAD_CPUTIME_ID of it.
+    Thread(u32),
+    /// CLOCK_PROCESS_CPUTIME_ID of it.
+    Process(u32),
+}
+
+/// Names an entry of [`CpuTimers`]: at which clock, at which of its values in nanoseconds, and which of those.
+pub(super) type Key = (CpuClock, u64, u64);
+
+/// What happens when a clock comes to a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Due {
+    /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1).
+    Interval(ProcessId, usize),
+    /// A POSIX timer.
+    Posix(ProcessId, i32),
+    /// clock_nanosleep(2) ends.
+    Sleeper(ThreadId),
+}
+
+/// Who waits for CPU clocks, by clock and value, then in order of setting. Bounded by threads, and by what a process may have of timers.
+#[derive(Debug, Default)]
+pub(super) struct CpuTimers {
+    due: BTreeMap<Key, Due>,
+    sequence: u64,
+}
+
+impl CpuTimers {
+    fn add(&mut self, clock: CpuClock, at: u64, due: Due) -> Key {
+        self.sequence += 1;
+        self.due.insert((clock, at, self.sequence), due);
+        (clock, at, self.sequence)
+    }
+    pub fn remove(&mut self, key: Key) {
+        self.due.remove(&key);
+    }
+    /// The first value of a clock for which somebody waits.
+    fn first(&self, clock: CpuClock) -> Option<(Key, Due)> {
+        self.due.range((clock, 0, 0)..=(clock, u64::MAX, u64::MAX)).next().map(|(key, due)| (*key, *due))
+    }
+    /// The clock is no more: whoever waits for it waits for ever.
+    fn forget(&mut self, clock: CpuClock) {
+        self.due.retain(|(of, ..), _| *of != clock);
+    }
+}
+
+/// A timer on a CPU clock.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct CpuTimer {
+    /// Where it stands; none: it is not set, has expired, or nobody is to be told of it (SIGEV_NONE).
+    pub key: Option<Key>,
+    /// The value of the clock at which it expires; 0: it is not set.
+    expires: u64,
+    /// In nanoseconds.
+    interval: u64,
+}
+
+impl CpuTimer {
+    /// bump_cpu_timer: to the next multiple of the interval after `now`. How many there were.
+    fn bump(&mut self, now: u64) -> u64 {
+        if self.interval == 0 || now < self.expires {
+            return 0;
+        }
+        let times = (now - self.expires) / self.interval + 1;
+        self.expires = self.expires.saturating_add(times.saturating_mul(self.interval));
+        times
+    }
+}
+
+fn nanos(value: Duration) -> u64 {
+    // KTIME_MAX
+    u64::try_from(value.as_nanos()).unwrap_or(u64::MAX).min(i64::MAX as u64)
+}
+
+/// clockid_to_kclock: is this the number of a CPU clock?
+pub(super) fn is_cpu_clock(id: i32) -> bool {
+    const CLOCKFD: i32 = 3;
+    matches!(id, libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID) || id < 0 && id & 7 != CLOCKFD
+}
+
+impl Tree {
+    /// pid_for_clock: whose clock a number means. `reads`: it is only asked for the time.
+    pub(super) fn cpu_clock(&self, thread: ThreadId, id: i32, reads: bool) -> Result<CpuClock, Errno> {
+        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let own = self.processes.get(&one.process).map_or(0, |process| process.pid);
+        let (of_thread, number) = match id {
+            libc::CLOCK_PROCESS_CPUTIME_ID => (false, 0),
+            libc::CLOCK_THREAD_CPUTIME_ID => (true, 0),
+            // "if (CPUCLOCK_WHICH(clock) >= CPUCLOCK_MAX) return NULL;"
+            id if id < 0 && id & 3 < 3 => (id & 4 != 0, !(id >> 3) as u32),
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        match (of_thread, number) {
+            (true, 0) => Ok(CpuClock::Thread(one.tid)),
+            (false, 0) => Ok(CpuClock::Process(own)),
+            (true, tid) => {
+                let there = self.threads.values().any(|other| other.process == one.process && other.tid == tid);
+                there.then_some(CpuClock::Thread(tid)).ok_or(Errno(libc::EINVAL))
+            }
+            // "For clock_gettime(PROCESS) allow finding the process by with the pid of the current task."
+            (false, tid) if reads && tid == one.tid => Ok(CpuClock::Process(own)),
+            (false, pid) => {
+                let there = pid == INIT || self.processes.values().any(|process| process.pid == pid);
+                there.then_some(CpuClock::Process(pid)).ok_or(Errno(libc::EINVAL))
+            }
+        }
+    }
+
+    /// What a CPU clock shows, in nanoseconds. None: its thread or process is no more.
+    fn cpu_now(&self, clock: CpuClock) -> Option<u64> {
+        match clock {
+            CpuClock::Thread(tid) => self.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
+            CpuClock::Process(INIT) => Some(0),
+            CpuClock::Process(pid) => self.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
+        }
+    }
+
+    /// clock_gettime(2) and clock_getres(2) of CPU clocks of others; one's own the program's side knows.
+    pub(super) fn cpu_clock_call(&self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let reads = posted.number as i64 == libc::SYS_clock_gettime;
+        let clock = self.cpu_clock(thread, posted.int(0), reads)?;
+        let value = match posted.int(0) & 3 {
+            _ if reads => self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?,
+            2 => 1,
+            _ => TICK,
+        };
+        if reads || posted.arguments[1] != 0 {
+            guest.write_timespec(posted.arguments[1], Duration::from_nanos(value))?;
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// A thread has had the processor for so long.
+    pub(super) fn add_cpu(&mut self, thread: ThreadId, used: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        one.cpu += used;
+        self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
+        if let Some(process) = self.processes.get_mut(&one.process) {
+            process.cpu += used;
+            self.usage.entry(process.program).or_default().cpu += Duration::from_nanos(used);
+            self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
+        }
+    }
+
+    /// The clocks that go on with a thread, and what they show.
+    fn clocks_of(&self, thread: ThreadId) -> [(CpuClock, u64); 2] {
+        let one = self.threads.get(&thread);
+        let process = one.and_then(|one| self.processes.get(&one.process));
+        [
+            (CpuClock::Thread(one.map_or(0, |one| one.tid)), one.map_or(0, |one| one.cpu)),
+            (CpuClock::Process(process.map_or(0, |process| process.pid)), process.map_or(0, |process| process.cpu)),
+        ]
+    }
+
+    /// How long a thread may have the processor until something is due at one of its clocks. None: nothing is.
+    pub(super) fn cpu_left(&self, thread: ThreadId) -> Option<Duration> {
+        if self.cpu_timers.due.is_empty() {
+            return None;
+        }
+        let left = |(clock, now)| self.cpu_timers.first(clock).map(|((_, at, _), _): (Key, Due)| at.saturating_sub(now));
+        self.clocks_of(thread).into_iter().filter_map(left).min().map(Duration::from_nanos)
+    }
+
+    /// A thread has had the processor: what is due at its clocks by now happens.
+    pub(super) fn fire_cpu(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
+        if self.cpu_timers.due.is_empty() {
+            return;
+        }
+        for (clock, now) in self.clocks_of(thread) {
+            while let Some((key, due)) = self.cpu_timers.first(clock).filter(|((_, at, _), _)| *at <= now) {
+                self.cpu_timers.remove(key);
+                match due {
+                    Due::Interval(process, which) => self.fire_cpu_interval(process, which, now, thread),
+                    Due::Posix(process, id) => self.fire_cpu_posix(process, id, now, Some(thread)),
+                    Due::Sleeper(sleeper) => {
+                        if let Some(one) = self.threads.get_mut(&sleeper) {
+                            one.expired = true;
+                        }
+                        self.attempt_again(sleeper, outside);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a thread that was interrupted has rested is its CPU time: a loop without a call has the processor.
+    pub(super) fn charge_rest(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
+        if let Some(since) = self.threads.get_mut(&thread).and_then(|one| one.rests.take()) {
+            self.add_cpu(thread, self.clock.since(since).as_nanos() as u64);
+            self.fire_cpu(thread, outside);
+        }
+    }
+
+    /// The clocks of a process that has ended, or of one of its threads, go on no more.
+    pub(super) fn forget_cpu_clock(&mut self, clock: CpuClock) {
+        self.cpu_timers.forget(clock);
+    }
+
+    /// check_cpu_itimer
+    fn fire_cpu_interval(&mut self, process: ProcessId, which: usize, now: u64, running: ThreadId) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let clock = CpuClock::Process(one.pid);
+        let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
+        timer.key = None;
+        if timer.bump(now) > 0 {
+            timer.key = Some(self.cpu_timers.add(clock, timer.expires, Due::Interval(process, which)));
+        } else {
+            timer.expires = 0;
+        }
+        let number = if which == 0 { libc::SIGVTALRM } else { libc::SIGPROF };
+        match self.takes_signal(process, number, running) {
+            Some(thread) => self.signal_thread(thread, number, signal::info_from_kernel(number)),
+            None => self.signal_process(process, number, signal::info_from_kernel(number)),
+        }
+    }
+
+    /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1), as getitimer(2) shows it: interval, and what is left.
+    pub(super) fn cpu_interval(&self, process: ProcessId, which: usize) -> [Duration; 2] {
+        let one = self.processes.get(&process);
+        let timer = one.and_then(|one| one.timers.cpu_intervals.get(which).copied()).unwrap_or_default();
+        let now = one.map_or(0, |one| one.cpu);
+        let left = match timer.expires {
+            0 => 0,
+            // "val = TICK_NSEC" for one that "is about to fire".
+            expires if expires <= now => TICK,
+            expires => expires - now,
+        };
+        [timer.interval, left].map(Duration::from_nanos)
+    }
+
+    /// set_cpu_itimer
+    pub(super) fn set_cpu_interval(&mut self, process: ProcessId, which: usize, first: Duration, interval: Duration) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let (clock, now) = (CpuClock::Process(one.pid), one.cpu);
+        let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
+        if let Some(key) = timer.key.take() {
+            self.cpu_timers.remove(key);
+        }
+        *timer = CpuTimer { key: None, expires: 0, interval: nanos(interval) };
+        if !first.is_zero() {
+            timer.expires = now.saturating_add(nanos(first));
+            timer.key = Some(self.cpu_timers.add(clock, timer.expires, Due::Interval(process, which)));
+        }
+    }
+
+    fn fire_cpu_posix(&mut self, process: ProcessId, id: i32, now: u64, running: Option<ThreadId>) {
+        let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) else { return };
+        let Some((clock, timer)) = &mut posix.cpu else { return };
+        timer.key = None;
+        let times = timer.bump(now);
+        if times > 0 {
+            timer.key = Some(self.cpu_timers.add(*clock, timer.expires, Due::Posix(process, id)));
+        } else {
+            timer.expires = 0;
+        }
+        self.signal_posix(process, id, times.max(1), running);
+    }
+
+    /// posix_cpu_timer_get: interval, and what is left.
+    pub(super) fn cpu_posix(&mut self, process: ProcessId, id: i32) -> Result<[Duration; 2], Errno> {
+        let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
+        let (clock, mut timer) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
+        let silent = posix.notify == libc::SIGEV_NONE;
+        let left = match self.cpu_now(clock) {
+            Some(now) if timer.expires != 0 => {
+                if timer.key.is_none() {
+                    timer.bump(now);
+                }
+                // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
+                if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
+            }
+            _ => 0,
+        };
+        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+            posix.cpu = Some((clock, timer));
+        }
+        Ok([timer.interval, left].map(Duration::from_nanos))
+    }
+
+    /// posix_cpu_timer_set
+    pub(super) fn set_cpu_posix(&mut self, process: ProcessId, id: i32, set: [Duration; 2], absolute: bool) -> Result<(), Errno> {
+        let [interval, first] = set.map(nanos);
+        let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
+        let (clock, old) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
+        let silent = posix.notify == libc::SIGEV_NONE;
+        let now = self.cpu_now(clock).ok_or(Errno(libc::ESRCH))?;
+        if let Some(key) = old.key {
+            self.cpu_timers.remove(key);
+        }
+        let expires = if first != 0 && !absolute { now.saturating_add(first) } else { first };
+        let mut timer = CpuTimer { key: None, expires, interval };
+        if !silent && expires > now {
+            timer.key = Some(self.cpu_timers.add(clock, expires, Due::Posix(process, id)));
+        }
+        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+            posix.cpu = Some((clock, timer));
+            posix.overrun = 0;
+        }
+        if !silent && expires != 0 && expires <= now {
+            // "Fire it immediately even if the thread never runs to accumulate more time on this clock."
+            self.fire_cpu_posix(process, id, now, None);
+        }
+        Ok(())
+    }
+
+    /// clock_nanosleep(2) on a CPU clock: posix_cpu_nsleep.
+    pub(super) fn sleep_cpu(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+        let (absolute, rest) = (posted.int(1) & TIMER_ABSTIME != 0, posted.arguments[3]);
+        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        if let (true, Some((clock, until))) = (one.held, one.cpu_until) {
+            let left = until.saturating_sub(self.cpu_now(clock).unwrap_or(0));
+            if one.expired || left == 0 {
+                return Ok(Outcome::Done(0));
+            }
+            if !absolute && rest != 0 {
+                guest.write_timespec(rest, Duration::from_nanos(left))?;
+            }
+            return Ok(Outcome::Done(-i64::from(libc::EINTR)));
+        }
+        let own = one.tid;
+        let wanted = nanos(guest.read_timespec(posted.arguments[2])?);
+        let clock = self.cpu_clock(thread, posted.int(0), false)?;
+        if clock == CpuClock::Thread(own) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let now = self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
+        let until = if wanted != 0 && !absolute { now.saturating_add(wanted) } else { wanted };
+        if until <= now {
+            return Ok(Outcome::Done(0));
+        }
+        let key = self.cpu_timers.add(clock, until, Due::Sleeper(thread));
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.cpu_until = Some((clock, until));
+        }
+        let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { signal::TRY_AGAIN };
+        Ok(Outcome::Wait(Wait { cpu: Some(key), interrupted, ..Wait::default() }))
+    }
+}
