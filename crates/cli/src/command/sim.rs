@@ -272,10 +272,10 @@ fn tell_what_is_lost(world: &World) {
 }
 
 /// Opens the door for `weft exec`, where that is wanted.
-fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Result<Option<visitors::Door>> {
+fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Result<Option<weft_host::place::Seat>> {
     let path = match (&args.control, args.pace) {
         (Some(path), _) => path.clone(),
-        (None, Some(_)) => visitors::default_path(),
+        (None, Some(_)) => weft_host::place::world_path(),
         (None, None) => return Ok(None),
     };
     let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;
