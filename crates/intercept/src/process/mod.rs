@@ -297,6 +297,16 @@ pub struct Called<'a> {
     pub text: &'a str,
 }
 
+/// Bytes of a stream that are still to come.
+pub struct ToCome<'a, 'f> {
+    /// To which socket.
+    pub socket: SocketId,
+    /// When.
+    pub at: Instant,
+    /// The bytes, as they lie.
+    pub pieces: &'a mut dyn Iterator<Item = &'f [u8]>,
+}
+
 /// The world, as a tree sees it.
 pub trait Outside {
     /// Nothing from outside can reach the node before this time.
@@ -315,6 +325,13 @@ pub trait Outside {
     fn quiet_until(&self) -> Option<Instant> {
         None
     }
+    /// What will come to a socket before anything else happens to the node, for as long as `take` says that it goes on. The grant then goes as far as
+    /// that is sure, and [`Outside::advance`] lets come what is due.
+    fn foresee(&mut self, take: &mut dyn FnMut(ToCome<'_, '_>) -> bool) {
+        let _ = take;
+    }
+    /// The grant is that of the next arrival again.
+    fn forget_foreseen(&mut self) {}
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
     /// A control message to the node; None: it refuses, or there is nobody to ask.
