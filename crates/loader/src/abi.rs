@@ -711,6 +711,8 @@ pub const PROBE: u32 = 4;
 
 /// Results between the kernel's own: restart the call where SA_RESTART is set or no handler runs (ERESTARTSYS).
 pub const RESTART: i64 = -512;
+/// Restart the call, whatever runs (ERESTARTNOINTR).
+pub const RESTART_ALWAYS: i64 = -513;
 /// EINTR where a handler runs, else restart (ERESTARTNOHAND).
 pub const RESTART_NO_HANDLER: i64 = -514;
 

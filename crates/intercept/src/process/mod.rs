@@ -18,6 +18,7 @@ mod cpu_time;
 mod disk;
 mod early;
 mod futex;
+mod futex_pi;
 mod guest;
 mod launch;
 mod machine;
@@ -467,6 +468,8 @@ pub struct Tree {
     objects: BTreeMap<u64, Object>,
     by_socket: BTreeMap<SocketId, u64>,
     futexes: BTreeMap<futex::Key, VecDeque<futex::Waiter>>,
+    /// Who has a lock for which somebody waits (PI), by the number of the thread.
+    lock_owners: BTreeMap<futex::Key, u32>,
     changed: BTreeSet<SocketId>,
     /// Threads that wait for a signal which has come.
     signal_waits: Vec<ThreadId>,
@@ -541,6 +544,7 @@ impl Tree {
             objects: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             futexes: BTreeMap::new(),
+            lock_owners: BTreeMap::new(),
             changed: BTreeSet::new(),
             signal_waits: Vec::new(),
             child_changes: Vec::new(),
