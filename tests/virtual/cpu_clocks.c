@@ -76,7 +76,7 @@ static void again(void)
 static void all_three(void)
 {
     handle(SIGVTALRM); handle(SIGPROF); handle(SIGALRM);
-    interval(ITIMER_VIRTUAL, 30, 0); interval(ITIMER_PROF, 20, 0); interval(ITIMER_REAL, 500, 0);
+    interval(ITIMER_VIRTUAL, 30, 0); interval(ITIMER_PROF, 20, 0); interval(ITIMER_REAL, 1000, 0);
     printf("%s, %s, %s; ", left(ITIMER_VIRTUAL), left(ITIMER_PROF), left(ITIMER_REAL));
     long long began = cpu(OWN);
     while (!(seen[SIGVTALRM] && seen[SIGPROF]) && cpu(OWN) < began + 2 * LATE) burn();
@@ -280,7 +280,7 @@ static void to_thread(void)
 static volatile long slept = 1;
 static void *sleeps(void *unused)
 {
-    struct timespec t = {0, 300 * MS};
+    struct timespec t = {0, 500 * MS};
     slept = came(nanosleep(&t, 0));
     return unused;
 }

@@ -1,5 +1,5 @@
 //! Memory that a burst of traffic needed and a quiet stack does not, tables that grew with it included: given back to the system once the wires have been
-//! quiet for a while.
+//! quiet for a while, and the stack's timers with them.
 
 use std::time::Duration;
 use weft_core::Instant;
@@ -7,19 +7,19 @@ use weft_core::Instant;
 /// So long nothing moves before memory is given back.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// So many times frames came in at least: less leaves nothing behind that would be worth a search.
+/// So many times frames came in, or timers were due, at least: less leaves nothing behind that would be worth a search.
 const TURNS_MIN: u32 = 1000;
 
 /// When to give memory back.
 #[derive(Debug, Default)]
 pub struct Tidy {
-    /// How often frames came in since memory was given back.
+    /// How often something moved since memory was given back.
     turns: u32,
     last: Instant,
 }
 
 impl Tidy {
-    /// Frames came in.
+    /// Frames came in, or timers were due.
     pub fn moved(&mut self, now: Instant) {
         self.turns = self.turns.saturating_add(1);
         self.last = now;

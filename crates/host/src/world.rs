@@ -289,7 +289,12 @@ impl World {
 
     /// Runs the node and carries what comes of it, until nothing more does.
     fn settle(&mut self) {
-        self.node.run(self.clock.now());
+        let now = self.clock.now();
+        if self.node.next_timer().is_some_and(|at| at <= now) {
+            // TIME-WAITs end long after the last frame.
+            self.tidy.moved(now);
+        }
+        self.node.run(now);
         // Programs and wires feed each other (a freed send buffer, a completed frame); each pass carries one step of it.
         for _ in 0..16 {
             self.programs.pump(&mut self.node, &self.clock, &self.reactor);

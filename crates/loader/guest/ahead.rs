@@ -169,15 +169,18 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     }
     if taken >= m.count.load(Relaxed) {
         let waits = flags & MSG_DONTWAIT == 0 && !descriptor::is_nonblocking(a[0], word);
-        if shown & abi::MIRROR_WHOLE == 0 || waits {
+        if shown & abi::MIRROR_WHOLE == 0 || waits && !stream {
             return None;
+        }
+        if waits {
+            return wait_for_bytes(t, m, number, a, word);
         }
         let call =
             Call { number: number as u64, arguments, descriptor: word | abi::NONBLOCKING, copies, began: now(), result: sys::EAGAIN as i64 };
         return log(t, &call).then_some(sys::EAGAIN);
     }
     if stream {
-        return take_bytes(t, m, number, a, word);
+        return take_bytes(t, m, number, a, word, now());
     }
     let piece = m.messages.get(taken as usize)?;
     let (at, count) = (piece.at.load(Relaxed) as usize, (piece.bytes.load(Relaxed) as usize).min(bytes));
@@ -209,8 +212,38 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     Some(count as isize)
 }
 
+/// Waits for bytes of a stream of which it is known when they come: the clock goes on to there, and a turn begins as if the controller had given it.
+fn wait_for_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64) -> Option<isize> {
+    let (header, began, had, first) = (header(), now(), m.count.load(Relaxed), m.come.load(Relaxed));
+    let coming = |index: u32| m.coming[..(m.coming_count.load(Relaxed) as usize).min(abi::MIRROR_PIECES)].get(index as usize);
+    let (horizon, at) = (header.horizon.load(Relaxed), coming(first)?.at.load(Relaxed));
+    if at >= horizon {
+        return None;
+    }
+    let (mut count, mut come) = (had, first);
+    // What comes at one time comes together.
+    while let Some(piece) = coming(come).filter(|piece| piece.at.load(Relaxed) == at) {
+        count += piece.bytes.load(Relaxed);
+        come += 1;
+    }
+    m.count.store(count, Relaxed);
+    header.now.store(at, Relaxed);
+    let Some(taken) = take_bytes(t, m, number, a, word, began) else {
+        m.count.store(had, Relaxed);
+        header.now.store(began, Relaxed);
+        return None;
+    };
+    m.come.store(come, Relaxed);
+    let until = coming(come).map_or(horizon, |piece| piece.at.load(Relaxed)).min(horizon);
+    header.grant.store(until, Relaxed);
+    header.ahead.store(until, Relaxed);
+    // Waiting is no use of the processor.
+    t.channel.resumed.store(t.channel.resumed.load(Relaxed) + (at - began), Relaxed);
+    Some(taken)
+}
+
 /// Bytes of a stream, of which there are some.
-fn take_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64) -> Option<isize> {
+fn take_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64, began: u64) -> Option<isize> {
     let (taken, count) = (m.taken.load(Relaxed) as usize, (m.count.load(Relaxed) as usize).min(abi::MIRROR_BYTES));
     let bytes = a[2].min(count.checked_sub(taken)?);
     // More may be there than is shown.
@@ -221,7 +254,7 @@ fn take_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64) 
         return None;
     }
     let arguments = a.map(|word| word as u64);
-    let call = Call { number: number as u64, arguments, descriptor: word, copies: &[], began: now(), result: bytes as i64 };
+    let call = Call { number: number as u64, arguments, descriptor: word, copies: &[], began, result: bytes as i64 };
     if !log(t, &call) {
         return None;
     }
@@ -248,6 +281,9 @@ pub fn poll(t: &Thread, count: usize, limit: Option<u64>) -> Option<i64> {
         // The node itself may free room by sending on what it has: what is not writable now may be so already.
         if m.sends.load(Relaxed) > 0 || one.events & !shown & (POLLOUT | POLLWRNORM | POLLWRBAND) != 0 {
             return None;
+        }
+        if m.come.load(Relaxed) > 0 {
+            shown |= POLLIN | POLLRDNORM;
         }
         if m.taken.load(Relaxed) > 0 {
             if m.taken.load(Relaxed) >= m.count.load(Relaxed) {

@@ -106,7 +106,7 @@ pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
     let a = registers.arguments.map(|word| word as usize);
     local::tick(t);
     let result = made(t, None, number, &a);
-    let again = matches!(result, abi::RESTART | abi::RESTART_NO_HANDLER) || t.saved_mask.is_some();
+    let again = signal::restarts(result) || t.saved_mask.is_some();
     let c = t.channel;
     if again || c.signal.load(Relaxed) != 0 || c.pending.load(Relaxed) & !c.mask.load(Relaxed) != 0 {
         t.finishing = Some((number, registers.after, result));
@@ -135,7 +135,7 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
     if result == EFBIG && plain::has_file_limit() {
         post(t, abi::RAISED, &[SIGXFSZ]);
     }
-    if result != abi::RESTART && result != abi::RESTART_NO_HANDLER {
+    if !signal::restarts(result) {
         local::fold(t, number, result);
         let wanted = header().flags.load(Relaxed) & (abi::TELL_CALLS | abi::TELL_WRITES);
         if wanted != 0 && (wanted & abi::TELL_CALLS != 0 || (matches!(number, nr::WRITE | nr::WRITEV) && matches!(a[0], 1 | 2) && result > 0)) {

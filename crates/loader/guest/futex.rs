@@ -17,13 +17,26 @@ const FUTEX_UNLOCK_PI: usize = 7;
 const FUTEX_TRYLOCK_PI: usize = 8;
 const FUTEX_WAIT_BITSET: usize = 9;
 const FUTEX_WAKE_BITSET: usize = 10;
+const FUTEX_WAIT_REQUEUE_PI: usize = 11;
+const FUTEX_CMP_REQUEUE_PI: usize = 12;
 const FUTEX_LOCK_PI2: usize = 13;
+const FUTEX_CLOCK_REALTIME: usize = 256;
+const TID: u32 = 0x3fff_ffff;
+const OWNER_DIED: u32 = 0x4000_0000;
 
-/// futex(2). Who waits is the controller's affair; the words are compared and changed here, where nobody else runs meanwhile.
+/// futex(2). Who waits is the controller's affair, and so is what becomes of a lock for which somebody waits (PI); other words are compared and changed
+/// here, where nobody else runs meanwhile.
 pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
-    const EDEADLK: isize = -35;
     let operation = a[1] & 0x7f;
     let nobody = header().futex_waiters.load(Relaxed) == 0;
+    // do_futex: "if (cmd != FUTEX_WAIT_BITSET && cmd != FUTEX_WAIT_REQUEUE_PI && cmd != FUTEX_LOCK_PI2) return -ENOSYS;"
+    if a[1] & FUTEX_CLOCK_REALTIME != 0 && !matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2) {
+        return Err(sys::ENOSYS);
+    }
+    // get_futex_key; unlocking reads the word before.
+    if a[0] % 4 != 0 && operation != FUTEX_UNLOCK_PI {
+        return Err(sys::EINVAL);
+    }
     match operation {
         FUTEX_WAIT | FUTEX_WAIT_BITSET => {
             if sys::read_u32(a[0])? != a[2] as u32 {
@@ -34,43 +47,40 @@ pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
         FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE if nobody => Ok(0),
         FUTEX_CMP_REQUEUE if sys::read_u32(a[0])? != a[5] as u32 => Err(sys::EAGAIN),
         FUTEX_CMP_REQUEUE if nobody => Ok(0),
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI => {
             // The fourth argument is a number, not a time.
             let arguments = a.map(|word| word as u64);
             Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
         }
         FUTEX_WAKE_OP => wake_op(t, a),
-        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => loop {
-            let word = sys::read_u32(a[0])?;
-            let tid = sys::call(nr::GETTID, &[]) as u32;
-            if word & 0x3fff_ffff == 0 {
-                sys::write_u32(a[0], tid | word & 0x4000_0000)?;
-                return Ok(0);
-            }
-            if word & 0x3fff_ffff == tid {
-                return Err(EDEADLK);
-            }
-            if operation == FUTEX_TRYLOCK_PI {
-                return Err(sys::EAGAIN);
-            }
-            sys::write_u32(a[0], word | 0x8000_0000)?;
-            let result = forward(t, nr::FUTEX, a, 0);
-            if result < 0 {
-                return Ok(result);
-            }
-        },
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => lock(t, a, nobody),
         FUTEX_UNLOCK_PI => {
-            let word = sys::read_u32(a[0])?;
-            if word & 0x3fff_ffff != sys::call(nr::GETTID, &[]) as u32 {
+            if sys::read_u32(a[0])? & TID != sys::call(nr::GETTID, &[]) as u32 {
                 return Err(sys::EPERM);
             }
-            sys::write_u32(a[0], 0)?;
-            // Those that stay set the bit again when they look.
-            post(t, nr::FUTEX as u64, &[a[0] as u64, (FUTEX_WAKE | a[1] & 128) as u64, i32::MAX as u64]);
-            Ok(0)
+            if nobody {
+                return sys::write_u32(a[0], 0).map(|()| 0);
+            }
+            let arguments = a.map(|word| word as u64);
+            Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
         }
+        FUTEX_WAIT_REQUEUE_PI => Ok(forward(t, nr::FUTEX, a, 0)),
         _ => unsupported(t, nr::FUTEX, operation, sys::ENOSYS),
     }
+}
+
+/// FUTEX_LOCK_PI and what is like it. A lock that nobody has and for which nobody waits is taken at once.
+fn lock(t: &mut Thread, a: &[usize; 6], nobody: bool) -> Answer {
+    const EDEADLK: isize = -35;
+    let word = sys::read_u32(a[0])?;
+    let tid = sys::call(nr::GETTID, &[]) as u32;
+    if word & TID == tid {
+        return Err(EDEADLK);
+    }
+    if word & TID == 0 && nobody {
+        return sys::write_u32(a[0], tid | word & OWNER_DIED).map(|()| 0);
+    }
+    Ok(forward(t, nr::FUTEX, a, 0))
 }
 
 /// FUTEX_WAKE_OP: changes the second word, wakes at the first, and at the second if its old value compares.
@@ -104,8 +114,9 @@ fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
     };
     let wake = (FUTEX_WAKE | a[1] & 128) as u64;
     let mut woken = post(t, nr::FUTEX as u64, &[a[0] as u64, wake, a[2] as u64]);
-    if second {
-        woken += post(t, nr::FUTEX as u64, &[a[4] as u64, wake, a[3] as u64]);
+    if second && woken >= 0 {
+        let more = post(t, nr::FUTEX as u64, &[a[4] as u64, wake, a[3] as u64]);
+        woken = if more < 0 { more } else { woken + more };
     }
     Ok(woken as isize)
 }

@@ -145,7 +145,7 @@ pub fn finish(t: &mut Thread, context: &mut Context, made: Option<(usize, u64, i
             let action = &t.process.actions[signal];
             if action.handler.load(Relaxed) > 1 {
                 if let (Some((number, after, result)), false) = (made, delivered) {
-                    let again = result == abi::RESTART && action.flags.load(Relaxed) & SA_RESTART != 0;
+                    let again = result == abi::RESTART_ALWAYS || result == abi::RESTART && action.flags.load(Relaxed) & SA_RESTART != 0;
                     interrupted(context, number, after, result, again);
                 }
                 let mut info = [0_u64; 16];
@@ -178,8 +178,13 @@ pub fn finish(t: &mut Thread, context: &mut Context, made: Option<(usize, u64, i
     }
 }
 
+/// Is the call to be made again, unless a handler's flags say otherwise?
+pub fn restarts(result: i64) -> bool {
+    matches!(result, abi::RESTART | abi::RESTART_ALWAYS | abi::RESTART_NO_HANDLER)
+}
+
 fn interrupted(context: &mut Context, number: usize, after: u64, result: i64, again: bool) {
-    if result == abi::RESTART || result == abi::RESTART_NO_HANDLER {
+    if restarts(result) {
         if again {
             // Two bytes back lies the instruction.
             context.registers[RIP] = gate::site_before(after).unwrap_or(after.wrapping_sub(2));

@@ -391,7 +391,9 @@ fn robust_list(t: &mut Thread) {
     let mut died = |entry: u64| {
         let at = (entry & !1).wrapping_add(offset) as usize;
         let Ok(word) = sys::read_u32(at) else { return };
-        if word & 0x3fff_ffff == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && word & WAITERS != 0 {
+        // Bit 0 says that the lock is one of those that are handed over (PI), which the controller does when the thread is gone.
+        let wakes = entry & 1 == 0 && word & WAITERS != 0;
+        if word & 0x3fff_ffff == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && wakes {
             // FUTEX_WAKE
             post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
         }

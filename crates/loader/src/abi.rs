@@ -15,7 +15,7 @@ pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7233;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7234;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -27,12 +27,14 @@ pub const DATA_BYTES: usize = 64 * 1024;
 pub const LOG_BYTES: usize = 64 * 1024;
 /// Sockets of a node whose state is shown to its programs.
 pub const MIRRORS: usize = 8;
-/// Bytes of received data that a mirror can show.
-pub const MIRROR_BYTES: usize = 32 * 1024;
+/// Bytes of received data that a mirror can show, and of what is still to come.
+pub const MIRROR_BYTES: usize = 100 * 1024;
 /// Objects of which O_NONBLOCK is known, at most.
 pub const NONBLOCKING_KNOWN: usize = 64;
 /// Datagrams that a mirror can show.
 pub const MIRROR_MESSAGES: usize = 64;
+/// Pieces of a stream that are still to come, of which a mirror can tell.
+pub const MIRROR_PIECES: usize = 64;
 /// Bytes of a `sockaddr` that a mirror can hold.
 pub const ADDRESS_BYTES: usize = 32;
 /// Bytes of arguments and environment with which a program can be started from outside.
@@ -198,6 +200,8 @@ pub struct Header {
     pub memory: AtomicU64,
     /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.
     pub ahead: AtomicU64,
+    /// A thread that waits for bytes of a stream whose coming its mirror tells may go on there by itself, if that is before this; 0: nothing is told.
+    pub horizon: AtomicU64,
     /// The sockets that [`Mirror`]s show, by inode; 0: none.
     pub mirrors: [AtomicU64; MIRRORS],
     /// What is known of O_NONBLOCK of the controller's objects, by the low bits of their inode numbers: the number, shifted left, and the flag.
@@ -334,6 +338,12 @@ pub struct Mirror {
     pub sent: AtomicU64,
     /// What has been received.
     pub messages: [Piece; MIRROR_MESSAGES],
+    /// What will come to a stream before anything else happens to the node: its bytes lie behind those that are there.
+    pub coming: [Coming; MIRROR_PIECES],
+    /// How many of those there are.
+    pub coming_count: AtomicU32,
+    /// And how many have come to the program's knowledge, and count in `count`.
+    pub come: AtomicU32,
     /// Its bytes: of each message the sender's `sockaddr` ([`ADDRESS_BYTES`]), then the data, to multiples of 8.
     pub data: Area<MIRROR_BYTES>,
 }
@@ -347,6 +357,15 @@ pub struct Piece {
     pub bytes: AtomicU32,
     /// Bytes of the sender's address.
     pub from_bytes: AtomicU32,
+}
+
+/// Bytes of a stream that are still to come.
+#[repr(C)]
+pub struct Coming {
+    /// When, in nanoseconds of `Header::now`.
+    pub at: AtomicU64,
+    /// How many.
+    pub bytes: AtomicU32,
 }
 
 /// `Mirror::flags`: a stream.
@@ -694,6 +713,8 @@ pub const PROBE: u32 = 4;
 
 /// Results between the kernel's own: restart the call where SA_RESTART is set or no handler runs (ERESTARTSYS).
 pub const RESTART: i64 = -512;
+/// Restart the call, whatever runs (ERESTARTNOINTR).
+pub const RESTART_ALWAYS: i64 = -513;
 /// EINTR where a handler runs, else restart (ERESTARTNOHAND).
 pub const RESTART_NO_HANDLER: i64 = -514;
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod default_graph;
+mod foresee;
 mod node;
 mod stack;
 
@@ -13,6 +14,7 @@ mod stack;
 pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
+pub use foresee::Coming;
 pub use node::{Node, block_table};
 pub use stack::{
     AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection, Stack,

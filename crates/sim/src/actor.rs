@@ -15,6 +15,7 @@ use crate::plan::ProcessPlan;
 use crate::visit::Visitor;
 use weft_core::{Context, Instant, Op};
 use weft_intercept::process::Usage;
+use weft_node::Coming;
 use weft_socket::{SocketId, Sockets};
 
 /// A program of the world: its place in `Plan::programs`.
@@ -109,6 +110,14 @@ pub trait ActorContext {
     fn next_event(&self) -> Instant;
     /// No timer of the node's is due before this, and no other actor is on the node. None: one is.
     fn quiet_until(&self) -> Option<Instant>;
+    /// What frames that are on their way to the node will bring to a socket, where that is sure: each with its time and the bytes, in order, for as long as
+    /// `take` says that it goes on. The grant becomes that of the first frame that nothing is sure about, and [`ActorContext::advance`] lets the others
+    /// arrive at their times. Only where [`ActorContext::quiet_until`] says something.
+    fn foresee(&mut self, take: &mut dyn FnMut(SocketId, Instant, Coming<'_>) -> bool) {
+        let _ = take;
+    }
+    /// The grant is that of the next arrival again.
+    fn forget_foreseen(&mut self) {}
     /// Moves the present to `to`, at most to the grant: the node's own timers and ends of serialisation until then have happened.
     fn advance(&mut self, to: Instant);
     /// Calls into the node's sockets at the present; what follows (frames) is carried on. False: the node has no sockets (any more).

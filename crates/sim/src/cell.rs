@@ -380,6 +380,13 @@ impl Core {
         self.touch(index);
     }
 
+    /// The same, as the stack sees them.
+    fn receive_frames(&mut self, index: usize, frames: &mut Vec<Frame>) {
+        let interface = self.ports.get(index).map_or(InterfaceIndex::NONE, |port| port.interface);
+        let received = self.now;
+        self.receive(index, |item| frames.push(incoming(item.frame, interface, received)));
+    }
+
     /// What is on the wire to this port is lost. Returns how many frames.
     pub fn lose_inbox(&mut self, index: usize) -> u64 {
         let lost = self.ports.get_mut(index).map_or(0, |port| port.inbox.drain(..).len());
@@ -513,11 +520,7 @@ impl Cell {
             Machine::Host(node) => {
                 due.iter().for_each(|index| self.core.depart(*index));
                 let mut frames = std::mem::take(&mut self.frames);
-                for index in &due {
-                    let interface = self.core.ports.get(*index).map_or(InterfaceIndex::NONE, |port| port.interface);
-                    let received = self.core.now;
-                    self.core.receive(*index, |item| frames.push(incoming(item.frame, interface, received)));
-                }
+                due.iter().for_each(|index| self.core.receive_frames(*index, &mut frames));
                 let now = self.core.now;
                 // Most ends of serialisation concern nobody but the wire.
                 let mut touched = !frames.is_empty() || !self.core.done.is_empty();
@@ -585,7 +588,8 @@ impl Cell {
                 slot.programs.iter().for_each(|program| core.programs.entry(*program).or_default().begin(core.now));
             }
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
-            let mut cx = Turn { core, node, changed, grant, alone, taken: 0 };
+            let limit = end.min(next_of_others.unwrap_or(end)).max(grant);
+            let mut cx = Turn { core, node, changed, grant, end: limit, foresaw: false, alone, taken: 0 };
             slot.next = slot.actor.run(&mut cx, grant);
             core.events += 1;
         }
@@ -597,7 +601,7 @@ impl Cell {
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended && !slot.early) {
             let grant = core.now + std::time::Duration::from_nanos(1);
-            slot.actor.finish(&mut Turn { core, node, changed, grant, alone: true, taken: 0 });
+            slot.actor.finish(&mut Turn { core, node, changed, grant, end: grant, foresaw: false, alone: true, taken: 0 });
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::{Context, Instant, Op};
 use weft_intercept::process::{
-    self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, Tree,
+    self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, ToCome, Tree,
 };
 pub use weft_intercept::process::{Held, OWN_FOLDERS};
 use weft_intercept::{Lend, Stack};
@@ -25,8 +25,10 @@ const SIGTERM: i32 = 15;
 /// exit statuses of a shell that cannot execute what it is told to.
 const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
-/// Output is fetched after so many turns, that the memory of programs that write much is bounded.
+/// After so many turns it is looked how much programs have written; of those that write much it is fetched, that their memory is bounded. Of others
+/// when they end: how many turns a program takes says how it was run, not what it did.
 const TURNS_PER_FETCH: u32 = 64;
+const FETCH_BYTES: u64 = 1 << 20;
 /// So far a program may run by itself, before anything else happens at its node.
 const EARLY_MAX: Duration = Duration::from_millis(20);
 /// Where programs are looked for, unless their environment says otherwise.
@@ -394,6 +396,11 @@ impl Program {
         }
     }
 
+    /// Has it written so much since the last time?
+    fn has_written(&self, bytes: u64) -> bool {
+        self.output.iter().flatten().any(|sheet| sheet.unread().is_ok_and(|unread| unread >= bytes))
+    }
+
     /// What was written since the last time.
     fn fetch(&mut self, cx: &mut dyn ActorContext) {
         self.spill(cx);
@@ -438,7 +445,12 @@ impl Actor for ProcessTree {
         };
         self.turns += 1;
         if self.turns.is_multiple_of(TURNS_PER_FETCH) {
-            self.programs.iter_mut().for_each(|program| program.fetch(cx));
+            for program in &mut self.programs {
+                match program.has_written(FETCH_BYTES) {
+                    true => program.fetch(cx),
+                    false => program.spill(cx),
+                }
+            }
         }
         Next::at(next.at.min(self.next_start()))
     }
@@ -565,6 +577,14 @@ impl Outside for Outer<'_> {
 
     fn quiet_until(&self) -> Option<Instant> {
         self.cx.quiet_until()
+    }
+
+    fn foresee(&mut self, take: &mut dyn FnMut(ToCome<'_, '_>) -> bool) {
+        self.cx.foresee(&mut |socket, at, coming| take(ToCome { socket, at, pieces: &mut coming.pieces() }));
+    }
+
+    fn forget_foreseen(&mut self) {
+        self.cx.forget_foreseen();
     }
 
     fn advance(&mut self, to: Instant) {

@@ -6,7 +6,7 @@ use crate::face::Sockets;
 use crate::poll::Poll;
 use crate::socket::{Body, Datagram, Socket, SocketId, Stream, TcpState};
 use weft_core::table::AddressKind;
-use weft_core::{Context, Tail};
+use weft_core::{Context, FlowId, Tail};
 
 /// What is sure about a socket, as long as nothing reaches the node and none of its timers is due.
 #[derive(Debug)]
@@ -72,6 +72,12 @@ impl Sockets {
             }
             _ => None,
         }
+    }
+
+    /// The socket of a flow, where whoever waits there for data does so for as long as it takes.
+    pub fn reader(&self, flow: FlowId) -> Option<SocketId> {
+        let owner = self.flows.get(&flow)?.owner?;
+        self.store.get(owner).filter(|socket| socket.options.receive_timeout.is_none()).map(|_| owner)
     }
 
     /// Is the peer, or the address that is given, one host's, and not this node's own? What is sent there comes to nobody here.

@@ -7,6 +7,7 @@
 mod cookies;
 mod error;
 mod fast_open;
+mod foresee;
 mod ingress;
 mod initial;
 mod kept;

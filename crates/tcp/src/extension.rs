@@ -49,6 +49,10 @@ pub trait Extension: Send + Debug {
     fn option_bytes(&self) -> u32 {
         0
     }
+    /// Is it [`Plain`]: does nothing come of it, whatever a segment is?
+    fn is_plain(&self) -> bool {
+        false
+    }
     /// Adds options to a segment.
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {
         let _ = (segment, options);
@@ -79,4 +83,8 @@ pub trait Extension: Send + Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-impl Extension for Plain {}
+impl Extension for Plain {
+    fn is_plain(&self) -> bool {
+        true
+    }
+}

@@ -26,6 +26,6 @@ pub mod rtt;
 
 pub use block::{ROW, TcpBlock};
 pub use config::Config;
-pub use connection::{Connection, Path, State};
+pub use connection::{Connection, Foresight, Path, State};
 pub use extension::{Extension, Plain};
 pub use outbox::{Env, Outbox};

@@ -10,7 +10,7 @@ use super::answer::Outcome;
 use super::arena::Arena;
 use super::guest::{Guest, Posted};
 use super::object::Body;
-use super::{Outside, State, Thread, ThreadId, Tree};
+use super::{Outside, State, Thread, ThreadId, ToCome, Tree};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory as _;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ struct Shown {
     peer: Vec<u8>,
     /// The same of the peer that it is connected to.
     elsewhere: bool,
+    /// Whoever read it last had to wait: it is worth while to tell what is still to come.
+    awaited: bool,
 }
 
 /// The sockets with mirrors.
@@ -52,6 +54,9 @@ pub(super) struct Shows {
     pub entries: Option<usize>,
     /// Calls that were made good.
     pub calls: u64,
+    /// So far the thread that runs may go by itself when it waits for what is known to come; and in any way.
+    pub horizon: Instant,
+    pub limit: Instant,
 }
 
 impl Shows {
@@ -82,7 +87,7 @@ impl Shows {
 
 impl Tree {
     /// A call on an object was answered: what its mirror shows is old, and what moved data earns one.
-    pub(super) fn note_call(&mut self, posted: &Posted, result: i64, guest: &Guest<'_>, outside: &mut dyn Outside) {
+    pub(super) fn note_call(&mut self, thread: ThreadId, posted: &Posted, result: i64, guest: &Guest<'_>, outside: &mut dyn Outside) {
         let number = posted.number as i64;
         let sends = matches!(number, libc::SYS_sendto | libc::SYS_write);
         let receives = matches!(number, libc::SYS_recvfrom | libc::SYS_read);
@@ -102,8 +107,12 @@ impl Tree {
         if self.shows.of(inode).is_none() {
             self.show(inode, socket);
         }
+        let waited = self.threads.get(&thread).is_some_and(|one| one.held);
         let Some(shown) = self.shows.of(inode) else { return };
         shown.stale = true;
+        if receives {
+            shown.awaited = waited;
+        }
         if !sends || result <= 0 {
             return;
         }
@@ -128,13 +137,15 @@ impl Tree {
         let free = self.shows.slots.iter().position(Option::is_none);
         let index = free.unwrap_or(self.shows.next % MIRRORS);
         self.shows.next = index + 1;
-        let shown = Shown { inode, socket, stale: true, longest: 0, peer: Vec::new(), elsewhere: false };
+        let shown = Shown { inode, socket, stale: true, longest: 0, peer: Vec::new(), elsewhere: false, awaited: false };
         self.shows.slots[index] = Some(shown);
         self.arena.header().mirrors[index].store(inode, Relaxed);
     }
 
-    /// Until when a thread that now gets the processor may answer for the controller. Brings the mirrors up to date for it.
-    pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, outside: &mut dyn Outside) -> Instant {
+    /// Until when a thread that now gets the processor may answer for the controller, which is not beyond `limit`. Brings the mirrors up to date for it.
+    /// `share`: so far it may go if nothing comes from outside.
+    pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, share: Instant, outside: &mut dyn Outside) -> Instant {
+        self.shows.horizon = Instant::ZERO;
         let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
         // How far it may go by its own clocks is told for one that does not sleep on the way.
         let timed = self.cpu_left(thread).is_some();
@@ -146,7 +157,32 @@ impl Tree {
             shown.stale = false;
             publish(self.arena.mirror(index), shown, outside.stack());
         }
+        self.tell_what_comes(share.min(quiet), outside);
         limit.min(quiet)
+    }
+
+    /// Tells a program that waits for bytes of a stream again and again what will come before `end`.
+    fn tell_what_comes(&mut self, end: Instant, outside: &mut dyn Outside) {
+        let Shows { slots, horizon, .. } = &mut self.shows;
+        let arena = &self.arena;
+        if !slots.iter().flatten().any(|shown| shown.awaited) {
+            return;
+        }
+        let wanted = abi::MIRROR_STREAM | abi::MIRROR_RECEIVE | abi::MIRROR_WHOLE;
+        outside.foresee(&mut |ToCome { socket, at, pieces }| {
+            let Some(index) = slots.iter().position(|slot| slot.as_ref().is_some_and(|shown| shown.socket == socket && shown.awaited))
+            else {
+                return false;
+            };
+            let mirror = arena.mirror(index);
+            if mirror.flags.load(Relaxed) & wanted != wanted || at >= end {
+                return false;
+            }
+            // Not shown any more as it is here.
+            slots[index].iter_mut().for_each(|shown| shown.stale = true);
+            put_coming(mirror, at, pieces)
+        });
+        *horizon = end.min(outside.grant());
     }
 
     /// Nothing that this thread does ahead can make another one run.
@@ -163,7 +199,7 @@ impl Tree {
         let channel = arena.channel(thread);
         let count = channel.logged.swap(0, Relaxed);
         let used = (channel.log_bytes.swap(0, Relaxed) as usize).min(abi::LOG_BYTES);
-        let limit = Instant::from_nanos(arena.header().ahead.load(Relaxed));
+        let limit = Instant::from_nanos(arena.header().ahead.load(Relaxed)).min(self.shows.limit);
         let (mut at, mut slept) = (0, Duration::ZERO);
         for _ in 0..count {
             let mut words = [0_u8; size_of::<Logged>()];
@@ -183,6 +219,7 @@ impl Tree {
             self.settle(outside);
             at += (one.bytes as usize).max(words.len());
         }
+        outside.forget_foreseen();
         slept
     }
 
@@ -203,7 +240,13 @@ impl Tree {
                 outside.advance(ended.min(outside.grant()));
                 deadline.map(|deadline| Outcome::Done(if deadline == ended { 0 } else { i64::MIN }))
             }
-            _ => self.dispatch(thread, &posted, &guest, outside),
+            _ => match self.dispatch(thread, &posted, &guest, outside) {
+                Ok(Outcome::Wait(_)) if ended > self.clock => {
+                    self.come_to(thread, ended, outside);
+                    self.dispatch(thread, &posted, &guest, outside)
+                }
+                outcome => outcome,
+            },
         };
         self.shows.entries = None;
         let result = match outcome {
@@ -214,10 +257,21 @@ impl Tree {
         if result != one.result {
             self.missed(thread, &format!("call {} answered {} and came to {result}", one.number, one.result));
         }
-        self.note_call(&posted, result, &guest, outside);
+        self.note_call(thread, &posted, result, &guest, outside);
         let output = guest.output();
         self.tell(thread, &posted, result, if result < 0 { &[] } else { &output }, outside);
         self.shows.trace = None;
+    }
+
+    /// A thread that waits goes on at this time, as what it waits for comes then.
+    fn come_to(&mut self, thread: ThreadId, at: Instant, outside: &mut dyn Outside) {
+        self.clock = at;
+        outside.advance(at.min(outside.grant()));
+        self.changed.extend(outside.take_changed());
+        self.wake_for_sockets(outside);
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.held = true;
+        }
     }
 
     /// A program was told something that was not so.
@@ -258,9 +312,29 @@ fn parse(bytes: &[u8; size_of::<Logged>()]) -> Logged {
     }
 }
 
+/// Appends to a mirror what will come to its stream. False: there is no room.
+fn put_coming(mirror: &Mirror, at: Instant, pieces: &mut dyn Iterator<Item = &[u8]>) -> bool {
+    let index = mirror.coming_count.load(Relaxed) as usize;
+    let Some(told) = mirror.coming.get(index) else { return false };
+    let from =
+        mirror.count.load(Relaxed) as usize + mirror.coming[..index].iter().map(|piece| piece.bytes.load(Relaxed) as usize).sum::<usize>();
+    let mut bytes = 0;
+    for piece in pieces {
+        let put = mirror.data.put(from + bytes, piece);
+        bytes += put;
+        if put < piece.len() {
+            return false;
+        }
+    }
+    told.at.store(at.as_nanos(), Relaxed);
+    told.bytes.store(bytes as u32, Relaxed);
+    mirror.coming_count.store(index as u32 + 1, Relaxed);
+    true
+}
+
 /// Writes into a mirror what its socket shows.
 fn publish(mirror: &Mirror, shown: &Shown, stack: &mut dyn Stack) {
-    for word in [&mirror.flags, &mirror.count, &mirror.taken, &mirror.sends, &mirror.peer_bytes] {
+    for word in [&mirror.flags, &mirror.count, &mirror.taken, &mirror.sends, &mirror.peer_bytes, &mirror.coming_count, &mirror.come] {
         word.store(0, Relaxed);
     }
     mirror.sent.store(0, Relaxed);

@@ -48,7 +48,7 @@ impl Tree {
                     guest.commit();
                 }
                 if self.real.is_none() {
-                    self.note_call(posted, result, &guest, outside);
+                    self.note_call(thread, posted, result, &guest, outside);
                     self.tell(thread, posted, result, &guest.output(), outside);
                 }
             }
@@ -66,7 +66,7 @@ impl Tree {
                 if self.real.is_some() {
                     return;
                 }
-                self.note_call(posted, -i64::from(errno.0), &guest, outside);
+                self.note_call(thread, posted, -i64::from(errno.0), &guest, outside);
                 self.tell(thread, posted, -i64::from(errno.0), &[], outside);
             }
         }

@@ -201,12 +201,13 @@ impl Tree {
 
     fn forget_thread(&mut self, thread: ThreadId) {
         self.leave_wait(thread);
-        if let Some(one) = self.threads.get(&thread) {
-            self.forget_cpu_clock(CpuClock::Thread(one.tid));
-        }
-        self.threads.remove(&thread);
+        let tid = self.threads.remove(&thread).map(|one| one.tid);
         self.queue.retain(|other| *other != thread);
         self.signal_waits.retain(|other| *other != thread);
+        if let Some(tid) = tid {
+            self.forget_cpu_clock(CpuClock::Thread(tid));
+            self.owner_died(tid);
+        }
     }
 
     /// exit(2): (status, word that was cleared).

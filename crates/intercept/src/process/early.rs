@@ -49,6 +49,8 @@ impl Tree {
     pub(super) fn let_go(&mut self, thread: ThreadId, limit: Instant, ahead: Instant) {
         let header = self.arena.header();
         header.ahead.store(ahead.as_nanos(), Relaxed);
+        header.horizon.store(self.shows.horizon.as_nanos(), Relaxed);
+        self.shows.limit = limit.max(self.shows.horizon);
         header.now.store(self.clock.as_nanos(), Relaxed);
         header.grant.store(limit.as_nanos(), Relaxed);
         self.arena.channel(thread).resumed.store(self.clock.as_nanos(), Relaxed);

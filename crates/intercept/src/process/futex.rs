@@ -1,8 +1,9 @@
-//! Futexes: who waits at which word. The words themselves are compared and changed inside the programs, where nobody else runs meanwhile.
+//! Futexes: who waits at which word. The words themselves are compared and changed inside the programs, where nobody else runs meanwhile; but for those of
+//! locks that are handed over, see [`super::futex_pi`].
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
-use super::{ThreadId, Tree, Wait};
+use super::{State, ThreadId, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,9 +13,13 @@ const FUTEX_WAIT: i32 = 0;
 const FUTEX_WAKE: i32 = 1;
 const FUTEX_REQUEUE: i32 = 3;
 const FUTEX_CMP_REQUEUE: i32 = 4;
-const FUTEX_LOCK_PI: i32 = 6;
+pub(super) const FUTEX_LOCK_PI: i32 = 6;
+const FUTEX_UNLOCK_PI: i32 = 7;
+pub(super) const FUTEX_TRYLOCK_PI: i32 = 8;
 const FUTEX_WAIT_BITSET: i32 = 9;
 const FUTEX_WAKE_BITSET: i32 = 10;
+const FUTEX_WAIT_REQUEUE_PI: i32 = 11;
+const FUTEX_CMP_REQUEUE_PI: i32 = 12;
 const FUTEX_LOCK_PI2: i32 = 13;
 const FUTEX_PRIVATE_FLAG: i32 = 128;
 const FUTEX_CLOCK_REALTIME: i32 = 256;
@@ -31,8 +36,26 @@ pub(super) enum Key {
 /// Who waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
-    thread: ThreadId,
+    pub thread: ThreadId,
     bits: u32,
+    pub kind: Kind,
+}
+
+impl Waiter {
+    pub fn new(thread: ThreadId, bits: u32, kind: Kind) -> Waiter {
+        Waiter { thread, bits, kind }
+    }
+}
+
+/// For what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// FUTEX_WAIT.
+    Plain,
+    /// A lock, at this address of its own, that its owner hands over: FUTEX_LOCK_PI.
+    Lock(u64),
+    /// FUTEX_WAIT_REQUEUE_PI: to be led to this lock, at this address of its own.
+    Requeue(Key, u64),
 }
 
 impl Tree {
@@ -46,12 +69,19 @@ impl Tree {
             return Err(Errno(libc::EINVAL));
         }
         match operation {
+            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, posted, guest, key),
+            FUTEX_UNLOCK_PI => self.unlock_pi(thread, posted, key),
+            FUTEX_WAIT_REQUEUE_PI => self.wait_requeue_pi(thread, posted, guest, key),
+            FUTEX_CMP_REQUEUE_PI => self.cmp_requeue_pi(thread, posted, key),
             FUTEX_WAKE | FUTEX_WAKE_BITSET => Ok(Outcome::Done(self.futex_wake(key, posted.arguments[2] as i32, bits))),
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
                 let target = self.futex_key(thread, posted.arguments[4], private)?;
-                let woken = self.futex_wake(key, posted.int(2), u32::MAX);
-                let moved = self.futex_requeue(key, target, posted.int(3));
-                Ok(Outcome::Done(if operation == FUTEX_REQUEUE { woken } else { woken + moved }))
+                if posted.int(2) < 0 || posted.int(3) < 0 {
+                    return Err(Errno(libc::EINVAL));
+                }
+                let woken = if posted.int(2) == 0 { 0 } else { self.futex_wake(key, posted.int(2), u32::MAX) };
+                let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, posted.int(3)) };
+                Ok(Outcome::Done(if moved < 0 { moved } else { woken + moved }))
             }
             _ => self.futex_wait(thread, posted, guest, operation, key, bits),
         }
@@ -71,37 +101,78 @@ impl Tree {
             // It was neither woken nor interrupted: its time is up.
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let deadline = if posted.arguments[3] == 0 {
-            None
-        } else {
-            let value = guest.read_timespec(posted.arguments[3])?;
-            // FUTEX_WAIT: how long; the others: until when. LOCK_PI's time is always of CLOCK_REALTIME.
-            let realtime = posted.int(1) & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
-            let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-            let absolute = matches!(operation, FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2);
-            Some(self.at_clock(clock, value, absolute)?)
-        };
-        if !matches!(operation, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2) {
+        let deadline = self.futex_deadline(posted, guest)?;
+        if !matches!(operation, FUTEX_WAIT | FUTEX_WAIT_BITSET) {
             return Err(Errno(libc::ENOSYS));
         }
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        self.futexes.entry(key).or_default().push_back(Waiter { thread, bits });
-        self.arena.header().futex_waiters.fetch_add(1, Relaxed);
+        self.enter_futex(key, Waiter::new(thread, bits, Kind::Plain));
         // With a time limit FUTEX_WAIT is restarted by restart_syscall, with the time that is left; here the program sees EINTR.
         let interrupted = if deadline.is_some() { abi::RESTART_NO_HANDLER } else { abi::RESTART };
         Ok(Outcome::Wait(Wait { futex: Some(key), deadline, interrupted, ..Wait::default() }))
     }
 
-    /// Wakes up to `count` in order of their coming.
+    /// Until when a call waits. None: for ever.
+    pub(super) fn futex_deadline(&self, posted: &Posted, guest: &Guest<'_>) -> Result<Option<weft_core::Instant>, Errno> {
+        let operation = posted.int(1) & 0x7f;
+        if posted.arguments[3] == 0 || operation == FUTEX_TRYLOCK_PI {
+            return Ok(None);
+        }
+        let value = guest.read_timespec(posted.arguments[3])?;
+        // FUTEX_WAIT: how long; the others: until when. LOCK_PI's time is always of CLOCK_REALTIME.
+        let realtime = posted.int(1) & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
+        let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+        self.at_clock(clock, value, operation != FUTEX_WAIT).map(Some)
+    }
+
+    /// Somebody waits there from now on.
+    pub(super) fn enter_futex(&mut self, key: Key, waiter: Waiter) {
+        self.futexes.entry(key).or_default().push_back(waiter);
+        self.arena.header().futex_waiters.fetch_add(1, Relaxed);
+    }
+
+    /// The first who waits there, taken out of the queue; it is still in its wait.
+    pub(super) fn take_first(&mut self, key: Key) -> Option<Waiter> {
+        let queue = self.futexes.get_mut(&key)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.futexes.remove(&key);
+        }
+        if let Some(first) = &first {
+            self.arena.header().futex_waiters.fetch_sub(1, Relaxed);
+            if let Some(wait) = self.wait_of(first.thread) {
+                wait.futex = None;
+            }
+        }
+        first
+    }
+
+    /// What a thread waits for, also one that was stopped meanwhile.
+    pub(super) fn wait_of(&mut self, thread: ThreadId) -> Option<&mut Wait> {
+        match &mut self.threads.get_mut(&thread)?.state {
+            State::Waiting(wait) => Some(wait),
+            State::Stopped(inner) => match inner.as_mut() {
+                State::Waiting(wait) => Some(wait),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Wakes up to `count` in order of their coming. -EINVAL: among them is one who waits for a lock that is handed over.
     pub(super) fn futex_wake(&mut self, key: Key, count: i32, bits: u32) -> i64 {
         let mut woken = Vec::new();
+        let mut refused = false;
         if let Some(queue) = self.futexes.get_mut(&key) {
             let mut kept = std::collections::VecDeque::new();
             while let Some(waiter) = queue.pop_front() {
                 // "if (++ret >= nr_wake) break;": at least one, even for a count of 0.
-                if waiter.bits & bits != 0 && (woken.len() as i64) < i64::from(count.max(1)) {
+                let more = !refused && (woken.len() as i64) < i64::from(count.max(1));
+                // "if (this->pi_state || this->rt_waiter) { ret = -EINVAL; break; }"
+                refused |= more && waiter.kind != Kind::Plain;
+                if more && !refused && waiter.bits & bits != 0 {
                     woken.push(waiter.thread);
                 } else {
                     kept.push_back(waiter);
@@ -114,20 +185,20 @@ impl Tree {
         }
         self.arena.header().futex_waiters.fetch_sub(woken.len() as u32, Relaxed);
         for thread in &woken {
-            if let Some(super::State::Waiting(wait)) = self.threads.get_mut(thread).map(|one| &mut one.state) {
+            if let Some(wait) = self.wait_of(*thread) {
                 wait.futex = None;
             }
             self.answer(*thread, 0);
             self.make_runnable(*thread);
         }
-        woken.len() as i64
+        if refused { -i64::from(libc::EINVAL) } else { woken.len() as i64 }
     }
 
     /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
     /// word that processes share looks at it again, as after any wake-up.
     pub(super) fn wake_for_the_dead(&mut self) {
         let since = |waiter: &Waiter| match self.threads.get(&waiter.thread).map(|one| &one.state) {
-            Some(super::State::Waiting(wait)) => wait.since,
+            Some(State::Waiting(wait)) => wait.since,
             _ => u64::MAX,
         };
         let first = |queue: &std::collections::VecDeque<Waiter>| queue.front().map_or(u64::MAX, since);
@@ -142,20 +213,22 @@ impl Tree {
 
     fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
         let Some(mut queue) = self.futexes.remove(&from) else { return 0 };
-        let moved: Vec<Waiter> = queue.drain(..queue.len().min(usize::try_from(count).unwrap_or(0))).collect();
+        let count = queue.len().min(usize::try_from(count).unwrap_or(0));
+        // Those who wait for a lock that is handed over are led to it by FUTEX_CMP_REQUEUE_PI only.
+        let plain = queue.iter().take(count).take_while(|waiter| waiter.kind == Kind::Plain).count();
+        let moved: Vec<Waiter> = queue.drain(..plain).collect();
         if !queue.is_empty() {
             self.futexes.insert(from, queue);
         }
         for waiter in &moved {
-            if let Some(super::State::Waiting(wait)) = self.threads.get_mut(&waiter.thread).map(|one| &mut one.state) {
+            if let Some(wait) = self.wait_of(waiter.thread) {
                 wait.futex = Some(to);
             }
         }
-        let count = moved.len() as i64;
         if !moved.is_empty() {
             self.futexes.entry(to).or_default().extend(moved);
         }
-        count
+        if plain < count { -i64::from(libc::EINVAL) } else { plain as i64 }
     }
 
     /// A thread waits there no longer.
@@ -168,6 +241,7 @@ impl Tree {
                 self.futexes.remove(&key);
             }
             self.arena.header().futex_waiters.fetch_sub(gone as u32, Relaxed);
+            self.look_at_owner(key);
         }
     }
 

@@ -18,6 +18,7 @@ mod cpu_time;
 mod disk;
 mod early;
 mod futex;
+mod futex_pi;
 mod guest;
 mod launch;
 mod machine;
@@ -297,6 +298,16 @@ pub struct Called<'a> {
     pub text: &'a str,
 }
 
+/// Bytes of a stream that are still to come.
+pub struct ToCome<'a, 'f> {
+    /// To which socket.
+    pub socket: SocketId,
+    /// When.
+    pub at: Instant,
+    /// The bytes, as they lie.
+    pub pieces: &'a mut dyn Iterator<Item = &'f [u8]>,
+}
+
 /// The world, as a tree sees it.
 pub trait Outside {
     /// Nothing from outside can reach the node before this time.
@@ -315,6 +326,13 @@ pub trait Outside {
     fn quiet_until(&self) -> Option<Instant> {
         None
     }
+    /// What will come to a socket before anything else happens to the node, for as long as `take` says that it goes on. The grant then goes as far as
+    /// that is sure, and [`Outside::advance`] lets come what is due.
+    fn foresee(&mut self, take: &mut dyn FnMut(ToCome<'_, '_>) -> bool) {
+        let _ = take;
+    }
+    /// The grant is that of the next arrival again.
+    fn forget_foreseen(&mut self) {}
     /// A call has been answered.
     fn record(&mut self, record: &Record<'_>);
     /// A control message to the node; None: it refuses, or there is nobody to ask.
@@ -452,6 +470,8 @@ pub struct Tree {
     objects: BTreeMap<u64, Object>,
     by_socket: BTreeMap<SocketId, u64>,
     futexes: BTreeMap<futex::Key, VecDeque<futex::Waiter>>,
+    /// Who has a lock for which somebody waits (PI), by the number of the thread.
+    lock_owners: BTreeMap<futex::Key, u32>,
     changed: BTreeSet<SocketId>,
     /// Threads that wait for a signal which has come.
     signal_waits: Vec<ThreadId>,
@@ -528,6 +548,7 @@ impl Tree {
             objects: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             futexes: BTreeMap::new(),
+            lock_owners: BTreeMap::new(),
             changed: BTreeSet::new(),
             signal_waits: Vec::new(),
             child_changes: Vec::new(),

@@ -194,7 +194,7 @@ impl Tree {
                 // A signal has stopped it.
                 return;
             }
-            let Some(began) = self.next_post(thread, share_ends, outside) else { return };
+            let Some(began) = self.next_post(thread, share_ends, outside) else { return outside.forget_foreseen() };
             let slept = self.make_good(thread, outside);
             self.take_time(thread, began + slept);
             self.look_at_output(outside);
@@ -238,9 +238,9 @@ impl Tree {
             return Some(early.began);
         }
         let due = self.cpu_left(thread).map(|left| self.clock + left);
-        let limits = [Some(outside.grant()), Some(share_ends), self.timers.next(), due];
-        let limit = limits.into_iter().flatten().min().unwrap_or(self.clock);
-        let ahead = self.look_ahead(thread, limit, outside);
+        let share = [Some(share_ends), self.timers.next(), due].into_iter().flatten().min().unwrap_or(self.clock);
+        let limit = share.min(outside.grant());
+        let ahead = self.look_ahead(thread, limit, share, outside);
         let dying = self.arena.channel(thread).answer.load(Relaxed) == abi::DIE;
         let began = self.clock;
         self.let_go(thread, limit, ahead);
@@ -258,7 +258,7 @@ impl Tree {
     /// The program's clock is the node's. It may not go back, nor leap.
     fn take_time(&mut self, thread: ThreadId, began: Instant) {
         let said = Instant::from_nanos(self.arena.header().now.load(Relaxed));
-        let limit = Instant::from_nanos(self.arena.header().grant.load(Relaxed)) + self.config.per_call;
+        let limit = Instant::from_nanos(self.arena.header().grant.load(Relaxed)).min(self.shows.limit) + self.config.per_call;
         self.clock = said.clamp(self.clock, limit.max(self.clock));
         let used = self.clock.since(began).as_nanos() as u64;
         self.add_cpu(thread, used);

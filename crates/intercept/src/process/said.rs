@@ -129,6 +129,7 @@ impl Tree {
         if first == "net" {
             return net(rest, outside);
         }
+        let mut named = None;
         let process = match first {
             "self" | "thread-self" => self.process_of(thread).ok()?,
             "1" => {
@@ -142,7 +143,14 @@ impl Tree {
                 return machine::first_process(rest).or_else(|| machine::of_any_process(rest).filter(|_| there));
             }
             number => match number.parse() {
-                Ok(number) => self.process_by_pid(number)?,
+                // Threads have folders, too, which no listing shows.
+                Ok(number) => match self.process_by_pid(number) {
+                    Some(process) => process,
+                    None => {
+                        named = Some(number);
+                        self.threads.values().find(|one| one.tid == number)?.process
+                    }
+                },
                 Err(_) => return machine(),
             },
         };
@@ -152,7 +160,7 @@ impl Tree {
         let (task, rest) = match rest.strip_prefix("task/").map(|rest| rest.split_once('/')) {
             Some(Some((task, rest))) => (Some(task.parse().ok()?), rest),
             Some(None) => return None,
-            None => (None, rest),
+            None => (named, rest),
         };
         let one = self.processes.get(&process)?;
         match rest {
@@ -202,13 +210,17 @@ impl Tree {
         name.trim_end().to_owned()
     }
 
-    fn letter(&self, one: &Process) -> &'static str {
-        let runs = |thread: &ThreadId| matches!(self.threads.get(thread).map(|one| &one.state), Some(State::Runnable | State::Starting));
-        match () {
-            () if one.status.is_some() => "Z",
-            () if one.stopped.is_some() => "T",
-            () if one.threads.iter().any(runs) => "R",
-            () => "S",
+    /// The state of a thread, the first one's without a number.
+    fn letter(&self, one: &Process, task: Option<u32>) -> &'static str {
+        let tid = task.unwrap_or(one.pid);
+        let threads = one.threads.iter().filter_map(|thread| self.threads.get(thread));
+        match threads.filter(|thread| thread.tid == tid).map(|thread| &thread.state).next() {
+            _ if one.status.is_some() => "Z",
+            _ if one.stopped.is_some() => "T",
+            Some(State::Runnable | State::Starting) => "R",
+            Some(_) => "S",
+            // It has ended before the others.
+            None => "Z",
         }
     }
 
@@ -223,7 +235,7 @@ impl Tree {
             None => one.cpu,
         };
         let bytes = PAGES * PAGE_KIB * 1024;
-        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(one));
+        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(one, task));
         // ppid pgrp session tty_nr tpgid flags; faults; utime stime cutime cstime; priority nice threads itrealvalue starttime vsize rss rsslim
         let _ = write!(
             line,
@@ -259,7 +271,7 @@ impl Tree {
             (1..=64).filter(|signal| is(*signal)).fold(0_u64, |bits, signal| bits | 1 << (signal - 1))
         };
         let capabilities = |at: usize| abi::CAPABILITIES & !slot.capabilities_off.get(at).map_or(0, |word| word.load(Relaxed));
-        let state = match self.letter(one) {
+        let state = match self.letter(one, task) {
             "Z" => "Z (zombie)",
             "T" => "T (stopped)",
             "R" => "R (running)",

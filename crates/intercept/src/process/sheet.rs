@@ -58,13 +58,20 @@ impl Sheet {
         self.file.try_clone().map(OwnedFd::from)
     }
 
+    /// How many bytes were written that are held, and nobody has taken.
+    ///
+    /// # Errors
+    /// The file cannot be asked.
+    pub fn unread(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len().min(self.bytes_max).saturating_sub(self.read))
+    }
+
     /// What has been written since the last call, at most `limit` bytes.
     ///
     /// # Errors
     /// The kernel's.
     pub fn take(&mut self, limit: usize) -> io::Result<Vec<u8>> {
-        let length = self.file.metadata()?.len().min(self.bytes_max);
-        let new = usize::try_from(length.saturating_sub(self.read)).unwrap_or(usize::MAX).min(limit);
+        let new = usize::try_from(self.unread()?).unwrap_or(usize::MAX).min(limit);
         let mut bytes = vec![0; new];
         if new > 0 {
             self.file.read_exact_at(&mut bytes, self.read)?;

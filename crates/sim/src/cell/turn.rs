@@ -1,12 +1,12 @@
 //! An actor's turn: what it sees of its machine, and what it does there.
 
-use super::{Core, OUTPUT_BYTES_MAX, carry_on};
+use super::{Core, OUTPUT_BYTES_MAX, PORTS_SCANNED, carry_on};
 use crate::actor::{ActorContext, CallRecord, ProgramId, Status, Stream};
 use crate::calls::CallLine;
 use crate::program::figures_of;
 use weft_core::{Context, Instant, Message, Op};
 use weft_intercept::process::Usage;
-use weft_node::Node;
+use weft_node::{Coming, Node};
 use weft_socket::{SocketId, Sockets};
 
 /// An actor's turn.
@@ -15,6 +15,10 @@ pub(super) struct Turn<'a> {
     pub node: &'a mut Node,
     pub changed: &'a mut Vec<SocketId>,
     pub grant: Instant,
+    /// Nothing that is not known yet reaches the machine before.
+    pub end: Instant,
+    /// The grant goes beyond the next arrival.
+    pub foresaw: bool,
     pub alone: bool,
     /// So many of `changed` the actor knows.
     pub taken: usize,
@@ -30,6 +34,24 @@ impl Turn<'_> {
         if !found.is_empty() {
             self.changed.extend(found);
             self.grant = self.core.now + std::time::Duration::from_nanos(1);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// When the next frame arrives that was foreseen: all that arrive before the grant were.
+    fn next_foreseen(&self) -> Instant {
+        if self.foresaw { self.core.next_arrival() } else { Instant::FAR_FUTURE }
+    }
+
+    /// Frames arrive that were foreseen.
+    fn receive_foreseen(&mut self) {
+        if self.next_foreseen() <= self.core.now {
+            let mut frames = Vec::new();
+            for index in 0..self.core.ports.len() {
+                self.core.receive_frames(index, &mut frames);
+            }
+            self.node.receive(self.core.now, frames);
         }
     }
 }
@@ -51,11 +73,35 @@ impl ActorContext for Turn<'_> {
         self.alone.then(|| self.node.next_timer().unwrap_or(Instant::FAR_FUTURE))
     }
 
+    fn foresee(&mut self, take: &mut dyn FnMut(SocketId, Instant, Coming<'_>) -> bool) {
+        if !self.alone || self.core.teller.is_listed() || self.core.ports.len() > PORTS_SCANNED {
+            return;
+        }
+        // Those of one port are in order; what comes through others is not looked at.
+        let fronts = self.core.ports.iter().filter_map(|port| port.inbox.front().map(|arrival| (arrival.at, port)));
+        let Some((_, port)) = fronts.min_by_key(|(at, _)| *at) else { return };
+        let others = self.core.ports.iter().filter(|other| other.interface != port.interface);
+        let end = others.filter_map(|other| Some(other.inbox.front()?.at)).fold(self.end, Instant::min);
+        let coming = port.inbox.iter().take_while(|arrival| arrival.at < end);
+        let frames = coming.map(|arrival| (arrival.at, port.interface, &arrival.item.frame));
+        let unsure = self.node.foresee(self.core.now, frames, take);
+        let sure_until = unsure.unwrap_or(end);
+        if sure_until > self.grant {
+            (self.grant, self.foresaw) = (sure_until, true);
+        }
+    }
+
+    fn forget_foreseen(&mut self) {
+        if std::mem::take(&mut self.foresaw) {
+            self.grant = self.end.min(self.core.next_arrival()).max(self.core.now + std::time::Duration::from_nanos(1));
+        }
+    }
+
     fn advance(&mut self, to: Instant) {
         let to = to.min(self.grant);
         loop {
             let timer = self.node.next_timer().unwrap_or(Instant::FAR_FUTURE);
-            let next = self.core.next_departure().min(timer);
+            let next = self.core.next_departure().min(timer).min(self.next_foreseen());
             // What is due at the grant comes after frames that arrive then.
             if next > to || next >= self.grant {
                 break;
@@ -64,6 +110,7 @@ impl ActorContext for Turn<'_> {
             for index in 0..self.core.ports.len() {
                 self.core.depart(index);
             }
+            self.receive_foreseen();
             carry_on(self.core, self.node);
             if timer <= self.core.now {
                 self.node.run(self.core.now);

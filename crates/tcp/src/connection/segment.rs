@@ -38,18 +38,9 @@ impl Connection {
         }
     }
 
-    /// Header prediction: the next data in order, or an acknowledgment, and nothing special about it.
+    /// Header prediction: see [`Expected::is_met_by`](super::foresee::Expected::is_met_by).
     fn is_predicted(&self, segment: &Segment, start: u64, frame: &Frame) -> bool {
-        let plain = segment.flags & !Flags::PSH == Flags::ACK && self.state == State::Established && start == self.receive.next;
-        if !plain || !segment.options.sack.is_empty() || segment.options.has_others() {
-            return false;
-        }
-        let in_time = match (segment.options.timestamps, self.agreed.timestamps) {
-            (Some(stamp), true) => stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0,
-            (None, agreed) => !agreed,
-            (Some(_), false) => false,
-        };
-        in_time && frame.len() as u64 <= u64::from(self.receive.window_left())
+        self.state == State::Established && self.expected().is_met_by(segment, start, frame.len() as u64)
     }
 
     fn take_predicted(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, frame: &Frame) -> bool {
