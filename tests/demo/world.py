@@ -48,7 +48,7 @@ def show(folder: Path) -> str:
     for program in summary["programs"]:
         ended = f"{program['end_ns'] / 1e9:.9f} s, {program['status']}" if program["end_ns"] else f"runs on ({program['waits']})"
         acts.say(f"{program['name']:<6} on {program['node']:<7} from {program['start_ns'] / 1e9:.3f} s to {ended}")
-    acts.say(f"{summary['end_ns'] / 1e9:.3f} s of virtual time in {wall:.2f} s, {summary['events']} events")
+    acts.say(f"{summary['end_ns'] / 1e9:.3f} s of virtual time in {wall:.2f} s")
     again, other, _ = run(folder, "two", "--threads", "2", as_user=True)
     if again["hash"] != summary["hash"]:
         raise Failure(f"two runs, two hashes: {summary['hash']} and {again['hash']}")

@@ -117,7 +117,6 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) ->
         "not_reproducible": world.not_reproducible(),
         "end_ns": end.at.as_nanos(),
         "end": reason(end.reason),
-        "events": world.events(),
         "idle_events": end.idle,
         "nodes": nodes.collect::<Vec<_>>(),
         "wires": wires.collect::<Vec<_>>(),

@@ -209,7 +209,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
         }
         world.finish_calls().context("the calls could not be written to their end")?;
         result::write(dir, &world, &summary).with_context(|| format!("cannot write results into {}", dir.display()))?;
-        let figures = json!({"wall_ns": took.as_nanos() as u64, "threads": world.threads(), "events_per_second": world.events() as f64 / took.as_secs_f64(), "late_max_ns": late()});
+        let figures = json!({"wall_ns": took.as_nanos() as u64, "threads": world.threads(), "events": world.events(), "events_per_second": world.events() as f64 / took.as_secs_f64(), "late_max_ns": late()});
         std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
     }
     if let Some(file) = &args.junit {
