@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -288,6 +289,54 @@ static void small_stack(void)
     printf("%x", status);
 }
 
+/* Whoever is stopped while it waits goes on waiting: for as long as it would have, but not beyond, and for what comes meanwhile. */
+static long sleeps(void) { struct timespec t = {0, 300000000}; return came(nanosleep(&t, 0)); }
+static long polls(void) { return came(poll(0, 0, 300)); }
+static long waits_at_word(void) { int word = 0; struct timespec t = {0, 300000000}; return came(syscall(SYS_futex, &word, 0, 0, &t, 0, 0)); }
+static long reads(void) { return came(read(full[0], buffer, 1)); }
+static long waits_at_epoll(void) { struct epoll_event e; return came(epoll_wait(epoll_create1(0), &e, 1, 300)); }
+static long takes_signal(void)
+{
+    sigset_t set;
+    struct timespec t = {0, 300000000};
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    return came(sigtimedwait(&set, 0, &t));
+}
+static void stopped_in(long (*call)(void), int on, int least)
+{
+    pid_t child = fork();
+    if (!child) {
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        long result = call();
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        long took = (b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000;
+        printf("%ld %s; ", result, took < least - 40 ? "early" : took > least + 150 ? "late" : "in time");
+        fflush(stdout);
+        _exit(0);
+    }
+    int status;
+    ms(50);
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    ms(50);
+    if (call == reads) write(full[1], "x", 1);
+    ms(on - 100);
+    kill(child, SIGCONT);
+    waitpid(child, &status, 0);
+}
+static void stopped_waiting(void)
+{
+    pipe(full);
+    stopped_in(sleeps, 150, 300); stopped_in(sleeps, 600, 600);
+    stopped_in(polls, 150, 300); stopped_in(polls, 600, 600);
+    stopped_in(waits_at_word, 150, 300); stopped_in(waits_at_word, 600, 600);
+    stopped_in(reads, 200, 200);
+    stopped_in(waits_at_epoll, 200, 200); stopped_in(takes_signal, 200, 200);
+}
+
 /* The numbers that weft has for itself are open for nobody. */
 static void none(void)
 {
@@ -324,6 +373,7 @@ static const struct part PARTS[] = {
     {"creat of a named pipe", make_fifo}, {"ctrl-C with a handler", interrupt_handled}, {"ctrl-C to who computes", interrupt_computing}, {"ctrl-C", interrupt},
     {"ctrl-backslash", quit}, {"ctrl-Z", stop}, {"ctrl-Z to who computes", stop_computing}, {"reading in the background", background}, {"size of a terminal", window}, {"echo", echo},
     {"ctrl-S and ctrl-Q", flow}, {"RLIMIT_FSIZE", file_size}, {"RLIMIT_CPU", cpu_time}, {"RLIMIT_STACK", small_stack}, {"descriptors that are none", none},
+    {"stopped while it waits", stopped_waiting},
 };
 
 int main(int count, char **words)

@@ -235,10 +235,22 @@ impl Tree {
         let interrupted = wait.interrupted;
         // One that is on its way already came before the call.
         let comes = self.real.is_none() && self.arena.channel(thread).signal.load(Relaxed) != 0;
-        let does_something = comes || (1..=64).any(|signal| open & bit(signal) != 0 && self.effect(process, signal) != Effect::Nothing);
+        let of = |effect: &dyn Fn(Effect) -> bool| {
+            (1..=64).filter(|signal| open & bit(*signal) != 0 && effect(self.effect(process, *signal))).fold(0, |bits, one| bits | bit(one))
+        };
+        let (stops, acts) = (of(&|effect| effect == Effect::Stops), of(&|effect| matches!(effect, Effect::Kills | Effect::Handled)));
+        let does_something = comes || stops | acts != 0;
         let Some(one) = self.threads.get(&thread) else { return };
         let State::Waiting(wait) = &one.state else { return };
         if !does_something || wait.uninterruptible {
+            return;
+        }
+        // The kernel's restart_syscall: who is stopped and goes on notices nothing, with the time that was left.
+        let goes_on = matches!(interrupted, abi::RESTART | abi::RESTART_ALWAYS | abi::RESTART_NO_HANDLER | TRY_AGAIN);
+        if goes_on && acts == 0 && !comes {
+            if let Some((signal, _)) = self.take_signal(thread, stops) {
+                self.stop(process, signal);
+            }
             return;
         }
         if interrupted == TRY_AGAIN {
@@ -366,6 +378,7 @@ impl Tree {
         if again {
             self.signal_waits.push(thread);
         }
+        self.interrupt_if_signalled(thread);
     }
 
     /// A terminal sends a signal to a group, as the kernel would.
