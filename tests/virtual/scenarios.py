@@ -284,10 +284,33 @@ IPERF = two_nodes(
     program("client", "a", "bash", "-c", "for how in '' -R '-P 4' '-u -b 10M'; do iperf3 -c b -n 200K -i 0.1 $how; done; iperf3 --version | head -n 1", start="1s"),
     loss=0.005)
 
+# Readers that wait for each piece: of a stream that comes whole, torn, twice and in another order, while one of them writes now and then.
+STREAMS = two_nodes(
+    python("reader", "b", """
+import hashlib, os, socket, time
+server = socket.create_server(('', 7000))
+for sizes in (65536, 700, 3000):
+    peer, _ = server.accept(); seen, pieces = hashlib.sha256(), []
+    while piece := peer.recv(sizes):
+        seen.update(piece); pieces.append((len(piece), time.monotonic_ns()))
+        if len(pieces) % 50 == 0: peer.send(b'.' * (len(pieces) % 7 + 1))
+        if len(pieces) % 90 == 0: time.sleep(0.003)
+    print(sizes, len(pieces), seen.hexdigest(), pieces[::40], flush=True)
+    peer.close()
+"""), python("writer", "a", """
+import os, socket
+for count in (60, 30, 20):
+    with socket.create_connection(('b', 7000)) as peer:
+        for n in range(count): peer.sendall(os.urandom(1 + n * 977 % 30000))
+        peer.shutdown(socket.SHUT_WR); answers = 0
+        while piece := peer.recv(100): answers += len(piece)
+        print(count, answers)
+""", start="1s"), loss=0.002, duplicate=0.01, reorder=0.02, reorder_by="300us", corrupt=0.002, delay="3ms")
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
     "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
-    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF,
+    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS,
 }
 
 # What a program may have at most: the same calls fail every time.
