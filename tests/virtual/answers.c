@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -330,6 +331,50 @@ static void show_setting(const char *what, const char *name)
     printf("%.2s", data);
     close(fd);
 }
+/* What stands behind the values, and where one may stand. */
+static void lines(void)
+{
+    static const char *const several[][2] = {
+        {"ipv4/tcp_fin_timeout", "30 40"}, {"ipv4/tcp_fin_timeout", "31 x"}, {"ipv4/tcp_fin_timeout", " 32\n33"}, {"ipv4/tcp_fin_timeout", "33x"},
+        {"ipv4/tcp_fin_timeout", "0x22"}, {"ipv4/tcp_fin_timeout", "34   35  "}, {"ipv4/tcp_retries1", "3 300"}, {"ipv4/tcp_sack", "1 0"},
+        {"ipv4/tcp_rmem", "5000 60000 700000 9"}, {"ipv4/tcp_rmem", "6000 x 9"}, {"ipv4/tcp_rmem", "7000"}, {"ipv4/ip_local_port_range", "20000 30000 4"},
+        {"ipv4/ip_local_port_range", "21000 x"}, {"ipv4/tcp_congestion_control", "reno\ncubic"}, {"ipv4/tcp_congestion_control", "reno cubic"},
+        {"ipv4/tcp_congestion_control", "there is none"},
+    };
+    char name[100], data[100] = "";
+    for (unsigned n = 0; n < sizeof several / sizeof *several; n++) {
+        snprintf(name, sizeof name, "/proc/sys/net/%s", several[n][0]);
+        int fd = open(name, O_RDWR);
+        say(several[n][1], write(fd, several[n][1], strlen(several[n][1])));
+        memset(data, 0, sizeof data);
+        say("at its beginning", pread(fd, data, sizeof data - 1, 0));
+        printf("%s", data);
+        close(fd);
+    }
+    int fd = open("/proc/sys/net/ipv4/tcp_fin_timeout", O_RDWR), udp = socket(AF_INET, SOCK_DGRAM, 0);
+    say("a byte", read(fd, data, 1));
+    for (int whence = SEEK_SET; whence <= SEEK_HOLE + 1; whence++) {
+        say("lseek", lseek(fd, 1, whence));
+        say("lseek back", lseek(fd, -1, whence));
+        say("lseek of a socket", lseek(udp, 0, whence));
+    }
+    say("lseek far", lseek(fd, INT64_MAX, SEEK_SET) == INT64_MAX);
+    say("read there", read(fd, data, 2));
+    say("lseek to 1", lseek(fd, 1, SEEK_SET));
+    say("written there", write(fd, "50", 2));
+    say("written at a place", pwrite(fd, "51", 2, 0));
+    say("written at another", pwrite(fd, "52", 2, 1));
+    say("it stands", lseek(fd, 0, SEEK_CUR));
+    say("read at a place", pread(fd, data, 100, 0));
+    say("read at another", pread(fd, data, 100, 1));
+    say("lseek to 0", lseek(fd, 0, SEEK_SET));
+    memset(data, 0, sizeof data);
+    say("read again", read(fd, data, 100));
+    printf("%s", data);
+    say("pread of a socket", pread(udp, data, 1, 0));
+    close(udp);
+    close(fd);
+}
 static void settings(void)
 {
     static const char number[] = "/proc/sys/net/ipv4/ip_forward", word[] = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -350,6 +395,7 @@ static void settings(void)
     say("written again", write(fd, "0\n", 2));
     close(fd);
     show_setting("the first one", number);
+    lines();
     fd = open(word, O_RDWR);
     say("a word of nothing", write(fd, "reno\n", 0));
     say("a word", write(fd, "reno\n", 5));

@@ -327,7 +327,7 @@ show; sysctl -q -w net.ipv4.tcp_congestion_control=reno net.ipv4.ip_forward=1 ne
 show; python3 -c "
 import socket
 s = socket.create_connection(('b', 80)); print(s.getsockopt(6, 13, 4).decode(), s.getsockname()[1] // 20)"
-echo cubic > tcp_congestion_control; cat tcp_congestion_control; for line in nonsense ''; do echo $line > tcp_congestion_control; echo $?; done; echo 1 2 3 4 > tcp_rmem; echo 5 x > tcp_rmem; echo $?
+echo cubic > tcp_congestion_control; cat tcp_congestion_control; for line in nonsense ''; do echo $line > tcp_congestion_control; echo $?; done; echo 5000 60000 800000 9 > tcp_rmem; echo $?; echo 6000 x > tcp_rmem; echo $?
 echo 7 > tcp_available_congestion_control; echo $?; echo 1 > route/flush; echo $?; cat tcp_rmem; curl -s http://b/hostname
 NSTAT_HISTORY=/tmp/history nstat -az | awk '/^(TcpActiveOpens|IpForwarding|IcmpInErrors|TcpExtTCPTimeouts|Ip6OutNoRoutes) / { print $1, $2 }' | sort
 awk '/^Ip:/ { n++ } /^Ip:/ && n == 2 { print $2, $3, ($4 > 5) }' /proc/net/snmp
@@ -350,10 +350,11 @@ reno 2000
 cubic
 1
 1
+0
 1
 1
 1
-5000 60000 700000
+6000 60000 800000
 b
 IcmpInErrors 0
 Ip6OutNoRoutes 0

@@ -2,7 +2,62 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 use support::Place;
+
+/// `weft sim` of a world that lasts, when its socket is there; sockets of its own lie in `run/weft`.
+fn world(place: &Place, more: &[&str]) -> Child {
+    std::fs::write(place.0.join("w.toml"), "duration = \"1000s\"\n[nodes.a]\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(["sim", "w.toml", "--pace", "1.0"]).args(more).current_dir(&place.0).env("XDG_RUNTIME_DIR", place.0.join("run"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    errors.read_line(&mut first).unwrap();
+    // What else it says is not read, and finds room.
+    child.stderr = Some(errors.into_inner());
+    assert!(first.starts_with("weft: ready control="), "{first}");
+    child
+}
+
+#[test]
+fn what_a_killed_world_left_is_in_nobodys_way_and_does_not_stay() {
+    let place = Place::new("killed");
+    std::fs::create_dir_all(place.0.join("run")).unwrap();
+    let own = |place: &Place| {
+        let mut names: Vec<String> = std::fs::read_dir(place.0.join("run/weft"))
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let end = |mut child: Child, signal: &str| {
+        let _ = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        child.wait().unwrap();
+    };
+    // With a path of the person's.
+    let path = place.0.join("door");
+    end(world(&place, &["--control", "door"]), "-KILL");
+    assert!(path.exists(), "nobody was there to remove it");
+    let second = world(&place, &["--control", "door"]);
+    let (_, _, refused) = place.said(&["sim", "w.toml", "--control", "door"]);
+    assert!(refused.contains("a weft is running already"), "one that lives is not replaced: {refused}");
+    end(second, "-TERM");
+    assert!(!path.exists());
+    // In weft's own directory the next one sweeps.
+    let killed = world(&place, &[]);
+    let name = format!("sim-{}", killed.id());
+    assert_eq!(own(&place), [name.as_str()]);
+    end(killed, "-KILL");
+    assert_eq!(own(&place), [name.as_str()]);
+    let next = world(&place, &[]);
+    assert_eq!(own(&place), [format!("sim-{}", next.id())]);
+    end(next, "-TERM");
+    assert!(!place.0.join("run/weft").exists(), "the last one takes the directory along");
+}
 
 /// What `--check` says of a scenario with node `a` and one program on it.
 fn check(place: &Place, node: &str, command: &str) -> String {

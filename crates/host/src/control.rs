@@ -1,6 +1,6 @@
 //! The control socket's two sides: the daemon's listener with its connections, and the client that commands use.
 
-use crate::place;
+use crate::place::{self, Seat};
 use crate::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -26,33 +26,19 @@ pub const REQUESTS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
-    path: PathBuf,
-    /// Device and inode of the file, which somebody may have replaced meanwhile.
-    identity: Option<(u64, u64)>,
+    seat: Seat,
 }
 
 impl Listener {
     /// Creates the socket, with mode 0600; see [`place::prepare`] for what is in its place.
     pub fn bind(path: &Path) -> io::Result<Listener> {
-        let path = &std::path::absolute(path)?;
-        place::prepare(path)?;
-        let bind = || {
-            let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-            let socket = UnixListener::bind(path);
-            rustix::process::umask(old);
-            socket
-        };
-        let socket = match bind() {
-            // Another weft has left the directory meanwhile, and taken it along.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => place::prepare(path).and_then(|()| bind()),
-            other => other,
-        }?;
+        let (socket, seat) = place::listen(path)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { socket, identity: identity(path), path: path.to_owned() })
+        Ok(Listener { socket, seat })
     }
     /// Where it is, from the root on.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.seat.path()
     }
     /// Takes the next client, if one waits.
     pub fn accept(&self) -> Option<Connection> {
@@ -77,20 +63,6 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            let _ = std::fs::remove_file(&self.path);
-        }
-        place::leave(&self.path);
-    }
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// One client of the daemon.

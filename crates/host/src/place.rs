@@ -7,14 +7,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The variable that names the control socket of the stack that a program is on. Commands take it where `--control` is left out.
 pub const VARIABLE: &str = "WEFT_CONTROL";
 
 /// What sockets of stacks of `weft run` are called, before the process id.
 const PRIVATE_PREFIX: &str = "run-";
+/// What sockets of worlds of `weft sim` are called, before the process id.
+pub const WORLD_PREFIX: &str = "sim-";
+/// So long after a socket was made somebody listens on it, or it is nobody's.
+const LISTENS_AFTER: Duration = Duration::from_secs(10);
 
 /// weft's own directory of this user: $XDG_RUNTIME_DIR/weft, or /run/weft for root, or /tmp/weft-UID.
 pub fn own_directory() -> PathBuf {
@@ -36,6 +41,60 @@ pub fn default_path() -> PathBuf {
 /// Where the control socket of a stack of `weft run` is that this process holds.
 pub fn private_path() -> PathBuf {
     own_directory().join(format!("{PRIVATE_PREFIX}{}", std::process::id()))
+}
+
+/// Where the socket of a world of `weft sim` is that this process holds.
+pub fn world_path() -> PathBuf {
+    own_directory().join(format!("{WORLD_PREFIX}{}", std::process::id()))
+}
+
+/// A socket's file. It is removed when this is dropped, and with it weft's own directory when nothing else is in that.
+#[derive(Debug)]
+pub struct Seat {
+    path: PathBuf,
+    /// Device and inode of the file, which somebody may have replaced meanwhile.
+    identity: Option<(u64, u64)>,
+}
+
+impl Seat {
+    /// Where it is, from the root on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        leave(&self.path);
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Listens on a socket at `path`, with mode 0600; see [`prepare`] for what is in its place.
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub fn listen(path: &Path) -> io::Result<(UnixListener, Seat)> {
+    let path = std::path::absolute(path)?;
+    prepare(&path)?;
+    let bind = || {
+        let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let socket = UnixListener::bind(&path);
+        rustix::process::umask(old);
+        socket
+    };
+    let socket = match bind() {
+        // Another weft has left the directory meanwhile, and taken it along.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => prepare(&path).and_then(|()| bind()),
+        other => other,
+    }?;
+    Ok((socket, Seat { identity: identity(&path), path }))
 }
 
 /// The socket that a person means: a bare name that does not stand in the current directory is one in [`own_directory`].
@@ -86,7 +145,7 @@ fn hangs_up(peer: &UnixStream) -> bool {
 }
 
 /// Removes weft's own directory if `path` was in it and nothing else is.
-pub fn leave(path: &Path) {
+fn leave(path: &Path) {
     let parent = directory_of(path);
     if parent == own_directory() {
         // Others may still be in it: the last one removes it.
@@ -123,14 +182,18 @@ fn check_own(directory: &Path, found: &Metadata, user: u32) -> io::Result<()> {
     Err(refuse(io::ErrorKind::PermissionDenied, format!("{what}, or name another place with --control")))
 }
 
-/// Removes what stacks of `weft run` left behind that were killed.
+/// Removes what `weft run` and `weft sim` left behind that were killed: sockets that nobody listens on. Between making a socket and listening on it there is
+/// a moment, in which its process is there; its number may be somebody else's later.
 fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PRIVATE_PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
-        let lives = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+        let numbers = name.to_str().and_then(|name| [PRIVATE_PREFIX, WORLD_PREFIX].iter().find_map(|prefix| name.strip_prefix(prefix)));
+        let Some(pid) = numbers.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        let Some(found) = entry.metadata().ok().filter(|found| found.file_type().is_socket()) else { continue };
+        let old = found.modified().ok().and_then(|made| made.elapsed().ok()).is_some_and(|age| age > LISTENS_AFTER);
+        let lives = Path::new(&format!("/proc/{pid}")).exists();
         let refused = || UnixStream::connect(entry.path()).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-        if pid.is_some_and(|pid| !lives(pid)) && entry.file_type().is_ok_and(|kind| kind.is_socket()) && refused() {
+        if (old || !lives) && refused() {
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -204,16 +267,25 @@ mod tests {
     #[test]
     fn what_killed_stacks_left_is_swept_and_nothing_else() {
         let folder = Folder::new("sweep");
+        // Made a moment ago by a process that lives: it may be about to listen.
+        let own = format!("run-{}", std::process::id());
         // Larger than any process id may be.
-        for name in ["run-4194305", "control", "run-x"] {
+        for name in ["run-4194305", "sim-4194305", "control", "run-x", "simple", &own, "sim-1"] {
             drop(UnixListener::bind(folder.0.join(name)).unwrap());
         }
+        // Its process has gone, and another one has its number now.
+        let long_ago = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+        let times = rustix::fs::Timestamps { last_access: long_ago, last_modification: long_ago };
+        rustix::fs::utimensat(rustix::fs::CWD, folder.0.join("sim-1"), &times, rustix::fs::AtFlags::empty()).unwrap();
         std::fs::write(folder.0.join("run-4194306"), "").unwrap();
         let _living = UnixListener::bind(folder.0.join("run-4194307")).unwrap();
+        let _world = UnixListener::bind(folder.0.join("sim-4194307")).unwrap();
         sweep(&folder.0);
         let mut left: Vec<String> =
             std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();
-        assert_eq!(left, ["control", "run-4194306", "run-4194307", "run-x"]);
+        let mut kept = vec!["control", "run-4194306", "run-4194307", "run-x", "sim-4194307", "simple", &own];
+        kept.sort_unstable();
+        assert_eq!(left, kept);
     }
 }

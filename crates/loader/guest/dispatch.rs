@@ -159,7 +159,7 @@ pub fn forward(t: &mut Thread, number: usize, a: &[usize; 6], word: u64) -> isiz
     let mut copies = Copies::new(channel);
     match number {
         nr::CONNECT | nr::BIND => copies.add(a[1], a[2].min(128)),
-        nr::WRITE => copies.add(a[1], a[2]),
+        nr::WRITE | nr::PWRITE64 => copies.add(a[1], a[2]),
         nr::SENDTO => {
             copies.add(a[4], if a[4] == 0 { 0 } else { a[5].min(128) });
             copies.add(a[1], a[2]);
@@ -382,6 +382,11 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         ARCH_PRCTL if matches!(a[0], 0x1011 | 0x1012) => Err(sys::ENODEV),
         // ARCH_MAP_VDSO_X32, _32, _64: the kernel's, which would tell the time.
         ARCH_PRCTL if matches!(a[0], 0x2001..=0x2003) => Err(sys::EINVAL),
+        // The node's settings are files, too.
+        LSEEK if descriptor::kind_of(descriptor::word(t, a[0])) == kind::VIRTUAL => {
+            let word = descriptor::word(t, a[0]);
+            Ok(forward(t, number, a, word))
+        }
         // Without news for others: memory, names, numbers, files.
         LSEEK
         | ACCESS
@@ -512,6 +517,9 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
                 sys::call(number, a)
             };
             plain::after_read(word, number, a, result)?;
+            if what == kind::FILE && matches!(number, nr::WRITE | nr::WRITEV) && result > 0 {
+                local::count_written(result as usize);
+            }
             if number == nr::WRITE && result > 0 {
                 local::fold_bytes(a[1], result as usize);
             }

@@ -253,6 +253,12 @@ pub fn fold(t: &Thread, number: usize, result: i64) {
     header.calls.fetch_add(1, Relaxed);
 }
 
+/// So many bytes have gone into a file: the controller looks at what programs print when it is much. One thread of a node runs at a time.
+pub fn count_written(bytes: usize) {
+    let written = &header().written;
+    written.store(written.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+}
+
 /// Folds bytes that the program has written.
 pub fn fold_bytes(from: usize, bytes: usize) {
     let header = header();

@@ -38,6 +38,8 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             match (what, number) {
                 (kind::RANDOM, nr::PREAD64) => local::getrandom(t, a[1], a[2]),
                 (kind::RANDOM, nr::PREADV | nr::PREADV2) => random_vectors(t, a[1], a[2]),
+                // Of these only the node's settings have places.
+                (kind::VIRTUAL, nr::PREAD64 | nr::PWRITE64) => Ok(dispatch::forward(t, number, a, word)),
                 (kind::VIRTUAL, _) => Err(ESPIPE),
                 // Some have no place and read all the same (eventfd).
                 _ => Ok(native::blocking(t, number, a, matches!(number, nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2))),

@@ -187,6 +187,8 @@ pub struct Header {
     pub trace: AtomicU64,
     /// Calls so far.
     pub calls: AtomicU64,
+    /// Bytes that write(2) and writev(2) have put into files so far.
+    pub written: AtomicU64,
     /// What the init process could not do: errno of the step with that bit, see `INIT_*`.
     pub init_failed: AtomicU32,
     /// errno of the last failure.

@@ -188,11 +188,13 @@ impl Node {
     pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
         let graph = self.engine.engine().graph();
         let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some());
-        let names: Vec<String> = graph.ids().filter(wants).map(|id| graph.name(id).to_owned()).collect();
-        for name in names {
-            let op = Op::Set { target: Selector::Name(name), name: "boot_time".to_owned(), value: epoch_nanos.into() };
-            let _ = self.engine.control(now, &Message { serial: 0, op });
-        }
+        let set = |id: BlockId| {
+            let target = Selector::Name(graph.name(id).to_owned());
+            Op::Set { target, name: "boot_time".to_owned(), value: epoch_nanos.into() }
+        };
+        // One change: each is checked against the whole graph.
+        let op = Op::All(graph.ids().filter(wants).map(set).collect());
+        let _ = self.engine.control(now, &Message { serial: 0, op });
     }
 
     /// The world lost an interface: it is down from now on.
@@ -396,7 +398,7 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
 
 /// Prepared together; when that fails, prepared prefix by prefix to find the line that is to blame.
 fn commit(engine: &mut Engine, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> Result<(), StackError> {
-    let all: Vec<Op> = ops.iter().map(|(op, _)| op.clone()).collect();
+    let (all, spans): (Vec<Op>, Vec<Range<usize>>) = ops.into_iter().unzip();
     match engine.prepare(&all) {
         Ok(plan) => {
             engine.commit(plan);
@@ -405,7 +407,7 @@ fn commit(engine: &mut Engine, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> R
         Err(whole) => {
             let culprit = (0..all.len()).find_map(|at| engine.prepare(&all[..=at]).err().map(|error| (error, at)));
             let Some((error, at)) = culprit else { return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`")) };
-            Err(stack.error(ops[at].1.clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
+            Err(stack.error(spans[at].clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
         }
     }
 }

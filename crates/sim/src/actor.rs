@@ -137,6 +137,10 @@ pub trait ActorContext {
     }
     /// A program wrote something: becomes part of the node's hash, and of the results.
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]);
+    /// A program wrote so many bytes more than anybody wants: they are counted.
+    fn lost(&mut self, program: ProgramId, bytes: u64) {
+        let _ = (program, bytes);
+    }
     /// A program wrote something at this time, which [`ActorContext::output`] will bring: for people who want to know when.
     fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
         let _ = (at, program, stream, bytes);

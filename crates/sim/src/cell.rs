@@ -109,7 +109,7 @@ pub struct ProgramState {
     pub figures: BTreeMap<&'static str, u64>,
     /// What an unmodified program and all that it has started have used, when the world ended, or the node's life.
     pub usage: Option<Usage>,
-    /// Bytes beyond [`OUTPUT_BYTES_MAX`].
+    /// Bytes beyond [`OUTPUT_BYTES_MAX`] and [`crate::plan::ProcessPlan::output_max`].
     pub output_lost: u64,
     /// When it started, the last time.
     pub started: Option<Instant>,

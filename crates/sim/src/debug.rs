@@ -4,6 +4,7 @@
 //! [`nodes`] and [`sockets`], called by the debugger, print. Sockets are listed before each event, and only while somebody traces the process: what they were
 //! then is whole, wherever the debugger stops.
 
+use indexmap::IndexMap;
 use std::fmt::Write as _;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -32,12 +33,11 @@ impl Lane {
 static LANES: [Lane; LANES_MAX] = [const { Lane::new() }; LANES_MAX];
 /// What the debugger may call: `weft nodes`, `weft sockets`.
 static CALLS: [fn(); 2] = [nodes, sockets];
-static NODES: OnceLock<Vec<Row>> = OnceLock::new();
+static NODES: OnceLock<IndexMap<String, Row>> = OnceLock::new();
 static LISTED: AtomicBool = AtomicBool::new(false);
 
 /// A node, in the table of the first world of the process.
 struct Row {
-    name: String,
     time: AtomicU64,
     events: AtomicU64,
     sockets: Mutex<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Teller {
 
 impl Teller {
     pub fn new(lane: usize, name: &str) -> Teller {
-        let row = NODES.get().and_then(|nodes| nodes.iter().position(|row| row.name == name));
+        let row = NODES.get().and_then(|nodes| nodes.get_index_of(name));
         Teller { lane: lane % LANES_MAX, row }
     }
 
@@ -72,7 +72,7 @@ impl Teller {
 
     /// What the debugger is shown until the next event.
     pub fn list(&self, at: Instant, events: u64, rows: &[serde_json::Value]) {
-        let Some(row) = self.row.and_then(|row| NODES.get()?.get(row)) else { return };
+        let Some((_, row)) = self.row.and_then(|row| NODES.get()?.get_index(row)) else { return };
         row.time.store(at.as_nanos(), Ordering::Relaxed);
         row.events.store(events, Ordering::Relaxed);
         let mut text = String::new();
@@ -100,9 +100,7 @@ impl Teller {
 /// The nodes of the first world of this process get rows.
 pub(crate) fn register<'a>(names: impl Iterator<Item = &'a str>) {
     NODES.get_or_init(|| {
-        names
-            .map(|name| Row { name: name.to_owned(), time: AtomicU64::new(0), events: AtomicU64::new(0), sockets: Mutex::default() })
-            .collect()
+        names.map(|name| (name.to_owned(), Row { time: AtomicU64::new(0), events: AtomicU64::new(0), sockets: Mutex::default() })).collect()
     });
     // So that they are there for the debugger.
     std::hint::black_box((&LANES, &CALLS));
@@ -119,18 +117,18 @@ fn seconds(nanos: u64) -> String {
 
 /// Prints all nodes. For debuggers.
 fn nodes() {
-    for row in NODES.get().into_iter().flatten() {
+    for (name, row) in NODES.get().into_iter().flatten() {
         let (time, events) = (row.time.load(Ordering::Relaxed), row.events.load(Ordering::Relaxed));
-        eprintln!("{:24} {:>20} s {events:>10} events", row.name, seconds(time));
+        eprintln!("{name:24} {:>20} s {events:>10} events", seconds(time));
     }
 }
 
 /// Prints the sockets of all nodes, as they were before the event that each was at. For debuggers.
 fn sockets() {
-    for row in NODES.get().into_iter().flatten() {
+    for (name, row) in NODES.get().into_iter().flatten() {
         let Ok(sockets) = row.sockets.try_lock() else { continue };
         if !sockets.is_empty() {
-            eprintln!("{} at {} s:\n{}", row.name, seconds(row.time.load(Ordering::Relaxed)), sockets.trim_end());
+            eprintln!("{name} at {} s:\n{}", seconds(row.time.load(Ordering::Relaxed)), sockets.trim_end());
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
 use crate::early::Shared;
-use crate::plan::{NodePlan, Plan, ProgramPlan, Run};
-use crate::process::ProcessTree;
-use crate::world::{Booted, WorldError, boot};
+use crate::plan::{Plan, ProgramPlan, Run};
+use crate::process::{Common, ProcessTree};
+use crate::world::{Booted, WorldError, boot, ports_of_switches};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_core::{Instant, Rng};
@@ -85,9 +85,10 @@ pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> A
 pub(crate) fn boot_all(plan: &Plan, streams: &mut [Rng]) -> Vec<Result<Booted, WorldError>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = streams.len().div_ceil(threads).max(NODES_PER_THREAD_MIN);
+    let ports = ports_of_switches(plan);
     let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
         let nodes = plan.nodes.iter().enumerate().skip(first);
-        nodes.zip(streams).map(|((index, node), stream)| boot(plan, index, node, stream, Instant::ZERO)).collect()
+        nodes.zip(streams).map(|((index, node), stream)| boot(plan, node, ports.get(&index), stream, Instant::ZERO)).collect()
     };
     if streams.len() <= share {
         return boot_some(0, streams);
@@ -129,15 +130,15 @@ pub(crate) fn processes<'p>(plan: &'p Plan, programs: &[ProgramId]) -> Vec<(Prog
 pub(crate) fn launch_all(
     plan: &Plan,
     programs: &[Vec<ProgramId>],
+    common: &Common,
     cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync),
 ) -> Result<Vec<(usize, ProcessTree)>, WorldError> {
     let of_nodes = programs.iter().map(|programs| processes(plan, programs)).enumerate();
     let nodes: Vec<_> = of_nodes.filter(|(_, programs)| !programs.is_empty()).collect();
-    let common = ProcessTree::common(plan);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
     let work = || {
         while let Some((node, programs)) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let tree = ProcessTree::launch(plan, &plan.nodes[*node], programs, &common, cpu_of(*node), None);
+            let tree = ProcessTree::launch(plan, *node, programs, common, cpu_of(*node), None);
             done.lock().unwrap_or_else(PoisonError::into_inner).push((*node, tree));
         }
     };
@@ -156,8 +157,9 @@ pub(crate) fn launch_all(
 /// Makes the actors of a node's programs that start by time.
 pub(crate) fn start_programs(
     plan: &Plan,
-    node: &NodePlan,
+    node: usize,
     programs: &[ProgramId],
+    common: &Common,
     cell: &mut Cell,
     now: Instant,
     cpu: Option<usize>,
@@ -165,8 +167,7 @@ pub(crate) fn start_programs(
     start_builtins(plan, programs, cell, now);
     let processes = processes(plan, programs);
     if !processes.is_empty() {
-        let tree =
-            ProcessTree::launch(plan, node, &processes, &ProcessTree::common(plan), cpu, cell.disk.take()).map_err(WorldError::Stack)?;
+        let tree = ProcessTree::launch(plan, node, &processes, common, cpu, cell.disk.take()).map_err(WorldError::Stack)?;
         add_tree(&processes, cell, now, tree);
     }
     Ok(())

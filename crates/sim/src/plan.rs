@@ -388,13 +388,18 @@ pub struct ProcessPlan {
     pub input: Vec<u8>,
     /// Where it starts.
     pub directory: PathBuf,
+    /// Bytes of each of standard output and error that are looked at; what it writes behind them is counted, and lost.
+    pub output_max: u64,
 }
+
+/// [`ProcessPlan::output_max`] unless the scenario says otherwise.
+pub const OUTPUT_MAX_DEFAULT: u64 = 1 << 30;
 
 impl ProcessPlan {
     /// A command in the usual environment, without input.
     pub fn new<'a>(command: impl IntoIterator<Item = &'a str>) -> ProcessPlan {
         let command = command.into_iter().map(str::to_owned).collect();
-        ProcessPlan { command, environment: Vec::new(), input: Vec::new(), directory: PathBuf::from("/") }
+        ProcessPlan { command, environment: Vec::new(), input: Vec::new(), directory: PathBuf::from("/"), output_max: OUTPUT_MAX_DEFAULT }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Str
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
-use crate::plan::{Action, EventPlan, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -46,7 +46,9 @@ pub struct Common {
     /// /etc/hosts
     hosts: Arc<[u8]>,
     /// The nodes that begin again with the disk that they had.
-    restarted: BTreeSet<String>,
+    restarted: BTreeSet<usize>,
+    /// When something happens to each node from outside, in order; those that are not here are left alone.
+    events: BTreeMap<usize, Vec<Instant>>,
 }
 
 fn hosts(plan: &Plan) -> String {
@@ -143,25 +145,33 @@ impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
     pub fn common(plan: &Plan) -> Common {
         let restarted = plan.events.iter().filter_map(|event| match event.action {
-            Action::Restart { node, fresh: false } => Some(plan.nodes.get(node)?.name.clone()),
+            Action::Restart { node, fresh: false } => Some(node),
             _ => None,
         });
-        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect() }
+        let mut events: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
+        for event in &plan.events {
+            if let Some(node) = plan.node_of(&event.action) {
+                events.entry(node).or_default().push(event.at);
+            }
+        }
+        events.values_mut().for_each(|of_node| of_node.sort_unstable());
+        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect(), events }
     }
 
-    /// The actor for the unmodified programs of a node, of which some start by time; pinned to the processor of the thread that will run it.
-    /// `disk`: what is left of its life before.
+    /// The actor for the unmodified programs of node `number` of the plan, of which some start by time; pinned to the processor of the thread that
+    /// will run it. `common`: of this plan. `disk`: what is left of its life before.
     ///
     /// # Errors
     /// What is wrong, and what to do.
     pub fn launch(
         plan: &Plan,
-        node: &NodePlan,
+        number: usize,
         programs: &[(ProgramId, &ProgramPlan)],
         common: &Common,
         cpu: Option<usize>,
         disk: Option<Disk>,
     ) -> Result<ProcessTree, String> {
+        let node = plan.nodes.get(number).ok_or_else(|| format!("there is no node number {number}"))?;
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files = Some(Files {
             root: node.files.root.clone(),
@@ -188,7 +198,7 @@ impl ProcessTree {
             files,
             disk: match disk {
                 Some(disk) => DiskUse::Again(disk),
-                None if common.restarted.contains(&node.name) => DiskUse::Keep,
+                None if common.restarted.contains(&number) => DiskUse::Keep,
                 None => DiskUse::Once,
             },
             per_call: node.per_call,
@@ -212,9 +222,6 @@ impl ProcessTree {
             Run::Builtin(_) => None,
         });
         let (pids, stopping, starting) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let of_node = |event: &&EventPlan| plan.node_of(&event.action).is_some_and(|index| plan.nodes[index].name == node.name);
-        let mut events: Vec<Instant> = plan.events.iter().filter(of_node).map(|event| event.at).collect();
-        events.sort_unstable();
         Ok(ProcessTree {
             tree,
             programs: programs.collect(),
@@ -226,7 +233,7 @@ impl ProcessTree {
             turns: 0,
             visited: false,
             debugged: debugged.is_some(),
-            events,
+            events: common.events.get(&number).cloned().unwrap_or_default(),
             end: plan.end,
             per_call: node.per_call,
             fresh: true,
@@ -331,7 +338,10 @@ impl Program {
         let mut new = None;
         let [output, error] = match &self.output {
             Some(kept) => kept,
-            None => &*new.insert([Sheet::new(c"stdout").map_err(trouble)?, Sheet::new(c"stderr").map_err(trouble)?]),
+            None => {
+                let sheet = |name| Sheet::new(name, self.plan.output_max).map_err(trouble);
+                &*new.insert([sheet(c"stdout")?, sheet(c"stderr")?])
+            }
         };
         let spec = Spawn {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
@@ -377,6 +387,15 @@ impl Program {
         }
     }
 
+    /// Lets go of what was written behind the bytes that are wanted.
+    fn spill(&mut self, cx: &mut dyn ActorContext) {
+        // A kernel that makes no holes keeps it, and it is counted the next time.
+        let lost: u64 = self.output.iter_mut().flatten().map(|sheet| sheet.spill().unwrap_or(0)).sum();
+        if lost > 0 {
+            cx.lost(self.id, lost);
+        }
+    }
+
     /// Has it written so much since the last time?
     fn has_written(&self, bytes: u64) -> bool {
         self.output.iter().flatten().any(|sheet| sheet.unread().is_ok_and(|unread| unread >= bytes))
@@ -384,6 +403,7 @@ impl Program {
 
     /// What was written since the last time.
     fn fetch(&mut self, cx: &mut dyn ActorContext) {
+        self.spill(cx);
         let Some([output, error]) = &mut self.output else { return };
         for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
             loop {
@@ -425,7 +445,12 @@ impl Actor for ProcessTree {
         };
         self.turns += 1;
         if self.turns.is_multiple_of(TURNS_PER_FETCH) {
-            self.programs.iter_mut().filter(|program| program.has_written(FETCH_BYTES)).for_each(|program| program.fetch(cx));
+            for program in &mut self.programs {
+                match program.has_written(FETCH_BYTES) {
+                    true => program.fetch(cx),
+                    false => program.spill(cx),
+                }
+            }
         }
         Next::at(next.at.min(self.next_start()))
     }
@@ -582,6 +607,10 @@ impl Outside for Outer<'_> {
 
     fn control(&mut self, op: Op) -> Option<serde_json::Value> {
         self.cx.control(op)
+    }
+
+    fn output_grew(&mut self) {
+        self.programs.iter_mut().for_each(|program| program.spill(self.cx));
     }
 
     fn wrote(&mut self, program: u32, at: Instant) {

@@ -10,7 +10,8 @@ use crate::hash;
 use crate::launch::{
     Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
 };
-use crate::plan::{Action, DirectionPlan, Expect, NodeKind, NodePlan, Plan, Run, WirePlan};
+use crate::plan::{Action, DirectionPlan, Expect, NodeKind, NodePlan, Plan, Run};
+use crate::process::{Common, ProcessTree};
 use crate::record::{self, Recorder};
 use crate::said::{self, Notes};
 use crate::switch::Switch;
@@ -18,6 +19,7 @@ use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Message, Op, Rng};
@@ -121,6 +123,8 @@ pub struct World {
     ports: Vec<[u32; 2]>,
     /// The programs of each node.
     programs: Vec<Vec<ProgramId>>,
+    /// What is the same for the trees of processes of all nodes.
+    common: Arc<Common>,
     boots: Vec<Rng>,
     /// Which processor each thread is pinned to, where there are unmodified programs.
     processors: Option<Claim>,
@@ -177,7 +181,8 @@ impl World {
             start_builtins(&plan, programs, cell, Instant::ZERO);
         }
         let mut starters = Starters::default();
-        for (node, tree) in launch_all(&plan, &programs, &cpu_of)? {
+        let common = ProcessTree::common(&plan);
+        for (node, tree) in launch_all(&plan, &programs, &common, &cpu_of)? {
             if let Some(Some(cell)) = cells.get_mut(node) {
                 starters.add(add_tree(&processes(&plan, &programs[node]), cell, Instant::ZERO, tree));
             }
@@ -204,6 +209,7 @@ impl World {
             clusters,
             ports,
             programs,
+            common: Arc::new(common),
             boots,
             processors,
             now: Instant::ZERO,
@@ -477,15 +483,17 @@ impl World {
         }
         let (now, plan) = (self.now, &self.plan);
         let Some(section) = plan.nodes.get(node) else { return Ok(()) };
-        let (machine, _) = boot(plan, node, section, &mut self.boots[node], now).map_err(|error| error.to_string())?;
+        // Its ports are in their places already.
+        let (machine, _) = boot(plan, section, None, &mut self.boots[node], now).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
         let programs = self.programs.get(node).cloned().unwrap_or_default();
+        let common = Arc::clone(&self.common);
         let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
                 cell.core.off = false;
-                let result = start_programs(&plan, &plan.nodes[node], &programs, cell, now, cpu);
+                let result = start_programs(&plan, node, &programs, &common, cell, now, cpu);
                 cell.carry_on();
                 result.map_err(|error| error.to_string())
             }
@@ -609,15 +617,17 @@ fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
         }
         of
     }
-    let tight = |number: usize, wire: &WirePlan| {
-        let later = plan.events.iter().filter_map(|event| match &event.action {
-            Action::Wire { wire, directions } if *wire == number => Some(directions.iter().flatten().map(|plan| &**plan)),
-            _ => None,
-        });
-        wire.directions.iter().chain(later.flatten()).any(|direction| Direction::look_ahead(direction).is_zero())
-    };
-    for (number, wire) in plan.wires.iter().enumerate() {
-        if tight(number, wire) {
+    let is_tight = |direction: &DirectionPlan| Direction::look_ahead(direction).is_zero();
+    let mut tight: Vec<bool> = plan.wires.iter().map(|wire| wire.directions.iter().any(is_tight)).collect();
+    for event in &plan.events {
+        if let Action::Wire { wire, directions } = &event.action
+            && let Some(tight) = tight.get_mut(*wire)
+        {
+            *tight |= directions.iter().flatten().any(|direction| is_tight(direction));
+        }
+    }
+    for (wire, tight) in plan.wires.iter().zip(tight) {
+        if tight {
             let (a, b) = (root(&mut parent, wire.ends[0].0), root(&mut parent, wire.ends[1].0));
             parent[a.max(b)] = a.min(b);
         }
@@ -634,20 +644,30 @@ fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
 
 pub(crate) type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
 
-/// Builds a machine as it is after booting at `now`.
-pub(crate) fn boot(plan: &Plan, index: usize, node: &NodePlan, rng: &mut Rng, now: Instant) -> Result<Booted, WorldError> {
+/// The interfaces of switches, which have those that wires end at, by node.
+pub(crate) fn ports_of_switches(plan: &Plan) -> BTreeMap<usize, BTreeMap<String, InterfaceIndex>> {
+    let mut switches: BTreeMap<usize, BTreeMap<String, InterfaceIndex>> = BTreeMap::new();
+    for (node, interface) in plan.wires.iter().flat_map(|wire| &wire.ends) {
+        if plan.nodes.get(*node).is_some_and(|node| matches!(node.kind, NodeKind::Switch(_))) {
+            let known = switches.entry(*node).or_default();
+            let next = known.len() as u32 + 1;
+            known.entry(interface.clone()).or_insert(InterfaceIndex(next));
+        }
+    }
+    switches
+}
+
+/// Builds a machine as it is after booting at `now`. `ports`: of a switch.
+pub(crate) fn boot(
+    plan: &Plan,
+    node: &NodePlan,
+    ports: Option<&BTreeMap<String, InterfaceIndex>>,
+    rng: &mut Rng,
+    now: Instant,
+) -> Result<Booted, WorldError> {
     let stack = match &node.kind {
         NodeKind::Host(stack) => stack,
-        NodeKind::Switch(switch) => {
-            let mut known = BTreeMap::new();
-            for (end, interface) in plan.wires.iter().flat_map(|wire| &wire.ends) {
-                if *end == index {
-                    let next = known.len() as u32 + 1;
-                    known.entry(interface.clone()).or_insert(InterfaceIndex(next));
-                }
-            }
-            return Ok((Machine::Switch(Switch::new(*switch)), known));
-        }
+        NodeKind::Switch(switch) => return Ok((Machine::Switch(Switch::new(*switch)), ports.cloned().unwrap_or_default())),
     };
     let (host, known) = boot_host(plan, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
     Ok((Machine::Host(Box::new(host)), known))

@@ -95,6 +95,32 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
 }
 
 #[test]
+fn what_is_written_beyond_the_bound_is_counted_and_nobody_says_what_it_was() {
+    let text_of = |script: &str, expects: &str| {
+        format!(
+            "[nodes.a]\n[programs.loud]\nnode = \"a\"\ncommand = [\"python3\", \"-ISc\", {script:?}]\noutput_max = \"1MiB\"\n\
+             [programs.quiet]\nnode = \"a\"\ncommand = [\"echo\", \"word\"]\noutput_max = \"1MiB\"\n{expects}"
+        )
+    };
+    // More than is looked for at a time, then a little; standard error has a bound of its own. The program itself notices nothing.
+    let script = "import os\nfor n in range(40):\n    assert os.write(1, b'x' * (1 << 20)) == 1 << 20\n\
+        os.write(1, b'last')\nos.write(2, b'y' * 10)\nassert os.fstat(1).st_size == (40 << 20) + 4\n";
+    let expects = "[[expect]]\nprogram = \"loud\"\nabsent = \"z\"\n[[expect]]\nprogram = \"loud\"\noutput = \"last\"\n\
+        [[expect]]\nprogram = \"quiet\"\nabsent = \"z\"\n";
+    let scenario = scenario(&text_of(script, expects));
+    let (world, end) = run(scenario.plan.clone(), 1);
+    let state = world.program(0).expect("the program");
+    assert_eq!(state.ended.map(|(_, status)| status), Some(Status::Exited(0)), "{}", String::from_utf8_lossy(&state.error));
+    assert_eq!((state.output.len(), state.error.len(), state.output_lost), (1 << 20, 10, (39 << 20) + 4));
+    assert!(state.output.iter().all(|byte| *byte == b'x'));
+    assert_eq!(world.program(1).map(|state| (state.output.len(), state.output_lost)), Some((5, 0)));
+    let verdicts = weft_sim::scenario::judge(&world, &end, &scenario.expectations);
+    let failures: Vec<Option<&str>> = verdicts.iter().skip(2).map(|verdict| verdict.failure.as_deref()).collect();
+    assert_eq!((failures[0], failures[2]), (Some("nobody can say: 40894468 bytes of its output are lost"), None));
+    assert!(failures[1].is_some_and(|why| why.contains("without it (40894468 bytes more are lost)")), "{failures:?}");
+}
+
+#[test]
 fn what_happens_before_a_program_starts_happens_to_nobody() {
     // Processors that are idle start programs before their time: these must not be among them.
     let (world, end) = run(

@@ -9,9 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What sockets of worlds are called, before the process id of `weft sim`.
-pub const PREFIX: &str = "sim-";
-
 /// Signals that go on to the program.
 const SIGNALS: [i32; 5] = [
     signal_hook::consts::SIGINT,
@@ -110,6 +107,6 @@ fn only_world() -> anyhow::Result<PathBuf> {
 }
 
 fn is_world(path: &Path) -> bool {
-    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(weft_host::place::WORLD_PREFIX));
     named && UnixStream::connect(path).is_ok()
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_sim::plan::Expect;
+use weft_sim::plan::{Expect, Run};
 use weft_sim::scenario::{Verdict, judge};
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Scenario, World, result, sweep};
@@ -220,6 +220,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
         return Ok(ExitCode::SUCCESS);
     }
     tell_who_runs(&world);
+    tell_what_is_lost(&world);
     for what in &end.idle {
         eprintln!("weft: nothing came of the {what}");
     }
@@ -255,11 +256,26 @@ fn tell_who_runs(world: &World) {
     }
 }
 
+/// Programs that wrote more than is kept.
+fn tell_what_is_lost(world: &World) {
+    for (number, program) in world.plan().programs.iter().enumerate() {
+        let lost = world.program(number).map_or(0, |state| state.output_lost);
+        if lost > 0 {
+            let kept = match &program.run {
+                Run::Process(process) => process.output_max.min(weft_sim::OUTPUT_BYTES_MAX as u64),
+                Run::Builtin(_) => weft_sim::OUTPUT_BYTES_MAX as u64,
+            };
+            let name = &program.name;
+            eprintln!("weft: {lost} bytes of what {name} wrote are lost: of each of standard output and error the first {kept} are kept");
+        }
+    }
+}
+
 /// Opens the door for `weft exec`, where that is wanted.
-fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Result<Option<visitors::Door>> {
+fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Result<Option<weft_host::place::Seat>> {
     let path = match (&args.control, args.pace) {
         (Some(path), _) => path.clone(),
-        (None, Some(_)) => visitors::default_path(),
+        (None, Some(_)) => weft_host::place::world_path(),
         (None, None) => return Ok(None),
     };
     let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;

@@ -344,6 +344,8 @@ pub trait Outside {
     fn called(&mut self, call: &Called<'_>) {
         let _ = call;
     }
+    /// Programs have written much into files since this was last called: maybe it is their output.
+    fn output_grew(&mut self) {}
     /// With [`Config::tell_writes`]: a program, or one that it has started, has written to its standard output or error at this time.
     fn wrote(&mut self, program: u32, at: Instant) {
         let _ = (program, at);
@@ -500,6 +502,8 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
+    /// `Header::written` when [`Outside::output_grew`] was last called.
+    looked: u64,
     /// The first program, on its way to its first post.
     early: Option<early::Early>,
 }
@@ -564,6 +568,7 @@ impl Tree {
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
+            looked: 0,
             early: None,
         }
     }

@@ -20,6 +20,9 @@ const PATIENCE_THEN: Duration = Duration::from_millis(20);
 const REST_FIRST: Duration = Duration::from_millis(1);
 const REST_DOUBLINGS_MAX: u32 = 7;
 
+/// After so many bytes more in files somebody looks whether they are output.
+const LOOK_AT_OUTPUT_BYTES: u64 = 16 << 20;
+
 /// Patience with a thread when the world is to end.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
 /// A thread that does not come back so long after that, though it was called, is stuck in the kernel: its process is killed.
@@ -194,6 +197,7 @@ impl Tree {
             let Some(began) = self.next_post(thread, share_ends, outside) else { return outside.forget_foreseen() };
             let slept = self.make_good(thread, outside);
             self.take_time(thread, began + slept);
+            self.look_at_output(outside);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             self.fire_cpu(thread, outside);
@@ -214,6 +218,15 @@ impl Tree {
                 self.queue.push_back(thread);
                 return;
             }
+        }
+    }
+
+    /// When much was written, the world looks whether a program prints too much.
+    fn look_at_output(&mut self, outside: &mut dyn Outside) {
+        let written = self.arena.header().written.load(Relaxed);
+        if written.wrapping_sub(self.looked) >= LOOK_AT_OUTPUT_BYTES {
+            self.looked = written;
+            outside.output_grew();
         }
     }
 

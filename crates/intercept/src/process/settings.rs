@@ -196,29 +196,136 @@ fn meant(form: Form, text: &str) -> Option<Value> {
     })
 }
 
-/// Sets what a line says; EINVAL as proc_dointvec and its kind give it. A shorter line changes the first values only, a longer one is refused.
-fn write(name: &str, line: &str, outside: &mut dyn Outside) -> Result<(), Errno> {
-    let invalid = || Errno(libc::EINVAL);
-    let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name).ok_or_else(invalid)?;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    if words.is_empty() || words.len() > parameters.len() {
-        return Err(invalid());
+/// Settings of one byte (proc_dou8vec_minmax), which take a whole line whatever stands behind the first value; of the others a write ends there.
+const OF_A_BYTE: [&str; 20] = [
+    "ipv4/tcp_sack",
+    "ipv4/tcp_dsack",
+    "ipv4/tcp_timestamps",
+    "ipv4/tcp_window_scaling",
+    "ipv4/tcp_ecn",
+    "ipv4/tcp_keepalive_probes",
+    "ipv4/tcp_syn_retries",
+    "ipv4/tcp_syn_linear_timeouts",
+    "ipv4/tcp_synack_retries",
+    "ipv4/tcp_retries1",
+    "ipv4/tcp_retries2",
+    "ipv4/tcp_orphan_retries",
+    "ipv4/tcp_syncookies",
+    "ipv4/tcp_mtu_probing",
+    "ipv4/tcp_comp_sack_nr",
+    "ipv4/tcp_slow_start_after_idle",
+    "ipv4/tcp_moderate_rcvbuf",
+    "ipv4/tcp_rfc1337",
+    "ipv4/ip_default_ttl",
+    "ipv4/icmp_echo_ignore_all",
+];
+/// Its two values are taken together (net/ipv4/sysctl_net_ipv4.c, ipv4_local_port_range); of other lines those before a wrong one stay.
+const TOGETHER: &str = "ipv4/ip_local_port_range";
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+struct Said {
+    values: Vec<Value>,
+    /// Bytes up to and with the blanks behind the last value.
+    used: usize,
+    /// What stands behind the values is none.
+    wrong: bool,
+}
+
+/// kernel/sysctl.c, strtoul_lenient with base 0: "0x" before sixteens, "0" before eights.
+fn number(digits: &str) -> Option<String> {
+    let parsed = match (digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")), digits.strip_prefix('0')) {
+        (Some(rest), _) => u64::from_str_radix(rest, 16),
+        (None, Some(rest)) if !rest.is_empty() => u64::from_str_radix(rest, 8),
+        _ => digits.parse(),
+    };
+    parsed.ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit())).map(|number| number.to_string())
+}
+
+/// Up to `most` values from the beginning of a line, as __do_proc_dointvec reads them: blanks, a number, and one of `proc_wspace_sep` behind it.
+fn parse(form: Form, line: &[u8], most: usize) -> Said {
+    // isspace of the kernel.
+    let blanks = |at: usize| line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let mut said = Said { values: Vec::new(), used: 0, wrong: false };
+    for _ in 0..most {
+        said.used += blanks(said.used);
+        let rest = &line[said.used..];
+        if rest.is_empty() {
+            break;
+        }
+        let word = rest.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\n')).map_or(rest, |end| &rest[..end]);
+        match std::str::from_utf8(word).ok().and_then(number).and_then(|text| meant(form, &text)) {
+            Some(value) => said.values.push(value),
+            None => {
+                said.wrong = true;
+                return said;
+            }
+        }
+        said.used += word.len();
     }
-    let values: Option<Vec<Value>> = words.iter().map(|word| meant(*form, word)).collect();
+    said.used += blanks(said.used);
+    // "if (!write && !first && left && !err) …; if (write && !err && left) left -= proc_skip_spaces(&p, &left); if (write && first) return err ? : -EINVAL;"
+    said.wrong = said.values.is_empty();
+    said
+}
+
+/// Sets what a line says, and how many bytes of it were taken: what follows the last value is nobody's. EINVAL as proc_dointvec and its kind give it, ENOENT
+/// for a word that is none.
+fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Errno> {
+    let invalid = Errno(libc::EINVAL);
+    let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name).ok_or(invalid)?;
+    let set = |outside: &mut dyn Outside, (block, name): (&str, &str), value| {
+        outside.control(Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value })
+    };
+    if *form == Form::Word {
+        // _proc_do_string: "if (c == 0 || c == '\n') break;"
+        let word = line.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
+        let word = Value::from(String::from_utf8_lossy(word).into_owned());
+        let taken = parameters.first().and_then(|parameter| set(outside, *parameter, word));
+        return taken.map(|_| line.len()).ok_or(Errno(libc::ENOENT));
+    }
+    let said = parse(*form, line, parameters.len());
+    if said.wrong && (name == TOGETHER || said.values.is_empty()) {
+        return Err(invalid);
+    }
     let before: Vec<Option<Value>> = parameters.iter().map(|(block, name)| get(outside, block, name)).collect();
-    for (at, ((block, name), value)) in parameters.iter().zip(values.ok_or_else(invalid)?).enumerate() {
-        let set = |block: &str, name: &str, value| Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value };
-        if outside.control(set(block, name, value)).is_none() {
-            // All or none.
-            for ((block, name), value) in parameters.iter().zip(&before).take(at) {
+    for (at, (parameter, value)) in parameters.iter().zip(said.values).enumerate() {
+        if set(outside, *parameter, value).is_none() {
+            for (parameter, value) in parameters.iter().zip(&before).take(if name == TOGETHER { at } else { 0 }) {
                 if let Some(value) = value {
-                    let _ = outside.control(set(block, name, value.clone()));
+                    let _ = set(outside, *parameter, value.clone());
                 }
             }
-            return Err(invalid());
+            return Err(invalid);
         }
     }
-    Ok(())
+    match (said.wrong, OF_A_BYTE.contains(&name)) {
+        (true, _) => Err(invalid),
+        (false, true) => Ok(line.len()),
+        (false, false) => Ok(said.used),
+    }
+}
+
+/// lseek(2) of a file without a size (fs/read_write.c, default_llseek).
+fn seek(position: usize, offset: i64, whence: i32) -> Result<usize, Errno> {
+    let from = match whence {
+        libc::SEEK_SET | libc::SEEK_END => 0,
+        libc::SEEK_CUR => position as i64,
+        // "In the generic case the entire file is data, so as long as offset isn't at the end of the file then the offset is data."
+        libc::SEEK_DATA | libc::SEEK_HOLE if offset >= 0 => return Err(Errno(libc::ENXIO)),
+        // "… there is a virtual hole at the end of the file, so as long as offset isn't i_size or larger, return i_size."
+        libc::SEEK_HOLE => return Ok(0),
+        libc::SEEK_DATA => 0,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    let at = from.checked_add(offset).filter(|at| *at >= 0).ok_or(Errno(libc::EINVAL))?;
+    Ok(at as usize)
+}
+
+/// rw_verify_area: what ends beyond the largest place there is.
+fn check_end(position: usize, bytes: u64) -> Result<(), Errno> {
+    let end = (position as u64).checked_add(bytes).and_then(|end| i64::try_from(end).ok());
+    end.map(|_| ()).ok_or(Errno(libc::EINVAL))
 }
 
 impl Tree {
@@ -235,6 +342,7 @@ impl Tree {
         if address.checked_add(bytes).is_none_or(|end| end > ADDRESS_END) {
             return Err(Errno(libc::EFAULT));
         }
+        check_end(position, bytes)?;
         if bytes >= TOO_LARGE {
             return Err(Errno(libc::ENOMEM));
         }
@@ -244,17 +352,21 @@ impl Tree {
         }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         guest.read(address, &mut text)?;
-        let line = String::from_utf8_lossy(&text).into_owned();
-        let done = write(name, line.trim_end_matches('\0'), outside);
+        let done = write(name, &text, outside);
         // What programs were shown of sockets may be another now.
         self.shows.disturbed();
-        if let Err(errno) = done {
-            let request = format!("/proc/sys/net/{name} = {}", line.trim().escape_debug());
-            tracing::warn!(node = %self.config.name, "a program could not set {request}: {errno:?}");
-            self.calls.unsupported(request, errno);
-            return Err(errno);
+        match done {
+            // Of a line that is longer than any that was looked at.
+            Ok(used) if used == text.len() => Ok(bytes as usize),
+            Ok(used) => Ok(used),
+            Err(errno) => {
+                let line = String::from_utf8_lossy(&text).into_owned();
+                let request = format!("/proc/sys/net/{name} = {}", line.trim().escape_debug());
+                tracing::warn!(node = %self.config.name, "a program could not set {request}: {errno:?}");
+                self.calls.unsupported(request, errno);
+                Err(errno)
+            }
         }
-        Ok(bytes as usize)
     }
 
     /// Calls on such a file.
@@ -267,28 +379,45 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
-        let moved = match posted.number as i64 {
-            libc::SYS_write => self.write_setting(name, [a[1], a[2]], position, guest, outside)?,
+        let number = posted.number as i64;
+        // pread(2) and pwrite(2) leave the file where it is.
+        let placed = matches!(number, libc::SYS_pread64 | libc::SYS_pwrite64);
+        let at = if placed { a[3] as usize } else { position };
+        let moved = match number {
+            libc::SYS_lseek => {
+                let to = seek(position, a[1] as i64, posted.int(2))?;
+                self.stand(posted, to);
+                return Ok(Outcome::Done(to as i64));
+            }
+            libc::SYS_write | libc::SYS_pwrite64 => self.write_setting(name, [a[1], a[2]], at, guest, outside)?,
             // Of a gathered write, as the C library makes none of such files, the first piece.
             libc::SYS_writev => {
                 let mut first = [0_u8; 16];
                 guest.read(a[1], &mut first)?;
                 let piece = [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
-                self.write_setting(name, piece, position, guest, outside)?
+                self.write_setting(name, piece, at, guest, outside)?
             }
-            libc::SYS_read => {
+            libc::SYS_read | libc::SYS_pread64 => {
+                check_end(at, a[2])?;
                 let text = read(name, outside).unwrap_or_default();
-                let rest = left(name, text.as_bytes(), position);
+                let rest = left(name, text.as_bytes(), at);
                 let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
                 guest.write(a[1], piece)?;
                 piece.len()
             }
             _ => return Err(Errno(libc::EINVAL)),
         };
-        if let Some(Body::Setting { position, .. }) = self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
-            *position = position.saturating_add(moved);
+        if !placed {
+            self.stand(posted, position.saturating_add(moved));
         }
         Ok(Outcome::Done(moved as i64))
+    }
+
+    /// The next call begins there.
+    fn stand(&mut self, posted: &Posted, to: usize) {
+        if let Some(Body::Setting { position, .. }) = self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
+            *position = to;
+        }
     }
 }
 
@@ -303,6 +432,44 @@ fn left<'a>(name: &str, text: &'a [u8], position: usize) -> &'a [u8] {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// Each line was written to such a file of Linux 6.18, in a network namespace; used: what write(2) returned.
+    #[test]
+    fn lines_are_read_as_linux_reads_them() {
+        let rows: [(&str, usize, &[u64], usize, bool); 14] = [
+            ("30 40", 1, &[30], 3, false),
+            ("38   39", 1, &[38], 5, false),
+            ("  39   40", 1, &[39], 7, false),
+            ("32\n33", 1, &[32], 3, false),
+            ("\n41", 1, &[41], 3, false),
+            ("33x", 1, &[], 0, true),
+            ("36-37", 1, &[], 0, true),
+            (" ", 1, &[], 1, true),
+            ("0x10", 1, &[16], 4, false),
+            ("010", 1, &[8], 3, false),
+            ("41\0 7", 1, &[], 0, true),
+            ("41 \0 7", 1, &[41], 3, false),
+            ("4096 5000 6000 7000", 3, &[4096, 5000, 6000], 15, false),
+            ("4098 x 6001", 3, &[4098], 5, true),
+        ];
+        for (line, most, values, used, wrong) in rows {
+            let wanted = Said { values: values.iter().map(|value| json!(value)).collect(), used, wrong };
+            assert_eq!(parse(Form::Number, line.as_bytes(), most), wanted, "{line:?}");
+        }
+        assert_eq!(
+            (seek(7, -3, libc::SEEK_CUR), seek(7, 5, libc::SEEK_END), seek(7, i64::MAX, libc::SEEK_SET)),
+            (Ok(4), Ok(5), Ok(i64::MAX as usize))
+        );
+        for (offset, whence, errno) in [
+            (-1, libc::SEEK_SET, libc::EINVAL),
+            (0, libc::SEEK_DATA, libc::ENXIO),
+            (-1, libc::SEEK_DATA, libc::EINVAL),
+            (0, 9, libc::EINVAL),
+        ] {
+            assert_eq!(seek(0, offset, whence), Err(Errno(errno)));
+        }
+        assert!(OF_A_BYTE.iter().all(|name| find(name).is_some()) && find(TOGETHER).is_some());
+    }
 
     #[test]
     fn values_are_written_as_linux_writes_them() {

@@ -30,20 +30,24 @@ pub struct Sheet {
     read: u64,
     /// So much was told by [`Sheet::peek`].
     seen: u64,
+    /// So many bytes are held; those behind are counted, and let go.
+    bytes_max: u64,
+    /// Up to here it is known what was let go.
+    spilled: u64,
 }
 
 impl Sheet {
-    /// An empty one, named in /proc/PID/fd as `name`. What [`Sheet::descriptor`] gives out is to be written.
+    /// An empty one, named in /proc/PID/fd as `name`, which holds `bytes_max` bytes. What [`Sheet::descriptor`] gives out is to be written.
     ///
     /// # Errors
     /// No memory, or no descriptor.
-    pub fn new(name: &std::ffi::CStr) -> io::Result<Sheet> {
+    pub fn new(name: &std::ffi::CStr, bytes_max: u64) -> io::Result<Sheet> {
         let memory = memory_file(name, libc::MFD_CLOEXEC).map_err(error)?;
         // SAFETY: takes no pointers. Programs that share it (fork, dup) and those that open /dev/stdout anew append both.
         if unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Sheet { file: File::from(memory), read: 0, seen: 0 })
+        Ok(Sheet { file: File::from(memory), read: 0, seen: 0, bytes_max, spilled: bytes_max })
     }
 
     /// For a program: every write goes to the end.
@@ -54,12 +58,12 @@ impl Sheet {
         self.file.try_clone().map(OwnedFd::from)
     }
 
-    /// How many bytes were written that nobody has taken.
+    /// How many bytes were written that are held, and nobody has taken.
     ///
     /// # Errors
     /// The file cannot be asked.
     pub fn unread(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len().saturating_sub(self.read))
+        Ok(self.file.metadata()?.len().min(self.bytes_max).saturating_sub(self.read))
     }
 
     /// What has been written since the last call, at most `limit` bytes.
@@ -74,6 +78,27 @@ impl Sheet {
             self.read += new as u64;
         }
         Ok(bytes)
+    }
+
+    /// Lets go of what was written behind the bytes that are held, and says how much that is since the last call. The program does not notice, unless it
+    /// reads what it has written: there are zeros then.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn spill(&mut self) -> io::Result<u64> {
+        let length = self.file.metadata()?.len();
+        let lost = length.saturating_sub(self.spilled);
+        if lost > 0 {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            let range = i64::try_from(self.spilled).ok().zip(i64::try_from(lost).ok());
+            let (from, bytes) = range.ok_or(io::ErrorKind::FileTooLarge)?;
+            // SAFETY: takes no pointers.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, from, bytes) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            self.spilled = length;
+        }
+        Ok(lost)
     }
 
     /// What has been written that neither this nor [`Sheet::take`] has given, at most `limit` bytes; [`Sheet::take`] gives it all the same.
@@ -96,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_taken_once_and_in_order() {
-        let mut sheet = Sheet::new(c"stdout").expect("a file");
+        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
         let mut one = File::from(sheet.descriptor().expect("a descriptor"));
         let mut other = File::from(sheet.descriptor().expect("a descriptor"));
         one.write_all(b"one ").expect("room");
@@ -109,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_before_anybody_peeked_is_not_seen_again() {
-        let mut sheet = Sheet::new(c"stdout").expect("a file");
+        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
         let mut file = File::from(sheet.descriptor().expect("a descriptor"));
         file.write_all(b"untold ").expect("room");
         assert_eq!(sheet.take(100).expect("bytes"), b"untold ");
@@ -119,6 +144,25 @@ mod tests {
         assert_eq!(sheet.peek(100).expect("bytes"), b"more");
         assert_eq!(sheet.take(100).expect("bytes"), b"told more");
         assert_eq!(sheet.peek(100).expect("bytes"), b"");
+    }
+
+    #[test]
+    fn what_is_behind_the_bound_is_counted_and_takes_no_memory() {
+        use std::os::unix::fs::MetadataExt as _;
+        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        let held = |file: &File| file.metadata().expect("the file").blocks() * 512;
+        file.write_all(&vec![b'a'; 1 << 20]).expect("room");
+        assert_eq!((sheet.spill().expect("a hole"), held(&file)), (0, 1 << 20));
+        for round in 1..=4_u64 {
+            file.write_all(&vec![b'b'; 3 << 20]).expect("room");
+            assert_eq!(held(&file), 4 << 20);
+            assert_eq!((sheet.spill().expect("a hole"), sheet.spill().expect("no hole")), (3 << 20, 0));
+            let metadata = file.metadata().expect("the file");
+            assert_eq!((held(&file), metadata.len()), (1 << 20, (1 << 20) + round * (3 << 20)), "the program does not notice");
+        }
+        assert_eq!(sheet.take(usize::MAX).expect("bytes"), vec![b'a'; 1 << 20]);
+        assert_eq!(sheet.take(usize::MAX).expect("bytes"), b"");
     }
 
     #[test]

@@ -34,12 +34,17 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
         let number = posted.number as i64;
-        if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
-            return self.link_call(thread, posted, guest, outside);
-        }
         if let Some(Body::Setting { name, position }) = self.objects.get(&posted.inode()).map(|object| &object.body) {
             let (name, position) = (name.clone(), *position);
             return self.setting_call(&name, position, posted, guest, outside);
+        }
+        if matches!(number, libc::SYS_lseek | libc::SYS_pread64 | libc::SYS_pwrite64) {
+            // fs/read_write.c, ksys_lseek: "if (whence <= SEEK_MAX)", or else EINVAL.
+            let unknown = number == libc::SYS_lseek && !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&posted.int(2));
+            return Err(Errno(if unknown { libc::EINVAL } else { libc::ESPIPE }));
+        }
+        if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
+            return self.link_call(thread, posted, guest, outside);
         }
         if matches!(number, libc::SYS_read | libc::SYS_readv)
             && !matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Socket(_)))

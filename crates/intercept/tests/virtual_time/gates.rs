@@ -11,6 +11,7 @@ use weft_intercept::process::Status;
 const SEEN: &str = "registers lost: 0, wrong results: 0
 by another way: 1 1
 bad pointers: 0
+short: 4950, 0 wrong, interrupted: -1004, restarted: 1 x, 2 signals, by another way: 1
 signals: 100
 blocked: 100
 unblocked: 101
@@ -48,7 +49,7 @@ fn gates_change_nothing_but_what_it_costs() {
     alone(|| {
         for gates in [true, false] {
             let (ran, ..) = run(gates, &[]);
-            let there = format!("gates: {0} {0}\n", i32::from(gates));
+            let there = format!("gates: {0} {0}\nshort gate: {0}\n", i32::from(gates));
             assert_eq!((ran.output, ran.error), (format!("{SEEN}in the way: 1\n"), there));
         }
         let (with, without) = (run(true, &["quiet"]), run(false, &["quiet"]));

@@ -7,6 +7,9 @@
 //! not to be written, is changed; whatever is unusual goes on being trapped. The program notices nothing but the time: the same code answers, at
 //! the same virtual time.
 //!
+//! The number of read(2) is 0, for which compilers write `xor eax, eax`: two bytes, room for a short jump. It leads to the padding behind the function's
+//! return, where C libraries have as much as the long one needs; the syscall instruction stays where it is.
+//!
 //! Everything that needs the registers of the kernel's frame (signals above all) goes back to it: the gate then ends in a trap of its
 //! own ([`FINISH`]), with the call's result kept in the thread.
 
@@ -33,6 +36,16 @@ const SLOTS: usize = 0x6_0000;
 const STUBS: usize = 0x7eb9_0000_0000;
 const STUB_BYTES: usize = 32;
 const SITE_BYTES: usize = 7;
+/// A site of read(2), to the padding behind it: `xor eax, eax; syscall; cmp rax, -4096; ja FAR; ret`. The two bytes of `ja` are known by the first.
+const SHORT_SITE: [u8; 13] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0x77, 0, 0xc3];
+const SHORT_SITE_FAR: usize = 11;
+/// Instructions that do nothing, of seven bytes and more, as compilers pad with.
+const PADDINGS: [&[u8]; 4] = [
+    &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+    &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+    &[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+    &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+];
 const PAGE: usize = 4096;
 /// The number with which a gate traps when its call is answered but something is left to be done.
 pub const FINISH: usize = 0x7765_6674;
@@ -251,10 +264,32 @@ fn build(number: usize, after: usize) {
     }
     let [opcode, a, b, c, d, syscall @ ..] = code;
     if opcode != 0xb8 || u32::from_le_bytes([a, b, c, d]) as usize != number || syscall != [0x0f, 0x05] {
-        return;
+        return build_short(number, after);
     }
     let Some(gate) = stub(number, after) else { return };
     poke(site, &jump(gate));
+}
+
+/// A gate for read(2), by way of the padding behind its function. See [`SHORT_SITE`].
+fn build_short(number: usize, after: usize) {
+    let site = after.wrapping_sub(4);
+    let padding = site.wrapping_add(SHORT_SITE.len());
+    // SAFETY: as above.
+    let files = unsafe { &*(&raw const FILES) };
+    let end = padding.wrapping_add(PADDINGS[3].len());
+    let mut code = [0; SHORT_SITE.len() + PADDINGS[3].len()];
+    if number != nr::READ || !files.iter().any(|(from, to)| *from <= site && end <= *to) || sys::copy_in(site, &mut code).is_err() {
+        return;
+    }
+    code[SHORT_SITE_FAR] = 0;
+    let (function, behind) = code.split_at(SHORT_SITE.len());
+    if function != SHORT_SITE || !PADDINGS.iter().any(|padding| behind.starts_with(padding)) {
+        return;
+    }
+    let Some(gate) = stub(number, after) else { return };
+    // jmp PADDING
+    let short = [0xeb, (SHORT_SITE.len() - 2) as u8];
+    let _ = poke(padding, &jump(gate)) && poke(site, &short);
 }
 
 /// Changes text as a debugger does: the mapping stays as it is, in /proc/self/maps too. False: there is no /proc, or the kernel does not allow it.

@@ -172,6 +172,10 @@ impl ActorContext for Turn<'_> {
         state.output_lost += (bytes.len() - take) as u64;
     }
 
+    fn lost(&mut self, program: ProgramId, bytes: u64) {
+        self.core.programs.entry(program).or_default().output_lost += bytes;
+    }
+
     fn wrote(&mut self, at: Instant, program: ProgramId, stream: Stream, bytes: &[u8]) {
         self.core.notes.wrote(at, program, stream, bytes);
     }

@@ -206,6 +206,10 @@ impl Check {
             Check::Absent(program, text) => {
                 let wrote = written(world, *program);
                 let line = wrote.split('\n').zip(1..).find(|(line, _)| text.lines().next().is_some_and(|first| line.contains(first)));
+                let lost = world.program(*program).map_or(0, |state| state.output_lost);
+                if lost > 0 && !wrote.contains(text) {
+                    return Some(format!("nobody can say: {lost} bytes of its output are lost"));
+                }
                 wrote
                     .contains(text)
                     .then(|| line.map_or("it did".to_owned(), |(line, number)| format!("line {number} is {:?}", tail(line))))
@@ -249,7 +253,9 @@ fn tail(text: &str) -> String {
 /// What a program wrote in place of what was expected.
 fn without(world: &World, program: usize, wrote: &str) -> String {
     if !wrote.is_empty() {
-        return format!("it wrote {} bytes without it: {:?}", wrote.len(), tail(wrote));
+        let lost = world.program(program).map_or(0, |state| state.output_lost);
+        let more = if lost > 0 { format!(" ({lost} bytes more are lost)") } else { String::new() };
+        return format!("it wrote {} bytes without it{more}: {:?}", wrote.len(), tail(wrote));
     }
     let state = world.program(program);
     if state.is_none_or(|state| state.started.is_none()) {

@@ -1,7 +1,7 @@
 //! What is said about a value of the wrong kind: how to write it, by the key that it stands behind.
 
 /// How the value of a key is written.
-const EXAMPLES: [(&[&str], &str); 17] = [
+const EXAMPLES: [(&[&str], &str); 18] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
     (&["duration", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
@@ -11,6 +11,7 @@ const EXAMPLES: [(&[&str], &str); 17] = [
     (&["between"], "[\"client\", \"server\"]"),
     (&["partition"], "[[\"client\"], [\"router\", \"server\"]]"),
     (&["memory"], "\"512MiB\""),
+    (&["output_max"], "\"1GiB\""),
     (&["to"], "\"server:5001\""),
     (&["port"], "5001"),
     (&["seed"], "7"),

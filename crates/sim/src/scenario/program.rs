@@ -2,7 +2,7 @@
 
 use super::raw::{Program, ProgramExpect, Raw};
 use super::{NodeDraft, Source, in_order, matches};
-use crate::plan::{Expect, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::program::Builtin;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,6 +10,9 @@ use toml::Spanned;
 use weft_core::Instant;
 use weft_node::StackError;
 
+/// What `output_max` may be.
+const OUTPUT_LEAST: u64 = 1 << 20;
+const OUTPUT_MOST: u64 = 1 << 40;
 const PING_COUNT: u64 = 4;
 const PING_BYTES: u32 = 56;
 const UDP_BYTES: u32 = 1470;
@@ -90,7 +93,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn run(&self) -> Result<Run, StackError> {
-        let of_commands = [("stdin", &self.program.stdin), ("directory", &self.program.directory)];
+        let of_commands =
+            [("stdin", &self.program.stdin), ("directory", &self.program.directory), ("output_max", &self.program.output_max)];
         if let (None, Some((key, text))) =
             (&self.program.command, of_commands.iter().find_map(|(key, text)| Some((key, (*text).as_ref()?))))
         {
@@ -114,7 +118,9 @@ impl Reader<'_> {
                     return Err(self.source.error(span, format!("'{directory}' depends on where one stands"), "write it as \"/srv/www\""));
                 }
                 let command = command.get_ref().iter().map(|word| self.expand(word)).collect();
-                Ok(Run::Process(ProcessPlan { command, environment, input, directory: directory.into() }))
+                let range = OUTPUT_LEAST..=OUTPUT_MOST;
+                let output_max = self.program.output_max.as_ref().map_or(Ok(OUTPUT_MAX_DEFAULT), |text| self.source.bytes(text, range))?;
+                Ok(Run::Process(ProcessPlan { command, environment, input, directory: directory.into(), output_max }))
             }
             _ => {
                 let what = format!("program '{}' must have one of builtin and command", self.name.get_ref());

@@ -183,6 +183,7 @@ pub(crate) struct Program {
     pub environment: IndexMap<String, String>,
     pub stdin: Option<Text>,
     pub directory: Option<Text>,
+    pub output_max: Option<Text>,
     pub start: Option<Text>,
     pub waits: Option<bool>,
     pub expect: Option<Spanned<ProgramExpect>>,

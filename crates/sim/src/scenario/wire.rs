@@ -5,6 +5,7 @@ use super::template::Shape;
 use super::{InterfaceDraft, NODES_MAX, NodeDraft, Source, WireDraft, in_order, matches};
 use crate::plan::{DirectionPlan, Discipline, Jitter, Loss, WirePlan};
 use crate::trace::RateTrace;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ const FQ_QUANTUM: u32 = 1514;
 /// Every wire of the file; gives the nodes their interfaces.
 pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Result<Vec<WireDraft>, StackError> {
     let mut wires = Vec::new();
+    let names: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect();
     for (name, section) in in_order(&raw.wires) {
         let wire = section.get_ref();
         let ends = match &wire.between {
@@ -35,7 +37,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
         };
         let both = directions(source, wire)?;
         let [first, second] = [&ends.get_ref()[0], &ends.get_ref()[1]];
-        let (left, right) = (find_ends(source, first, nodes)?, find_ends(source, second, nodes)?);
+        let (left, right) = (find_ends(source, first, nodes, &names)?, find_ends(source, second, nodes, &names)?);
         if let ([(a, _)], [(b, _)]) = (&left[..], &right[..])
             && a == b
         {
@@ -77,12 +79,20 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
 }
 
 /// The nodes that `a`, `a:eth1` or `client*` stands for, with the interface.
-fn find_ends(source: &Source<'_>, end: &Spanned<String>, nodes: &[NodeDraft]) -> Result<Vec<(usize, Option<String>)>, StackError> {
+fn find_ends(
+    source: &Source<'_>,
+    end: &Spanned<String>,
+    nodes: &[NodeDraft],
+    names: &BTreeMap<String, usize>,
+) -> Result<Vec<(usize, Option<String>)>, StackError> {
     let (pattern, interface) = match end.get_ref().split_once(':') {
         Some((node, interface)) => (node, Some(interface.to_owned())),
         None => (end.get_ref().as_str(), None),
     };
-    let found: Vec<_> = nodes.iter().enumerate().filter(|(_, node)| matches(pattern, &node.name)).map(|(index, _)| index).collect();
+    let found: Vec<usize> = match pattern.contains('*') {
+        false => names.get(pattern).copied().into_iter().collect(),
+        true => nodes.iter().enumerate().filter(|(_, node)| matches(pattern, &node.name)).map(|(index, _)| index).collect(),
+    };
     if found.is_empty() {
         let name = Spanned::new(end.span(), pattern.to_owned());
         source.find(&name, "node", nodes.iter().map(|node| node.name.as_str()))?;

@@ -130,7 +130,7 @@ impl World {
         let name = format!("exec{number}@{}", visitor.node);
         let plan = ProgramPlan { name, node, run: Run::Process(run.clone()), start: None, expect: Expect::Any };
         let id = ProgramId(number as u32);
-        let world = std::mem::take(&mut self.plan);
+        let (world, common) = (std::mem::take(&mut self.plan), Arc::clone(&self.common));
         let welcomed = match self.cell_mut(node) {
             Some(cell) if matches!(cell.machine, Machine::Host(_)) => {
                 cell.core.now = cell.core.now.max(now);
@@ -138,8 +138,7 @@ impl World {
                 let made = if there {
                     Ok(())
                 } else {
-                    let common = ProcessTree::common(&world);
-                    ProcessTree::launch(&world, &world.nodes[node], &[], &common, None, cell.disk.take())
+                    ProcessTree::launch(&world, node, &[], &common, None, cell.disk.take())
                         .map(|tree| cell.add_actor(Box::new(Shared::new(tree)), now, Vec::new()))
                 };
                 made.map(|()| {

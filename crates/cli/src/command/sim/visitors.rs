@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
+use weft_host::place::{Seat, listen};
 use weft_sim::Status;
 use weft_sim::visit::{News, Visit, Visitor, Visits};
 
@@ -26,27 +27,9 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Input that nobody reads must not keep the world busy.
 const AFTER_INPUT: Duration = Duration::from_millis(2);
 
-/// The socket; removed when it is dropped.
-pub(super) struct Door {
-    path: PathBuf,
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        weft_host::place::leave(&self.path);
-    }
-}
-
-/// Where the socket of this process is when nobody says otherwise.
-pub(super) fn default_path() -> PathBuf {
-    weft_host::place::own_directory().join(format!("{}{}", super::super::exec::PREFIX, std::process::id()))
-}
-
-/// Opens the socket and serves it from a thread.
-pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Door> {
-    weft_host::place::prepare(path)?;
-    let listener = UnixListener::bind(path)?;
+/// Opens the socket and serves it from a thread. Its file is there as long as what is returned.
+pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Seat> {
+    let (listener, seat) = listen(path)?;
     let visits = Arc::clone(visits);
     std::thread::spawn(move || {
         let inside = Arc::new(());
@@ -64,7 +47,7 @@ pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Door> {
             });
         }
     });
-    Ok(Door { path: path.to_owned() })
+    Ok(seat)
 }
 
 fn tell(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
