@@ -181,6 +181,8 @@ pub(crate) struct Core {
     pub unwired: u64,
     room: Vec<u8>,
     cut: Vec<Frame>,
+    /// Empty: room for frames that arrive.
+    arrived: Vec<Frame>,
     dropped: Vec<Item>,
     done: VecDeque<Completion>,
     /// Nothing leaves and nothing arrives: the machine is off.
@@ -212,6 +214,7 @@ impl Core {
             unwired: 0,
             room: Vec::new(),
             cut: Vec::new(),
+            arrived: Vec::new(),
             dropped: Vec::new(),
             done: VecDeque::new(),
             off: false,
@@ -465,20 +468,11 @@ pub(crate) struct Cell {
     pub disk: Option<weft_intercept::process::Disk>,
     changed: Vec<SocketId>,
     due: Vec<usize>,
-    frames: Vec<Frame>,
 }
 
 impl Cell {
     pub fn new(name: &str, machine: Machine, large_frames: bool) -> Cell {
-        Cell {
-            core: Core::new(name, large_frames),
-            machine,
-            actors: Vec::new(),
-            disk: None,
-            changed: Vec::new(),
-            due: Vec::new(),
-            frames: Vec::new(),
-        }
+        Cell { core: Core::new(name, large_frames), machine, actors: Vec::new(), disk: None, changed: Vec::new(), due: Vec::new() }
     }
 
     /// Adds an actor, which has its first turn at `at`.
@@ -519,7 +513,7 @@ impl Cell {
         match &mut self.machine {
             Machine::Host(node) => {
                 due.iter().for_each(|index| self.core.depart(*index));
-                let mut frames = std::mem::take(&mut self.frames);
+                let mut frames = std::mem::take(&mut self.core.arrived);
                 due.iter().for_each(|index| self.core.receive_frames(*index, &mut frames));
                 let now = self.core.now;
                 // Most ends of serialisation concern nobody but the wire.
@@ -527,7 +521,7 @@ impl Cell {
                 if !frames.is_empty() {
                     node.receive(now, frames.drain(..));
                 }
-                self.frames = frames;
+                self.core.arrived = frames;
                 carry_on(&mut self.core, node);
                 if node.next_timer().is_some_and(|timer| timer <= now) {
                     touched = true;

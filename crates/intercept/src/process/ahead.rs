@@ -240,13 +240,12 @@ impl Tree {
                 outside.advance(ended.min(outside.grant()));
                 deadline.map(|deadline| Outcome::Done(if deadline == ended { 0 } else { i64::MIN }))
             }
-            _ => match self.dispatch(thread, &posted, &guest, outside) {
-                Ok(Outcome::Wait(_)) if ended > self.clock => {
+            _ => {
+                if ended > self.clock {
                     self.come_to(thread, ended, outside);
-                    self.dispatch(thread, &posted, &guest, outside)
                 }
-                outcome => outcome,
-            },
+                self.dispatch(thread, &posted, &guest, outside)
+            }
         };
         self.shows.entries = None;
         let result = match outcome {

@@ -461,11 +461,11 @@ fn transmit(
 
 fn take(s: SocketId, stack: &mut dyn Stack, total: u64, flags: i32) -> Result<Taken, Errno> {
     let total = usize::try_from(total).unwrap_or(usize::MAX).min(STREAM_BYTES_MAX);
-    let stream = stack.is_stream(s);
     let received = stack.receive(s, total, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
-    let mut data = BytesMut::new();
+    let mut data = BytesMut::with_capacity(received.len());
     received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
     // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
-    let stream = stream && !(flags & libc::MSG_OOB != 0 && total == 0);
+    let cut = received.datagram_bytes > data.len();
+    let stream = cut && stack.is_stream(s) && !(flags & libc::MSG_OOB != 0 && total == 0);
     Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream })
 }

@@ -47,11 +47,12 @@ impl Turn<'_> {
     /// Frames arrive that were foreseen.
     fn receive_foreseen(&mut self) {
         if self.next_foreseen() <= self.core.now {
-            let mut frames = Vec::new();
+            let mut frames = std::mem::take(&mut self.core.arrived);
             for index in 0..self.core.ports.len() {
                 self.core.receive_frames(index, &mut frames);
             }
-            self.node.receive(self.core.now, frames);
+            self.node.receive(self.core.now, frames.drain(..));
+            self.core.arrived = frames;
         }
     }
 }
