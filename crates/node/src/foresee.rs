@@ -14,9 +14,6 @@ use weft_wire::ethernet::{self, EtherType};
 use weft_wire::tcp::Segment;
 use weft_wire::{Protocol, ipv4, ipv6};
 
-/// Most bytes of headers: Ethernet, IPv6 (or IPv4 without options), TCP with options.
-const HEADERS_BYTES_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + 60;
-
 /// The blocks that such a frame passes, with the ports between them.
 const WAY: [[(&str, &str, &str, &str); 4]; 2] = [
     [
@@ -69,16 +66,9 @@ impl Seen {
         (SocketAddr::new(self.local, self.segment.dst_port), SocketAddr::new(self.remote, self.segment.src_port))
     }
 
-    /// A plain TCP segment for this link-layer address. None: it is something else.
+    /// A plain TCP segment for this link-layer address, whose headers lie in one piece. None: it is something else.
     fn of(frame: &Frame, mac: [u8; 6]) -> Option<Seen> {
-        let mut room = [0; HEADERS_BYTES_MAX];
-        let mut filled = 0;
-        for chunk in frame.chunks() {
-            let part = &chunk[..chunk.len().min(room.len() - filled)];
-            room[filled..filled + part.len()].copy_from_slice(part);
-            filled += part.len();
-        }
-        let bytes = &room[..filled];
+        let bytes = frame.head();
         let (link, network_at) = ethernet::Header::parse(bytes).ok()?;
         let whole = frame.meta().checksum == Checksum::Valid && frame.meta().gso.is_none();
         if !whole || link.vlan.is_some() || link.dst.0 != mac {
