@@ -74,6 +74,16 @@ static void again(void)
     burn_until(OWN, cpu(OWN) + 50 * MS);
     printf("%s, every %ld us, at most that left %d, then %d more", when, (long)old.it_interval.tv_usec, old.it_value.tv_usec <= 20000, seen[SIGPROF] - before);
 }
+/* An interval shorter than a call: the program goes on all the same. */
+static void shortest(void)
+{
+    handle(SIGPROF);
+    struct itimerval i = {{0, 1}, {0, 1}}, none = {{0}};
+    setitimer(ITIMER_PROF, &i, 0);
+    burn_until(OWN, cpu(OWN) + 50 * MS);
+    setitimer(ITIMER_PROF, &none, 0);
+    printf("%s", seen[SIGPROF] > 1 ? "again and again" : "once or never");
+}
 static void all_three(void)
 {
     handle(SIGVTALRM); handle(SIGPROF); handle(SIGALRM);
@@ -407,7 +417,7 @@ static void agree(void)
 }
 
 static const struct part PARTS[] = {
-    {"ITIMER_VIRTUAL", virtual_once}, {"ITIMER_PROF", prof_once}, {"ITIMER_PROF again and again", again}, {"three interval timers", all_three},
+    {"ITIMER_VIRTUAL", virtual_once}, {"ITIMER_PROF", prof_once}, {"ITIMER_PROF again and again", again}, {"ITIMER_PROF every microsecond", shortest}, {"three interval timers", all_three},
     {"no CPU time in a sleep", asleep}, {"SIGVTALRM and SIGPROF without a handler", kills}, {"CPU timers and fork", forked}, {"CPU timers and exec", executed},
     {"timer of a process", of_process}, {"overruns of a CPU timer", overruns}, {"CPU timer in the past", past}, {"CPU timer that says nothing", silent},
     {"timer of a thread", of_thread}, {"CPU timer to a thread", to_thread}, {"CPU timer to who computes", to_who_computes}, {"sleep by the process's clock", sleep_on_process},

@@ -441,6 +441,8 @@ static void robust_lock(void)
 static void moved(void)
 {
     word plain = 0, target = 0;
+    printf("%ld %ld ", futex(&plain, FUTEX_REQUEUE | PRIVATE, -1, (void *)1, &target, 0), futex(&plain, FUTEX_CMP_REQUEUE | PRIVATE, 1, (void *)-1, &target, 0));
+    printf("%ld %ld, ", futex(&plain, FUTEX_WAKE_BITSET | PRIVATE, 1, 0, 0, 0), futex(&plain, FUTEX_WAIT_BITSET | PRIVATE, 7, 0, 0, 0));
     for (int n = 0; n < 5; n++) begin(FUTEX_WAIT, &plain, 0, 0)->keeps = 1;
     printf("%ld %ld ", futex(&plain, FUTEX_REQUEUE | PRIVATE, -1, (void *)1, &target, 0), futex(&plain, FUTEX_CMP_REQUEUE | PRIVATE, 1, (void *)-1, &target, 0));
     long none = futex(&plain, FUTEX_REQUEUE | PRIVATE, 0, (void *)1, &target, 0);

@@ -37,6 +37,13 @@ pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
     if a[0] % 4 != 0 && operation != FUTEX_UNLOCK_PI {
         return Err(sys::EINVAL);
     }
+    // __futex_wait, futex_wake: "if (!bitset) return -EINVAL;", futex_requeue: "if (nr_wake < 0 || nr_requeue < 0) return -EINVAL;"
+    let (wakes, moves) = (a[2] as i32, a[3] as i32);
+    match operation {
+        FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if a[5] as u32 == 0 => return Err(sys::EINVAL),
+        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI if wakes < 0 || moves < 0 => return Err(sys::EINVAL),
+        _ => {}
+    }
     match operation {
         FUTEX_WAIT | FUTEX_WAIT_BITSET => {
             if sys::read_u32(a[0])? != a[2] as u32 {

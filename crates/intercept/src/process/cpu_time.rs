@@ -17,6 +17,9 @@ use weft_loader::abi;
 const TIMER_ABSTIME: i32 = 1;
 /// What is left of a timer that has expired and not been looked at: a tick of the kernel's (250 Hz).
 const TICK: u64 = 4_000_000;
+/// A timer that expires again and again does so no more often, as the kernel's tick sees to (1000 Hz at most). Returning from a handler is a call, too: with
+/// a shorter interval the next signal would be there before the program has come any further.
+const AGAIN_LEAST: u64 = 1_000_000;
 /// Process 1 of a node computes nothing.
 const INIT: u32 = 1;
 
@@ -58,6 +61,10 @@ impl CpuTimers {
     }
     pub fn remove(&mut self, key: Key) {
         self.due.remove(&key);
+    }
+    /// The same for what has happened at `now` and does so again, see [`AGAIN_LEAST`].
+    fn add_again(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
+        self.add(clock, at.max(now.saturating_add(AGAIN_LEAST)), due)
     }
     /// The first value of a clock for which somebody waits.
     fn first(&self, clock: CpuClock) -> Option<(Key, Due)> {
@@ -229,7 +236,7 @@ impl Tree {
         let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
         timer.key = None;
         if timer.bump(now) > 0 {
-            timer.key = Some(self.cpu_timers.add(clock, timer.expires, Due::Interval(process, which)));
+            timer.key = Some(self.cpu_timers.add_again(clock, now, timer.expires, Due::Interval(process, which)));
         } else {
             timer.expires = 0;
         }
@@ -275,7 +282,7 @@ impl Tree {
         timer.key = None;
         let times = timer.bump(now);
         if times > 0 {
-            timer.key = Some(self.cpu_timers.add(*clock, timer.expires, Due::Posix(process, id)));
+            timer.key = Some(self.cpu_timers.add_again(*clock, now, timer.expires, Due::Posix(process, id)));
         } else {
             timer.expires = 0;
         }

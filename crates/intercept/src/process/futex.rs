@@ -65,9 +65,6 @@ impl Tree {
         let private = posted.int(1) & FUTEX_PRIVATE_FLAG != 0;
         let key = self.futex_key(thread, posted.arguments[0], private)?;
         let bits = if matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET) { posted.arguments[5] as u32 } else { u32::MAX };
-        if bits == 0 {
-            return Err(Errno(libc::EINVAL));
-        }
         match operation {
             FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, posted, guest, key),
             FUTEX_UNLOCK_PI => self.unlock_pi(thread, posted, key),
@@ -76,9 +73,6 @@ impl Tree {
             FUTEX_WAKE | FUTEX_WAKE_BITSET => Ok(Outcome::Done(self.futex_wake(key, posted.arguments[2] as i32, bits))),
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
                 let target = self.futex_key(thread, posted.arguments[4], private)?;
-                if posted.int(2) < 0 || posted.int(3) < 0 {
-                    return Err(Errno(libc::EINVAL));
-                }
                 let woken = if posted.int(2) == 0 { 0 } else { self.futex_wake(key, posted.int(2), u32::MAX) };
                 let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, posted.int(3)) };
                 Ok(Outcome::Done(if moved < 0 { moved } else { woken + moved }))
@@ -197,17 +191,25 @@ impl Tree {
     /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
     /// word that processes share looks at it again, as after any wake-up.
     pub(super) fn wake_for_the_dead(&mut self) {
-        let since = |waiter: &Waiter| match self.threads.get(&waiter.thread).map(|one| &one.state) {
-            Some(State::Waiting(wait)) => wait.since,
-            _ => u64::MAX,
-        };
-        let first = |queue: &std::collections::VecDeque<Waiter>| queue.front().map_or(u64::MAX, since);
         let shared = self.futexes.iter().filter(|(key, _)| matches!(key, Key::Shared(..)));
         // Not in the order of the keys, which hold numbers of the host's.
-        let mut shared: Vec<(u64, Key)> = shared.map(|(key, queue)| (first(queue), *key)).collect();
+        let mut shared: Vec<(u64, Key)> = shared.map(|(key, queue)| (self.first_since(queue), *key)).collect();
         shared.sort_unstable();
         for (_, key) in shared {
             self.futex_wake(key, i32::MAX, u32::MAX);
+        }
+    }
+
+    /// Since when the first of a queue waits, also when it was stopped meanwhile.
+    pub(super) fn first_since(&self, queue: &std::collections::VecDeque<Waiter>) -> u64 {
+        let state = queue.front().and_then(|waiter| self.threads.get(&waiter.thread)).map(|one| &one.state);
+        let inner = match state {
+            Some(State::Stopped(inner)) => Some(&**inner),
+            state => state,
+        };
+        match inner {
+            Some(State::Waiting(wait)) => wait.since,
+            _ => u64::MAX,
         }
     }
 

@@ -210,14 +210,7 @@ impl Tree {
 
     /// A thread is gone: exit_pi_state_list. Its locks go on to those who wait for them.
     pub(super) fn owner_died(&mut self, tid: u32) {
-        let since = |key: &Key| {
-            let first = self.futexes.get(key).and_then(|queue| queue.front());
-            let thread = first.and_then(|waiter| self.threads.get(&waiter.thread));
-            match thread.map(|one| &one.state) {
-                Some(super::State::Waiting(wait)) => wait.since,
-                _ => u64::MAX,
-            }
-        };
+        let since = |key: &Key| self.futexes.get(key).map_or(u64::MAX, |queue| self.first_since(queue));
         let its = self.lock_owners.iter().filter(|(_, owner)| **owner == tid);
         // Not in the order of the keys, which hold numbers of the host's.
         let mut its: Vec<(u64, Key)> = its.map(|(key, _)| (since(key), *key)).collect();
@@ -233,7 +226,8 @@ impl Tree {
 
     fn outer_of(&self, thread: ThreadId) -> Result<u32, Errno> {
         let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
-        process.map(|process| process.outer).ok_or(Errno(libc::ESRCH))
+        // Of one that has ended, the number may be somebody else's.
+        process.filter(|process| process.status.is_none()).map(|process| process.outer).ok_or(Errno(libc::ESRCH))
     }
 
     fn read_word(&self, thread: ThreadId, address: u64) -> Result<u32, Errno> {

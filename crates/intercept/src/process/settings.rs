@@ -239,7 +239,8 @@ fn number(digits: &str) -> Option<String> {
         (None, Some(rest)) if !rest.is_empty() => u64::from_str_radix(rest, 8),
         _ => digits.parse(),
     };
-    parsed.ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit())).map(|number| number.to_string())
+    // from_str_radix takes a sign; of the kernel's numbers none has a plus.
+    parsed.ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()) && !digits.contains('+')).map(|number| number.to_string())
 }
 
 /// Up to `most` values from the beginning of a line, as __do_proc_dointvec reads them: blanks, a number, and one of `proc_wspace_sep` behind it.
@@ -436,7 +437,7 @@ mod tests {
     /// Each line was written to such a file of Linux 6.18, in a network namespace; used: what write(2) returned.
     #[test]
     fn lines_are_read_as_linux_reads_them() {
-        let rows: [(&str, usize, &[u64], usize, bool); 14] = [
+        let rows: [(&str, usize, &[u64], usize, bool); 16] = [
             ("30 40", 1, &[30], 3, false),
             ("38   39", 1, &[38], 5, false),
             ("  39   40", 1, &[39], 7, false),
@@ -447,6 +448,8 @@ mod tests {
             (" ", 1, &[], 1, true),
             ("0x10", 1, &[16], 4, false),
             ("010", 1, &[8], 3, false),
+            ("0+7", 1, &[], 0, true),
+            ("0x+7", 1, &[], 0, true),
             ("41\0 7", 1, &[], 0, true),
             ("41 \0 7", 1, &[41], 3, false),
             ("4096 5000 6000 7000", 3, &[4096, 5000, 6000], 15, false),

@@ -334,6 +334,8 @@ impl Tree {
             {
                 let state = std::mem::replace(&mut one.state, State::Runnable);
                 one.state = State::Stopped(Box::new(state));
+                // It has the processor no longer.
+                one.rests = None;
             }
             self.queue.retain(|other| *other != thread);
         }

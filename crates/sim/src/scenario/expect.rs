@@ -139,8 +139,8 @@ fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Resu
         }
         (None, None) => {}
     }
-    if let (Some(least), true) = (&expect.max, min > max) {
-        return Err(source.error(least.span(), format!("no number is at least {min} and at most {max}"), "make max the larger one"));
+    if let (Some(most), true) = (&expect.max, min > max) {
+        return Err(source.error(most.span(), format!("no number is at least {min} and at most {max}"), "make max the larger one"));
     }
     if expect.goodput_min.is_some() || expect.goodput_max.is_some() {
         let rate = |rate: &Option<Spanned<String>>, otherwise: u64| rate.as_ref().map_or(Ok(otherwise), |rate| source.rate(rate));
