@@ -307,10 +307,31 @@ for count in (60, 30, 20):
         print(count, answers)
 """, start="1s"), loss=0.002, duplicate=0.01, reorder=0.02, reorder_by="300us", corrupt=0.002, delay="3ms")
 
+# Who has waited has its whole share of the processor: whom the other thread meets then depends on where shares end.
+SHARES = two_nodes(python("reader", "b", """
+import socket, threading, time
+server = socket.create_server(('', 7000)); peer, _ = server.accept(); seen = []
+def other():
+    for n in range(60): time.sleep(0.0017); seen.append(('woke', time.monotonic_ns()))
+thread = threading.Thread(target=other)
+for round in range(2):
+    while piece := peer.recv(9000):
+        looks = [time.monotonic_ns() for _ in range(1100)]; seen.append((len(piece), looks[0], looks[-1]))
+        if len(seen) > 8 and round == 0: break
+    if round == 0: thread.start()
+thread.join(); print(seen)
+"""), python("sleeper", "a", """
+import socket, time
+with socket.create_connection(('b', 7000)) as peer:
+    for n in range(60):
+        peer.send(bytes(1448 * (n % 5 + 1))); time.sleep(0.0002 + n % 7 * 0.0001)
+        print([time.monotonic_ns() for _ in range(300 + n * 20)][-1])
+""", start="1s"))
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
     "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
-    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS,
+    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES,
 }
 
 # What a program may have at most: the same calls fail every time.

@@ -212,12 +212,36 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
     Some(count as isize)
 }
 
-/// Waits for bytes of a stream of which it is known when they come: the clock goes on to there, and a turn begins as if the controller had given it.
+/// The clock, and what the running thread may do.
+struct Turn {
+    now: u64,
+    grant: u64,
+    ahead: u64,
+}
+
+/// The thread goes on at this time, after it has waited, as if the controller had given it a turn; nothing comes from outside before `arrival`. What was
+/// before.
+fn go_on(at: u64, arrival: u64) -> Turn {
+    let header = header();
+    let before = Turn { now: now(), grant: header.grant.load(Relaxed), ahead: header.ahead.load(Relaxed) };
+    let grant = arrival.min(at + header.slice.load(Relaxed));
+    set(&Turn { now: at, grant, ahead: grant.min(header.quiet.load(Relaxed)) });
+    before
+}
+
+fn set(turn: &Turn) {
+    let header = header();
+    header.now.store(turn.now, Relaxed);
+    header.grant.store(turn.grant, Relaxed);
+    header.ahead.store(turn.ahead, Relaxed);
+}
+
+/// Waits for bytes of a stream of which it is known when they come.
 fn wait_for_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u64) -> Option<isize> {
-    let (header, began, had, first) = (header(), now(), m.count.load(Relaxed), m.come.load(Relaxed));
+    let (header, had, first) = (header(), m.count.load(Relaxed), m.come.load(Relaxed));
     let coming = |index: u32| m.coming[..(m.coming_count.load(Relaxed) as usize).min(abi::MIRROR_PIECES)].get(index as usize);
-    let (horizon, at) = (header.horizon.load(Relaxed), coming(first)?.at.load(Relaxed));
-    if at >= horizon {
+    let (far, at) = (header.far.load(Relaxed), coming(first)?.at.load(Relaxed));
+    if at >= far.min(header.quiet.load(Relaxed)) {
         return None;
     }
     let (mut count, mut come) = (had, first);
@@ -227,18 +251,17 @@ fn wait_for_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u
         come += 1;
     }
     m.count.store(count, Relaxed);
-    header.now.store(at, Relaxed);
-    let Some(taken) = take_bytes(t, m, number, a, word, began) else {
+    let arrival = coming(come).map_or(far, |piece| piece.at.load(Relaxed)).min(far);
+    let before = go_on(at, arrival);
+    let Some(taken) = take_bytes(t, m, number, a, word, before.now) else {
         m.count.store(had, Relaxed);
-        header.now.store(began, Relaxed);
+        set(&before);
         return None;
     };
     m.come.store(come, Relaxed);
-    let until = coming(come).map_or(horizon, |piece| piece.at.load(Relaxed)).min(horizon);
-    header.grant.store(until, Relaxed);
-    header.ahead.store(until, Relaxed);
+    header.arrival.store(arrival, Relaxed);
     // Waiting is no use of the processor.
-    t.channel.resumed.store(t.channel.resumed.load(Relaxed) + (at - began), Relaxed);
+    t.channel.resumed.store(t.channel.resumed.load(Relaxed) + (at - before.now), Relaxed);
     Some(taken)
 }
 
@@ -343,7 +366,7 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
     if deadline >= header.ahead.load(Relaxed) {
         return None;
     }
-    header.now.store(deadline, Relaxed);
+    let before = (deadline > began).then(|| go_on(deadline, header.arrival.load(Relaxed)));
     let call = Call {
         number: number as u64,
         arguments: a.map(|word| word as u64),
@@ -353,7 +376,7 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
         result: 0,
     };
     if !log(t, &call) {
-        header.now.store(began, Relaxed);
+        before.iter().for_each(set);
         return None;
     }
     // Sleeping is no use of the processor.

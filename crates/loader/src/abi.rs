@@ -15,7 +15,7 @@ pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7234;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7235;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -200,8 +200,15 @@ pub struct Header {
     pub memory: AtomicU64,
     /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.
     pub ahead: AtomicU64,
-    /// A thread that waits for bytes of a stream whose coming its mirror tells may go on there by itself, if that is before this; 0: nothing is told.
-    pub horizon: AtomicU64,
+    /// What `ahead` is at most, whatever the grant is: no timer of the node is due before.
+    pub quiet: AtomicU64,
+    /// What the grant is at most: nothing comes from outside before, and nothing of the programs' is due. A thread that goes on by itself after it has
+    /// waited is granted that, but no more than a slice.
+    pub arrival: AtomicU64,
+    /// What `arrival` is when everything has come that mirrors tell.
+    pub far: AtomicU64,
+    /// Virtual time after which another runnable thread has its turn, in nanoseconds.
+    pub slice: AtomicU64,
     /// The sockets that [`Mirror`]s show, by inode; 0: none.
     pub mirrors: [AtomicU64; MIRRORS],
     /// What is known of O_NONBLOCK of the controller's objects, by the low bits of their inode numbers: the number, shifted left, and the flag.

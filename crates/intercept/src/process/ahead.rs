@@ -54,8 +54,11 @@ pub(super) struct Shows {
     pub entries: Option<usize>,
     /// Calls that were made good.
     pub calls: u64,
-    /// So far the thread that runs may go by itself when it waits for what is known to come; and in any way.
-    pub horizon: Instant,
+    /// As in the header, for the thread that runs: see [`abi::Header`].
+    pub quiet: Instant,
+    pub arrival: Instant,
+    pub far: Instant,
+    /// So far it may go by itself in any way.
     pub limit: Instant,
 }
 
@@ -143,9 +146,8 @@ impl Tree {
     }
 
     /// Until when a thread that now gets the processor may answer for the controller, which is not beyond `limit`. Brings the mirrors up to date for it.
-    /// `share`: so far it may go if nothing comes from outside.
-    pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, share: Instant, outside: &mut dyn Outside) -> Instant {
-        self.shows.horizon = Instant::ZERO;
+    /// `due`: when something of the programs' own is, at which none of them goes on by itself.
+    pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, due: Instant, outside: &mut dyn Outside) -> Instant {
         let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
         // How far it may go by its own clocks is told for one that does not sleep on the way.
         let timed = self.cpu_left(thread).is_some();
@@ -157,14 +159,15 @@ impl Tree {
             shown.stale = false;
             publish(self.arena.mirror(index), shown, outside.stack());
         }
-        self.tell_what_comes(share.min(quiet), outside);
+        self.shows.arrival = due.min(outside.grant());
+        self.tell_what_comes(due.min(quiet), outside);
+        (self.shows.quiet, self.shows.far) = (quiet, due.min(outside.grant()));
         limit.min(quiet)
     }
 
     /// Tells a program that waits for bytes of a stream again and again what will come before `end`.
     fn tell_what_comes(&mut self, end: Instant, outside: &mut dyn Outside) {
-        let Shows { slots, horizon, .. } = &mut self.shows;
-        let arena = &self.arena;
+        let (slots, arena) = (&mut self.shows.slots, &self.arena);
         if !slots.iter().flatten().any(|shown| shown.awaited) {
             return;
         }
@@ -182,7 +185,6 @@ impl Tree {
             slots[index].iter_mut().for_each(|shown| shown.stale = true);
             put_coming(mirror, at, pieces)
         });
-        *horizon = end.min(outside.grant());
     }
 
     /// Nothing that this thread does ahead can make another one run.
@@ -193,14 +195,14 @@ impl Tree {
         })
     }
 
-    /// Makes good what a thread has answered ahead. How long of this time it has slept.
-    pub(super) fn make_good(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> Duration {
+    /// Makes good what a thread has answered ahead. How long of this time it has waited, and when it went on after that the last time.
+    pub(super) fn make_good(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> (Duration, Option<Instant>) {
         let arena = Arc::clone(&self.arena);
         let channel = arena.channel(thread);
         let count = channel.logged.swap(0, Relaxed);
         let used = (channel.log_bytes.swap(0, Relaxed) as usize).min(abi::LOG_BYTES);
         let limit = Instant::from_nanos(arena.header().ahead.load(Relaxed)).min(self.shows.limit);
-        let (mut at, mut slept) = (0, Duration::ZERO);
+        let (mut at, mut waited, mut went_on) = (0, Duration::ZERO, None);
         for _ in 0..count {
             let mut words = [0_u8; size_of::<Logged>()];
             if at + words.len() > used || channel.log.get(at, &mut words) < words.len() {
@@ -212,7 +214,9 @@ impl Tree {
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             let ended = Instant::from_nanos(one.ended).clamp(self.clock, limit.max(self.clock));
-            slept += ended - self.clock;
+            if ended > self.clock {
+                (waited, went_on) = (waited + (ended - self.clock), Some(ended));
+            }
             self.make_one_good(thread, at, &one, ended, outside);
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
@@ -220,7 +224,7 @@ impl Tree {
             at += (one.bytes as usize).max(words.len());
         }
         outside.forget_foreseen();
-        slept
+        (waited, went_on)
     }
 
     fn make_one_good(&mut self, thread: ThreadId, at: usize, one: &Logged, ended: Instant, outside: &mut dyn Outside) {

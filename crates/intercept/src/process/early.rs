@@ -49,8 +49,10 @@ impl Tree {
     pub(super) fn let_go(&mut self, thread: ThreadId, limit: Instant, ahead: Instant) {
         let header = self.arena.header();
         header.ahead.store(ahead.as_nanos(), Relaxed);
-        header.horizon.store(self.shows.horizon.as_nanos(), Relaxed);
-        self.shows.limit = limit.max(self.shows.horizon);
+        header.quiet.store(self.shows.quiet.as_nanos(), Relaxed);
+        header.arrival.store(self.shows.arrival.as_nanos(), Relaxed);
+        header.far.store(self.shows.far.as_nanos(), Relaxed);
+        self.shows.limit = if ahead == Instant::ZERO { limit } else { self.shows.far.max(self.shows.arrival) };
         header.now.store(self.clock.as_nanos(), Relaxed);
         header.grant.store(limit.as_nanos(), Relaxed);
         self.arena.channel(thread).resumed.store(self.clock.as_nanos(), Relaxed);

@@ -521,6 +521,7 @@ impl Tree {
         header.boot.store(1_000_000_000, Relaxed);
         header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
+        header.slice.store(config.slice.as_nanos() as u64, Relaxed);
         let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
         if failed & abi::INIT_VSYSCALL != 0 {

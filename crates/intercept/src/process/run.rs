@@ -181,7 +181,7 @@ impl Tree {
 
     /// One thread runs until it waits, ends, or has had its share.
     fn turn(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
-        let share_ends = self.clock + self.config.slice;
+        let mut share_ends = self.clock + self.config.slice;
         loop {
             if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 return;
@@ -195,8 +195,10 @@ impl Tree {
                 return;
             }
             let Some(began) = self.next_post(thread, share_ends, outside) else { return outside.forget_foreseen() };
-            let slept = self.make_good(thread, outside);
-            self.take_time(thread, began + slept);
+            let (waited, went_on) = self.make_good(thread, outside);
+            // Who has waited begins a share, by itself as well.
+            share_ends = went_on.map_or(share_ends, |at| at + self.config.slice);
+            self.take_time(thread, began + waited);
             self.look_at_output(outside);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
@@ -238,9 +240,9 @@ impl Tree {
             return Some(early.began);
         }
         let due = self.cpu_left(thread).map(|left| self.clock + left);
-        let share = [Some(share_ends), self.timers.next(), due].into_iter().flatten().min().unwrap_or(self.clock);
-        let limit = share.min(outside.grant());
-        let ahead = self.look_ahead(thread, limit, share, outside);
+        let due = self.timers.next().into_iter().chain(due).min().unwrap_or(Instant::FAR_FUTURE);
+        let limit = share_ends.min(due).min(outside.grant());
+        let ahead = self.look_ahead(thread, limit, due, outside);
         let dying = self.arena.channel(thread).answer.load(Relaxed) == abi::DIE;
         let began = self.clock;
         self.let_go(thread, limit, ahead);
