@@ -328,10 +328,20 @@ with socket.create_connection(('b', 7000)) as peer:
         print([time.monotonic_ns() for _ in range(300 + n * 20)][-1])
 """, start="1s"))
 
+# A timer that is due at the very instant at which a sleep begins ends it.
+TIES = two_nodes(python("ties", "a", """
+import signal, time
+seen = []
+signal.signal(signal.SIGALRM, lambda *_: seen.append(time.monotonic_ns()))
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for n in range(3000): time.sleep((1 + n * 7919 % 13) / 1e6)
+signal.setitimer(signal.ITIMER_REAL, 0); print(len(seen), seen)
+"""))
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
     "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
-    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES,
+    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES, "ties": TIES,
 }
 
 # What a program may have at most: the same calls fail every time.

@@ -241,7 +241,7 @@ fn wait_for_bytes(t: &Thread, m: &Mirror, number: usize, a: &[usize; 6], word: u
     let (header, had, first) = (header(), m.count.load(Relaxed), m.come.load(Relaxed));
     let coming = |index: u32| m.coming[..(m.coming_count.load(Relaxed) as usize).min(abi::MIRROR_PIECES)].get(index as usize);
     let (far, at) = (header.far.load(Relaxed), coming(first)?.at.load(Relaxed));
-    if at >= far.min(header.quiet.load(Relaxed)) {
+    if at >= far.min(header.quiet.load(Relaxed)) || t.is_signalled() {
         return None;
     }
     let (mut count, mut come) = (had, first);
@@ -343,7 +343,7 @@ pub fn poll(t: &Thread, count: usize, limit: Option<u64>) -> Option<i64> {
 /// nanosleep and clock_nanosleep: the clock goes on by itself, as nobody else would do anything until then.
 pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
     const TIMER_ABSTIME: usize = 1;
-    if !may() {
+    if !may() || t.is_signalled() {
         return None;
     }
     let relative = number == nr::NANOSLEEP || a[1] & TIMER_ABSTIME == 0;

@@ -107,8 +107,7 @@ pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
     local::tick(t);
     let result = made(t, None, number, &a);
     let again = signal::restarts(result) || t.saved_mask.is_some();
-    let c = t.channel;
-    if again || c.signal.load(Relaxed) != 0 || c.pending.load(Relaxed) & !c.mask.load(Relaxed) != 0 {
+    if again || t.is_signalled() {
         t.finishing = Some((number, registers.after, result));
         return None;
     }

@@ -68,6 +68,12 @@ const CLONE_CHILD_SETTID: usize = 0x100_0000;
 const CLONE_REFUSED: usize = 0x2000 | 0x8000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
 
 impl Thread {
+    /// Is there a signal for it, which ends whatever it waits for?
+    pub fn is_signalled(&self) -> bool {
+        let channel = self.channel;
+        channel.signal.load(Relaxed) != 0 || channel.pending.load(Relaxed) & !channel.mask.load(Relaxed) != 0
+    }
+
     /// Which channel is its.
     pub fn channel_index(&self) -> usize {
         (core::ptr::from_ref(self.channel) as usize - abi::ARENA_ADDRESS - abi::channel_at(0)) / size_of::<Channel>()
