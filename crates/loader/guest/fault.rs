@@ -69,16 +69,7 @@ fn emulate(context: &mut Context) -> bool {
         }
         [0x0f, 0xa2, _] => {
             let (leaf, sub) = (context.registers[RAX] as u32, context.registers[RCX] as u32);
-            sys::call(nr::ARCH_PRCTL, &[0x1012, 1]);
-            let [a, mut b, mut c, d] = entry::cpuid(leaf, sub);
-            sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
-            // RDRAND and RDSEED are chance.
-            if leaf == 1 {
-                c &= !(1 << 30);
-            }
-            if leaf == 7 && sub == 0 {
-                b &= !(1 << 18);
-            }
+            let [a, b, c, d] = header().processor.tell(leaf, sub);
             context.registers[RAX] = u64::from(a);
             context.registers[RBX] = u64::from(b);
             context.registers[RCX] = u64::from(c);

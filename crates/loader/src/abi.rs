@@ -15,7 +15,7 @@ pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7235;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7236;
 
 /// Most processes of a node at a time.
 pub const PROCESSES_MAX: usize = 1024;
@@ -51,6 +51,9 @@ pub const NAME_BYTES: usize = 65;
 #[path = "abi/orders.rs"]
 mod orders;
 pub use orders::*;
+#[path = "abi/processor.rs"]
+mod processor;
+pub use processor::*;
 
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
@@ -240,6 +243,8 @@ pub struct Header {
     pub closed: AtomicU32,
     /// Grows when it has.
     pub layers: AtomicU32,
+    /// What CPUID tells.
+    pub processor: Processor,
 }
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].

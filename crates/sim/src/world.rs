@@ -408,6 +408,12 @@ impl World {
         end
     }
 
+    /// Kills all processes of a world that has run and will not run again: what it has found stays, and the kernel takes them away meanwhile.
+    pub fn let_go(&mut self) {
+        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
+    }
+
     /// Sends a control message to a node.
     ///
     /// # Errors
@@ -757,7 +763,6 @@ fn await_programs(plan: &Plan, programs: &[ProgramId], anybody: bool, cell: &mut
 impl Drop for World {
     /// All nodes' processes are killed before the first of them is waited for.
     fn drop(&mut self) {
-        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
-        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
+        self.let_go();
     }
 }

@@ -197,6 +197,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
         debugger.finish();
     }
     let took = begun.elapsed();
+    world.let_go();
     let verdicts = judge(&world, &end, &scenario.expectations);
     let mut summary = result::summary(&scenario.file, &world, &end, &verdicts);
     if let Some(limit) = limit {

@@ -3,6 +3,7 @@
 use super::arena::{Arena, memory_file};
 use super::nursery::Nursery;
 use super::{Config, Spawn, StartError, processor};
+use crate::arch;
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString, OsString};
 use std::io::{IoSlice, Write as _};
@@ -375,6 +376,7 @@ impl Init {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).map_err(step("ask for credentials"))?;
         let header = arena.header();
         header.exec_channel.store(u32::MAX, Relaxed);
+        arch::tell_processor(&header.processor);
         let optional = [
             (config.tell_calls, abi::TELL_CALLS),
             (config.tell_writes, abi::TELL_WRITES),

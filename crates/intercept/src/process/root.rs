@@ -385,10 +385,8 @@ impl Steps {
         }
         for (name, kind) in &layered {
             steps.folder(&root.join(name), 0o755)?;
-            if *kind != Kind::Closed {
-                steps.folder(&upper.join(name), 0o755)?;
-            }
             if *kind == Kind::Open {
+                steps.folder(&upper.join(name), 0o755)?;
                 steps.folder(&work.join(name), 0o755)?;
             }
         }
@@ -396,7 +394,9 @@ impl Steps {
             let mode = if *folder == "var/tmp" { 0o1777 } else { 0o755 };
             steps.folder(&upper.join(folder), mode)?;
         }
-        steps.own_files(files, &upper, &root, again)?;
+        let bare: BTreeSet<&OsStr> = layered.iter().filter(|(_, kind)| *kind == Kind::Empty).map(|(name, _)| *name).collect();
+        let at = |first: &OsStr| if first.to_str().is_some_and(is_new) || bare.contains(first) { &root } else { &upper };
+        steps.own_files(files, &at, &root, again)?;
         let own = files.own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
         steps.lay(layout, layered, [&upper, &work, &root], &own)?;
         steps.devices(&root)?;
@@ -415,13 +415,9 @@ impl Steps {
         [upper, work, root]: [&Path; 3],
         own: &BTreeSet<PathBuf>,
     ) -> Result<(), StartError> {
-        for (name, kind) in layered {
+        // Where nothing of the host's is, only the node's own files are: in a folder of its root.
+        for (name, kind) in layered.into_iter().filter(|(_, kind)| *kind != Kind::Empty) {
             let to = root.join(name);
-            if kind == Kind::Empty {
-                // Only the node's own files are in it: what the overlay would show, at a tenth of its price.
-                self.mount("give a folder to the node", upper.join(name), &to, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-                continue;
-            }
             let low = Path::new(LOW).join(name);
             if kind == Kind::Closed {
                 self.closed.push(name.to_owned());
@@ -609,22 +605,34 @@ impl Steps {
     }
 
     /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
-    fn own_files(&mut self, files: &Files, upper: &Path, root: &Path, again: bool) -> Result<(), StartError> {
+    /// `at`: where what begins with a name is written.
+    fn own_files<'p>(
+        &mut self,
+        files: &Files,
+        at: &dyn Fn(&OsStr) -> &'p PathBuf,
+        root: &Path,
+        again: bool,
+    ) -> Result<(), StartError> {
         for file in &files.own {
-            let (path, fresh) = self.place(&file.path, upper, root)?;
+            let (path, fresh) = self.place(&file.path, at, root)?;
             if fresh || !again {
                 self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
             }
         }
         for mount in &files.mounts {
-            let (path, _) = self.place(&mount.to, upper, root)?;
+            let (path, _) = self.place(&mount.to, at, root)?;
             self.folder(&path, 0o755)?;
         }
         Ok(())
     }
 
     /// Makes the folders above a path of the node's; says where that is now, and whether it is empty when the node begins again.
-    fn place(&mut self, path: &Path, upper: &Path, root: &Path) -> Result<(PathBuf, bool), StartError> {
+    fn place<'p>(
+        &mut self,
+        path: &Path,
+        at: &dyn Fn(&OsStr) -> &'p PathBuf,
+        root: &Path,
+    ) -> Result<(PathBuf, bool), StartError> {
         let mut parts = path.components();
         let absolute = parts.next() == Some(Component::RootDir);
         let parts: Vec<_> = parts.collect();
@@ -634,8 +642,8 @@ impl Steps {
                 errno: Errno(libc::EINVAL),
             });
         }
-        let first = parts[0].as_os_str().to_string_lossy();
-        let mut place = if is_new(&first) { root } else { upper }.to_path_buf();
+        let first = parts[0].as_os_str();
+        let mut place = at(first).clone();
         for part in &parts[..parts.len() - 1] {
             place.push(part);
             if !NEW.iter().any(|(new, _)| place == root.join(new)) {

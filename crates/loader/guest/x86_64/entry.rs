@@ -216,12 +216,6 @@ pub fn stack_pointer() -> usize {
     value
 }
 
-/// CPUID, for programs that may not ask themselves.
-pub fn cpuid(leaf: u32, sub: u32) -> [u32; 4] {
-    let value = core::arch::x86_64::__cpuid_count(leaf, sub);
-    [value.eax, value.ebx, value.ecx, value.edx]
-}
-
 /// A seccomp program that traps the three calls of the vsyscall page, which Syscall User Dispatch does not see. It would tell real time.
 /// `struct sock_filter { code, jt, jf, k }`.
 pub static VSYSCALL_FILTER: [(u16, u8, u8, u32); 8] = [

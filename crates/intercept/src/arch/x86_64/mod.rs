@@ -1,8 +1,10 @@
 //! x86-64: call numbers, the audit architecture, foreign call tables that the processor can also enter, and struct layouts.
 
+mod cpuid;
 mod layout;
 mod numbers;
 
+pub use cpuid::tell_processor;
 pub use layout::*;
 pub use numbers::*;
 
