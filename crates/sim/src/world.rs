@@ -161,9 +161,20 @@ impl World {
             }
         }
         let mut boots: Vec<Rng> = plan.nodes.iter().map(|node| Rng::for_name(plan.seed, &format!("node/{}", node.name))).collect();
+        let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
+        let processors = unmodified.then(|| Claim::new(threads));
+        let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
+        let programs = programs_of(&plan);
+        let common = ProcessTree::common(&plan);
+        // Who makes processes waits for the kernel half of the time.
+        let (booted, launched) = std::thread::scope(|scope| {
+            let launched = scope.spawn(|| launch_all(&plan, &programs, &common, &cpu_of));
+            let booted = boot_all(&plan, &mut boots);
+            (booted, launched.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
         let mut cells: Vec<Option<Cell>> = Vec::new();
         let mut interfaces: Vec<BTreeMap<String, InterfaceIndex>> = Vec::new();
-        for (node, booted) in plan.nodes.iter().zip(boot_all(&plan, &mut boots)) {
+        for (node, booted) in plan.nodes.iter().zip(booted) {
             let (machine, known) = booted?;
             let mut cell = Cell::new(&node.name, machine, node.large_frames);
             cell.core.notes = Notes::new(&plan);
@@ -171,18 +182,13 @@ impl World {
             interfaces.push(known);
         }
         let ports = lay_wires(&plan, &places, &mut cells, &interfaces)?;
-        let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
-        let processors = unmodified.then(|| Claim::new(threads));
-        let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
-        let programs = programs_of(&plan);
         let anybody = plan.programs.iter().any(|program| matches!(program.expect, Expect::Status(_)));
         for (cell, programs) in cells.iter_mut().flatten().zip(&programs) {
             await_programs(&plan, programs, anybody, cell);
             start_builtins(&plan, programs, cell, Instant::ZERO);
         }
         let mut starters = Starters::default();
-        let common = ProcessTree::common(&plan);
-        for (node, tree) in launch_all(&plan, &programs, &common, &cpu_of)? {
+        for (node, tree) in launched? {
             if let Some(Some(cell)) = cells.get_mut(node) {
                 starters.add(add_tree(&processes(&plan, &programs[node]), cell, Instant::ZERO, tree));
             }
