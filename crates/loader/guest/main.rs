@@ -35,6 +35,7 @@ mod plain;
 mod poll;
 mod position;
 mod proc;
+mod sheet;
 mod signal;
 mod stack;
 mod strict;

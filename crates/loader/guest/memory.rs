@@ -1,11 +1,16 @@
 //! The program's break, and keeping its mappings off ours.
 
 use crate::abi;
+use crate::sheet;
 use crate::signal;
 use crate::sys;
 use crate::x86_64::{entry, gate, numbers as nr};
 
 const PAGE: usize = 4096;
+const MAP_TYPE: usize = 0xf;
+const MAP_SHARED: usize = 1;
+const MAP_SHARED_VALIDATE: usize = 3;
+const MAP_ANONYMOUS: usize = 0x20;
 /// Room for the break: 4 GiB of addresses.
 const BREAK_BYTES: usize = abi::BREAK_BYTES as usize;
 
@@ -71,6 +76,9 @@ pub fn map(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     if touches_ours(number, a) {
         return Err(sys::EINVAL);
     }
+    if number == nr::MMAP && a[3] & MAP_ANONYMOUS == 0 && matches!(a[3] & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE) && sheet::is(a[4]) {
+        return Err(sys::EACCES);
+    }
     let result = sys::call(number, a);
     if result >= 0 {
         mapped(number, a, result as usize);
@@ -89,7 +97,6 @@ pub fn shared_bytes(segment: usize) -> usize {
 /// Which text is a file's (see `gate`).
 fn mapped(number: usize, a: &[usize; 6], result: usize) {
     const MAP_PRIVATE: usize = 2;
-    const MAP_ANONYMOUS: usize = 0x20;
     const READ_EXECUTE: usize = 5;
     match number {
         nr::MMAP => {

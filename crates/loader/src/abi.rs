@@ -45,6 +45,8 @@ pub const PATH_BYTES: usize = 4096;
 pub const GROUPS_MAX: usize = 64;
 /// All capabilities that there are (CAP_CHECKPOINT_RESTORE is the last).
 pub const CAPABILITIES: u64 = (1 << 41) - 1;
+/// Seals of the files in memory that are standard output and error: F_SEAL_SEAL and F_SEAL_SHRINK.
+pub const SHEET_SEALS: i32 = 1 | 2;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 
@@ -187,7 +189,7 @@ pub struct Header {
     pub trace: AtomicU64,
     /// Calls so far.
     pub calls: AtomicU64,
-    /// Bytes that write(2) and writev(2) have put into files so far.
+    /// Bytes that write(2) and its kind have put into files so far.
     pub written: AtomicU64,
     /// What the init process could not do: errno of the step with that bit, see `INIT_*`.
     pub init_failed: AtomicU32,

@@ -120,6 +120,34 @@ fn what_is_written_beyond_the_bound_is_counted_and_nobody_says_what_it_was() {
     assert!(failures[1].is_some_and(|why| why.contains("without it (40894468 bytes more are lost)")), "{failures:?}");
 }
 
+/// Natively, with `| cat`, it says the same.
+const KEPT: &str = r#"
+echo one; sh -c 'echo two' > /dev/stdout; echo three > /proc/self/fd/1; echo four >> /dev/stdout; echo five
+echo oops >&2; echo again > /dev/stderr; echo more > /proc/self/fd/2
+printf 'six\n' > /tmp/six; cat /tmp/six > /dev/stdout; cp /tmp/six /dev/stdout; dd if=/tmp/six of=/dev/stdout status=none
+exec python3 -IS -c '
+import errno, fcntl, mmap, os
+def fails(what, *words):
+    try: print(what(*words), flush=True)
+    except OSError as error: print(errno.errorcode[error.errno], flush=True)
+fails(os.ftruncate, 1, 0); fails(os.ftruncate, 1, 1 << 20); fails(os.truncate, "/dev/stdout", 0); fails(os.posix_fallocate, 1, 0, 1 << 20)
+fails(mmap.mmap, 1, 4096, mmap.MAP_SHARED)
+fcntl.fcntl(1, fcntl.F_SETFL, 0); os.write(1, b"seven\n")
+with open("/dev/stdout", "wb", buffering=0) as again: again.write(b"eight\n")
+with open("/tmp/six") as six: print(os.sendfile(1, six.fileno(), 0, 100), flush=True)
+open("/tmp/two", "w").write("six"); os.truncate("/tmp/two", 2); print(os.stat("/tmp/two").st_size)
+'
+"#;
+
+#[test]
+fn what_was_written_stays_whoever_opens_it_again() {
+    let text_of = format!("[nodes.a]\n[programs.p]\nnode = \"a\"\ncommand = [\"sh\", \"-euc\", {KEPT:?}]\n");
+    let (world, end) = run(scenario(&text_of).plan, 1);
+    let (output, error, status) = text(&world, "p");
+    assert_eq!((error.as_str(), status), ("oops\nagain\nmore\n", Some(Status::Exited(0))), "{output} {:?}", end.failures);
+    assert_eq!(output, "one\ntwo\nthree\nfour\nfive\nsix\nsix\nsix\nEINVAL\nEINVAL\nEINVAL\nESPIPE\nEACCES\nseven\neight\nsix\n4\n2\n");
+}
+
 #[test]
 fn what_happens_before_a_program_starts_happens_to_nobody() {
     // Processors that are idle start programs before their time: these must not be among them.
