@@ -344,6 +344,10 @@ pub trait Outside {
     fn called(&mut self, call: &Called<'_>) {
         let _ = call;
     }
+    /// A process of this number has ended, now: [`Tree::take_exits`] will say how. What others that ran with it do has not been done yet.
+    fn ended(&mut self, pid: u32) {
+        let _ = pid;
+    }
     /// Programs have written much into files since this was last called: maybe it is their output.
     fn output_grew(&mut self) {}
     /// With [`Config::tell_writes`]: a program, or one that it has started, has written to its standard output or error at this time.
@@ -486,6 +490,8 @@ pub struct Tree {
     calls: Calls,
     rng: Rng,
     exits: Vec<Exit>,
+    /// Of so many of them [`Outside::ended`] has been told.
+    ends_told: usize,
     round_trips: u64,
     shows: ahead::Shows,
     /// The trace that was last told.
@@ -560,6 +566,7 @@ impl Tree {
             calls: Calls::default(),
             rng,
             exits: Vec::new(),
+            ends_told: 0,
             round_trips: 0,
             shows: ahead::Shows::default(),
             told: 0,
@@ -576,6 +583,7 @@ impl Tree {
 
     /// Processes that have ended since the last call, in order.
     pub fn take_exits(&mut self) -> Vec<Exit> {
+        self.ends_told = 0;
         std::mem::take(&mut self.exits)
     }
     /// All calls of all programs so far, folded into a number: (time, thread, call, result), and the bytes written to files and pipes.

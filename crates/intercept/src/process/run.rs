@@ -139,7 +139,9 @@ impl Tree {
                 break;
             }
             self.turn(thread, outside);
+            self.tell_ends(outside);
         }
+        self.tell_ends(outside);
         let posts = self.early.and_then(|early| early.posts);
         let at = match (self.queue.is_empty(), self.timers.next()) {
             (false, _) => posts.map_or(self.clock, |posts| posts.max(self.clock)),
@@ -156,12 +158,21 @@ impl Tree {
 
     /// What calls have left to be done for others: signals that a call takes, children that somebody waits for.
     pub(super) fn settle(&mut self, outside: &mut dyn Outside) {
+        self.tell_ends(outside);
         self.drop_closed(outside);
         while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || !self.changed_objects.is_empty() {
             self.finish_signal_waits(outside);
             self.finish_child_waits(outside);
             self.finish_object_changes(outside);
         }
+    }
+
+    /// Who has ended since the last time.
+    fn tell_ends(&mut self, outside: &mut dyn Outside) {
+        for exit in &self.exits[self.ends_told..] {
+            outside.ended(exit.pid);
+        }
+        self.ends_told = self.exits.len();
     }
 
     /// What was answered inside programs goes into the world's hash as one number, before every call that is told.
