@@ -149,6 +149,23 @@ fn what_was_written_stays_whoever_opens_it_again() {
 }
 
 #[test]
+fn reading_the_clock_is_no_call_however_far_the_grant_reaches() {
+    // Past several slices: at the end of each the vDSO has to let others run.
+    let calls = |reads: u32| {
+        let body = format!("import time\nread = time.monotonic_ns\nfor n in range({reads}): read()\ntime.sleep(0.001)");
+        let programs = vec![process("p", 0, 0, &["python3", "-ISc", &body], Expect::Status(0))];
+        let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 1);
+        let state = world.program(0).expect("the program");
+        let (at, status) = state.ended.expect("its end");
+        assert_eq!(status, Status::Exited(0), "{}", String::from_utf8_lossy(&state.error));
+        (state.usage.map(|usage| usage.calls), at)
+    };
+    let (few, many) = (calls(100), calls(90_000));
+    assert!(many.1.since(few.1) > Duration::from_millis(80), "each read takes its time");
+    assert_eq!(many.0, few.0);
+}
+
+#[test]
 fn what_happens_before_a_program_starts_happens_to_nobody() {
     // Processors that are idle start programs before their time: these must not be among them.
     let (world, end) = run(
