@@ -89,6 +89,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
         memory::unmap_kernels();
+        memory::reserve();
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);
