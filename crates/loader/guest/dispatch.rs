@@ -527,7 +527,7 @@ pub fn data(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             };
             plain::after_read(word, number, a, result)?;
             if what == kind::FILE && matches!(number, nr::WRITE | nr::WRITEV) && result > 0 {
-                local::count_written(result as usize);
+                local::count_written(t, result as usize);
             }
             if number == nr::WRITE && result > 0 {
                 local::fold_bytes(a[1], result as usize);

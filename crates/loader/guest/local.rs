@@ -263,9 +263,14 @@ pub fn fold(t: &Thread, number: usize, result: i64) {
 }
 
 /// So many bytes have gone into a file: the controller looks at what programs print when it is much. One thread of a node runs at a time.
-pub fn count_written(bytes: usize) {
-    let written = &header().written;
-    written.store(written.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+pub fn count_written(t: &mut Thread, bytes: usize) {
+    let header = header();
+    let before = header.written.load(Relaxed);
+    let after = before.wrapping_add(bytes as u64);
+    header.written.store(after, Relaxed);
+    if before / abi::WRITTEN_BYTES != after / abi::WRITTEN_BYTES && header.flags.load(Relaxed) & abi::STRICT == 0 {
+        post(t, abi::GREW, &[]);
+    }
 }
 
 /// Folds bytes that the program has written.

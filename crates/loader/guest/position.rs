@@ -26,7 +26,7 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
-        kind::FILE => Ok(in_file(number, a)),
+        kind::FILE => Ok(in_file(t, number, a)),
         what => {
             let second = matches!(number, nr::PREADV2 | nr::PWRITEV2);
             let flags = if second { a[5] } else { 0 };
@@ -51,14 +51,14 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
 }
 
 /// The same in a file.
-fn in_file(number: usize, a: &[usize; 6]) -> isize {
+fn in_file(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     let mut arguments = *a;
     if number == nr::PWRITEV2 && a[5] & RWF_NOAPPEND != 0 && sheet::is(a[0]) {
         arguments[5] &= !RWF_NOAPPEND;
     }
     let result = sys::call(number, &arguments);
     if matches!(number, nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2) && result > 0 {
-        local::count_written(result as usize);
+        local::count_written(t, result as usize);
     }
     result
 }

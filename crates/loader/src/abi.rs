@@ -45,6 +45,8 @@ pub const PATH_BYTES: usize = 4096;
 pub const GROUPS_MAX: usize = 64;
 /// All capabilities that there are (CAP_CHECKPOINT_RESTORE is the last).
 pub const CAPABILITIES: u64 = (1 << 41) - 1;
+/// After so many bytes more in files the controller looks whether they are output.
+pub const WRITTEN_BYTES: u64 = 16 << 20;
 /// Seals of the files in memory that are standard output and error: F_SEAL_SEAL and F_SEAL_SHRINK.
 pub const SHEET_SEALS: i32 = 1 | 2;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
@@ -676,6 +678,8 @@ pub const WHOSE: u64 = 0x1007;
 pub const FATAL: u64 = 0x1008;
 /// A call that was answered in the process: (number, first three arguments, result).
 pub const TELL: u64 = 0x1009;
+/// `Header::written` has grown by [`WRITTEN_BYTES`]. As with [`TELL`], nothing happens at it.
+pub const GREW: u64 = 0x1034;
 /// A poll set: (entries, timeout kind, timeout, first). Timeout kinds: 0 none, 1 nanoseconds.
 pub const POLL: u64 = 0x100a;
 /// A call that the loader does not know or refuses: (number, errno).

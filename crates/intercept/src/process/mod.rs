@@ -508,8 +508,6 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
-    /// `Header::written` when [`Outside::output_grew`] was last called.
-    looked: u64,
     /// The first program, on its way to its first post.
     early: Option<early::Early>,
 }
@@ -576,7 +574,6 @@ impl Tree {
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
-            looked: 0,
             early: None,
         }
     }

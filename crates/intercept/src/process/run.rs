@@ -20,9 +20,6 @@ const PATIENCE_THEN: Duration = Duration::from_millis(20);
 const REST_FIRST: Duration = Duration::from_millis(1);
 const REST_DOUBLINGS_MAX: u32 = 7;
 
-/// After so many bytes more in files somebody looks whether they are output.
-const LOOK_AT_OUTPUT_BYTES: u64 = 16 << 20;
-
 /// Patience with a thread when the world is to end.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
 /// A thread that does not come back so long after that, though it was called, is stuck in the kernel: its process is killed.
@@ -210,7 +207,6 @@ impl Tree {
             // Who has waited begins a share, by itself as well.
             share_ends = went_on.map_or(share_ends, |at| at + self.config.slice);
             self.take_time(thread, began + waited);
-            self.look_at_output(outside);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             self.fire_cpu(thread, outside);
@@ -231,15 +227,6 @@ impl Tree {
                 self.queue.push_back(thread);
                 return;
             }
-        }
-    }
-
-    /// When much was written, the world looks whether a program prints too much.
-    fn look_at_output(&mut self, outside: &mut dyn Outside) {
-        let written = self.arena.header().written.load(Relaxed);
-        if written.wrapping_sub(self.looked) >= LOOK_AT_OUTPUT_BYTES {
-            self.looked = written;
-            outside.output_grew();
         }
     }
 
@@ -286,8 +273,14 @@ impl Tree {
     pub(super) fn wait_for_call(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> bool {
         while self.wait_for_post(thread) {
             let posted = Posted::read(self.arena.channel(thread));
-            if posted.number != abi::TELL {
+            if !matches!(posted.number, abi::TELL | abi::GREW) {
                 return true;
+            }
+            if posted.number == abi::GREW {
+                outside.output_grew();
+                self.answer(thread, 0);
+                self.arena.release(thread);
+                continue;
             }
             let [number, a, b, c, result, d] = posted.arguments;
             if self.config.tell_calls {
