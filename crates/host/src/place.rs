@@ -259,25 +259,30 @@ mod tests {
 
     #[test]
     fn a_socket_is_its_owners_and_files_that_others_make_meanwhile_are_as_they_want() {
-        use std::sync::atomic::{AtomicBool, Ordering};
         let folder = Folder::new("mode");
         let umask = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned()).expect("a umask")
         };
-        let (before, done) = (umask(), AtomicBool::new(false));
+        let before = umask();
         std::thread::scope(|scope| {
-            let others = scope.spawn(|| std::iter::from_fn(|| (!done.load(Ordering::Acquire)).then(&umask)).all(|seen| seen == before));
-            for round in 0..1000 {
-                let path = folder.0.join(format!("socket-{round}"));
-                let (listener, seat) = listen(&path).unwrap();
-                assert_eq!(path.symlink_metadata().unwrap().mode() & 0o777, 0o600);
-                let peer = UnixStream::connect(&path).unwrap();
-                drop((listener.accept().unwrap(), peer, seat));
-                assert!(!path.exists());
+            let work = scope.spawn(|| {
+                for round in 0..1000 {
+                    let path = folder.0.join(format!("socket-{round}"));
+                    let (listener, seat) = listen(&path).unwrap();
+                    assert_eq!(path.symlink_metadata().unwrap().mode() & 0o777, 0o600);
+                    let peer = UnixStream::connect(&path).unwrap();
+                    drop((listener.accept().unwrap(), peer, seat));
+                    assert!(!path.exists());
+                }
+            });
+            let mut seen = vec![before.clone()];
+            while !work.is_finished() {
+                seen.push(umask());
+                seen.dedup();
             }
-            done.store(true, Ordering::Release);
-            assert!(others.join().unwrap(), "the umask of the process was another for a moment");
+            work.join().unwrap();
+            assert_eq!(seen, [before.clone()], "the umask is that of the whole process");
         });
     }
 
