@@ -25,7 +25,7 @@ from .doors import Doors
 from .releases import elsewhere
 from .runs import Runs
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
-from .shared import difference, expect, program, run_rows, section, where
+from .shared import compiled, difference, expect, program, run_rows, section, where
 from .waits import waits
 
 FULL = bool(os.environ.get("FULL"))
@@ -119,6 +119,29 @@ def settings(runs: Runs) -> str:
     return f"{len(refused)} refused"
 
 
+MAPPINGS = """
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void) {
+    for (int pages = 1; pages <= 16; pages *= 4)
+        printf("%p\\n", mmap(NULL, pages * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+"""
+# Below 2 MiB that are kept for the loader, whatever it takes of them.
+MAPPINGS_SAID = ["0x7ffff7dff000", "0x7ffff7dfb000", "0x7ffff7deb000"]
+
+
+def mappings(runs: Runs) -> str:
+    """The kernel finds room for a program where no build of weft has any part in it."""
+    (runs.folder / "mappings.c").write_text(MAPPINGS)
+    command = compiled(runs.folder / "mappings.c", runs.folder / "mappings", "-static")
+    text = section("nodes.a") + program("p", "a", str(command))
+    for how in ({}, {"shortcuts": False}) + (({"as_user": True},) if os.geteuid() == 0 else ()):
+        _, out = runs.run(text, **how)
+        expect(f"addresses {how}", (out / "programs" / "p" / "stdout").read_text().split(), MAPPINGS_SAID)
+    return " ".join(MAPPINGS_SAID)
+
+
 def pipes_of_one_user(runs: Runs) -> str:
     """Whoever runs weft has more pipes than the host gives a user room for: the run says that it may not repeat. A user whom nothing else here is."""
     if os.geteuid() != 0:
@@ -177,6 +200,7 @@ def main() -> int:
         rows |= place.rows(runs)
         rows |= answers.rows(runs)
         rows["settings of a node"] = lambda _: settings(runs)
+        rows["mappings"] = lambda _: mappings(runs)
         rows["pipes of one user"] = lambda _: pipes_of_one_user(runs)
         rows["every way to wait"] = waits
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)

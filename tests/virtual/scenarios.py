@@ -338,10 +338,46 @@ for n in range(3000): time.sleep((1 + n * 7919 % 13) / 1e6)
 signal.setitimer(signal.ITIMER_REAL, 0); print(len(seen), seen)
 """))
 
+# A reader that is told what comes runs further in a turn; what it and others beside it print is fetched when they end, whatever the turns were.
+PRINTS = two_nodes(
+    python("send", "a", """
+import socket, time
+s = socket.create_connection(('b', 5001))
+for i in range(40): s.sendall(bytes([65 + i % 26]) * 100_000); time.sleep(0.01)
+""", start="1s"),
+    python("prints", "b", """
+import socket, os
+c, _ = socket.create_server(('', 5001)).accept()
+while piece := c.recv(65536): os.write(1, piece); os.pwrite(2, b'%d\\n' % len(piece), 0)
+"""),
+    program("leaves", "b", "sh", "-c", "(for n in 1 2 3 4 5 6 7 8 9; do sleep 0.1; head -c 300000 /dev/zero; done) & sleep 0.5; echo gone", start="1s"),
+    program("runs", "b", "sh", "-c", "while sleep 0.05; do head -c 100000 /dev/zero; done", start="1s", expect="running"))
+
+# The clock is read without a call until the grant is reached, and with one there.
+CLOCKS = two_nodes(
+    python("polls", "a", """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(100):
+    until = time.monotonic_ns() + 300_000
+    while time.monotonic_ns() < until: time.time()
+    s.sendto(b'x' * i, ('b', 9)); time.sleep(0.0003)
+print(time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID))
+""", start="1s"),
+    python("beside", "b", """
+import time
+for i in range(300):
+    until = time.time_ns() + 50_000
+    while time.time_ns() < until: pass
+    time.sleep(0.001)
+print(time.monotonic_ns())
+""", start="1s"))
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
     "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
     "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES, "ties": TIES,
+    "much output": PRINTS, "clocks": CLOCKS,
 }
 
 # What a program may have at most: the same calls fail every time.

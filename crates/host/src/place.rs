@@ -4,6 +4,8 @@
 //! somebody names with `--control` is theirs: it has to exist, and nothing in it is removed but a control socket on which nobody answers.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
@@ -18,6 +20,8 @@ pub const VARIABLE: &str = "WEFT_CONTROL";
 const PRIVATE_PREFIX: &str = "run-";
 /// What sockets of worlds of `weft sim` are called, before the process id.
 pub const WORLD_PREFIX: &str = "sim-";
+/// Connections that wait to be taken, as the standard library has it.
+const BACKLOG: i32 = 128;
 /// So long after a socket was made somebody listens on it, or it is nobody's.
 const LISTENS_AFTER: Duration = Duration::from_secs(10);
 
@@ -76,25 +80,29 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Listens on a socket at `path`, with mode 0600; see [`prepare`] for what is in its place.
+/// Listens on a socket at `path`, with mode 0600, less what the umask takes; see [`prepare`] for what is in its place.
 ///
 /// # Errors
 /// What stands in the way, and what to do.
 pub fn listen(path: &Path) -> io::Result<(UnixListener, Seat)> {
     let path = std::path::absolute(path)?;
     prepare(&path)?;
-    let bind = || {
-        let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let socket = UnixListener::bind(&path);
-        rustix::process::umask(old);
-        socket
-    };
-    let socket = match bind() {
+    let socket = match bind(&path) {
         // Another weft has left the directory meanwhile, and taken it along.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => prepare(&path).and_then(|()| bind()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => prepare(&path).and_then(|()| bind(&path)),
         other => other,
     }?;
     Ok((socket, Seat { identity: identity(&path), path }))
+}
+
+/// A socket that listens at `path`. Its file gets the mode that the socket has before (net/unix/af_unix.c, unix_bind_bsd: "umode_t mode = S_IFSOCK |
+/// (SOCK_INODE(sock)->i_mode & ~current_umask());"): the process's umask, with which other threads make files meanwhile, is left alone.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// The socket that a person means: a bare name that does not stand in the current directory is one in [`own_directory`].
@@ -247,6 +255,35 @@ mod tests {
         dying.join().unwrap();
         assert!(!folder.0.join("other").exists());
         assert!(said(&folder.0.join("missing/control")).contains("missing: make it, or name another place"));
+    }
+
+    #[test]
+    fn a_socket_is_its_owners_and_files_that_others_make_meanwhile_are_as_they_want() {
+        let folder = Folder::new("mode");
+        let umask = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned()).expect("a umask")
+        };
+        let before = umask();
+        std::thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                for round in 0..1000 {
+                    let path = folder.0.join(format!("socket-{round}"));
+                    let (listener, seat) = listen(&path).unwrap();
+                    assert_eq!(path.symlink_metadata().unwrap().mode() & 0o777, 0o600);
+                    let peer = UnixStream::connect(&path).unwrap();
+                    drop((listener.accept().unwrap(), peer, seat));
+                    assert!(!path.exists());
+                }
+            });
+            let mut seen = vec![before.clone()];
+            while !work.is_finished() {
+                seen.push(umask());
+                seen.dedup();
+            }
+            work.join().unwrap();
+            assert_eq!(seen, [before.clone()], "the umask is that of the whole process");
+        });
     }
 
     #[test]

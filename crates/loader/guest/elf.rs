@@ -81,6 +81,11 @@ pub fn map_vdso() -> usize {
     VDSO_ADDRESS
 }
 
+/// Does a call come from there?
+pub fn is_of_vdso(after: usize) -> bool {
+    after.wrapping_sub(VDSO_ADDRESS) < VDSO.len()
+}
+
 fn read_at(fd: usize, at: u64, into: usize, bytes: usize) -> bool {
     sys::call(nr::PREAD64, &[fd, into, bytes, at as usize]) == bytes as isize
 }

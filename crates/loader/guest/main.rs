@@ -35,6 +35,7 @@ mod plain;
 mod poll;
 mod position;
 mod proc;
+mod sheet;
 mod signal;
 mod stack;
 mod strict;
@@ -88,6 +89,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
         memory::unmap_kernels();
+        memory::reserve();
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);

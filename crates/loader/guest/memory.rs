@@ -1,16 +1,43 @@
 //! The program's break, and keeping its mappings off ours.
 
 use crate::abi;
+use crate::sheet;
 use crate::signal;
 use crate::sys;
 use crate::x86_64::{entry, gate, numbers as nr};
 
 const PAGE: usize = 4096;
+const MAP_TYPE: usize = 0xf;
+const MAP_SHARED: usize = 1;
+const MAP_SHARED_VALIDATE: usize = 3;
+const MAP_ANONYMOUS: usize = 0x20;
 /// Room for the break: 4 GiB of addresses.
 const BREAK_BYTES: usize = abi::BREAK_BYTES as usize;
 
 /// Start, present end, limit.
 static mut BREAK: [usize; 3] = [0; 3];
+
+/// From here to the end of the loader's image nothing is the program's; 0: only the image is not.
+static mut RESERVED: usize = 0;
+
+/// Takes the addresses below the loader's image, down to a place that does not depend on how large it is: what the kernel finds room for lies below, and programs
+/// that tell addresses tell the same with every build of weft. The few pages by which kernels place the image differently make no difference either.
+pub fn reserve() {
+    let (start, end) = (entry::text().0 & !(PAGE - 1), entry::image_end().next_multiple_of(PAGE));
+    let from = (end - abi::IMAGE_BYTES_MAX) & !(abi::RESERVED_BYTES - 1);
+    if end - start > abi::IMAGE_BYTES_MAX {
+        sys::die("the loader is larger than what is kept for it, bytes", end - start);
+    }
+    let take = |from: usize, bytes: usize| sys::call(nr::MMAP, &[from, bytes, 0, 0x10_4022, usize::MAX, 0]) == from as isize;
+    if !take(from, start - from) {
+        // Something lies there: around it.
+        for page in (from..start).step_by(PAGE) {
+            take(page, PAGE);
+        }
+    }
+    // SAFETY: the process has one thread.
+    unsafe { RESERVED = from };
+}
 
 /// Reserves room behind the program.
 pub fn set_break(end: usize) {
@@ -47,9 +74,11 @@ pub fn set(wanted: usize) -> isize {
 pub fn is_ours(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes);
     let overlaps = |low: usize, high: usize| start < high && low < end;
-    let (text, _) = entry::text();
+    // SAFETY: one thread runs at a time; in real time it stays 0.
+    let reserved = unsafe { RESERVED };
+    let image = if reserved > 0 { reserved } else { entry::text().0 & !(PAGE - 1) };
     overlaps(abi::ARENA_ADDRESS, abi::ARENA_ADDRESS + abi::ARENA_BYTES)
-        || overlaps(text & !(PAGE - 1), entry::image_end().next_multiple_of(PAGE))
+        || overlaps(image, entry::image_end().next_multiple_of(PAGE))
         || gate::is_ours(start, end)
         || start < end && (signal::is_ours(start) || signal::is_ours(end - 1))
 }
@@ -71,6 +100,9 @@ pub fn map(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
     if touches_ours(number, a) {
         return Err(sys::EINVAL);
     }
+    if number == nr::MMAP && a[3] & MAP_ANONYMOUS == 0 && matches!(a[3] & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE) && sheet::is(a[4]) {
+        return Err(sys::EACCES);
+    }
     let result = sys::call(number, a);
     if result >= 0 {
         mapped(number, a, result as usize);
@@ -89,7 +121,6 @@ pub fn shared_bytes(segment: usize) -> usize {
 /// Which text is a file's (see `gate`).
 fn mapped(number: usize, a: &[usize; 6], result: usize) {
     const MAP_PRIVATE: usize = 2;
-    const MAP_ANONYMOUS: usize = 0x20;
     const READ_EXECUTE: usize = 5;
     match number {
         nr::MMAP => {

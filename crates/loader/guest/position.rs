@@ -6,14 +6,16 @@ use crate::descriptor;
 use crate::dispatch::{self, Answer};
 use crate::local;
 use crate::native;
+use crate::sheet;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
 
-const ESPIPE: isize = -29;
+pub const ESPIPE: isize = -29;
 /// fs/read_write.c: "if (unlikely(flags & ~RWF_SUPPORTED)) return -EOPNOTSUPP;" HIPRI, DSYNC, SYNC, NOWAIT, APPEND, NOAPPEND, ATOMIC, DONTCACHE.
 pub const RWF_SUPPORTED: usize = 0xff;
 pub const RWF_NOWAIT: usize = 8;
+const RWF_NOAPPEND: usize = 0x20;
 const MSG_DONTWAIT: usize = 0x40;
 /// Most that one transfer moves.
 const PIECE_BYTES: usize = 4096;
@@ -24,7 +26,7 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     let word = descriptor::word(t, a[0]);
     match descriptor::kind_of(word) {
         kind::NONE => Err(sys::EBADF),
-        kind::FILE => Ok(sys::call(number, a)),
+        kind::FILE => Ok(in_file(t, number, a)),
         what => {
             let second = matches!(number, nr::PREADV2 | nr::PWRITEV2);
             let flags = if second { a[5] } else { 0 };
@@ -46,6 +48,19 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
             }
         }
     }
+}
+
+/// The same in a file.
+fn in_file(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
+    let mut arguments = *a;
+    if number == nr::PWRITEV2 && a[5] & RWF_NOAPPEND != 0 && sheet::is(a[0]) {
+        arguments[5] &= !RWF_NOAPPEND;
+    }
+    let result = sys::call(number, &arguments);
+    if matches!(number, nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2) && result > 0 {
+        local::count_written(t, result as usize);
+    }
+    result
 }
 
 /// preadv2 and pwritev2 of a socket that are not to wait, as a call on sockets: which, and its arguments. `message` is room for its struct msghdr.

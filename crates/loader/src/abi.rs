@@ -45,6 +45,10 @@ pub const PATH_BYTES: usize = 4096;
 pub const GROUPS_MAX: usize = 64;
 /// All capabilities that there are (CAP_CHECKPOINT_RESTORE is the last).
 pub const CAPABILITIES: u64 = (1 << 41) - 1;
+/// After so many bytes more in files the controller looks whether they are output.
+pub const WRITTEN_BYTES: u64 = 16 << 20;
+/// Seals of the files in memory that are standard output and error: F_SEAL_SEAL and F_SEAL_SHRINK.
+pub const SHEET_SEALS: i32 = 1 | 2;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 
@@ -79,9 +83,15 @@ pub const BLOCKS_BYTES: u64 = 128 << 20;
 pub const BREAK_BYTES: u64 = 1 << 32;
 /// The stack of the loader itself.
 pub const FIRST_STACK_BYTES: usize = 256 * 1024;
-/// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is its image and the vDSO.
-pub const OWN_SHARE: [(usize, u64); 2] =
-    [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + (1 << 20))];
+/// The loader's image is no larger.
+pub const IMAGE_BYTES_MAX: usize = 1 << 20;
+/// Where what is kept for it begins is a multiple of this, and usually so much lies behind that.
+pub const RESERVED_BYTES: usize = 2 << 20;
+/// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is the vDSO and the gates.
+pub const OWN_SHARE: [(usize, u64); 2] = [
+    (2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64),
+    (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + RESERVED_BYTES as u64 + (1 << 19)),
+];
 
 /// What the loader takes of a resource, by its number.
 pub fn own_share(resource: usize) -> u64 {
@@ -190,7 +200,7 @@ pub struct Header {
     pub trace: AtomicU64,
     /// Calls so far.
     pub calls: AtomicU64,
-    /// Bytes that write(2) and writev(2) have put into files so far.
+    /// Bytes that write(2) and its kind have put into files so far.
     pub written: AtomicU64,
     /// What the init process could not do: errno of the step with that bit, see `INIT_*`.
     pub init_failed: AtomicU32,
@@ -673,6 +683,8 @@ pub const WHOSE: u64 = 0x1007;
 pub const FATAL: u64 = 0x1008;
 /// A call that was answered in the process: (number, first three arguments, result).
 pub const TELL: u64 = 0x1009;
+/// `Header::written` has grown by [`WRITTEN_BYTES`]. As with [`TELL`], nothing happens at it.
+pub const GREW: u64 = 0x1034;
 /// A poll set: (entries, timeout kind, timeout, first). Timeout kinds: 0 none, 1 nanoseconds.
 pub const POLL: u64 = 0x100a;
 /// A call that the loader does not know or refuses: (number, errno).

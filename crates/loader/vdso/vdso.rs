@@ -1,7 +1,8 @@
 //! The vDSO that programs get: time from the arena's first page, without a call. Mapped by the loader in place of the kernel's.
 //!
 //! Each query moves the node's clock on by the price of a call, so that a loop which waits for the clock ends. When the thread's grant is
-//! used up, or for what is not in the page (CPU clocks, other ids), it makes the system call, which the loader catches.
+//! used up, or for what is not in the page (CPU clocks, other ids), it makes the system call, which the loader catches. Of the former nothing is
+//! recorded (`local::is_shown`): the program cannot tell, and how long grants are is the controller's affair.
 //! Offsets: the first words of `abi::Header`.
 #![no_std]
 

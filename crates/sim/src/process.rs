@@ -25,10 +25,6 @@ const SIGTERM: i32 = 15;
 /// exit statuses of a shell that cannot execute what it is told to.
 const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
-/// After so many turns it is looked how much programs have written; of those that write much it is fetched, that their memory is bounded. Of others
-/// when they end: how many turns a program takes says how it was run, not what it did.
-const TURNS_PER_FETCH: u32 = 64;
-const FETCH_BYTES: u64 = 1 << 20;
 /// So far a program may run by itself, before anything else happens at its node.
 const EARLY_MAX: Duration = Duration::from_millis(20);
 /// Where programs are looked for, unless their environment says otherwise.
@@ -305,7 +301,7 @@ impl ProcessTree {
         self.starting.clear();
     }
 
-    /// Programs that have ended: what they wrote, and how it came.
+    /// Programs that have ended, and how it came. What they wrote has been fetched ([`Outside::ended`]).
     fn take_exits(&mut self, cx: &mut dyn ActorContext) {
         for exit in self.tree.take_exits() {
             let Some(id) = self.pids.get(&exit.pid).copied() else { continue };
@@ -313,7 +309,6 @@ impl ProcessTree {
                 continue;
             };
             program.pid = None;
-            program.fetch(cx);
             let status = match exit.status {
                 process::Status::Exited(status) => Status::Exited(status),
                 process::Status::Killed(signal) => Status::Killed(signal),
@@ -396,12 +391,8 @@ impl Program {
         }
     }
 
-    /// Has it written so much since the last time?
-    fn has_written(&self, bytes: u64) -> bool {
-        self.output.iter().flatten().any(|sheet| sheet.unread().is_ok_and(|unread| unread >= bytes))
-    }
-
-    /// What was written since the last time.
+    /// What was written since the last time. Called when the program ends, and at the end of the world: at times that are the program's. How many turns it
+    /// takes to get there says how it was run, not what it did.
     fn fetch(&mut self, cx: &mut dyn ActorContext) {
         self.spill(cx);
         let Some([output, error]) = &mut self.output else { return };
@@ -444,14 +435,6 @@ impl Actor for ProcessTree {
             }
         };
         self.turns += 1;
-        if self.turns.is_multiple_of(TURNS_PER_FETCH) {
-            for program in &mut self.programs {
-                match program.has_written(FETCH_BYTES) {
-                    true => program.fetch(cx),
-                    false => program.spill(cx),
-                }
-            }
-        }
         Next::at(next.at.min(self.next_start()))
     }
 
@@ -607,6 +590,13 @@ impl Outside for Outer<'_> {
 
     fn control(&mut self, op: Op) -> Option<serde_json::Value> {
         self.cx.control(op)
+    }
+
+    fn ended(&mut self, pid: u32) {
+        let Some(id) = self.pids.get(&pid) else { return };
+        if let Some(program) = self.programs.iter_mut().find(|program| program.id == *id && program.pid == Some(pid)) {
+            program.fetch(self.cx);
+        }
     }
 
     fn output_grew(&mut self) {

@@ -102,8 +102,12 @@ fn what_is_written_beyond_the_bound_is_counted_and_nobody_says_what_it_was() {
              [programs.quiet]\nnode = \"a\"\ncommand = [\"echo\", \"word\"]\noutput_max = \"1MiB\"\n{expects}"
         )
     };
-    // More than is looked for at a time, then a little; standard error has a bound of its own. The program itself notices nothing.
-    let script = "import os\nfor n in range(40):\n    assert os.write(1, b'x' * (1 << 20)) == 1 << 20\n\
+    // More than is looked for at a time (16 MiB), by whatever call, then a little; standard error has a bound of its own. The program itself notices nothing but how much
+    // memory that takes.
+    let script = "import os\npiece = b'x' * (1 << 20)\n\
+        calls = [os.write, lambda fd, data: os.writev(fd, [data]), lambda fd, data: os.pwrite(fd, data, 0), lambda fd, data: os.pwritev(fd, [data], 0),\n\
+        \x20   lambda fd, data: os.pwritev(fd, [data], 0, 0x20)]\n\
+        for n in range(40):\n    assert calls[n % 5](1, piece) == 1 << 20\n    assert os.fstat(1).st_blocks <= 17 << 11, n\n\
         os.write(1, b'last')\nos.write(2, b'y' * 10)\nassert os.fstat(1).st_size == (40 << 20) + 4\n";
     let expects = "[[expect]]\nprogram = \"loud\"\nabsent = \"z\"\n[[expect]]\nprogram = \"loud\"\noutput = \"last\"\n\
         [[expect]]\nprogram = \"quiet\"\nabsent = \"z\"\n";
@@ -118,6 +122,51 @@ fn what_is_written_beyond_the_bound_is_counted_and_nobody_says_what_it_was() {
     let failures: Vec<Option<&str>> = verdicts.iter().skip(2).map(|verdict| verdict.failure.as_deref()).collect();
     assert_eq!((failures[0], failures[2]), (Some("nobody can say: 40894468 bytes of its output are lost"), None));
     assert!(failures[1].is_some_and(|why| why.contains("without it (40894468 bytes more are lost)")), "{failures:?}");
+}
+
+/// Natively, with `| cat`, it says the same.
+const KEPT: &str = r#"
+echo one; sh -c 'echo two' > /dev/stdout; echo three > /proc/self/fd/1; echo four >> /dev/stdout; echo five
+echo oops >&2; echo again > /dev/stderr; echo more > /proc/self/fd/2
+printf 'six\n' > /tmp/six; cat /tmp/six > /dev/stdout; cp /tmp/six /dev/stdout; dd if=/tmp/six of=/dev/stdout status=none
+exec python3 -IS -c '
+import errno, fcntl, mmap, os
+def fails(what, *words):
+    try: print(what(*words), flush=True)
+    except OSError as error: print(errno.errorcode[error.errno], flush=True)
+fails(os.ftruncate, 1, 0); fails(os.ftruncate, 1, 1 << 20); fails(os.truncate, "/dev/stdout", 0); fails(os.posix_fallocate, 1, 0, 1 << 20)
+fails(mmap.mmap, 1, 1, mmap.MAP_SHARED)
+fcntl.fcntl(1, fcntl.F_SETFL, 0); os.write(1, b"seven\n")
+with open("/dev/stdout", "wb", buffering=0) as again: again.write(b"eight\n")
+with open("/tmp/six") as six: print(os.sendfile(1, six.fileno(), 0, 100), flush=True)
+open("/tmp/two", "w").write("six"); os.truncate("/tmp/two", 2); print(os.stat("/tmp/two").st_size)
+'
+"#;
+
+#[test]
+fn what_was_written_stays_whoever_opens_it_again() {
+    let text_of = format!("[nodes.a]\n[programs.p]\nnode = \"a\"\ncommand = [\"sh\", \"-euc\", {KEPT:?}]\n");
+    let (world, end) = run(scenario(&text_of).plan, 1);
+    let (output, error, status) = text(&world, "p");
+    assert_eq!((error.as_str(), status), ("oops\nagain\nmore\n", Some(Status::Exited(0))), "{output} {:?}", end.failures);
+    assert_eq!(output, "one\ntwo\nthree\nfour\nfive\nsix\nsix\nsix\nEINVAL\nEINVAL\nEINVAL\nESPIPE\nEACCES\nseven\neight\nsix\n4\n2\n");
+}
+
+#[test]
+fn reading_the_clock_is_no_call_however_far_the_grant_reaches() {
+    // Past several slices: at the end of each the vDSO has to let others run.
+    let calls = |reads: u32| {
+        let body = format!("import time\nread = time.monotonic_ns\nfor n in range({reads}): read()\ntime.sleep(0.001)");
+        let programs = vec![process("p", 0, 0, &["python3", "-ISc", &body], Expect::Status(0))];
+        let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 1);
+        let state = world.program(0).expect("the program");
+        let (at, status) = state.ended.expect("its end");
+        assert_eq!(status, Status::Exited(0), "{}", String::from_utf8_lossy(&state.error));
+        (state.usage.map(|usage| usage.calls), at)
+    };
+    let (few, many) = (calls(100), calls(90_000));
+    assert!(many.1.since(few.1) > Duration::from_millis(80), "each read takes its time");
+    assert_eq!(many.0, few.0);
 }
 
 #[test]

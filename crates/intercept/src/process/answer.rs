@@ -199,7 +199,7 @@ impl Tree {
                 channel.result.store(posted.arguments[0] as i64 & 0x7f, Relaxed);
                 Ok(Outcome::Prepared)
             }
-            abi::TELL | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
+            abi::TELL | abi::GREW | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
             abi::LAYERS => self.lay_layers(),
             abi::SAID => self.said_file(thread, posted, guest, outside),

@@ -344,6 +344,10 @@ pub trait Outside {
     fn called(&mut self, call: &Called<'_>) {
         let _ = call;
     }
+    /// A process of this number has ended, now: [`Tree::take_exits`] will say how. What others that ran with it do has not been done yet.
+    fn ended(&mut self, pid: u32) {
+        let _ = pid;
+    }
     /// Programs have written much into files since this was last called: maybe it is their output.
     fn output_grew(&mut self) {}
     /// With [`Config::tell_writes`]: a program, or one that it has started, has written to its standard output or error at this time.
@@ -486,6 +490,8 @@ pub struct Tree {
     calls: Calls,
     rng: Rng,
     exits: Vec<Exit>,
+    /// Of so many of them [`Outside::ended`] has been told.
+    ends_told: usize,
     round_trips: u64,
     shows: ahead::Shows,
     /// The trace that was last told.
@@ -502,8 +508,6 @@ pub struct Tree {
     usage: BTreeMap<u32, Usage>,
     /// `Header::calls` at the end of the last turn.
     counted: u64,
-    /// `Header::written` when [`Outside::output_grew`] was last called.
-    looked: u64,
     /// The first program, on its way to its first post.
     early: Option<early::Early>,
 }
@@ -560,6 +564,7 @@ impl Tree {
             calls: Calls::default(),
             rng,
             exits: Vec::new(),
+            ends_told: 0,
             round_trips: 0,
             shows: ahead::Shows::default(),
             told: 0,
@@ -569,13 +574,13 @@ impl Tree {
             real: None,
             usage: BTreeMap::new(),
             counted: 0,
-            looked: 0,
             early: None,
         }
     }
 
     /// Processes that have ended since the last call, in order.
     pub fn take_exits(&mut self) -> Vec<Exit> {
+        self.ends_told = 0;
         std::mem::take(&mut self.exits)
     }
     /// All calls of all programs so far, folded into a number: (time, thread, call, result), and the bytes written to files and pipes.

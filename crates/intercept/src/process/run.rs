@@ -20,9 +20,6 @@ const PATIENCE_THEN: Duration = Duration::from_millis(20);
 const REST_FIRST: Duration = Duration::from_millis(1);
 const REST_DOUBLINGS_MAX: u32 = 7;
 
-/// After so many bytes more in files somebody looks whether they are output.
-const LOOK_AT_OUTPUT_BYTES: u64 = 16 << 20;
-
 /// Patience with a thread when the world is to end.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2);
 /// A thread that does not come back so long after that, though it was called, is stuck in the kernel: its process is killed.
@@ -139,7 +136,9 @@ impl Tree {
                 break;
             }
             self.turn(thread, outside);
+            self.tell_ends(outside);
         }
+        self.tell_ends(outside);
         let posts = self.early.and_then(|early| early.posts);
         let at = match (self.queue.is_empty(), self.timers.next()) {
             (false, _) => posts.map_or(self.clock, |posts| posts.max(self.clock)),
@@ -156,12 +155,21 @@ impl Tree {
 
     /// What calls have left to be done for others: signals that a call takes, children that somebody waits for.
     pub(super) fn settle(&mut self, outside: &mut dyn Outside) {
+        self.tell_ends(outside);
         self.drop_closed(outside);
         while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || !self.changed_objects.is_empty() {
             self.finish_signal_waits(outside);
             self.finish_child_waits(outside);
             self.finish_object_changes(outside);
         }
+    }
+
+    /// Who has ended since the last time.
+    fn tell_ends(&mut self, outside: &mut dyn Outside) {
+        for exit in &self.exits[self.ends_told..] {
+            outside.ended(exit.pid);
+        }
+        self.ends_told = self.exits.len();
     }
 
     /// What was answered inside programs goes into the world's hash as one number, before every call that is told.
@@ -199,7 +207,6 @@ impl Tree {
             // Who has waited begins a share, by itself as well.
             share_ends = went_on.map_or(share_ends, |at| at + self.config.slice);
             self.take_time(thread, began + waited);
-            self.look_at_output(outside);
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             self.fire_cpu(thread, outside);
@@ -220,15 +227,6 @@ impl Tree {
                 self.queue.push_back(thread);
                 return;
             }
-        }
-    }
-
-    /// When much was written, the world looks whether a program prints too much.
-    fn look_at_output(&mut self, outside: &mut dyn Outside) {
-        let written = self.arena.header().written.load(Relaxed);
-        if written.wrapping_sub(self.looked) >= LOOK_AT_OUTPUT_BYTES {
-            self.looked = written;
-            outside.output_grew();
         }
     }
 
@@ -275,8 +273,14 @@ impl Tree {
     pub(super) fn wait_for_call(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> bool {
         while self.wait_for_post(thread) {
             let posted = Posted::read(self.arena.channel(thread));
-            if posted.number != abi::TELL {
+            if !matches!(posted.number, abi::TELL | abi::GREW) {
                 return true;
+            }
+            if posted.number == abi::GREW {
+                outside.output_grew();
+                self.answer(thread, 0);
+                self.arena.release(thread);
+                continue;
             }
             let [number, a, b, c, result, d] = posted.arguments;
             if self.config.tell_calls {

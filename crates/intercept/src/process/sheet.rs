@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use weft_loader::abi;
 
 fn error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.0)
@@ -23,7 +24,8 @@ pub fn input(contents: &[u8]) -> io::Result<OwnedFd> {
     Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
 }
 
-/// A file that programs append to, and that is read from outside without their noticing.
+/// A file that programs append to, and that is read from outside without their noticing. It cannot be made shorter, and programs cannot write over what they have written
+/// (the loader's `guest/sheet.rs`).
 #[derive(Debug)]
 pub struct Sheet {
     file: File,
@@ -42,10 +44,13 @@ impl Sheet {
     /// # Errors
     /// No memory, or no descriptor.
     pub fn new(name: &std::ffi::CStr, bytes_max: u64) -> io::Result<Sheet> {
-        let memory = memory_file(name, libc::MFD_CLOEXEC).map_err(error)?;
-        // SAFETY: takes no pointers. Programs that share it (fork, dup) and those that open /dev/stdout anew append both.
-        if unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
-            return Err(io::Error::last_os_error());
+        let memory = memory_file(name, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING).map_err(error)?;
+        // Programs that share it (fork, dup) append; for those that open /dev/stdout anew the loader sees to that. O_TRUNC is not to empty it.
+        for (what, value) in [(libc::F_SETFL, libc::O_APPEND), (libc::F_ADD_SEALS, abi::SHEET_SEALS)] {
+            // SAFETY: takes no pointers.
+            if unsafe { libc::fcntl(memory.as_raw_fd(), what, value) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(Sheet { file: File::from(memory), read: 0, seen: 0, bytes_max, spilled: bytes_max })
     }
@@ -61,9 +66,11 @@ impl Sheet {
     /// How many bytes were written that are held, and nobody has taken.
     ///
     /// # Errors
-    /// The file cannot be asked.
+    /// The file cannot be asked, or is shorter than what was read of it.
     pub fn unread(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len().min(self.bytes_max).saturating_sub(self.read))
+        let length = self.file.metadata()?.len();
+        let read = length.min(self.bytes_max).checked_sub(self.read);
+        read.ok_or_else(|| io::Error::other(format!("it has {length} bytes, and had {} before", self.read)))
     }
 
     /// What has been written since the last call, at most `limit` bytes.
@@ -130,6 +137,25 @@ mod tests {
         one.write_all(b"three").expect("room");
         assert_eq!(sheet.take(100).expect("bytes"), b"o three");
         assert_eq!(sheet.take(100).expect("bytes"), b"");
+    }
+
+    #[test]
+    fn nobody_makes_it_shorter_or_it_is_noticed() {
+        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        file.write_all(b"kept").expect("room");
+        assert_eq!(file.set_len(0).map_err(|error| error.raw_os_error()), Err(Some(libc::EPERM)));
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        assert!(File::create(path).is_err(), "O_TRUNC");
+        assert_eq!(sheet.take(100).expect("bytes"), b"kept");
+        // One without the seal.
+        let memory = memory_file(c"stdout", libc::MFD_CLOEXEC).expect("a file");
+        let mut sheet = Sheet { file: File::from(memory), read: 0, seen: 0, bytes_max: 1 << 20, spilled: 1 << 20 };
+        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        file.write_all(b"lost").expect("room");
+        assert_eq!(sheet.take(100).expect("bytes"), b"lost");
+        file.set_len(1).expect("shorter");
+        assert!(sheet.take(100).is_err_and(|error| error.to_string().contains("1 bytes, and had 4")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{BREAK, call, poll, signal, thread as strict_thread};
 use crate::abi::kind;
 use crate::descriptor;
-use crate::dispatch::{Answer, duplicate, forward, path_of, readlink, send_file, unsupported};
+use crate::dispatch::{Answer, duplicate, forward, path_of, readlink, unsupported};
 use crate::memory;
 use crate::position;
 use crate::sys;
@@ -180,7 +180,7 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
         }
         nr::SENDFILE => {
             let [to, from] = [a[0], a[1]].map(|fd| descriptor::kind_of(descriptor::word(t, fd)));
-            if to == kind::VIRTUAL && from == kind::FILE { Some(send_file(t, a)) } else { poll::between(t, number, a) }
+            if to == kind::VIRTUAL && from == kind::FILE { Some(crate::native::send_file(t, a)) } else { poll::between(t, number, a) }
         }
         _ => poll::between(t, number, a),
     }
