@@ -46,6 +46,7 @@ impl Tree {
             exit_signal: libc::SIGCHLD,
             death_signal: 0,
             vfork_of: None,
+            ended_threads: false,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
             began: self.clock,
@@ -93,7 +94,6 @@ impl Tree {
     pub(super) fn introduce(&mut self, process: ProcessId, thread: ThreadId, posted: &Posted) {
         let (pid, tid) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
         self.arena.process(process).pid.store(pid, Relaxed);
-        self.last_pid = tid;
         self.arena.channel(thread).tid.store(tid, Relaxed);
         if let Some(one) = self.processes.get_mut(&process) {
             one.pid = pid;
@@ -154,6 +154,7 @@ impl Tree {
         }
         let posted = Posted::read(self.arena.channel(child));
         self.introduce(process, child, &posted);
+        self.last_pid = posted.arguments[1] as u32;
         self.answer(child, 0);
         self.make_runnable(child);
         if flags & CLONE_VFORK != 0 && !is_thread {
@@ -171,6 +172,7 @@ impl Tree {
         let Some(one) = self.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
         let others: Vec<ThreadId> = one.threads.iter().copied().filter(|other| *other != thread).collect();
         one.threads = vec![thread];
+        one.ended_threads = !others.is_empty();
         for other in others {
             self.forget_thread(other);
         }
@@ -180,8 +182,14 @@ impl Tree {
     /// The new image is there.
     pub(super) fn executed(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
         let process = self.process_of(thread)?;
+        let old = self.threads.get(&thread).map_or(0, |one| one.tid);
         self.introduce(process, thread, posted);
         self.drop_posix_timers(process);
+        // futex_exec_release: what the old image had. The number may be another one now, and locks with the old one have nobody's.
+        self.owner_died(old);
+        if self.processes.get_mut(&process).is_some_and(|one| std::mem::take(&mut one.ended_threads)) {
+            self.wake_for_the_dead();
+        }
         let mut path = [0; abi::PATH_BYTES];
         self.arena.process(process).executable.get(0, &mut path);
         let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
