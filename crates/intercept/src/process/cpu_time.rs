@@ -15,11 +15,12 @@ use std::time::Duration;
 use weft_loader::abi;
 
 const TIMER_ABSTIME: i32 = 1;
-/// What is left of a timer that has expired and not been looked at: a tick of the kernel's (250 Hz).
+/// A tick of the kernel's (250 Hz): what is left of a timer that has expired and not been looked at, and what setitimer(2) adds.
 const TICK: u64 = 4_000_000;
-/// A timer that expires again and again does so no more often, as the kernel's tick sees to (1000 Hz at most). Returning from a handler is a call, too: with
-/// a shorter interval the next signal would be there before the program has come any further.
-const AGAIN_LEAST: u64 = 1_000_000;
+/// The kernel looks at CPU clocks in its tick only, so that a timer comes no earlier than with the next one after it was set or came last, however short it is.
+/// Returning from a handler is a call, too: without that the next signal would be there before the program has come any further. This is the finest tick that
+/// kernels have (1000 Hz), so that no timer is later than it must be.
+const TICK_FINEST: u64 = 1_000_000;
 /// Process 1 of a node computes nothing.
 const INIT: u32 = 1;
 
@@ -62,9 +63,9 @@ impl CpuTimers {
     pub fn remove(&mut self, key: Key) {
         self.due.remove(&key);
     }
-    /// The same for what has happened at `now` and does so again, see [`AGAIN_LEAST`].
-    fn add_again(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
-        self.add(clock, at.max(now.saturating_add(AGAIN_LEAST)), due)
+    /// The same for a timer that is set, or set again, at `now`, see [`TICK_FINEST`].
+    fn add_timer(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
+        self.add(clock, at.max((now / TICK_FINEST + 1) * TICK_FINEST), due)
     }
     /// The first value of a clock for which somebody waits.
     fn first(&self, clock: CpuClock) -> Option<(Key, Due)> {
@@ -236,7 +237,7 @@ impl Tree {
         let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
         timer.key = None;
         if timer.bump(now) > 0 {
-            timer.key = Some(self.cpu_timers.add_again(clock, now, timer.expires, Due::Interval(process, which)));
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, timer.expires, Due::Interval(process, which)));
         } else {
             timer.expires = 0;
         }
@@ -271,8 +272,9 @@ impl Tree {
         }
         *timer = CpuTimer { key: None, expires: 0, interval: nanos(interval) };
         if !first.is_zero() {
-            timer.expires = now.saturating_add(nanos(first));
-            timer.key = Some(self.cpu_timers.add(clock, timer.expires, Due::Interval(process, which)));
+            // "if (nval > 0) nval += TICK_NSEC;"
+            timer.expires = now.saturating_add(nanos(first)).saturating_add(TICK);
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, timer.expires, Due::Interval(process, which)));
         }
     }
 
@@ -282,7 +284,7 @@ impl Tree {
         timer.key = None;
         let times = timer.bump(now);
         if times > 0 {
-            timer.key = Some(self.cpu_timers.add_again(*clock, now, timer.expires, Due::Posix(process, id)));
+            timer.key = Some(self.cpu_timers.add_timer(*clock, now, timer.expires, Due::Posix(process, id)));
         } else {
             timer.expires = 0;
         }
@@ -323,7 +325,7 @@ impl Tree {
         let expires = if first != 0 && !absolute { now.saturating_add(first) } else { first };
         let mut timer = CpuTimer { key: None, expires, interval };
         if !silent && expires > now {
-            timer.key = Some(self.cpu_timers.add(clock, expires, Due::Posix(process, id)));
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, expires, Due::Posix(process, id)));
         }
         if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));
