@@ -207,6 +207,13 @@ impl Tree {
         Ok(Outcome::Done(0))
     }
 
+    /// Nobody waits for a process any more: its number is free.
+    fn forget_process(&mut self, process: ProcessId) {
+        if let Some(one) = self.processes.remove(&process) {
+            self.forget_cpu_clock(CpuClock::Process(one.pid));
+        }
+    }
+
     fn forget_thread(&mut self, thread: ThreadId) {
         self.leave_wait(thread);
         let tid = self.threads.remove(&thread).map(|one| one.tid);
@@ -281,7 +288,7 @@ impl Tree {
         one.pidfd = None;
         let unasked = matches!(status, Status::Killed(_)) || one.threads.len() > 1;
         let (threads, waiter, pid) = (std::mem::take(&mut one.threads), one.vfork_of.take(), one.pid);
-        self.forget_cpu_clock(CpuClock::Process(pid));
+        self.stop_cpu_clock(CpuClock::Process(pid));
         for thread in threads {
             self.forget_thread(thread);
         }
@@ -296,7 +303,7 @@ impl Tree {
         let orphans: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.parent == Some(process)).map(|(id, _)| *id).collect();
         for orphan in orphans {
             if self.processes.get(&orphan).is_some_and(|one| one.status.is_some()) {
-                self.processes.remove(&orphan);
+                self.forget_process(orphan);
             } else if let Some(one) = self.processes.get_mut(&orphan) {
                 one.parent = None;
                 if one.death_signal != 0 {
@@ -314,7 +321,7 @@ impl Tree {
             Status::Killed(value) => (CLD_KILLED, value),
         };
         if !self.tell_parent(process, code, value) {
-            self.processes.remove(&process);
+            self.forget_process(process);
         }
     }
 
@@ -427,7 +434,7 @@ impl Tree {
         }
         match code {
             CLD_EXITED | CLD_KILLED => {
-                self.processes.remove(&id);
+                self.forget_process(id);
                 let channel = self.arena.channel(thread);
                 channel.arguments[0].store(u64::from(pid), Relaxed);
                 channel.arguments[5].store(1, Relaxed);

@@ -31,6 +31,8 @@ pub(super) enum CpuClock {
     Thread(u32),
     /// CLOCK_PROCESS_CPUTIME_ID of it.
     Process(u32),
+    /// Of one that is gone, and whose number may be another's. The kernel keeps the `struct pid`.
+    Gone,
 }
 
 /// Names an entry of [`CpuTimers`]: at which clock, at which of its values in nanoseconds, and which of those.
@@ -144,6 +146,7 @@ impl Tree {
         match clock {
             CpuClock::Thread(tid) => self.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
             CpuClock::Process(INIT) => Some(0),
+            CpuClock::Gone => None,
             CpuClock::Process(pid) => self.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
         }
     }
@@ -225,9 +228,23 @@ impl Tree {
         }
     }
 
-    /// The clocks of a process that has ended, or of one of its threads, go on no more.
+    /// The clock of a process that has ended goes on no more; it can still be looked at.
+    pub(super) fn stop_cpu_clock(&mut self, clock: CpuClock) {
+        self.cpu_timers.forget(clock);
+    }
+
+    /// The clock of a thread that is gone, or of a process for which its parent has waited, is no more, even when its number is given again. Who waits for it
+    /// does so for ever.
     pub(super) fn forget_cpu_clock(&mut self, clock: CpuClock) {
         self.cpu_timers.forget(clock);
+        for process in self.processes.values_mut() {
+            process.timers.forget_cpu_clock(clock);
+        }
+        for thread in self.threads.values_mut() {
+            if let Some((of, _)) = thread.cpu_until.as_mut().filter(|(of, _)| *of == clock) {
+                *of = CpuClock::Gone;
+            }
+        }
     }
 
     /// check_cpu_itimer
@@ -296,15 +313,16 @@ impl Tree {
         let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
         let (clock, mut timer) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
-        let left = match self.cpu_now(clock) {
-            Some(now) if timer.expires != 0 => {
-                if timer.key.is_none() {
-                    timer.bump(now);
-                }
-                // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
-                if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
+        // "if (p && cpu_timer_getexpires(&timr->it.cpu)) __posix_cpu_timer_get(timr, itp, ...);"
+        let Some(now) = self.cpu_now(clock) else { return Ok([Duration::ZERO; 2]) };
+        let left = if timer.expires == 0 {
+            0
+        } else {
+            if timer.key.is_none() {
+                timer.bump(now);
             }
-            _ => 0,
+            // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
+            if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
         };
         if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));
