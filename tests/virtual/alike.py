@@ -1,5 +1,6 @@
 """What a program sees natively, it sees in virtual time: terminals, calls that wait in the kernel, signals that the kernel raises, descriptors that are none
-(alike.c); CPU clocks and who waits for them (cpu_clocks.c); locks that are handed over (futex_pi.c).
+(alike.c); CPU clocks and who waits for them (cpu_clocks.c); locks that are handed over (futex_pi.c); streams that
+take more (writers.c).
 
 Each program does it, a line each. The same lines must come natively and, several times with one hash, in virtual time.
 """
@@ -16,7 +17,7 @@ from .runs import Runs
 from .shared import SECONDS_MAX, USUAL_SIGNALS, compiled, keys, program, section
 
 HERE = Path(__file__).parent
-SOURCES = ("alike.c", "cpu_clocks.c", "futex_pi.c")
+SOURCES = ("alike.c", "cpu_clocks.c", "futex_pi.c", "writers.c")
 TIMES = 3
 
 

@@ -416,16 +416,147 @@ static void agree(void)
     printf("%d %d %d %d", a < b && b < c && c < e, d > c && d < e, f >= c - 2000 && f <= e, cpu(OWN) - cpu(THREAD) < 5 * MS);
 }
 
+/* A timer of no time at all that its handler sets anew: the program goes on nevertheless. */
+static timer_t anew;
+static void sets_interval(int number)
+{
+    seen[number]++;
+    setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 1}}, 0);
+}
+static void sets_timer(int number)
+{
+    seen[number]++;
+    timer_settime(anew, 0, &(struct itimerspec){{0, 0}, {0, 1}}, 0);
+}
+static void works_on(int number)
+{
+    long long began = cpu(OWN);
+    for (int n = 0; n < 500; n++) burn();
+    /* Natively a burst of work may come between two ticks. */
+    while (!seen[number] && cpu(OWN) < began + 1000 * MS) burn();
+    long long used = (cpu(OWN) - began) / MS;
+    printf("done, %s", !seen[number] ? "never" : seen[number] <= used + 2 ? "no more often than every millisecond" : "more often");
+}
+static void set_by_handler(void)
+{
+    struct sigaction action = {.sa_handler = sets_interval};
+    sigaction(SIGPROF, &action, 0);
+    sets_interval(0);
+    works_on(SIGPROF);
+}
+static void timer_set_by_handler(void)
+{
+    struct sigaction action = {.sa_handler = sets_timer};
+    sigaction(SIGRTMIN, &action, 0);
+    anew = made(OWN, SIGEV_SIGNAL, SIGRTMIN, 0);
+    sets_timer(0);
+    works_on(SIGRTMIN);
+}
+/* One that is set anew again and again before a tick comes: an interval timer is given a tick more each time, another comes with the tick. */
+static void set_before_tick(void)
+{
+    handle(SIGPROF);
+    handle(SIGRTMIN);
+    anew = made(OWN, SIGEV_SIGNAL, SIGRTMIN, 0);
+    long long began = cpu(OWN);
+    while (!seen[SIGRTMIN] && cpu(OWN) < began + 1000 * MS) {
+        setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 1}}, 0);
+        set(anew, 0, 1, 0);
+        burn();
+    }
+    struct itimerval is;
+    setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 1}}, 0);
+    getitimer(ITIMER_PROF, &is);
+    printf("%s and %s, left more than set %d", seen[SIGPROF] ? "one comes" : "never", seen[SIGRTMIN] ? "one comes" : "never", is.it_value.tv_usec > 1000);
+}
+/* The clock of a process that has ended, before and after its parent has waited for it. */
+static void shows(timer_t timer, struct itimerspec *is)
+{
+    int found = timer_gettime(timer, is);
+    printf("%d every %ld left %d, ", found, is->it_interval.tv_nsec, is->it_value.tv_sec || is->it_value.tv_nsec);
+}
+static void of_ended(void)
+{
+    int go[2];
+    char c;
+    clockid_t clock;
+    struct itimerspec is;
+    siginfo_t info;
+    pipe(go);
+    pid_t child = fork();
+    if (!child) {
+        read(go[0], &c, 1);
+        _exit(0);
+    }
+    listen_to(SIGRTMIN);
+    clock_getcpuclockid(child, &clock);
+    timer_t timer = made(clock, SIGEV_SIGNAL, SIGRTMIN, 1), silent_one = made(clock, SIGEV_NONE, 0, 0), unset = made(clock, SIGEV_SIGNAL, SIGRTMIN, 1);
+    printf("%ld %ld; ", set(timer, 0, 10000 * MS, 7), set(silent_one, 0, 10000 * MS, 0));
+    shows(timer, &is); shows(silent_one, &is); shows(unset, &is);
+    write(go[1], "x", 1);
+    waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+    printf("ended: ");
+    shows(timer, &is); shows(silent_one, &is); shows(unset, &is);
+    printf("%ld; ", set(unset, 0, 10000 * MS, 0));
+    waitpid(child, 0, 0);
+    printf("waited for: ");
+    shows(timer, &is); shows(silent_one, &is); shows(unset, &is);
+    printf("%ld %ld %ld, ", set(timer, 0, MS, 0), set(silent_one, 0, 0, 0), set(unset, TIMER_ABSTIME, 1, 0));
+    printf("seen %d, deleted %d %d", seen[SIGRTMIN], timer_delete(timer), timer_delete(silent_one));
+}
+/* Numbers of POSIX timers, and how many there may be. */
+static int create(clockid_t clock, struct sigevent *event)
+{
+    int id = -1;
+    long result = came(syscall(SYS_timer_create, clock, event, &id));
+    return result ? result : id;
+}
+static void numbers(void)
+{
+    struct sigevent bad = {.sigev_notify = 77, .sigev_signo = SIGALRM}, quiet = {.sigev_notify = SIGEV_NONE};
+    printf("%d ", create(CLOCK_MONOTONIC, 0));
+    printf("%d, ", create(CLOCK_MONOTONIC, &quiet));
+    printf("%d %d %d %ld, ", create(CLOCK_MONOTONIC, &bad), create(4, 0), create(~9999999 << 3 | 2, 0), came(syscall(SYS_timer_create, CLOCK_MONOTONIC, 0, 1L)));
+    printf("%d, ", create(OWN, 0));
+    syscall(SYS_timer_delete, 1L);
+    printf("%d, ", create(CLOCK_MONOTONIC, 0));
+    fflush(stdout);
+    int status;
+    if (!fork()) {
+        printf("child %d, ", create(CLOCK_MONOTONIC, 0));
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(&status);
+    struct rlimit few = {200, 200};
+    setrlimit(RLIMIT_SIGPENDING, &few);
+    int many = 0, last;
+    while (many < 2000 && (last = create(CLOCK_MONOTONIC, &quiet)) >= 0) many++;
+    printf("then %d, %s, ", last, many <= 200 ? many > 0 ? "some" : "none" : "too many");
+    syscall(SYS_timer_delete, 0L);
+    last = create(CLOCK_MONOTONIC, 0);
+    printf("again %d, ", last >= 0);
+    char id[12];
+    snprintf(id, sizeof id, "%d", last);
+    fflush(stdout);
+    execl("/proc/self/exe", "cpu_clocks", "next number", id, (char *)0);
+}
+
 static const struct part PARTS[] = {
     {"ITIMER_VIRTUAL", virtual_once}, {"ITIMER_PROF", prof_once}, {"ITIMER_PROF again and again", again}, {"ITIMER_PROF every microsecond", shortest}, {"three interval timers", all_three},
     {"no CPU time in a sleep", asleep}, {"SIGVTALRM and SIGPROF without a handler", kills}, {"CPU timers and fork", forked}, {"CPU timers and exec", executed},
     {"timer of a process", of_process}, {"overruns of a CPU timer", overruns}, {"CPU timer in the past", past}, {"CPU timer that says nothing", silent},
     {"timer of a thread", of_thread}, {"CPU timer to a thread", to_thread}, {"CPU timer to who computes", to_who_computes}, {"sleep by the process's clock", sleep_on_process},
     {"sleep by a thread's clock", sleep_on_thread}, {"sleep by a CPU clock, interrupted", sleep_interrupted}, {"clock of a child", of_child}, {"CPU clocks that are none", wrong},
-    {"CPU clocks agree", agree},
+    {"CPU clocks agree", agree}, {"ITIMER_PROF set by its handler", set_by_handler}, {"CPU timer set by its handler", timer_set_by_handler},
+    {"ITIMER_PROF set before a tick", set_before_tick}, {"timer of a process that has ended", of_ended}, {"numbers of timers", numbers},
 };
 
 int main(int count, char **words)
 {
+    if (count > 2) {
+        printf("executed %d", create(CLOCK_MONOTONIC, 0) - atoi(words[2]));
+        return 0;
+    }
     return parts(count, words, PARTS, sizeof PARTS / sizeof *PARTS);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -63,7 +64,7 @@ static void *waits(void *which)
     t->tid = tid();
     t->calls = 1;
     t->result = futex(t->at, t->operation | PRIVATE, 0, t->until, t->lock, 0);
-    order[came_back++] = t - threads;
+    order[__atomic_fetch_add(&came_back, 1, __ATOMIC_RELAXED)] = t - threads;
     if (!t->keeps && !t->result) {
         ms(30);
         futex(t->lock ? t->lock : t->at, FUTEX_UNLOCK_PI | PRIVATE, 0, 0, 0, 0);
@@ -464,6 +465,140 @@ static void clock_flag(void)
     printf("%ld %ld", futex(&is, 99, 0, 0, 0, 0), futex(&is, FUTEX_FD, 0, 0, 0, 0));
 }
 
+static void not_aligned(void)
+{
+    static word words[4];
+    word *odd = (word *)((char *)words + 2);
+    struct timespec past = {0, 1};
+    /* Second words that are odd, then first ones, for a lock that is free, one's own, and somebody else's. */
+    for (int n = 0; n < 14; n++) { words[2] = 0; printf("%ld ", n == 6 || n == 8 || n == 13 ? 0 : futex(&words[2], n | PRIVATE, 1, n == 0 || n == 9 ? &past : 0, odd, 0)); }
+    word values[] = {0, tid(), tid() | FUTEX_WAITERS, 1};
+    for (int v = 0; v < 4; v++) {
+        printf("| ");
+        for (int n = 0; n < 14; n++) { __builtin_memcpy(odd, &values[v], 4); printf("%ld ", futex(odd, n | PRIVATE, 1, 0, &words[3], values[v])); }
+    }
+    printf("| %ld %ld", futex(odd, 99, 0, 0, 0, 0), futex((word *)9, FUTEX_UNLOCK_PI | PRIVATE, 0, 0, 0, 0));
+    /* While somebody waits somewhere, too. */
+    struct thread *t = begin(FUTEX_WAIT, &lock, 0, 0);
+    t->keeps = 1;
+    __builtin_memcpy(odd, &values[1], 4);
+    printf(" | %ld", futex(odd, FUTEX_UNLOCK_PI | PRIVATE, 0, 0, 0, 0));
+    for (int n = 3; n < 6; n++) printf(" %ld", futex(&words[3], n | PRIVATE, 1, 0, odd, 0));
+    futex(&lock, FUTEX_WAKE | PRIVATE, 1, 0, 0, 0);
+    pthread_join(t->id, 0);
+}
+
+/* An owner that executes another program, and what became of each of its locks. It goes on with its old number, and waits for its input to end. */
+struct held { pthread_mutex_t robust_pi, robust_plain; word raw; volatile int locked, executes; };
+static struct held *held;
+static int kind, input[2];
+static word *held_word(void) { return kind == 0 ? (word *)&held->robust_pi : kind == 1 ? (word *)&held->robust_plain : &held->raw; }
+static int hold(void) { return kind == 2 ? -futex(&held->raw, FUTEX_LOCK_PI, 0, 0, 0, 0) : pthread_mutex_lock(kind ? &held->robust_plain : &held->robust_pi); }
+static void shared_robust(pthread_mutex_t *lock, int protocol)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setprotocol(&a, protocol);
+    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(lock, &a);
+}
+static void execute(void)
+{
+    while (!held->executes) ms(1);
+    dup2(input[0], 0);
+    execl("/bin/cat", "cat", (char *)0);
+}
+static void *holds(void *executes_too)
+{
+    hold();
+    held->locked = tid();
+    if (executes_too) execute();
+    ms(30000);
+    return 0;
+}
+/* `by`: 0 the leader holds and executes, 1 another thread does, 2 another thread holds and the leader executes. */
+static pid_t executing(int which, int by)
+{
+    kind = which;
+    held = mmap(0, sizeof *held, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared_robust(&held->robust_pi, PTHREAD_PRIO_INHERIT);
+    shared_robust(&held->robust_plain, PTHREAD_PRIO_NONE);
+    pipe2(input, O_CLOEXEC);
+    pid_t child = fork(), parent = getppid();
+    (void)parent;
+    if (!child) {
+        pthread_t id;
+        if (by) pthread_create(&id, 0, holds, (void *)(long)(by == 1));
+        else holds((void *)1);
+        if (by == 2) execute();
+        ms(30000);
+        _exit(1);
+    }
+    UNTIL(held->locked);
+    return child;
+}
+static void executed(pid_t child, long found)
+{
+    word is = *held_word(), old = held->locked;
+    printf("%ld [%s%s%s] %s, ", found, (is & FUTEX_TID_MASK) == (word)tid() ? "mine" : (is & FUTEX_TID_MASK) == old ? "its" : is & FUTEX_TID_MASK ? "another's" : "nobody's",
+           is & FUTEX_WAITERS ? " waiters" : "", is & FUTEX_OWNER_DIED ? " died" : "", waitpid(child, 0, WNOHANG) ? "it ended" : "it goes on");
+    close(input[1]);
+    waitpid(child, 0, 0);
+}
+static void owner_executes(int by)
+{
+    for (int which = 0; which < 3; which++) {
+        pid_t child = executing(which, by), parent = getpid(), helper;
+        /* Who executes another program with another number, and a list of locks with the old one, lets nobody know: who waits there waits for ever. */
+        if (!(which == 1 && by == 1)) {
+            if (!(helper = fork())) {
+                UNTIL(*(volatile word *)held_word() & FUTEX_WAITERS);
+                settle(parent);
+                held->executes = 1;
+                _exit(0);
+            }
+            executed(child, hold());
+            waitpid(helper, 0, 0);
+        }
+        /* And a lock for which nobody waits when it happens. */
+        child = executing(which, by);
+        held->executes = 1;
+        char name[40], text[8] = "";
+        snprintf(name, sizeof name, "/proc/%d/comm", child);
+        for (int tries = 0; tries < 3000 && strcmp(text, "cat\n"); tries++) {
+            ms(1);
+            int fd = open(name, O_RDONLY);
+            long bytes = read(fd, text, sizeof text - 1);
+            text[bytes > 0 ? bytes : 0] = 0;
+            close(fd);
+        }
+        executed(child, which == 2 ? futex(&held->raw, FUTEX_TRYLOCK_PI, 0, 0, 0, 0) : pthread_mutex_trylock(which ? &held->robust_plain : &held->robust_pi));
+    }
+}
+/* Who shares the memory learns that another has left it. */
+static int leaves_memory(void *said)
+{
+    (void)said;
+    dup2(input[0], 0);
+    execl("/bin/cat", "cat", (char *)0);
+    return 1;
+}
+static void memory_is_left(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    static volatile pid_t number = 1;
+    pipe2(input, O_CLOEXEC);
+    pid_t child = clone(leaves_memory, stack + sizeof stack, CLONE_VM | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, 0, 0, 0, &number);
+    UNTIL(!number);
+    printf("%d, %s", number, waitpid(child, 0, WNOHANG) ? "it ended" : "it goes on");
+    close(input[1]);
+    waitpid(child, 0, 0);
+}
+static void leader_executes(void) { owner_executes(0); }
+static void another_executes(void) { owner_executes(1); }
+static void leader_executes_anothers(void) { owner_executes(2); }
+
 static void states(void)
 {
     futex(&lock, FUTEX_LOCK_PI | PRIVATE, 0, 0, 0, 0);
@@ -476,7 +611,8 @@ static const struct part PARTS[] = {
     {"a lock of nobody", nobodys}, {"an owner that ends", owner_ends}, {"an owner that is killed", owner_killed}, {"locks in a circle", in_a_circle},
     {"led to a lock", led}, {"led to a free lock", led_to_free}, {"not led", refused}, {"led too late", led_late}, {"a signal while being led", led_disturbed},
     {"led to one's own lock", led_to_own}, {"led among processes", led_among_processes}, {"a condition", condition}, {"a robust lock", robust_lock}, {"moved to another word", moved},
-    {"times of the wall", clock_flag}, {"who waits and who runs", states},
+    {"times of the wall", clock_flag}, {"who waits and who runs", states}, {"words that are not aligned", not_aligned},
+    {"an owner that executes another program", leader_executes}, {"an owner that is not the leader executes", another_executes}, {"memory that is left", memory_is_left}, {"an owner whose leader executes", leader_executes_anothers},
 };
 
 int main(int count, char **words)

@@ -131,6 +131,7 @@ fn go(t: &mut Thread, target: &[u8], name: &[u8], arguments: usize, environment:
     if t.strict.on {
         return crate::strict::image::execute(t, target, name, arguments, environment);
     }
+    thread::leave_memory(t);
     let result = post(t, abi::EXEC, &[]);
     if result < 0 {
         return result as isize;

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const FUTEX_WAIT: usize = 0;
 const FUTEX_WAKE: usize = 1;
+const FUTEX_FD: usize = 2;
 const FUTEX_REQUEUE: usize = 3;
 const FUTEX_CMP_REQUEUE: usize = 4;
 const FUTEX_WAKE_OP: usize = 5;
@@ -33,8 +34,10 @@ pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
     if a[1] & FUTEX_CLOCK_REALTIME != 0 && !matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2) {
         return Err(sys::ENOSYS);
     }
-    // get_futex_key; unlocking reads the word before.
-    if a[0] % 4 != 0 && operation != FUTEX_UNLOCK_PI {
+    // get_futex_key, of either word; unlocking reads its word before, and what is no operation looks at none.
+    let two = matches!(operation, FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP | FUTEX_CMP_REQUEUE_PI | FUTEX_WAIT_REQUEUE_PI);
+    let aligned = a[0] % 4 == 0 && (!two || a[4] % 4 == 0);
+    if !aligned && !matches!(operation, FUTEX_FD | FUTEX_UNLOCK_PI) && operation <= FUTEX_LOCK_PI2 {
         return Err(sys::EINVAL);
     }
     // __futex_wait, futex_wake: "if (!bitset) return -EINVAL;", futex_requeue: "if (nr_wake < 0 || nr_requeue < 0) return -EINVAL;"
@@ -64,6 +67,9 @@ pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
         FUTEX_UNLOCK_PI => {
             if sys::read_u32(a[0])? & TID != sys::call(nr::GETTID, &[]) as u32 {
                 return Err(sys::EPERM);
+            }
+            if !aligned {
+                return Err(sys::EINVAL);
             }
             if nobody {
                 return sys::write_u32(a[0], 0).map(|()| 0);

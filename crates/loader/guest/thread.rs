@@ -353,7 +353,7 @@ pub fn clone3_arguments(at: usize, bytes: usize) -> Result<[usize; 5], isize> {
 
 /// exit(2): this thread only.
 pub fn exit(t: &mut Thread, status: usize) -> ! {
-    robust_list(t);
+    robust_list(t, sys::call(nr::GETTID, &[]) as u32);
     let cleared = if t.clear_tid != 0 && sys::write_u32(t.clear_tid, 0).is_ok() { t.clear_tid } else { 0 };
     post(t, nr::EXIT as u64, &[status as u64, cleared as u64]);
     if t.index != 0 {
@@ -365,7 +365,7 @@ pub fn exit(t: &mut Thread, status: usize) -> ! {
 
 /// exit_group(2)
 pub fn exit_group(t: &mut Thread, status: usize) -> ! {
-    robust_list(t);
+    robust_list(t, sys::call(nr::GETTID, &[]) as u32);
     post(t, nr::EXIT_GROUP as u64, &[status as u64]);
     leave_block(t);
     sys::call(nr::EXIT_GROUP, &[status]);
@@ -383,8 +383,20 @@ pub fn take_block_again(t: &Thread) {
     USED[t.index / 64].fetch_or(1 << (t.index % 64), AcqRel);
 }
 
-/// Locks that a thread holds when it ends get FUTEX_OWNER_DIED (kernel/futex/core.c, exit_robust_list).
-fn robust_list(t: &mut Thread) {
+/// execve(2) leaves the memory: exec_mm_release. A thread that is not the leader has the leader's number by then, so that locks with its own stay as they are.
+pub fn leave_memory(t: &mut Thread) {
+    robust_list(t, sys::call(nr::GETPID, &[]) as u32);
+    // mm_release: "We don't check the error code - if userspace has not set up a proper pointer then tough luck." Only where somebody else has the memory.
+    let shares = !t.is_thread && t.index != 0;
+    let cleared = core::mem::take(&mut t.clear_tid);
+    if shares && cleared != 0 && sys::write_u32(cleared, 0).is_ok() {
+        // FUTEX_WAKE
+        post(t, nr::FUTEX as u64, &[cleared as u64, 1, 1]);
+    }
+}
+
+/// Locks that a thread holds when it ends get FUTEX_OWNER_DIED (kernel/futex/core.c, exit_robust_list), if they have this number.
+fn robust_list(t: &mut Thread, tid: u32) {
     const LOCKS_MAX: usize = 2048;
     const OWNER_DIED: u32 = 0x4000_0000;
     const WAITERS: u32 = 0x8000_0000;
@@ -392,7 +404,6 @@ fn robust_list(t: &mut Thread) {
     if head == 0 {
         return;
     }
-    let tid = sys::call(nr::GETTID, &[]) as u32;
     let (Ok(mut entry), Ok(offset), Ok(pending)) = (sys::read_u64(head), sys::read_u64(head + 8), sys::read_u64(head + 16)) else { return };
     let mut died = |entry: u64| {
         let at = (entry & !1).wrapping_add(offset) as usize;

@@ -51,12 +51,17 @@ fn wanted(socket: &Socket, stream: &Stream) -> usize {
     usize::try_from(socket.options.receive_low_water).unwrap_or(1).max(1) + usize::from(at_mark)
 }
 
-/// `__sk_stream_is_writeable`: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk)", that is, a third of the buffer is free.
+/// `__sk_stream_is_writeable`: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk) && __sk_stream_memory_free(sk, wake)", that is, a third of the buffer is
+/// free, and half of what may wait unsent (TCP_NOTSENT_LOWAT).
 /// A socket that was never connected has its whole buffer free.
 pub(crate) fn is_writable(stream: &Stream) -> bool {
     match stream.state {
         TcpState::Close => true,
-        _ => !stream.refused && stream.credit > 0 && stream.credit >= stream.capacity / 3,
+        _ => {
+            !stream.refused
+                && stream.credit > 0
+                && stream.credit >= (stream.capacity / 3).min(stream.transport.unsent_low_water as usize / 2)
+        }
     }
 }
 

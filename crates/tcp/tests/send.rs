@@ -648,3 +648,70 @@ fn in_a_reduction_with_nothing_out_a_segment_may_go() {
         <- PSH|ACK|CWR seq 2 len 1460",
     );
 }
+
+/// So many full segments from this number on.
+fn segments(from: u32, count: u32) -> String {
+    (0..count).map(|index| format!("<- ACK seq {} len 1000\n", from + 1000 * index)).collect()
+}
+
+#[test]
+fn a_writer_goes_on_when_a_third_of_the_buffer_is_free() {
+    let open = "listen backlog 4 sndbuf 9000
+        -> SYN seq 0 win 65535 mss 1000 sackok
+        <- SYN|ACK seq 0 ack 1
+        wait 100ms
+        -> ACK seq 1 ack 1
+        write 20000";
+    let first = segments(1, 8);
+    run(
+        &[],
+        &format!(
+            "{open}
+            {first}
+            <- PSH|ACK seq 8001 len 1000
+            -> ACK seq 1 ack 1001
+            -> ACK seq 1 ack 2001
+            info send_queue_bytes 7000
+            <- none
+            -> ACK seq 1 ack 3001
+            <- ACK seq 9001 len 1000
+            <- ACK seq 10001 len 1000
+            <- PSH|ACK seq 11001 len 1000
+            # Smaller than what waits: until a third of that is free.
+            set sndbuf 4608
+            -> ACK seq 1 ack 8001
+            info send_queue_bytes 4000
+            <- none
+            -> ACK seq 1 ack 9001
+            info send_queue_bytes 4608
+            <- ACK seq 12001 len 1000
+            <- PSH|ACK seq 13001 len 608"
+        ),
+    );
+}
+
+#[test]
+fn a_writer_goes_on_when_half_of_what_may_wait_unsent_does() {
+    let (first, second) = (segments(1, 10), segments(10_001, 17));
+    run(
+        &[],
+        &format!(
+            "listen backlog 4 sndbuf 30000 lowat 4000
+            -> SYN seq 0 win 65535 mss 1000 sackok
+            <- SYN|ACK seq 0 ack 1
+            wait 100ms
+            -> ACK seq 1 ack 1
+            write 60000
+            {first}
+            -> ACK seq 1 ack 10001 win 17000
+            {second}
+            info notsent_bytes 3000
+            -> ACK seq 1 ack 11001 win 17000
+            <- ACK seq 27001 len 1000
+            info notsent_bytes 2000
+            -> ACK seq 1 ack 12001 win 17000
+            <- ACK seq 28001 len 1000
+            info notsent_bytes 4000"
+        ),
+    );
+}

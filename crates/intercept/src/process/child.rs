@@ -46,6 +46,7 @@ impl Tree {
             exit_signal: libc::SIGCHLD,
             death_signal: 0,
             vfork_of: None,
+            ended_threads: false,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
             began: self.clock,
@@ -93,7 +94,6 @@ impl Tree {
     pub(super) fn introduce(&mut self, process: ProcessId, thread: ThreadId, posted: &Posted) {
         let (pid, tid) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
         self.arena.process(process).pid.store(pid, Relaxed);
-        self.last_pid = tid;
         self.arena.channel(thread).tid.store(tid, Relaxed);
         if let Some(one) = self.processes.get_mut(&process) {
             one.pid = pid;
@@ -154,6 +154,7 @@ impl Tree {
         }
         let posted = Posted::read(self.arena.channel(child));
         self.introduce(process, child, &posted);
+        self.last_pid = posted.arguments[1] as u32;
         self.answer(child, 0);
         self.make_runnable(child);
         if flags & CLONE_VFORK != 0 && !is_thread {
@@ -171,6 +172,7 @@ impl Tree {
         let Some(one) = self.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
         let others: Vec<ThreadId> = one.threads.iter().copied().filter(|other| *other != thread).collect();
         one.threads = vec![thread];
+        one.ended_threads = !others.is_empty();
         for other in others {
             self.forget_thread(other);
         }
@@ -180,8 +182,14 @@ impl Tree {
     /// The new image is there.
     pub(super) fn executed(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
         let process = self.process_of(thread)?;
+        let old = self.threads.get(&thread).map_or(0, |one| one.tid);
         self.introduce(process, thread, posted);
         self.drop_posix_timers(process);
+        // futex_exec_release: what the old image had. The number may be another one now, and locks with the old one have nobody's.
+        self.owner_died(old);
+        if self.processes.get_mut(&process).is_some_and(|one| std::mem::take(&mut one.ended_threads)) {
+            self.wake_for_the_dead();
+        }
         let mut path = [0; abi::PATH_BYTES];
         self.arena.process(process).executable.get(0, &mut path);
         let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
@@ -197,6 +205,13 @@ impl Tree {
         // Descriptors with O_CLOEXEC are gone.
         self.look_for_closed();
         Ok(Outcome::Done(0))
+    }
+
+    /// Nobody waits for a process any more: its number is free.
+    fn forget_process(&mut self, process: ProcessId) {
+        if let Some(one) = self.processes.remove(&process) {
+            self.forget_cpu_clock(CpuClock::Process(one.pid));
+        }
     }
 
     fn forget_thread(&mut self, thread: ThreadId) {
@@ -273,7 +288,7 @@ impl Tree {
         one.pidfd = None;
         let unasked = matches!(status, Status::Killed(_)) || one.threads.len() > 1;
         let (threads, waiter, pid) = (std::mem::take(&mut one.threads), one.vfork_of.take(), one.pid);
-        self.forget_cpu_clock(CpuClock::Process(pid));
+        self.stop_cpu_clock(CpuClock::Process(pid));
         for thread in threads {
             self.forget_thread(thread);
         }
@@ -288,7 +303,7 @@ impl Tree {
         let orphans: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.parent == Some(process)).map(|(id, _)| *id).collect();
         for orphan in orphans {
             if self.processes.get(&orphan).is_some_and(|one| one.status.is_some()) {
-                self.processes.remove(&orphan);
+                self.forget_process(orphan);
             } else if let Some(one) = self.processes.get_mut(&orphan) {
                 one.parent = None;
                 if one.death_signal != 0 {
@@ -306,7 +321,7 @@ impl Tree {
             Status::Killed(value) => (CLD_KILLED, value),
         };
         if !self.tell_parent(process, code, value) {
-            self.processes.remove(&process);
+            self.forget_process(process);
         }
     }
 
@@ -419,7 +434,7 @@ impl Tree {
         }
         match code {
             CLD_EXITED | CLD_KILLED => {
-                self.processes.remove(&id);
+                self.forget_process(id);
                 let channel = self.arena.channel(thread);
                 channel.arguments[0].store(u64::from(pid), Relaxed);
                 channel.arguments[5].store(1, Relaxed);

@@ -15,11 +15,12 @@ use std::time::Duration;
 use weft_loader::abi;
 
 const TIMER_ABSTIME: i32 = 1;
-/// What is left of a timer that has expired and not been looked at: a tick of the kernel's (250 Hz).
+/// A tick of the kernel's (250 Hz): what is left of a timer that has expired and not been looked at, and what setitimer(2) adds.
 const TICK: u64 = 4_000_000;
-/// A timer that expires again and again does so no more often, as the kernel's tick sees to (1000 Hz at most). Returning from a handler is a call, too: with
-/// a shorter interval the next signal would be there before the program has come any further.
-const AGAIN_LEAST: u64 = 1_000_000;
+/// The kernel looks at CPU clocks in its tick only, so that a timer comes no earlier than with the next one after it was set or came last, however short it is.
+/// Returning from a handler is a call, too: without that the next signal would be there before the program has come any further. This is the finest tick that
+/// kernels have (1000 Hz), so that no timer is later than it must be.
+const TICK_FINEST: u64 = 1_000_000;
 /// Process 1 of a node computes nothing.
 const INIT: u32 = 1;
 
@@ -30,6 +31,8 @@ pub(super) enum CpuClock {
     Thread(u32),
     /// CLOCK_PROCESS_CPUTIME_ID of it.
     Process(u32),
+    /// Of one that is gone, and whose number may be another's. The kernel keeps the `struct pid`.
+    Gone,
 }
 
 /// Names an entry of [`CpuTimers`]: at which clock, at which of its values in nanoseconds, and which of those.
@@ -62,9 +65,9 @@ impl CpuTimers {
     pub fn remove(&mut self, key: Key) {
         self.due.remove(&key);
     }
-    /// The same for what has happened at `now` and does so again, see [`AGAIN_LEAST`].
-    fn add_again(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
-        self.add(clock, at.max(now.saturating_add(AGAIN_LEAST)), due)
+    /// The same for a timer that is set, or set again, at `now`, see [`TICK_FINEST`].
+    fn add_timer(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
+        self.add(clock, at.max((now / TICK_FINEST + 1) * TICK_FINEST), due)
     }
     /// The first value of a clock for which somebody waits.
     fn first(&self, clock: CpuClock) -> Option<(Key, Due)> {
@@ -143,6 +146,7 @@ impl Tree {
         match clock {
             CpuClock::Thread(tid) => self.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
             CpuClock::Process(INIT) => Some(0),
+            CpuClock::Gone => None,
             CpuClock::Process(pid) => self.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
         }
     }
@@ -224,9 +228,23 @@ impl Tree {
         }
     }
 
-    /// The clocks of a process that has ended, or of one of its threads, go on no more.
+    /// The clock of a process that has ended goes on no more; it can still be looked at.
+    pub(super) fn stop_cpu_clock(&mut self, clock: CpuClock) {
+        self.cpu_timers.forget(clock);
+    }
+
+    /// The clock of a thread that is gone, or of a process for which its parent has waited, is no more, even when its number is given again. Who waits for it
+    /// does so for ever.
     pub(super) fn forget_cpu_clock(&mut self, clock: CpuClock) {
         self.cpu_timers.forget(clock);
+        for process in self.processes.values_mut() {
+            process.timers.forget_cpu_clock(clock);
+        }
+        for thread in self.threads.values_mut() {
+            if let Some((of, _)) = thread.cpu_until.as_mut().filter(|(of, _)| *of == clock) {
+                *of = CpuClock::Gone;
+            }
+        }
     }
 
     /// check_cpu_itimer
@@ -236,7 +254,7 @@ impl Tree {
         let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
         timer.key = None;
         if timer.bump(now) > 0 {
-            timer.key = Some(self.cpu_timers.add_again(clock, now, timer.expires, Due::Interval(process, which)));
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, timer.expires, Due::Interval(process, which)));
         } else {
             timer.expires = 0;
         }
@@ -271,8 +289,9 @@ impl Tree {
         }
         *timer = CpuTimer { key: None, expires: 0, interval: nanos(interval) };
         if !first.is_zero() {
-            timer.expires = now.saturating_add(nanos(first));
-            timer.key = Some(self.cpu_timers.add(clock, timer.expires, Due::Interval(process, which)));
+            // "if (nval > 0) nval += TICK_NSEC;"
+            timer.expires = now.saturating_add(nanos(first)).saturating_add(TICK);
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, timer.expires, Due::Interval(process, which)));
         }
     }
 
@@ -282,7 +301,7 @@ impl Tree {
         timer.key = None;
         let times = timer.bump(now);
         if times > 0 {
-            timer.key = Some(self.cpu_timers.add_again(*clock, now, timer.expires, Due::Posix(process, id)));
+            timer.key = Some(self.cpu_timers.add_timer(*clock, now, timer.expires, Due::Posix(process, id)));
         } else {
             timer.expires = 0;
         }
@@ -294,15 +313,16 @@ impl Tree {
         let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
         let (clock, mut timer) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
-        let left = match self.cpu_now(clock) {
-            Some(now) if timer.expires != 0 => {
-                if timer.key.is_none() {
-                    timer.bump(now);
-                }
-                // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
-                if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
+        // "if (p && cpu_timer_getexpires(&timr->it.cpu)) __posix_cpu_timer_get(timr, itp, ...);"
+        let Some(now) = self.cpu_now(clock) else { return Ok([Duration::ZERO; 2]) };
+        let left = if timer.expires == 0 {
+            0
+        } else {
+            if timer.key.is_none() {
+                timer.bump(now);
             }
-            _ => 0,
+            // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
+            if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
         };
         if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));
@@ -323,7 +343,7 @@ impl Tree {
         let expires = if first != 0 && !absolute { now.saturating_add(first) } else { first };
         let mut timer = CpuTimer { key: None, expires, interval };
         if !silent && expires > now {
-            timer.key = Some(self.cpu_timers.add(clock, expires, Due::Posix(process, id)));
+            timer.key = Some(self.cpu_timers.add_timer(clock, now, expires, Due::Posix(process, id)));
         }
         if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));

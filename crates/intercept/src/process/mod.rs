@@ -452,6 +452,8 @@ struct Process {
     death_signal: i32,
     /// The thread that waits until this process executes or ends.
     vfork_of: Option<ThreadId>,
+    /// Threads of it end because it executes; the kernel has marked their locks when the new image is there.
+    ended_threads: bool,
     timers: time::ProcessTimers,
     cpu: u64,
     /// When it was made.

@@ -65,6 +65,7 @@ impl Tree {
             match posted.number {
                 abi::HELLO => {
                     self.introduce(process, thread, &posted);
+                    self.last_pid = posted.arguments[1] as u32;
                     if let Some(process) = self.processes.get_mut(&process) {
                         process.program = process.pid;
                         process.group = process.pid;

@@ -19,8 +19,6 @@ const READ_ONLY_IDS: [i32; 4] = [libc::CLOCK_THREAD_CPUTIME_ID, 4, 5, 6];
 const CLOCK_REALTIME_IDS: [i32; 4] = [0, 5, 8, 11];
 const TIMER_ABSTIME: i32 = 1;
 const SIGEV_THREAD_ID: i32 = 4;
-/// Most POSIX timers of a process.
-const TIMERS_MAX: usize = 1024;
 const TFD_TIMER_ABSTIME: i32 = 1;
 
 /// Names an entry of [`Timers`].
@@ -98,7 +96,29 @@ pub(super) struct ProcessTimers {
     /// ITIMER_VIRTUAL and ITIMER_PROF.
     pub cpu_intervals: [CpuTimer; 2],
     pub posix: BTreeMap<i32, Posix>,
+    /// The number that the next POSIX timer gets, if it is free.
     next: i32,
+}
+
+impl ProcessTimers {
+    /// posix_timer_add: "Write the next ID back. Clamp it to the positive space."
+    fn take_number(&mut self) -> i32 {
+        loop {
+            let id = self.next;
+            self.next = id.wrapping_add(1) & i32::MAX;
+            // There are fewer timers than numbers.
+            if !self.posix.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+    /// A clock is no more, see [`CpuClock::Gone`].
+    pub fn forget_cpu_clock(&mut self, clock: CpuClock) {
+        for (of, timer) in self.posix.values_mut().filter_map(|posix| posix.cpu.as_mut()).filter(|(of, _)| *of == clock) {
+            *of = CpuClock::Gone;
+            timer.key = None;
+        }
+    }
 }
 
 impl Tree {
@@ -363,18 +383,20 @@ impl Tree {
 
     fn create_posix(&mut self, thread: ThreadId, process: ProcessId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let clock = posted.int(0);
-        let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
-        if cpu.is_none() && READ_ONLY_IDS.contains(&clock) {
-            return Err(Errno(libc::EOPNOTSUPP));
+        if !is_cpu_clock(clock) {
+            if READ_ONLY_IDS.contains(&clock) {
+                return Err(Errno(libc::EOPNOTSUPP));
+            }
+            self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
         }
-        if cpu.is_none() && self.clock_base(clock).is_none() {
-            return Err(Errno(libc::EINVAL));
-        }
-        let timers = self.processes.get(&process).map(|one| &one.timers).ok_or(Errno(libc::ESRCH))?;
-        if timers.posix.len() >= TIMERS_MAX {
+        // Each timer keeps a place for its signal, and those are counted (RLIMIT_SIGPENDING), of all that the node's user runs.
+        let timers: usize = self.processes.values().map(|one| one.timers.posix.len()).sum();
+        let most = self.arena.process(process).limits[libc::RLIMIT_SIGPENDING as usize][0].load(std::sync::atomic::Ordering::Relaxed);
+        if timers as u64 >= most.min(abi::LIMITS[libc::RLIMIT_SIGPENDING as usize][1]) {
             return Err(Errno(libc::EAGAIN));
         }
-        let id = timers.next;
+        // What is wrong after this has used a number up.
+        let id = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?.timers.take_number();
         // struct sigevent { sigval; int signo; int notify; int tid; }
         let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
         if posted.arguments[1] != 0 {
@@ -393,8 +415,8 @@ impl Tree {
             }
         }
         guest.write(posted.arguments[2], &id.to_ne_bytes())?;
+        let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
-        one.timers.next += 1;
         one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
         Ok(Outcome::Done(0))
     }
@@ -466,4 +488,34 @@ fn read_timer(guest: &Guest<'_>, at: u64) -> Result<[Duration; 2], Errno> {
 fn write_timer(guest: &Guest<'_>, at: u64, [interval, left]: [Duration; 2]) -> Result<(), Errno> {
     guest.write_timespec(at, interval)?;
     guest.write_timespec(at.wrapping_add(16), left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(clock: CpuClock) -> Posix {
+        let cpu = Some((clock, CpuTimer::default()));
+        Posix { clock: 0, notify: libc::SIGEV_NONE, signal: 0, value: 0, tid: 0, timer: Timer::default(), cpu, overrun: 0 }
+    }
+
+    #[test]
+    fn numbers_of_timers_begin_again_and_pass_those_in_use() {
+        let mut timers = ProcessTimers { next: i32::MAX - 1, ..ProcessTimers::default() };
+        for taken in [0, 1, i32::MAX] {
+            timers.posix.insert(taken, timer(CpuClock::Gone));
+        }
+        assert_eq!([timers.take_number(), timers.take_number(), timers.take_number()], [i32::MAX - 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_clock_that_is_gone_is_not_the_next_with_its_number() {
+        let mut timers = ProcessTimers::default();
+        timers.posix.insert(0, timer(CpuClock::Process(7)));
+        timers.posix.insert(1, timer(CpuClock::Process(8)));
+        timers.posix.insert(2, timer(CpuClock::Thread(7)));
+        timers.forget_cpu_clock(CpuClock::Process(7));
+        let clocks: Vec<_> = timers.posix.values().filter_map(|posix| posix.cpu).map(|(clock, _)| clock).collect();
+        assert_eq!(clocks, [CpuClock::Gone, CpuClock::Process(8), CpuClock::Thread(7)]);
+    }
 }

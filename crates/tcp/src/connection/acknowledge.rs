@@ -278,7 +278,7 @@ impl Connection {
             self.totals.busy += now - since;
         }
         self.send.urgent = self.send.urgent.max(ack_at);
-        self.return_credit(env, released);
+        self.return_credit(env);
     }
 
     /// Everything that follows from what was delivered.

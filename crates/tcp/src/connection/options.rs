@@ -43,7 +43,7 @@ impl Connection {
             StreamOption::Quickack(_) => self.receive.ack.interactive = true,
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
             StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
-            StreamOption::UnsentLowWater(_) => self.return_credit(env, 0),
+            StreamOption::UnsentLowWater(_) => self.return_credit(env),
             StreamOption::MssMax(_) | StreamOption::IpOptions(_) => self.update_mss(env),
             StreamOption::Attached(_) => {
                 // Whether large frames may leave whole is asked for again.

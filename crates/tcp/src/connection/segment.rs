@@ -206,6 +206,10 @@ impl Connection {
             return;
         }
         self.transmit(env);
+        if self.options.unsent_low_water != u32::MAX {
+            // tcp_data_snd_check: tcp_check_space comes after what could be sent was.
+            self.return_credit(env);
+        }
         self.acknowledge_if_due(env);
     }
 

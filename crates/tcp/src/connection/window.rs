@@ -208,7 +208,8 @@ impl Connection {
     pub(super) fn apply_buffers(&mut self, env: &mut Env<'_>) {
         if let Some(buffer) = self.options.send_buffer {
             self.send.buffer = buffer.max(env.config.send_buffer[0]);
-            self.grant_credit(env);
+            // "Wake up sending tasks if we upped the value."
+            self.return_credit(env);
         }
         if let Some(buffer) = self.options.receive_buffer {
             self.receive.buffer = buffer.max(env.config.receive_buffer[0]);
@@ -221,20 +222,25 @@ impl Connection {
     }
 
     /// Acknowledged bytes are credit again.
-    pub(super) fn return_credit(&mut self, env: &mut Env<'_>, bytes: u32) {
+    pub(super) fn return_credit(&mut self, env: &mut Env<'_>) {
         if self.orphan || self.send.fin_wanted {
             return;
         }
         self.grow_send_buffer(env, true);
-        let used = self.queue.len() + self.send.credit;
-        let free = u64::from(self.send.buffer).saturating_sub(used);
-        // TCP_NOTSENT_LOWAT: no more while so much is unsent.
-        let unsent = self.queue.end() - self.send.next.min(self.queue.end());
-        let _ = bytes;
-        let allowed = u64::from(self.options.unsent_low_water).saturating_sub(unsent + self.send.credit);
-        let grant = free.min(allowed);
-        // A third of the buffer at a time, as sk_stream_write_space does: no message for every acknowledgment.
-        let worth = grant * 3 >= u64::from(self.send.buffer) || self.send.credit == 0 || env.out.memory.is_short();
+        let (buffer, queued, credit) = (u64::from(self.send.buffer), self.queue.len(), self.send.credit);
+        let (unsent, low_water) = (self.unsent(), u64::from(self.options.unsent_low_water));
+        // TCP_NOTSENT_LOWAT: no more while so much is unsent; less than a segment is not worth the while.
+        let allowed = match low_water.saturating_sub(unsent + credit) {
+            0 => 0,
+            some => some.max(u64::from(self.mss)),
+        };
+        let grant = buffer.saturating_sub(queued + credit).min(allowed);
+        // sk_stream_write_space, as tcp_poll: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk) && __sk_stream_memory_free(sk, wake)", that is, a third of
+        // the buffer is free, and less than half of what may be is unsent. Who waits is let go on by that, not by every acknowledgment.
+        let writable = buffer.saturating_sub(queued) >= queued / 2 && unsent * 2 < low_water;
+        let starved = credit == 0 || credit < (buffer / 3).min(low_water / 2);
+        // Whoever has enough is told of a third at a time.
+        let worth = writable && (starved || grant * 3 >= buffer) || env.out.memory.is_short();
         if grant > 0 && worth {
             self.send.credit += grant;
             env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: grant as u32 });

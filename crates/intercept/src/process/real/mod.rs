@@ -331,6 +331,7 @@ impl Tree {
             exit_signal: 0,
             death_signal: 0,
             vfork_of: None,
+            ended_threads: false,
             timers: super::time::ProcessTimers::default(),
             cpu: 0,
             began: self.clock,
