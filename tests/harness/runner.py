@@ -18,7 +18,10 @@ from pathlib import Path
 
 from . import paths, results, status, targets
 
-GROUP_SECONDS_MAX = 480
+# What the targets of a group should take together, on a machine that does a system call in 0.1 µs; more is said.
+GROUP_SECONDS = 480
+# What all may take together: with the builds, CI must end within forty minutes.
+ALL_SECONDS_MAX = 1800
 GRACE_SECONDS = 15
 LINES_OF_A_FAILURE = 60
 LINES_OF_A_REASON = 12
@@ -138,8 +141,8 @@ def unknown_skips(outcomes: list[Outcome], known: list[targets.KnownSkip]) -> li
     ]
 
 
-def slow_groups(outcomes: list[Outcome], seconds_max: float = GROUP_SECONDS_MAX) -> list[tuple[str, float]]:
-    """Groups whose targets together took longer than allowed."""
+def slow_groups(outcomes: list[Outcome], seconds_max: float = GROUP_SECONDS) -> list[tuple[str, float]]:
+    """Groups whose targets together took longer than they should. Not a failure: there are machines on which a call takes thirty times as long."""
     seconds: dict[str, float] = {}
     for outcome in outcomes:
         seconds[outcome.target.group] = seconds.get(outcome.target.group, 0.0) + outcome.seconds
@@ -217,10 +220,13 @@ def main(arguments: list[str]) -> int:
         rows.append(results.Row(name, results.FAILED))
     if not full:
         for group, seconds in slow_groups(outcomes):
-            print(f"\nfailure: the targets of {group} took {seconds:.0f} s, more than {GROUP_SECONDS_MAX} s")
-            rows.append(results.Row(f"seconds of {group}", results.FAILED))
+            print(f"\nslow: the targets of {group} took {seconds:.0f} s, more than {GROUP_SECONDS} s")
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    if not full and seconds > ALL_SECONDS_MAX:
+        print(f"\nfailure: the targets took {seconds:.0f} s, more than {ALL_SECONDS_MAX} s")
+        rows.append(results.Row("seconds of all targets", results.FAILED))
     show_failures(outcomes)
-    print(f"\n{sum(outcome.seconds for outcome in outcomes):.0f} s in all")
+    print(f"\n{seconds:.0f} s in all")
     print(results.summary(rows))
     return 1 if any(row.outcome == results.FAILED for row in rows) else 0
 
