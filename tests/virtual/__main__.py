@@ -2,7 +2,7 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools, twins
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
@@ -17,6 +17,7 @@ TARGETS = {
     "programs": table.main,
     "tools": tools.main,
     "twins": twins.main,
+    "worlds": worlds.main,
 }
 
 if __name__ == "__main__":

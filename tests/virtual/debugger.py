@@ -1,6 +1,6 @@
 """`make test-gdb`: gdb and a world. A breakpoint that holds for one node only, and what `tools/gdb/weft.py` knows about the rest.
 
-Virtual time stands still while somebody looks: two sessions say the same.
+Virtual time stands still while somebody looks: two sessions say the same. No session may call a function of the program that it looks at.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ WORLD = section("nodes.client") + section("nodes.router") + section("nodes.serve
 WORLD += section("wires.cr", between=["client", "router"], delay="1ms") + section("wires.rs", between=["router", "server"], rate="100mbit", delay="2ms")
 WORLD += tcp("client", "server", bytes=100_000)
 
-# Called for every segment that TCP sends, on every node.
+# Called for every segment that TCP sends, on every node. What a node has is asked for while all texts are Rust's, and while they are C's.
 SESSION = """
 set pagination off
 set confirm off
 set width 0
+set may-call-functions off
 python
 def frames():
     # The innermost may be those of functions that the compiler has put in place.
@@ -40,7 +41,7 @@ def place():
             return name
         except gdb.error:
             pass
-gdb.execute(f'break {place()} if $weft_on("server")')
+gdb.execute(f'break {place()} if $weft_on(b"server")')
 end
 run
 python print("stop", *frames())
@@ -51,7 +52,14 @@ python print("stop", *frames())
 weft where
 weft nodes
 delete
-python gdb.execute(f'tbreak {place()} if $weft_on("client") && $weft_time() > 10000000')
+python
+answers = []
+for language, literal in ("rust", 'b"server"'), ("rust", 'b"client"'), ("c", '"server"'), ("c", '"serve"'), ("auto", 'b"server"'):
+    gdb.execute(f"set language {language}")
+    answers.append(int(gdb.parse_and_eval(f"$weft_on({literal})")))
+print("languages", *answers)
+end
+python gdb.execute(f'tbreak {place()} if $weft_on(b"client") && $weft_time() > 10000000')
 continue
 weft where
 continue
@@ -59,6 +67,7 @@ continue
 BREAK_AT = """
 set pagination off
 set confirm off
+set may-call-functions off
 run
 weft where
 continue
@@ -88,6 +97,7 @@ int main(void)
 """
 # Time passes outside (more than the ten seconds after which a program that makes no call is interrupted) and none inside.
 PROGRAM_SESSION = """
+set may-call-functions off
 break add if turn->number == 3
 continue
 backtrace
@@ -129,11 +139,14 @@ def one_node_only(folder: Path) -> str:
         places = says(lines, r"^node \w+ at [\d.]+ s$")
         nodes = [line.split()[1] for line in places]
         expect("nodes", nodes, ["server", "server", "client"])
+        expect("in each language", says(lines, "^languages "), ["languages 1 0 1 0 1"])
         times = [float(line.split()[3]) for line in places]
         if not 0.003 <= times[0] <= times[1] or times[2] <= 0.01:
             raise Failure(f"times: {times}")
         if not says(lines, r"tcp .*LISTEN.*:5001") or not all(says(lines, rf"^{node} .* events$") for node in ("client", "router", "server")):
             raise Failure(f"`weft sockets` or `weft nodes` says something else:\n{text[-3000:]}")
+        if says(lines, "may-call-functions is off"):
+            raise Failure(f"something calls a function of the program:\n{text[-3000:]}")
         if not says(lines, r"^hash [0-9a-f]{32}$"):
             raise Failure(f"the run does not end:\n{text[-3000:]}")
     kept = [says(lines, r"^(stop|node|hash|server|client|router) ") for lines in sessions]

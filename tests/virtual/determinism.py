@@ -13,17 +13,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths, user, weft
 from harness.processes import Failure
 
-from . import answers, place
+from . import answers, place, worlds
 from .alike import SOURCES, Alike
 from .doors import Doors
 from .releases import elsewhere
-from .runs import Runs
+from .runs import Runs, other_work
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
 from .shared import compiled, difference, expect, program, run_rows, section, where
 from .waits import waits
@@ -57,19 +56,6 @@ def debug_build(folder: Path) -> None:
     if done.returncode != 0:
         raise Failure(done.stderr[-1500:])
     shutil.copy2(paths.target_dir() / "debug" / "weft", folder / "weft-debug")
-
-
-@contextlib.contextmanager
-def other_work() -> Iterator[None]:
-    """Every processor has something else to do."""
-    # They end when this program does, however it does.
-    busy = [subprocess.Popen([paths.PYTHON, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]) for _ in range(os.cpu_count() or 1)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 def under_load(runs: Runs) -> str:
@@ -199,6 +185,7 @@ def main() -> int:
             rows |= Alike(runs, source).rows()
         rows |= place.rows(runs)
         rows |= answers.rows(runs)
+        rows |= worlds.rows(runs, worlds.SEEDS_FULL if FULL else worlds.SEEDS)
         rows["settings of a node"] = lambda _: settings(runs)
         rows["mappings"] = lambda _: mappings(runs)
         rows["pipes of one user"] = lambda _: pipes_of_one_user(runs)

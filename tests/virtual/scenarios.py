@@ -373,11 +373,30 @@ for i in range(300):
 print(time.monotonic_ns())
 """, start="1s"))
 
+# Reading opens the window of a peer on the same node, which sends more at the same instant: there is more than there was.
+OWN_PEER = two_nodes(python("own", "a", """
+import socket
+server = socket.create_server(('', 0))
+for size in (333, 1685, 4000):
+    for room in (5000, 50000):
+        here = socket.socket(); here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room); here.connect(server.getsockname()); there, _ = server.accept()
+        there.setblocking(False); sent = 0
+        try:
+            while True: sent += there.send(bytes(65536))
+        except BlockingIOError: there.close()
+        pieces = []
+        while piece := here.recv(size): pieces.append(len(piece))
+        print(size, room, len(pieces), sum(pieces), [piece for piece in pieces if piece != size])
+        assert sum(pieces) == sent, sent
+"""))
+
 SCENARIOS = {
     "TCP with loss": LOSS, "python threads": THREADS, "asyncio": ASYNCIO, "bash pipelines": PIPELINES, "signals": SIGNALS,
     "timers": TIMERS, "random numbers": RANDOM, "fork storms": FORKS, "datagrams": UDP, "node": NODE, "redis, pipelined": REDIS, "nginx and curls": NGINX, "ssh": SSH, "ping through a lossy router": ROUTER, "multicast on a switch": SWITCH,
     "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES, "ties": TIES,
     "much output": PRINTS, "clocks": CLOCKS,
+
+    "job control": JOBS, "files": FILES, "perl": PERL, "iperf3": IPERF, "streams": STREAMS, "shares": SHARES, "ties": TIES, "a peer of its own": OWN_PEER,
 }
 
 # What a program may have at most: the same calls fail every time.

@@ -3,13 +3,14 @@
     gdb -x tools/gdb/weft.py --args weft sim SCENARIO
 
     $weft_node()      the node that runs in this thread
-    $weft_on("NAME")  does this node run? break write_header if $weft_on("server")
+    $weft_on(b"NAME") does this node run? break write_header if $weft_on(b"server")
     $weft_time()      its virtual time in nanoseconds: break FUNCTION if $weft_time() > 2000000000
     weft nodes        every node, its virtual time, its events so far
     weft sockets      the sockets of every node, as they were before the event that it is at
     weft where        node and time in one line
 
 Release builds know functions by their last name (`break write_header`) and by place (`break transmit.rs:40`).
+A text is written b"…": gdb has Rust's "…" only after the program has given it memory for it (a call of malloc). Nothing here calls a function of the program.
 All stacks of a world live in one process, so that one debugger sees all of them. With `--threads 1` (the default) one thread runs all nodes.
 """
 
@@ -17,8 +18,11 @@ import re
 
 import gdb
 
-# crates/sim/src/debug.rs, `Lane`: name, its length, time; aligned to 64 bytes.
+# Memory is read and nothing is called: a call changes the program, and gdb 13 cannot make one on processors with AMX.
+# crates/sim/src/debug.rs. `Text`: address, length. `Lane`: name (a text), time; aligned to 64 bytes.
 LANE_BYTES = 64
+# `Row`: name (a text), time, events, sockets (a text).
+ROW_BYTES = 48
 WORD_BYTES = 8
 
 
@@ -38,20 +42,6 @@ def address(name):
 _addresses = {}
 
 
-class Language:
-    """Expressions are written in this language."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __enter__(self):
-        self.before = gdb.parameter("language")
-        gdb.execute(f"set language {self.name}", to_string=True)
-
-    def __exit__(self, *_):
-        gdb.execute(f"set language {self.before}", to_string=True)
-
-
 def word(at):
     return int.from_bytes(gdb.selected_inferior().read_memory(at, WORD_BYTES).tobytes(), "little")
 
@@ -66,17 +56,31 @@ def lane():
     return lanes + LANE_BYTES * (int(named.group(1)) % 64 if named else 0)
 
 
+def text_at(at):
+    """What a `Text` shows."""
+    where, length = word(at), word(at + WORD_BYTES)
+    return gdb.selected_inferior().read_memory(where, length).tobytes().decode(errors="replace") if length else ""
+
+
 def node():
     at = lane()
-    name = word(at) if at else 0
-    if not name:
-        return ""
-    return gdb.selected_inferior().read_memory(name, word(at + WORD_BYTES)).tobytes().decode(errors="replace")
+    return text_at(at) if at else ""
 
 
 def time():
     at = lane()
     return word(at + 2 * WORD_BYTES) if at else 0
+
+
+def rows():
+    """Of each node: name, time, events, sockets."""
+    table = address("NODES")
+    first = word(table) if table else 0
+    if not first:
+        raise gdb.GdbError("no world runs here: start `weft sim SCENARIO`")
+    for number in range(word(table + WORD_BYTES)):
+        at = first + ROW_BYTES * number
+        yield text_at(at), word(at + 2 * WORD_BYTES), word(at + 3 * WORD_BYTES), text_at(at + 4 * WORD_BYTES)
 
 
 def seconds(nanos):
@@ -100,12 +104,17 @@ class On(gdb.Function):
         super().__init__("weft_on")
 
     def invoke(self, name):
-        try:
-            wanted = name.string()
-        except gdb.error:
-            # While Rust is the language a text in an expression is a &str.
+        if name.type.code == gdb.TYPE_CODE_STRUCT:
+            # A &str of Rust's.
             at, length = int(name["data_ptr"]), int(name["length"])
             wanted = gdb.selected_inferior().read_memory(at, length).tobytes().decode(errors="replace")
+        elif name.type.code in (gdb.TYPE_CODE_ARRAY, gdb.TYPE_CODE_STRING):
+            # Bytes of Rust's, which are no array before they are made one; a text of C's with a zero at its end.
+            last = name.type.range()[1]
+            array = name.cast(name.type.target().array(last))
+            wanted = bytes(int(array[index]) % 256 for index in range(last + 1)).rstrip(b"\0").decode(errors="replace")
+        else:
+            wanted = name.string()
         return node() == wanted
 
 
@@ -136,19 +145,27 @@ class Where(gdb.Command):
         print(f"node {node() or '(none)'} at {seconds(time())}")
 
 
-class Table(gdb.Command):
-    """A table that the program prints itself, on its standard error."""
+class Nodes(gdb.Command):
+    """Every node, its virtual time, and how many events it has had."""
 
-    def __init__(self, name, place, doc):
-        self.__doc__, self.place = doc, place
-        super().__init__(f"weft {name}", gdb.COMMAND_DATA)
+    def __init__(self):
+        super().__init__("weft nodes", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
-        at = address("CALLS")
-        if at is None:
-            raise gdb.GdbError("no world runs here: start `weft sim SCENARIO`")
-        with Language("c"):
-            gdb.parse_and_eval(f"((void (*)(void)) {word(at + WORD_BYTES * self.place)})()")
+        for name, at, events, _ in rows():
+            print(f"{name:24} {seconds(at):>22} {events:>10} events")
+
+
+class Sockets(gdb.Command):
+    """The sockets of every node, as they were before the event that it is at."""
+
+    def __init__(self):
+        super().__init__("weft sockets", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        for name, at, _, sockets in rows():
+            if sockets:
+                print(f"{name} at {seconds(at)}:\n{sockets.rstrip()}")
 
 
 Node()
@@ -156,7 +173,7 @@ On()
 Time()
 Weft()
 Where()
-Table("nodes", 0, "Every node, its virtual time, and how many events it has had.")
-Table("sockets", 1, "The sockets of every node, as they were before the event that it is at.")
+Nodes()
+Sockets()
 # A world is stopped with it by `--break-at`.
 gdb.execute("handle SIGTRAP stop print nopass", to_string=True)

@@ -1,8 +1,9 @@
 //! The `weft` command: a thin layer over the libraries. One file a command in `command/`.
 #![forbid(unsafe_code)]
 
-mod command;
+#[macro_use]
 mod output;
+mod command;
 
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         .with_ansi(colours)
         .without_time()
         .with_target(false)
+        // What goes wrong there would be printed there.
+        .log_internal_errors(false)
         .init();
     let result = match Cli::parse().command {
         Command::Up(args) => command::up::run(args),
@@ -74,7 +77,7 @@ fn main() -> ExitCode {
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("weft: {error:#}");
+        tell!("weft: {error:#}");
         ExitCode::from(2)
     })
 }

@@ -4,6 +4,20 @@ use comfy_table::{Table, presets};
 use serde_json::Value;
 use std::io::Write;
 
+/// A line on standard error, if anybody reads it: eprintln! panics when nobody does.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
+/// As [`tell`], without the end of the line.
+macro_rules! hint {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!($($words)*));
+    }};
+}
+
 /// Prints without failing when the reader has gone (`weft show | head`).
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");

@@ -7,7 +7,7 @@ use crate::world::{World, WorldError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn start(
             Ok(parts) => adopt(parts)?,
             Err(error) => {
                 let Some(status) = cannot_execute(&error) else { return Err(error.into()) };
-                eprintln!("weft: {error}");
+                let _ = writeln!(std::io::stderr(), "weft: {error}");
                 return Ok(Err(status));
             }
         }
@@ -107,7 +107,7 @@ fn start(
         }
         Err(error) => match cannot_execute(&error) {
             Some(status) => {
-                eprintln!("weft: {error}");
+                let _ = writeln!(std::io::stderr(), "weft: {error}");
                 Ok(Err(status))
             }
             None => Err(error.into()),
@@ -150,7 +150,7 @@ fn base(name: &str) -> &str {
 const WAITING: &str = "waiting for the program";
 
 fn tell_end(name: &str) {
-    eprintln!("weft: the stack has ended: sockets of {name} are dead");
+    let _ = writeln!(std::io::stderr(), "weft: the stack has ended: sockets of {name} are dead");
 }
 
 /// Waits for a program whose stack is not here, passes signals on to it, and tells its user when the daemon goes first.
@@ -186,7 +186,9 @@ fn wait(program: &mut Program, signals: &Signals, mut daemon: Option<&Client>, n
 ///
 /// `strict`: the loader runs it, as in virtual time, and its sockets are the model's own.
 pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u8, RunError> {
-    world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
+    for notice in world.notices() {
+        let _ = writeln!(std::io::stderr(), "weft: {notice}");
+    }
     let signals = Signals::block().map_err(system("signalfd"))?;
     let io_error = |what| move |why| RunError::System { what, why };
     let (resolv_conf, control) = (world.resolv_conf().to_owned(), world.control().map(Path::to_owned));
@@ -237,7 +239,11 @@ fn outlive_descendants(world: &mut World, signals: &Signals, name: &str) -> io::
         }
         let left = STRAGGLE_MAX.saturating_sub(start.elapsed());
         if left.is_zero() && !told {
-            eprintln!("weft: {} has left processes behind; the stack stays until they end (use weft up for servers)", base(name));
+            let _ = writeln!(
+                std::io::stderr(),
+                "weft: {} has left processes behind; the stack stays until they end (use weft up for servers)",
+                base(name)
+            );
             told = true;
         }
         woken = world.turn(if told { Duration::from_secs(3600) } else { left })?;

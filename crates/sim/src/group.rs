@@ -402,6 +402,8 @@ struct Board {
     /// Somebody wants it to stop, and all have been told.
     halt: AtomicBool,
     stopped: AtomicBool,
+    /// One of the threads has panicked.
+    abandoned: AtomicBool,
     /// `mail[to][from]`.
     mail: Vec<Vec<Mutex<Vec<Handover>>>>,
     arrived: AtomicUsize,
@@ -430,6 +432,7 @@ impl Board {
             last_end: (0..threads).map(|_| AtomicU64::new(0)).collect(),
             halt: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             mail,
             arrived: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
@@ -440,8 +443,22 @@ impl Board {
         }
     }
 
-    /// Waits until every thread is here. Who watches does so while it waits.
+    /// A thread has panicked: nobody is to wait for it.
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        drop(self.sleep.lock());
+        self.wake.notify_all();
+    }
+
+    fn unwind_if_abandoned(&self) {
+        if self.abandoned.load(Ordering::SeqCst) {
+            std::panic::resume_unwind(Box::new(Abandoned));
+        }
+    }
+
+    /// Waits until every thread is here. Who watches does so while it waits. Unwinds when one of them will never come.
     fn meet(&self, mut watch: Option<&mut dyn FnMut()>) {
+        self.unwind_if_abandoned();
         let generation = self.generation.load(Ordering::SeqCst);
         if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.threads {
             self.arrived.store(0, Ordering::SeqCst);
@@ -461,7 +478,7 @@ impl Board {
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let mut asleep = self.sleep.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        while self.generation.load(Ordering::SeqCst) == generation {
+        while self.generation.load(Ordering::SeqCst) == generation && !self.abandoned.load(Ordering::SeqCst) {
             asleep = match &mut watch {
                 None => self.wake.wait(asleep).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(watch) => {
@@ -477,6 +494,7 @@ impl Board {
         }
         drop(asleep);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.unwind_if_abandoned();
     }
 
     /// Tells the others when something is due here.
@@ -514,6 +532,20 @@ impl Board {
     }
 }
 
+/// Why the threads of a world unwind when one of them has panicked.
+struct Abandoned;
+
+/// Says so when its thread panics.
+struct Alarm<'a>(&'a Board);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abandon();
+        }
+    }
+}
+
 fn least(times: &[AtomicU64]) -> Instant {
     Instant::from_nanos(times.iter().map(|next| next.load(Ordering::Acquire)).min().unwrap_or(u64::MAX))
 }
@@ -534,13 +566,23 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, processo
                 // Debuggers know threads by their names.
                 let named = std::thread::Builder::new().name(format!("weft-lane-{index}"));
                 let thread = named.spawn_scoped(scope, move || {
-                    let _pinned = cpu.map(Pinned::new);
+                    let (_pinned, _alarm) = (cpu.map(Pinned::new), Alarm(board));
                     lane_thread(index, lane, epoch, board, watch)
                 });
                 thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}"))
             })
             .collect();
-        let ends: Vec<Ended> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let (mut ends, mut panics) = (Vec::new(), Vec::new());
+        for thread in threads {
+            match thread.join() {
+                Ok(end) => ends.push(end),
+                Err(panic) => panics.push(panic),
+            }
+        }
+        // The one that panicked first, not those that then gave up.
+        if let Some(panic) = panics.into_iter().find(|panic| !panic.is::<Abandoned>()) {
+            std::panic::resume_unwind(panic);
+        }
         ends.first().copied().unwrap_or(Ended { until: epoch.until, idle: true, stopped: true })
     })
 }

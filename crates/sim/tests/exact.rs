@@ -7,7 +7,7 @@ use support::*;
 use weft_core::Instant;
 use weft_sim::plan::{DirectionPlan, Loss, NodePlan, Plan};
 use weft_sim::program::Builtin;
-use weft_sim::{Reason, Status, WireSample};
+use weft_sim::{Reason, Status, WireSample, World};
 
 const TCP_PORT: u16 = 5001;
 
@@ -27,6 +27,15 @@ fn ping_takes_twice_delay_and_serialisation() {
         assert_eq!(figure(&world, 0, "rtt_max_ns"), 2 * one_way + 2 * (delay.as_nanos() as u64 + 60 * 8), "{}", output(&world, 0));
         assert_eq!(world.program(0).unwrap().ended.unwrap().1, Status::Exited(0));
     }
+}
+
+#[test]
+fn a_panic_of_one_thread_ends_all() {
+    let mut world = World::new(pair(gigabit(Duration::from_millis(1)), vec![program("ping", 0, 100, ping(3))], 20_000), 2).unwrap();
+    assert_eq!(world.threads(), 2);
+    // Whoever watches does so on the first of the two threads; the other waits for it.
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run(&mut |_| panic!("watched enough"))));
+    assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"watched enough"));
 }
 
 #[test]

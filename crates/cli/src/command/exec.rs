@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from((128 + signal) as u8));
         }
     }
-    eprintln!("weft: the world has ended");
+    tell!("weft: the world has ended");
     Ok(ExitCode::from(1))
 }
 

@@ -31,10 +31,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if agrees {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("weft: {} says {}: its record is another run's, or one of both was changed", path.display(), output::text(&summary["hash"]));
+    tell!("weft: {} says {}: its record is another run's, or one of both was changed", path.display(), output::text(&summary["hash"]));
     let others = differing(&found, &summary);
     if !others.is_empty() {
-        eprintln!("weft: the nodes that differ: {}", others.join(", "));
+        tell!("weft: the nodes that differ: {}", others.join(", "));
     }
     Ok(ExitCode::from(1))
 }

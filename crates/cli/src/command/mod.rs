@@ -125,7 +125,7 @@ impl StackArgs {
             let place = describe(&stack);
             let what = match World::new(stack, self.options(control.clone())) {
                 Ok(world) => {
-                    first.into_iter().for_each(|what: String| eprintln!("weft: {what}; this stack is on {place}"));
+                    first.into_iter().for_each(|what: String| tell!("weft: {what}; this stack is on {place}"));
                     return Ok(world);
                 }
                 Err(WorldError::Network { what, .. }) if is_free => what,

@@ -108,7 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let plan = &scenario.plan;
         World::new(plan.clone(), 1)?;
         for line in check::missing(plan) {
-            eprintln!("weft: {}: {line}", scenario.file);
+            tell!("weft: {}: {line}", scenario.file);
         }
         let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
         match args.json {
@@ -223,13 +223,13 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
     tell_who_runs(&world);
     tell_what_is_lost(&world);
     for what in &end.idle {
-        eprintln!("weft: nothing came of the {what}");
+        tell!("weft: nothing came of the {what}");
     }
     for why in summary["not_reproducible"].as_array().into_iter().flatten() {
-        eprintln!("weft: this run may not repeat: {}", why.as_str().unwrap_or_default());
+        tell!("weft: this run may not repeat: {}", why.as_str().unwrap_or_default());
     }
     let speed = end.at.as_nanos() as f64 / 1e9 / took.as_secs_f64().max(1e-9);
-    eprintln!(
+    tell!(
         "weft: {} of virtual time in {:.3} s ({speed:.1} times as fast), {} events: {}",
         end.at,
         took.as_secs_f64(),
@@ -250,10 +250,10 @@ fn tell_who_runs(world: &World) {
     for (number, what) in running.iter().take(RUNNING_TOLD) {
         let plan = &world.plan().programs[*number];
         let node = &world.plan().nodes[plan.node].name;
-        eprintln!("weft: {} on {node} is still running (expect = \"any\": nobody waits for it): {}", plan.name, result::state(what));
+        tell!("weft: {} on {node} is still running (expect = \"any\": nobody waits for it): {}", plan.name, result::state(what));
     }
     if running.len() > RUNNING_TOLD {
-        eprintln!("weft: and {} more are still running", running.len() - RUNNING_TOLD);
+        tell!("weft: and {} more are still running", running.len() - RUNNING_TOLD);
     }
 }
 
@@ -267,7 +267,7 @@ fn tell_what_is_lost(world: &World) {
                 Run::Builtin(_) => weft_sim::OUTPUT_BYTES_MAX as u64,
             };
             let name = &program.name;
-            eprintln!("weft: {lost} bytes of what {name} wrote are lost: of each of standard output and error the first {kept} are kept");
+            tell!("weft: {lost} bytes of what {name} wrote are lost: of each of standard output and error the first {kept} are kept");
         }
     }
 }
@@ -281,7 +281,7 @@ fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Resul
     };
     let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;
     world.open(Arc::clone(visits));
-    eprintln!("weft: ready control={}", path.display());
+    tell!("weft: ready control={}", path.display());
     Ok(Some(door))
 }
 
@@ -290,7 +290,7 @@ fn verdict(verdicts: &[Verdict]) -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for verdict in verdicts {
         if let Some(why) = &verdict.failure {
-            eprintln!("weft: not as expected: {}: {why}", verdict.name);
+            tell!("weft: not as expected: {}: {why}", verdict.name);
             status = ExitCode::from(1);
         }
     }
@@ -317,7 +317,7 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
     let total = seeds.len();
     let watch = |done: usize| {
         if visible {
-            eprint!("\r{done} of {total} seeds ");
+            hint!("\r{done} of {total} seeds ");
         }
         !interrupted.load(Ordering::Relaxed)
     };
@@ -328,7 +328,7 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
         limit.cut();
     }
     if visible {
-        eprintln!();
+        tell!();
     }
     if let Some(file) = &args.junit {
         let suites = results.iter().map(|result| (format!("{} seed {}", scenario.file, result.seed), &result.verdicts[..]));
@@ -350,12 +350,12 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
     } else if !rows.is_empty() {
         output::table(&rows);
     }
-    eprintln!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
+    tell!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
     let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
     folder::of_seeds(args, scenario, &failed, interrupted, limit)?;
     let status = verdict(&first.verdicts);
     let sets: String = args.set.iter().map(|set| format!(" --set '{set}'")).collect();
-    eprintln!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
+    tell!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
     Ok(status)
 }
 
@@ -377,12 +377,12 @@ impl Progress {
         let virtually = now.as_nanos() as f64 / 1e9;
         let left = self.end_of_time.map(|end| (end.as_nanos() as f64 / 1e9 - virtually) * wall / virtually.max(1e-9));
         let left = left.map_or(String::new(), |left| format!(", {left:.0} s left"));
-        eprint!("\r\x1b[K{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall);
+        hint!("\r\x1b[K{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall);
     }
 
     fn clear(&self) {
         if self.visible {
-            eprint!("\r\x1b[K");
+            hint!("\r\x1b[K");
         }
     }
 }

@@ -31,7 +31,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let control = args.control.unwrap_or_else(weft_host::place::default_path);
     let mut world = args.stack.bring_up(&Control::At(control.clone()))?;
-    world.notices().iter().for_each(|notice| eprintln!("weft: {notice}"));
+    world.notices().iter().for_each(|notice| tell!("weft: {notice}"));
     let signals = Termination::catch()?;
     world.wake_on(&signals)?;
     output::line(&format!("ready control={}", control.display()));

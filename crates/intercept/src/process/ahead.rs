@@ -22,6 +22,9 @@ use weft_loader::abi::{self, ADDRESS_BYTES, Logged, MIRROR_BYTES, MIRROR_MESSAGE
 /// With more threads than this nobody runs ahead: looking at all of them would cost more.
 const THREADS_MAX: usize = 8;
 
+/// With more doubts than this no more are told.
+const DOUBTS_MAX: usize = 16;
+
 /// Bytes of a stream that a mirror shows, at most: whoever reads larger pieces comes with one trip for more.
 const STREAM_BYTES_SHOWN: usize = 4096;
 
@@ -36,7 +39,7 @@ struct Shown {
     longest: usize,
     /// A `sockaddr` to which a datagram was taken, and which is not this node's own.
     peer: Vec<u8>,
-    /// The same of the peer that it is connected to.
+    /// The same of the peer that it is connected to, to which it sends, or from which it receives.
     elsewhere: bool,
     /// Whoever read it last had to wait: it is worth while to tell what is still to come.
     awaited: bool,
@@ -115,11 +118,12 @@ impl Tree {
         shown.stale = true;
         if receives {
             shown.awaited = waited;
-        }
-        if !sends || result <= 0 {
+        } else if result <= 0 {
             return;
         }
-        shown.longest = shown.longest.max(result as usize);
+        if sends {
+            shown.longest = shown.longest.max(result as usize);
+        }
         if number == libc::SYS_sendto && posted.arguments[4] != 0 {
             let Ok(name) = guest.read_address(posted.arguments[4], posted.int(5)) else { return };
             if name != shown.peer && name.len() <= ADDRESS_BYTES {
@@ -282,9 +286,9 @@ impl Tree {
         let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
         let name = process.map_or_else(String::new, |process| format!("{} (process {})", process.name, process.pid));
         tracing::error!(node = %self.config.name, "{name} was told something wrong, which is a bug in weft: {what}");
-        let line = format!("{name} was told something wrong ({what}) and");
-        if self.preempted.len() < 16 && !self.preempted.contains(&line) {
-            self.preempted.push(line);
+        let line = format!("{name} was told something wrong: {what}");
+        if self.doubts.len() < DOUBTS_MAX && !self.doubts.contains(&line) {
+            self.doubts.push(line);
         }
     }
 }
@@ -349,7 +353,8 @@ fn publish(mirror: &Mirror, shown: &Shown, stack: &mut dyn Stack) {
         set(preview.stream, abi::MIRROR_STREAM);
         set(connected, abi::MIRROR_CONNECTED);
         set(preview.sends && (connected || !shown.peer.is_empty()), abi::MIRROR_SEND);
-        if preview.receives {
+        // Reading opens the window of a peer: one on this node may send more, or its end, at once.
+        if preview.receives && (!preview.stream || shown.elsewhere) {
             set(true, abi::MIRROR_RECEIVE);
             let whole = if preview.stream { put_bytes(mirror, &preview) } else { put_messages(mirror, &preview) };
             set(whole, abi::MIRROR_WHOLE);

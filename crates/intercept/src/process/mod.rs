@@ -617,7 +617,8 @@ impl Tree {
     pub fn preempted(&self) -> &[String] {
         &self.preempted
     }
-    /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside.
+    /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside, programs that were told
+    /// something wrong.
     pub fn doubts(&self) -> &[String] {
         &self.doubts
     }

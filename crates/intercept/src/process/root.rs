@@ -606,13 +606,7 @@ impl Steps {
 
     /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
     /// `at`: where what begins with a name is written.
-    fn own_files<'p>(
-        &mut self,
-        files: &Files,
-        at: &dyn Fn(&OsStr) -> &'p PathBuf,
-        root: &Path,
-        again: bool,
-    ) -> Result<(), StartError> {
+    fn own_files<'p>(&mut self, files: &Files, at: &dyn Fn(&OsStr) -> &'p PathBuf, root: &Path, again: bool) -> Result<(), StartError> {
         for file in &files.own {
             let (path, fresh) = self.place(&file.path, at, root)?;
             if fresh || !again {
@@ -627,12 +621,7 @@ impl Steps {
     }
 
     /// Makes the folders above a path of the node's; says where that is now, and whether it is empty when the node begins again.
-    fn place<'p>(
-        &mut self,
-        path: &Path,
-        at: &dyn Fn(&OsStr) -> &'p PathBuf,
-        root: &Path,
-    ) -> Result<(PathBuf, bool), StartError> {
+    fn place<'p>(&mut self, path: &Path, at: &dyn Fn(&OsStr) -> &'p PathBuf, root: &Path) -> Result<(PathBuf, bool), StartError> {
         let mut parts = path.components();
         let absolute = parts.next() == Some(Component::RootDir);
         let parts: Vec<_> = parts.collect();

@@ -64,7 +64,7 @@ fn pair(ahead: bool, rash: bool, server: &str, client: &str) -> Came {
         records: world.hosts.iter_mut().map(|host| std::mem::take(&mut host.outer.record)).collect(),
         traces: world.hosts.iter().map(|host| host.tree.trace()).collect(),
         answered: world.hosts.iter().map(|host| host.tree.answered_ahead()).collect(),
-        wrong: world.hosts.iter().flat_map(|host| host.tree.preempted().to_vec()).collect(),
+        wrong: world.hosts.iter().flat_map(|host| host.tree.preempted().iter().chain(host.tree.doubts()).cloned()).collect(),
     }
 }
 

@@ -14,10 +14,10 @@ pub(super) fn at(world: &mut World, text: &str) -> anyhow::Result<()> {
             true => String::new(),
             false => format!(": attach with `gdb -p {0}`, or go on with `kill -CONT {0}`", std::process::id()),
         };
-        eprintln!("weft: node {node} is at {now}{hint}");
+        tell!("weft: node {node} is at {now}{hint}");
         let signal = if traced { signal_hook::consts::SIGTRAP } else { signal_hook::consts::SIGSTOP };
         if let Err(error) = signal_hook::low_level::raise(signal) {
-            eprintln!("weft: cannot stop: {error}");
+            tell!("weft: cannot stop: {error}");
         }
     };
     world.alarm(weft_core::Instant::ZERO + span, Arc::new(ring));

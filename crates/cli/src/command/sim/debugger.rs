@@ -67,7 +67,7 @@ pub(super) fn watch(plan: &mut Plan, scenario: &Scenario, name: &str, script: Op
     let session = Arc::clone(&debugger.0);
     let attach = move |held: &Held| {
         if let Err(error) = start(&session, held, script.as_deref(), json) {
-            eprintln!("weft: the program runs without gdb: {error:#}");
+            tell!("weft: the program runs without gdb: {error:#}");
         }
     };
     plan.debugged = Some(Debugged { program, attach: Arc::new(attach) });

@@ -119,10 +119,10 @@ pub(super) fn of_seeds(
         scenario.plan.seed = result.seed;
         let alone = Args { out: Some(folder.clone()), seeds: None, junit: None, quiet: true, threads: Some(1), ..args.clone() };
         one(&alone, scenario, interrupted, limit)?;
-        eprintln!("weft: results of seed {}: {}", result.seed, folder.display());
+        tell!("weft: results of seed {}: {}", result.seed, folder.display());
     }
     if failed.len() > SEEDS_MAX {
-        eprintln!("weft: of {} more seeds that failed there are none (--seed N --out DIR makes them)", failed.len() - SEEDS_MAX);
+        tell!("weft: of {} more seeds that failed there are none (--seed N --out DIR makes them)", failed.len() - SEEDS_MAX);
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl Limit {
 
     /// The command's.
     pub fn status(&self) -> ExitCode {
-        eprintln!("weft: --wall-limit {}: the run was ended; its results are complete up to there", self.text);
+        tell!("weft: --wall-limit {}: the run was ended; its results are complete up to there", self.text);
         ExitCode::from(STATUS)
     }
 }

@@ -13,10 +13,12 @@ type Answer = ([u32; 2], [u32; 4]);
 /// Tells a node's programs.
 pub fn tell_processor(to: &Processor) {
     static ANSWERS: OnceLock<Vec<Answer>> = OnceLock::new();
-    let answers = ANSWERS.get_or_init(|| answers(&|leaf, sub| {
-        let told = __cpuid_count(leaf, sub);
-        [told.eax, told.ebx, told.ecx, told.edx]
-    }));
+    let answers = ANSWERS.get_or_init(|| {
+        answers(&|leaf, sub| {
+            let told = __cpuid_count(leaf, sub);
+            [told.eax, told.ebx, told.ecx, told.edx]
+        })
+    });
     answers.iter().for_each(|(asked, told)| {
         to.add(*asked, *told);
     });
