@@ -4,6 +4,7 @@ pub mod apply;
 pub mod bridge;
 pub mod change;
 pub mod check;
+pub mod console;
 pub mod diff;
 pub mod down;
 pub mod exec;
