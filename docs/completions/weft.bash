@@ -16,6 +16,12 @@ _weft() {
             ",$1")
                 cmd="weft"
                 ;;
+            weft,add)
+                cmd="weft__subcmd__add"
+                ;;
+            weft,apply)
+                cmd="weft__subcmd__apply"
+                ;;
             weft,bind)
                 cmd="weft__subcmd__bind"
                 ;;
@@ -25,6 +31,12 @@ _weft() {
             weft,check)
                 cmd="weft__subcmd__check"
                 ;;
+            weft,console)
+                cmd="weft__subcmd__console"
+                ;;
+            weft,delete)
+                cmd="weft__subcmd__delete"
+                ;;
             weft,diff)
                 cmd="weft__subcmd__diff"
                 ;;
@@ -33,6 +45,9 @@ _weft() {
                 ;;
             weft,exec)
                 cmd="weft__subcmd__exec"
+                ;;
+            weft,extract)
+                cmd="weft__subcmd__extract"
                 ;;
             weft,generate)
                 cmd="weft__subcmd__generate"
@@ -49,6 +64,15 @@ _weft() {
             weft,help)
                 cmd="weft__subcmd__help"
                 ;;
+            weft,insert)
+                cmd="weft__subcmd__insert"
+                ;;
+            weft,pause)
+                cmd="weft__subcmd__pause"
+                ;;
+            weft,replace)
+                cmd="weft__subcmd__replace"
+                ;;
             weft,run)
                 cmd="weft__subcmd__run"
                 ;;
@@ -58,14 +82,23 @@ _weft() {
             weft,show)
                 cmd="weft__subcmd__show"
                 ;;
+            weft,shutdown)
+                cmd="weft__subcmd__down"
+                ;;
             weft,sim)
                 cmd="weft__subcmd__sim"
+                ;;
+            weft,subscribe)
+                cmd="weft__subcmd__subscribe"
                 ;;
             weft,trace)
                 cmd="weft__subcmd__trace"
                 ;;
             weft,unbind)
                 cmd="weft__subcmd__unbind"
+                ;;
+            weft,unpause)
+                cmd="weft__subcmd__unpause"
                 ;;
             weft,up)
                 cmd="weft__subcmd__up"
@@ -77,12 +110,48 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down run show get set bind unbind trace check bridge sim exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace apply pause unpause subscribe console trace check bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__add)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__apply)
+            opts="-h --dry-run --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -176,6 +245,42 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        weft__subcmd__console)
+            opts="-h --fins --lana --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__delete)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         weft__subcmd__diff)
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -209,7 +314,25 @@ _weft() {
             return 0
             ;;
         weft__subcmd__exec)
-            opts="-h --control --help"
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__extract)
+            opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -293,6 +416,60 @@ _weft() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__insert)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__pause)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__replace)
+            opts="-h --drop-state --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -448,6 +625,32 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        weft__subcmd__subscribe)
+            opts="-c -h --count --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         weft__subcmd__trace)
             opts="-c -h --count --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -475,6 +678,24 @@ _weft() {
             return 0
             ;;
         weft__subcmd__unbind)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__unpause)
             opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -28,17 +28,28 @@ complete -c weft -n "__fish_weft_needs_command" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_needs_command" -s V -l version -d 'Print version'
 complete -c weft -n "__fish_weft_needs_command" -f -a "up" -d 'Bring a stack up for programs to join. Stays in the foreground; prints `ready control=PATH` when up'
 complete -c weft -n "__fish_weft_needs_command" -f -a "down" -d 'End a stack. Programs on it lose their connections; it says how many there are'
+complete -c weft -n "__fish_weft_needs_command" -f -a "shutdown" -d 'End a stack. Programs on it lose their connections; it says how many there are'
 complete -c weft -n "__fish_weft_needs_command" -f -a "run" -d 'Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program\'s'
 complete -c weft -n "__fish_weft_needs_command" -f -a "show" -d 'Show what a node is and what it has counted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "get" -d 'Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get \'*\'`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "set" -d 'Set a parameter while the node runs: `weft set tcp.mss 536`, or `weft set tcp.mss=536`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "add" -d 'Make a block: `weft add wan delay delay=20ms`. It is bound to nothing yet: `weft insert` puts it into an edge'
+complete -c weft -n "__fish_weft_needs_command" -f -a "delete" -d 'Remove a block and its edges'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bind" -d 'Make an edge from an output to an input: `weft bind tcp ip4`, `weft bind tcp:ip4 ip4:upper`'
-complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the edges from one block to another: `weft unbind tcp ip4`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the edges from one block to another: `weft unbind tcp ip4`; or from an output, wherever it leads: `weft unbind tcp:ip4`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "insert" -d 'Put a block that is bound to nothing into an edge, in one step: `weft insert wan ether:lower interfaces:upper`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "extract" -d 'Take a block out of its edge and join what was before and after it, in one step. It is there still; `weft delete` removes it'
+complete -c weft -n "__fish_weft_needs_command" -f -a "replace" -d 'Put a new block in a block\'s place: `weft replace tcp tcp congestion=bbr`. It takes over the edges, the parameters that are not given, and the state: connections go on'
+complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none'
+complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'
+complete -c weft -n "__fish_weft_needs_command" -f -a "unpause" -d 'Let the frames that `weft pause` has held go on, in their order'
+complete -c weft -n "__fish_weft_needs_command" -f -a "subscribe" -d 'Print the alerts of blocks and the changes that are made to them, as they come, until interrupted'
+complete -c weft -n "__fish_weft_needs_command" -f -a "console" -d 'Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit'
-complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a program in a node of a world that runs (`weft sim --pace 1.0`, or `--control`), for example a shell'
+complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`'
@@ -60,6 +71,9 @@ complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print hel
 complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand down" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand down" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand shutdown" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand shutdown" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand shutdown" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l engine -d 'How the stack\'s blocks take turns, over the stack file\'s: inline, queued, or threaded (a thread and a queue for each block; for comparison: slower)' -r -f -a "inline\t'Run to completion [default]'
@@ -82,12 +96,47 @@ complete -c weft -n "__fish_weft_using_subcommand get" -s h -l help -d 'Print he
 complete -c weft -n "__fish_weft_using_subcommand set" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand set" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand set" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand add" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand add" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand delete" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand delete" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand delete" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand bind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand bind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand bind" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand unbind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand unbind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unbind" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand insert" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand insert" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand insert" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand extract" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand extract" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand extract" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand replace" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand replace" -l drop-state -d 'Let the new one start empty'
+complete -c weft -n "__fish_weft_using_subcommand replace" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand replace" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand apply" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand apply" -l dry-run -d 'Change nothing: check, and print what would be done, in the words of the commands'
+complete -c weft -n "__fish_weft_using_subcommand apply" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand pause" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand pause" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand pause" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand unpause" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unpause" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand unpause" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand subscribe" -s c -l count -d 'Stop after this many lines' -r
+complete -c weft -n "__fish_weft_using_subcommand subscribe" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand subscribe" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand subscribe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand console" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand console" -l fins -d 'Also take the commands of the FINS framework\'s console'
+complete -c weft -n "__fish_weft_using_subcommand console" -l lana -d 'Also take the commands of LANA\'s fbctl and vlink'
+complete -c weft -n "__fish_weft_using_subcommand console" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand console" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand trace" -s c -l count -d 'Stop after this many frames' -r
 complete -c weft -n "__fish_weft_using_subcommand trace" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand trace" -l json -d 'Print JSON instead of tables'
@@ -123,7 +172,8 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket of the world: a path, or sim-PID [default: that of the only world that runs]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the only world that runs]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand exec" -l json -d 'Print what a procedure answers as JSON'
 complete -c weft -n "__fish_weft_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand hash" -l json -d 'Print JSON'
 complete -c weft -n "__fish_weft_using_subcommand hash" -s h -l help -d 'Print help'

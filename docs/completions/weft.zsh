@@ -54,6 +54,14 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(shutdown)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
 (run)
 _arguments "${_arguments_options[@]}" : \
 '--stack=[Stack file (TOML) \[default\: TAP weft0, 10.77.0.2/24 and fd77\:\:2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on\]]:FILE:_files' \
@@ -101,6 +109,26 @@ _arguments "${_arguments_options[@]}" : \
 '::value -- The value\: a number, true, false, a word, 20ms, 100mbit:_default' \
 && ret=0
 ;;
+(add)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':name -- Its name:_default' \
+':kind -- Its kind:_default' \
+'*::parameters -- Parameters that differ from their defaults:_default' \
+&& ret=0
+;;
+(delete)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- The block:_default' \
+&& ret=0
+;;
 (bind)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
@@ -118,7 +146,86 @@ _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
 '--help[Print help]' \
 ':from -- Output\: block or block\:port:_default' \
-':to -- Input\: block or block\:port:_default' \
+'::to -- Input\: block or block\:port:_default' \
+&& ret=0
+;;
+(insert)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':block -- The block:_default' \
+':from -- The edge'\''s output\: block or block\:port:_default' \
+':to -- The edge'\''s input\: block or block\:port:_default' \
+&& ret=0
+;;
+(extract)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':block -- The block:_default' \
+&& ret=0
+;;
+(replace)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--drop-state[Let the new one start empty]' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- The block:_default' \
+':kind -- The new one'\''s kind:_default' \
+'*::parameters -- Parameters that become others:_default' \
+&& ret=0
+;;
+(apply)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--dry-run[Change nothing\: check, and print what would be done, in the words of the commands]' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':file -- The stack file (TOML); `weft help stack` shows what to write into one:_files' \
+&& ret=0
+;;
+(pause)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
+(unpause)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(subscribe)
+_arguments "${_arguments_options[@]}" : \
+'-c+[Stop after this many lines]:LINES:_default' \
+'--count=[Stop after this many lines]:LINES:_default' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'::block -- The block, or a pattern:_default' \
+&& ret=0
+;;
+(console)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'(--lana)--fins[Also take the commands of the FINS framework'\''s console]' \
+'--lana[Also take the commands of LANA'\''s fbctl and vlink]' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
 (trace)
@@ -182,11 +289,13 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (exec)
 _arguments "${_arguments_options[@]}" : \
-'--control=[Control socket of the world\: a path, or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
+'--control=[Control socket. Procedures\: of the stack, as for other commands. Programs\: of the world, a path or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
+'--json[Print what a procedure answers as JSON]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
-':node -- The node:_default' \
-'*::command -- Program and arguments:_default' \
+':name -- The block; or the node:_default' \
+'::procedure -- The procedure:_default' \
+'*::arguments -- Its arguments:_default' \
 && ret=0
 ;;
 (hash)
@@ -239,17 +348,28 @@ _weft_commands() {
     local commands; commands=(
 'up:Bring a stack up for programs to join. Stays in the foreground; prints \`ready control=PATH\` when up' \
 'down:End a stack. Programs on it lose their connections; it says how many there are' \
+'shutdown:End a stack. Programs on it lose their connections; it says how many there are' \
 'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
 'show:Show what a node is and what it has counted' \
 'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
 'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`' \
+'add:Make a block\: \`weft add wan delay delay=20ms\`. It is bound to nothing yet\: \`weft insert\` puts it into an edge' \
+'delete:Remove a block and its edges' \
 'bind:Make an edge from an output to an input\: \`weft bind tcp ip4\`, \`weft bind tcp\:ip4 ip4\:upper\`' \
-'unbind:Remove the edges from one block to another\: \`weft unbind tcp ip4\`' \
+'unbind:Remove the edges from one block to another\: \`weft unbind tcp ip4\`; or from an output, wherever it leads\: \`weft unbind tcp\:ip4\`' \
+'insert:Put a block that is bound to nothing into an edge, in one step\: \`weft insert wan ether\:lower interfaces\:upper\`' \
+'extract:Take a block out of its edge and join what was before and after it, in one step. It is there still; \`weft delete\` removes it' \
+'replace:Put a new block in a block'\''s place\: \`weft replace tcp tcp congestion=bbr\`. It takes over the edges, the parameters that are not given, and the state\: connections go on' \
+'apply:Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none' \
+'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \
+'unpause:Let the frames that \`weft pause\` has held go on, in their order' \
+'subscribe:Print the alerts of blocks and the changes that are made to them, as they come, until interrupted' \
+'console:Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)' \
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit' \
-'exec:Run a program in a node of a world that runs (\`weft sim --pace 1.0\`, or \`--control\`), for example a shell' \
+'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
 'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
@@ -257,6 +377,16 @@ _weft_commands() {
 'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
     )
     _describe -t commands 'weft commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__add_commands] )) ||
+_weft__subcmd__add_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft add commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__apply_commands] )) ||
+_weft__subcmd__apply_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft apply commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__bind_commands] )) ||
 _weft__subcmd__bind_commands() {
@@ -273,6 +403,16 @@ _weft__subcmd__check_commands() {
     local commands; commands=()
     _describe -t commands 'weft check commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__console_commands] )) ||
+_weft__subcmd__console_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft console commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__delete_commands] )) ||
+_weft__subcmd__delete_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft delete commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__diff_commands] )) ||
 _weft__subcmd__diff_commands() {
     local commands; commands=()
@@ -287,6 +427,11 @@ _weft__subcmd__down_commands() {
 _weft__subcmd__exec_commands() {
     local commands; commands=()
     _describe -t commands 'weft exec commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__extract_commands] )) ||
+_weft__subcmd__extract_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft extract commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__generate_commands] )) ||
 _weft__subcmd__generate_commands() {
@@ -313,6 +458,21 @@ _weft__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'weft help commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__insert_commands] )) ||
+_weft__subcmd__insert_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft insert commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__pause_commands] )) ||
+_weft__subcmd__pause_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft pause commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__replace_commands] )) ||
+_weft__subcmd__replace_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft replace commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__run_commands] )) ||
 _weft__subcmd__run_commands() {
     local commands; commands=()
@@ -333,6 +493,11 @@ _weft__subcmd__sim_commands() {
     local commands; commands=()
     _describe -t commands 'weft sim commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__subscribe_commands] )) ||
+_weft__subcmd__subscribe_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft subscribe commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__trace_commands] )) ||
 _weft__subcmd__trace_commands() {
     local commands; commands=()
@@ -342,6 +507,11 @@ _weft__subcmd__trace_commands() {
 _weft__subcmd__unbind_commands() {
     local commands; commands=()
     _describe -t commands 'weft unbind commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__unpause_commands] )) ||
+_weft__subcmd__unpause_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft unpause commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__up_commands] )) ||
 _weft__subcmd__up_commands() {

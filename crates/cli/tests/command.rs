@@ -54,6 +54,136 @@ fn parameters_are_set_and_read_as_people_write_them() {
     assert!(place.said(&["get", "tpc"]).2.starts_with("weft: there is no block named 'tpc'; did you mean 'tcp'? the graph has: "));
 }
 
+/// Edges of the running graph, those that lead out of or into these blocks.
+fn edges(place: &Place, blocks: &[&str]) -> Vec<String> {
+    let (code, text, _) = place.said(&["show", "edges"]);
+    assert_eq!(code, Some(0));
+    let rows = text.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let named = rows.filter(|row| blocks.contains(&row[0]) || blocks.contains(&row[2]));
+    named.map(|row| format!("{}:{} -> {}:{}", row[0], row[1], row[2], row[3])).collect()
+}
+
+#[test]
+fn a_graph_is_rebuilt_as_people_say() {
+    let place = Place::new("rebuilt");
+    let (_daemon, _output) = Daemon::start(&place);
+    let done = |words: &[&str]| {
+        let (code, output, error) = place.said(words);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{words:?}");
+        output
+    };
+    let refused = |words: &[&str]| {
+        let (code, output, error) = place.said(words);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{words:?}");
+        error
+    };
+    let before = edges(&place, &["interfaces", "ether"]);
+    assert_eq!(done(&["add", "wan", "delay", "delay=20ms"]), "add wan delay");
+    assert_eq!(
+        done(&["insert", "wan", "ether:lower", "interfaces:upper"]),
+        "insert wan ether:lower interfaces:upper: ether:lower -> wan:in, wan:out -> interfaces:upper"
+    );
+    assert_eq!(edges(&place, &["wan"]), ["ether:lower -> wan:in", "wan:out -> interfaces:upper"]);
+    assert_eq!(done(&["get", "wan.delay"]), "wan.delay = 20ms");
+    assert_eq!(done(&["replace", "wan", "counter", "--drop-state", "--json"]), r#"["replace wan counter"]"#);
+    assert_eq!(done(&["exec", "wan", "reset"]), "");
+    assert!(done(&["show", "blocks", "--json"]).contains(r#""name":"wan","kind":"counter""#));
+    assert_eq!(done(&["extract", "wan"]), "extract wan: ether:lower -> interfaces:upper");
+    assert_eq!(edges(&place, &["interfaces", "ether"]), before);
+    assert_eq!(done(&["bind", "wan", "interfaces:upper"]), "bind wan:out interfaces:upper");
+    assert_eq!(done(&["unbind", "wan:out"]), "unbind wan:out interfaces:upper");
+    assert_eq!(done(&["delete", "wan"]), "delete wan");
+    assert_eq!(done(&["exec", "ip4", "route_add", "destination=10.9.0.0/16", "interface=lo", "--json"]), r#"{"ip4":null}"#);
+    assert!(done(&["show", "routes"]).contains("10.9.0.0/16"));
+    // Errors name the word, the block and the port.
+    assert!(refused(&["add", "wan", "dealy"]).starts_with("weft: there is no kind of block named 'dealy'; did you mean 'delay'? known: "));
+    assert!(refused(&["add", "wan", "delay", "delay=20"]).starts_with("weft: wan.delay: '20' needs a unit"));
+    assert!(refused(&["add", "wan", "delay", "20ms"]).starts_with("weft: add: '20ms' is no KEY=VALUE"));
+    assert!(refused(&["add", "tcp", "tcp"]).starts_with("weft: a block named 'tcp' exists already"));
+    assert!(refused(&["insert", "wan", "ether", "interfaces"]).starts_with("weft: there is no block named 'wan'"));
+    assert!(refused(&["bind", "tcp:ip5", "ip4"]).starts_with("weft: block 'tcp' has no output port 'ip5'; it has: "));
+    assert_eq!(refused(&["unbind", "tcp", "udp"]), "weft: there is no edge from tcp to udp");
+    assert!(refused(&["delete", "tcp:ip4"]).starts_with("weft: delete: 'tcp:ip4' names a port"));
+    assert!(refused(&["exec", "arp", "flsuh"]).starts_with("weft: block 'arp' has no procedure 'flsuh'; did you mean 'flush'? it has: "));
+    assert!(refused(&["exec", "alice", "bash"]).ends_with("help: a program in a node of a world that runs: weft exec NODE -- PROGRAM"));
+    assert!(refused(&["exec", "arp", "flush", "--", "sh"]).contains("both a procedure and a program"));
+    assert_eq!(edges(&place, &["interfaces", "ether"]), before, "what was refused left nothing behind");
+}
+
+#[test]
+fn a_running_graph_becomes_that_of_a_file() {
+    let place = Place::new("apply");
+    let (_daemon, _output) = Daemon::start(&place);
+    let before = place.said(&["show", "edges"]).1;
+    let wan = "[block.tcp]\nmss = 536\n[block.wan]\nkind = \"delay\"\ndelay = \"20ms\"\n[graph]\ninsert = [\"wan ether:lower interfaces:upper\"]\n";
+    std::fs::write(place.0.join("wan.toml"), format!("{STACK}{wan}")).unwrap();
+    let (code, planned, error) = place.said(&["apply", "wan.toml", "--dry-run"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let words = [
+        "unbind ether:lower interfaces:upper",
+        "add wan delay delay=20ms",
+        "bind ether:lower wan:in",
+        "bind wan:out interfaces:upper",
+        "set tcp.mss 536",
+    ];
+    assert_eq!(planned.lines().collect::<Vec<_>>(), words);
+    assert_eq!(place.said(&["show", "edges"]).1, before, "it only looked");
+    assert_eq!(place.said(&["apply", "wan.toml"]).1.lines().last(), Some("set tcp.mss 536"));
+    assert_eq!(edges(&place, &["wan"]), ["ether:lower -> wan:in", "wan:out -> interfaces:upper"]);
+    assert_eq!(place.said(&["apply", "wan.toml"]).1, "(nothing to change)");
+    let (_, json, _) = place.said(&["apply", "stack.toml", "--json"]);
+    assert!(
+        json.starts_with(
+            r#"{"operations":["delete wan","bind ether:lower interfaces:upper","set tcp.mss 0"],"changes":["delete wan, which ends "#
+        ),
+        "{json}"
+    );
+    assert_eq!(place.said(&["show", "edges"]).1, before);
+    std::fs::write(place.0.join("wrong.toml"), format!("{STACK}{}", wan.replace("20ms", "20"))).unwrap();
+    let (code, _, error) = place.said(&["apply", "wrong.toml"]);
+    assert!(code == Some(2) && error.starts_with("weft: wrong.toml:8: wan.delay: '20' needs a unit"), "{error}");
+    assert!(place.said(&["apply", "nowhere.toml"]).2.contains("cannot read the stack file nowhere.toml"));
+}
+
+#[test]
+fn subscribers_hear_of_alerts_and_changes() {
+    let place = Place::new("subscribe");
+    let (mut daemon, _output) = Daemon::start(&place);
+    let listen = |words: &[&str]| place.weft(words).stdout(Stdio::piped()).spawn().unwrap();
+    let mut all = listen(&["subscribe", "--json"]);
+    let mut one = listen(&["subscribe", "interfaces", "-c", "2"]);
+    // Until both are heard: what is asked first is answered first.
+    let mut lines = BufReader::new(all.stdout.take().unwrap());
+    let mut first = String::new();
+    let ready = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| lines.read_line(&mut first).unwrap());
+        while !asking.is_finished() {
+            assert_eq!(place.said(&["set", "tcp.mss", "536"]).0, Some(0));
+        }
+        asking.join().unwrap()
+    });
+    assert!(ready > 0 && first.contains(r#""told":"set tcp.mss 536","answer":["set tcp.mss 536"]}"#), "{first}");
+    let flap = |up: &str| assert_eq!(place.said(&["exec", "interfaces", "set", "name=weft0", up]).0, Some(0));
+    let mut out = BufReader::new(one.stdout.take().unwrap());
+    let mut text = String::new();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| out.read_to_string(&mut text).unwrap());
+        while !asking.is_finished() {
+            flap("up=false");
+            flap("up=true");
+        }
+    });
+    assert!(one.wait().unwrap().success());
+    assert!(text.contains(" exec interfaces set name=weft0 up=") && text.contains(" interfaces changed name=weft0 "), "{text}");
+    assert!(!text.contains("tcp"), "it asked for one block: {text}");
+    assert_eq!(place.said(&["pause"]).1, "pause");
+    assert_eq!(place.said(&["unpause"]).1, "unpause: 0 frames go on");
+    assert_eq!(place.said(&["subscribe", "nobody"]).0, Some(2));
+    assert_eq!(place.said(&["shutdown"]), (Some(0), String::new(), String::new()));
+    assert!(daemon.0.wait().unwrap().success());
+    let _ = (all.kill(), all.wait());
+}
+
 #[test]
 fn wrong_files_are_refused_with_what_to_do() {
     let place = Place::new("files");

@@ -220,6 +220,11 @@ impl Kind {
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
+    /// The error about a procedure that is none of this kind's.
+    pub fn no_procedure(&self, block: &str, procedure: &str) -> ControlError {
+        let known = self.procedures.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+        ControlError::NoProcedure { block: block.to_owned(), procedure: procedure.to_owned(), known }
+    }
 }
 
 /// What a constructor gets: the instance's name, its parameters (checked against the kind's rows, defaults filled in) and its randomness.
@@ -322,7 +327,7 @@ pub trait Block: Any + Send {
     /// Runs a procedure.
     fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let _ = (arguments, cx);
-        Err(ControlError::NoProcedure { block: self.kind().name.to_owned(), procedure: procedure.to_owned() })
+        Err(self.kind().no_procedure(self.kind().name, procedure))
     }
 
     /// The values of the kind's counters, in order.

@@ -108,8 +108,9 @@ pub enum Op {
     Unbind {
         /// Output.
         from: End,
-        /// Input.
-        to: End,
+        /// Input; none: wherever it leads.
+        #[serde(default)]
+        to: Option<End>,
     },
     /// Put a bound-to-nothing block into the edge between two others, in one step.
     Insert {
@@ -138,10 +139,48 @@ pub enum Op {
     },
     /// Several operations as one transaction: all or none.
     All(Vec<Op>),
+    /// Hold every frame inside the graph, at the edge that it was about to pass. Calls, timers and control messages go on.
+    Pause,
+    /// Let what was held go on, in its order.
+    Unpause,
     /// Rows of a table.
     List(Table),
     /// What the graph is: blocks, edges, counters, drops.
     Show(Show),
+}
+
+impl Op {
+    /// Does it only ask?
+    pub fn is_question(&self) -> bool {
+        matches!(self, Op::Get { .. } | Op::Subscribe { .. } | Op::List(_) | Op::Show(_))
+    }
+
+    /// Can it be part of a change that happens as a whole or not at all?
+    pub fn is_change(&self) -> bool {
+        match self {
+            Op::All(ops) => ops.iter().all(Op::is_change),
+            op => !op.is_question() && !matches!(op, Op::Exec { .. } | Op::Pause | Op::Unpause),
+        }
+    }
+
+    /// Is it about blocks of these names? Those of a pattern may be.
+    pub fn concerns(&self, target: &Selector) -> bool {
+        let named = |name: &str| target.matches(name, None);
+        match self {
+            Op::Get { target: of, .. } | Op::Set { target: of, .. } | Op::Exec { target: of, .. } | Op::Subscribe { target: of, .. } => {
+                match of {
+                    Selector::Name(name) => named(name),
+                    _ => true,
+                }
+            }
+            Op::Add { name, .. } | Op::Delete { name } | Op::Replace { name, .. } | Op::Extract { block: name } => named(name),
+            Op::Bind { from, to } => named(&from.block) || named(&to.block),
+            Op::Unbind { from, to } => named(&from.block) || to.as_ref().is_some_and(|to| named(&to.block)),
+            Op::Insert { block, from, to } => [block, from, to].iter().any(|end| named(&end.block)),
+            Op::All(ops) => ops.iter().any(|op| op.concerns(target)),
+            Op::Pause | Op::Unpause | Op::List(_) | Op::Show(_) => true,
+        }
+    }
 }
 
 /// What [`Op::Show`] shows.
@@ -156,6 +195,39 @@ pub enum Show {
     Counters,
     /// Drops of every block by reason.
     Drops,
+    /// Interfaces.
+    Interfaces,
+    /// Addresses of both families.
+    Addresses,
+    /// Routes of both families.
+    Routes,
+    /// Neighbours of both families.
+    Neighbours,
+    /// Multicast groups of both families.
+    Groups,
+    /// Sockets.
+    Sockets,
+}
+
+impl Show {
+    /// Everything that can be shown, by the word for it.
+    pub const ALL: &[(&str, Show)] = &[
+        ("blocks", Show::Blocks),
+        ("edges", Show::Edges),
+        ("interfaces", Show::Interfaces),
+        ("addresses", Show::Addresses),
+        ("routes", Show::Routes),
+        ("neighbours", Show::Neighbours),
+        ("groups", Show::Groups),
+        ("sockets", Show::Sockets),
+        ("counters", Show::Counters),
+        ("drops", Show::Drops),
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        Show::ALL.iter().find(|(_, show)| *show == self).map_or("?", |(name, _)| name)
+    }
 }
 
 /// The one answer to a [`Message`].
@@ -234,12 +306,14 @@ pub enum ControlError {
         parameter: String,
     },
     /// No such procedure.
-    #[error("block '{block}' has no procedure '{procedure}'")]
+    #[error("block '{block}' has no procedure '{procedure}'; {}{}", hint(procedure, known), has(known))]
     NoProcedure {
         /// The block.
         block: String,
         /// The procedure.
         procedure: String,
+        /// Procedures that exist.
+        known: String,
     },
     /// The procedure says no.
     #[error("{block} {procedure}: {why}")]
@@ -347,4 +421,9 @@ pub enum ControlError {
         /// Why, and what to do.
         why: String,
     },
+}
+
+/// What there is, of what need not be there.
+fn has(known: &str) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("it has: {known}") }
 }

@@ -16,7 +16,7 @@ use crate::rng::Rng;
 use crate::selector::Selector;
 use crate::solo::Solo;
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Query};
+use crate::table::{Answer, Family, Query, Table};
 use crate::time::Instant;
 use crate::timer::Timers;
 use crate::transaction::{self, Plan};
@@ -30,6 +30,8 @@ pub const DEPTH_MAX: u16 = 512;
 pub const VISITS_MAX: u32 = 1 << 18;
 /// Most frames that wait in front of one block of a queued engine.
 pub const QUEUE_FRAMES_MAX: usize = 8192;
+/// Most frames that a paused graph holds, all edges together.
+pub const HELD_FRAMES_MAX: usize = 8192;
 /// Most alerts that wait to be fetched; older ones are dropped and counted.
 pub const ALERTS_MAX: usize = 1024;
 /// Most timers that fire in one [`Engine::run`]; the rest are due at the next.
@@ -127,6 +129,10 @@ pub struct Engine {
     outgoing: Vec<Outgoing>,
     alerts: VecDeque<Alert>,
     alerts_lost: u64,
+    /// Frames stay where they are, in `held`.
+    paused: bool,
+    held: VecDeque<Work>,
+    held_frames: usize,
     /// Taken while what is in it becomes work: eight lists need not be moved for that.
     outbox: Option<Box<Outbox>>,
     /// Visits of blocks since the event that is being worked off.
@@ -152,6 +158,9 @@ impl Engine {
             outgoing: Vec::new(),
             alerts: VecDeque::new(),
             alerts_lost: 0,
+            paused: false,
+            held: VecDeque::new(),
+            held_frames: 0,
             outbox: None,
             visits: 0,
             spare: Vec::new(),
@@ -337,11 +346,54 @@ impl Engine {
             Op::Subscribe { target, .. } => self.select(target).map(|ids| ids.iter().map(|id| Value::from(self.slots.name(*id))).collect()),
             Op::List(table) => Ok(self.list(*table)),
             Op::Show(show) => Ok(self.show(*show)),
+            Op::Pause => Ok(self.pause().into()),
+            Op::Unpause => Ok(self.unpause().into()),
             change => {
                 let plan = self.prepare(std::slice::from_ref(change))?;
                 Ok(self.commit(plan).into())
             }
         }
+    }
+
+    /// Are frames held?
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn pause(&mut self) -> Vec<String> {
+        let was = std::mem::replace(&mut self.paused, true);
+        if was { Vec::new() } else { vec!["pause".to_owned()] }
+    }
+
+    /// What was held goes on one by one, so that nothing of it is overtaken by what follows from it.
+    fn unpause(&mut self) -> Vec<String> {
+        if !std::mem::replace(&mut self.paused, false) {
+            return Vec::new();
+        }
+        let frames = std::mem::take(&mut self.held_frames);
+        for work in std::mem::take(&mut self.held) {
+            // The block may be one of another kind by now.
+            let has_port = match (&work.item, self.slots.kind(work.block)) {
+                (Item::Frames(port, _), Some(kind)) => usize::from(port.0) < kind.inputs.len(),
+                _ => true,
+            };
+            match has_port {
+                true => self.work(work),
+                false => self.drop_work(work, Reason::NotBound),
+            }
+            self.drain();
+        }
+        vec![format!("unpause: {frames} frames go on")]
+    }
+
+    fn hold(&mut self, work: Work) {
+        let frames = work.frames();
+        if self.held_frames + frames > HELD_FRAMES_MAX {
+            self.drop_work(work, Reason::Paused);
+            return self.flush();
+        }
+        self.held_frames += frames;
+        self.held.push_back(work);
     }
 
     /// Expands a selector to blocks, once.
@@ -391,17 +443,22 @@ impl Engine {
         Ok(out.into())
     }
 
-    fn list(&self, table: crate::table::Table) -> Value {
+    fn list(&self, table: Table) -> Value {
+        self.rows(table).into()
+    }
+
+    fn rows(&self, table: Table) -> Vec<Value> {
         let answer =
             self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map(|block| block.query(&Query::List(table), self.now));
         match answer {
-            Some(Answer::List(rows)) => rows.into(),
-            _ => Value::Array(Vec::new()),
+            Some(Answer::List(rows)) => rows,
+            _ => Vec::new(),
         }
     }
 
     fn show(&self, show: Show) -> Value {
         let names = |id: BlockId| self.slots.name(id).to_owned();
+        let both = |of: fn(Family) -> Table| [of(Family::V4), of(Family::V6)].into_iter().flat_map(|table| self.rows(table)).collect();
         match show {
             Show::Blocks => self.slots.ids().filter_map(|id| {
                 let kind = self.slots.kind(id)?;
@@ -420,6 +477,12 @@ impl Engine {
                 let name = names(id);
                 self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
             }).collect(),
+            Show::Interfaces => self.list(Table::Interfaces),
+            Show::Addresses => both(Table::Addresses),
+            Show::Routes => both(Table::Routes),
+            Show::Neighbours => both(Table::Neighbours),
+            Show::Groups => both(Table::Groups),
+            Show::Sockets => self.list(Table::Sockets),
         }
     }
 
@@ -479,6 +542,7 @@ impl Engine {
         }
         let (id, depth) = (work.block, work.depth);
         match work.item {
+            Item::Frames(..) if self.paused => self.hold(work),
             Item::Frames(port, vector) => self.step_frames(id, depth, port, vector),
             Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),

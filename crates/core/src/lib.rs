@@ -10,6 +10,7 @@ pub mod attached;
 pub mod block;
 pub mod bpf;
 pub mod change;
+pub mod command;
 pub mod context;
 pub mod control;
 pub mod engine;

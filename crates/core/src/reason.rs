@@ -26,6 +26,7 @@ reasons! {
     BlockGone "block-gone" "the block was deleted while the frame waited for it",
     Loop "loop" "the frame visited more blocks than the limit allows: the graph loops",
     QueueFull "queue-full" "the queue in front of the block was full",
+    Paused "paused" "the graph was paused, and held as many frames as it can",
     Refused "refused" "the block does not take frames on this port",
     Truncated "truncated" "fewer bytes than the header says",
     BadVersion "bad-version" "wrong IP version",

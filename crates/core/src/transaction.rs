@@ -218,7 +218,7 @@ impl Planner<'_> {
             Op::Add { name, kind, parameters } => self.add(name, kind, parameters),
             Op::Delete { name } => self.delete(name),
             Op::Bind { from, to } => self.bind(from, to),
-            Op::Unbind { from, to } => self.unbind(from, to),
+            Op::Unbind { from, to } => self.unbind(from, to.as_ref()),
             Op::Insert { block, from, to } => self.insert(block, from, to),
             Op::Extract { block } => self.extract(block),
             Op::Replace { name, kind, parameters, drop_state } => self.replace(name, kind, parameters, *drop_state),
@@ -265,6 +265,9 @@ impl Planner<'_> {
 
     fn delete(&mut self, name: &str) -> Result<(), ControlError> {
         let (id, _) = self.find(name)?;
+        let of_it = self.plan.shape.edges.iter().filter(|((from, _), (to, _))| *from == id || *to == id);
+        let cut: Vec<String> = of_it.map(|(key, edge)| self.edge_name(*key, *edge)).collect();
+        let cut = if cut.is_empty() { String::new() } else { format!(", which ends {}", cut.join(", ")) };
         let shape = &mut self.plan.shape;
         shape.names.remove(name);
         shape.blocks.remove(&id);
@@ -272,7 +275,7 @@ impl Planner<'_> {
         self.plan.made.remove(&id);
         self.plan.sets.retain(|(block, _, _)| *block != id);
         self.plan.edges_changed = true;
-        self.plan.summary.push(format!("delete {name}"));
+        self.plan.summary.push(format!("delete {name}{cut}"));
         Ok(())
     }
 
@@ -349,34 +352,55 @@ impl Planner<'_> {
         }
     }
 
-    /// The edges from one end to another; ends without a port mean all of the block's ports.
-    fn matching(&self, from: &End, to: &End) -> Result<Vec<(Output, Edge)>, ControlError> {
-        let (a, b) = (self.find(&from.block)?, self.find(&to.block)?);
+    /// The edges from one end to another, or to anywhere; ends without a port mean all of the block's ports.
+    fn matching(&self, from: &End, to: Option<&End>) -> Result<Vec<(Output, Edge)>, ControlError> {
+        let a = self.find(&from.block)?;
         let outs = candidates(&from.block, "output", from.port.as_deref(), a.1.outputs)?;
-        let ins = candidates(&to.block, "input", to.port.as_deref(), b.1.inputs)?;
+        let into = match to {
+            Some(to) => {
+                let b = self.find(&to.block)?;
+                Some((b.0, candidates(&to.block, "input", to.port.as_deref(), b.1.inputs)?))
+            }
+            None => None,
+        };
+        let leads_there = |to: &BlockId, input: &InPort| into.as_ref().is_none_or(|(block, ins)| block == to && ins.contains(&input.0));
         let edges = self.plan.shape.edges.iter();
         let hits: Vec<_> = edges
-            .filter(|((f, out), (t, input))| *f == a.0 && *t == b.0 && outs.contains(&out.0) && ins.contains(&input.0))
+            .filter(|((f, out), (t, input))| *f == a.0 && outs.contains(&out.0) && leads_there(t, input))
             .map(|(key, edge)| (*key, *edge))
             .collect();
         match hits.is_empty() {
-            true => Err(ControlError::NoEdge { from: from.to_string(), to: to.to_string() }),
+            true => Err(ControlError::NoEdge { from: from.to_string(), to: to.map_or("anywhere".to_owned(), End::to_string) }),
             false => Ok(hits),
         }
     }
 
-    fn unbind(&mut self, from: &End, to: &End) -> Result<(), ControlError> {
-        for (key, _) in self.matching(from, to)? {
+    /// An edge as people read it.
+    fn edge_name(&self, key: Output, edge: Edge) -> String {
+        let (out, input) = self.edge_ends(key, edge);
+        format!("{out} -> {input}")
+    }
+
+    fn edge_ends(&self, (from, out): Output, (to, input): Edge) -> (String, String) {
+        let blocks = &self.plan.shape.blocks;
+        let output = blocks.get(&from).and_then(|(_, kind)| kind.outputs.get(usize::from(out.0))).map_or("?", |port| port.name);
+        let input = blocks.get(&to).and_then(|(_, kind)| kind.inputs.get(usize::from(input.0))).map_or("?", |port| port.name);
+        (self.plan.end_name(from, output), self.plan.end_name(to, input))
+    }
+
+    fn unbind(&mut self, from: &End, to: Option<&End>) -> Result<(), ControlError> {
+        for (key, edge) in self.matching(from, to)? {
+            let (out, input) = self.edge_ends(key, edge);
+            self.plan.summary.push(format!("unbind {out} {input}"));
             self.plan.shape.edges.remove(&key);
         }
         self.plan.edges_changed = true;
-        self.plan.summary.push(format!("unbind {from} {to}"));
         Ok(())
     }
 
     fn insert(&mut self, block: &End, from: &End, to: &End) -> Result<(), ControlError> {
         let (id, kind) = self.find(&block.block)?;
-        let [(key, edge)] = self.matching(from, to)?[..] else {
+        let [(key, edge)] = self.matching(from, Some(to))?[..] else {
             return Err(ControlError::AmbiguousPort {
                 from: from.to_string(),
                 to: to.to_string(),
@@ -402,7 +426,8 @@ impl Planner<'_> {
         self.plan.shape.edges.insert(key, (id, InPort(input)));
         self.plan.shape.edges.insert((id, OutPort(output)), edge);
         self.plan.edges_changed = true;
-        self.plan.summary.push(format!("insert {block} {from} {to}"));
+        let made = [(key, (id, InPort(input))), ((id, OutPort(output)), edge)].map(|(key, edge)| self.edge_name(key, edge));
+        self.plan.summary.push(format!("insert {block} {from} {to}: {}", made.join(", ")));
         Ok(())
     }
 
@@ -416,11 +441,15 @@ impl Planner<'_> {
         };
         let before: Vec<_> = edges.iter().filter(|(_, (to, _))| *to == id).map(|(key, _)| *key).collect();
         self.plan.shape.edges.remove(&out_key);
+        let mut made = Vec::new();
         for key in before {
             self.plan.shape.edges.insert(key, next);
+            made.push(self.edge_name(key, next));
         }
         self.plan.edges_changed = true;
-        self.plan.summary.push(format!("extract {name}"));
+        self.plan
+            .summary
+            .push(format!("extract {name}: {}", if made.is_empty() { "nothing led to it".to_owned() } else { made.join(", ") }));
         Ok(())
     }
 

@@ -7,7 +7,11 @@ use weft_core::*;
 
 /// a → b → x.
 fn chain() -> Engine {
-    let mut engine = engine(Mode::Inline);
+    chain_of(Mode::Inline)
+}
+
+fn chain_of(mode: Mode) -> Engine {
+    let mut engine = engine(mode);
     control(&mut engine, Op::All(vec![stamp("a"), stamp("b"), add("x", "exit"), bind("a:out", "b:in"), bind("b:out", "x:in")])).unwrap();
     engine
 }
@@ -27,7 +31,7 @@ fn edges(engine: &mut Engine) -> Vec<String> {
 }
 
 fn unbind(from: &str, to: &str) -> Op {
-    Op::Unbind { from: End::parse(from), to: End::parse(to) }
+    Op::Unbind { from: End::parse(from), to: Some(End::parse(to)) }
 }
 
 fn insert(block: &str, from: &str, to: &str) -> Op {
@@ -47,14 +51,26 @@ fn insert_and_extract_change_the_way_and_back() {
     let mut engine = chain();
     assert_eq!(way(&mut engine), "ab");
     let summary = control(&mut engine, Op::All(vec![stamp("i"), insert("i", "a", "b")])).unwrap();
-    assert_eq!(summary, serde_json::json!(["add i stamp", "insert i a b"]));
+    assert_eq!(summary, serde_json::json!(["add i stamp", "insert i a b: a:out -> i:in, i:out -> b:in"]));
     assert_eq!(way(&mut engine), "aib");
     assert_eq!(edges(&mut engine), ["a:out-i:in", "b:out-x:in", "i:out-b:in"]);
-    control(&mut engine, Op::Extract { block: "i".to_owned() }).unwrap();
+    let summary = control(&mut engine, Op::Extract { block: "i".to_owned() }).unwrap();
+    assert_eq!(summary, serde_json::json!(["extract i: a:out -> b:in"]));
     assert_eq!(way(&mut engine), "ab");
     assert!(engine.graph().find("i").is_some(), "it is out of the way, not gone");
     control(&mut engine, Op::Delete { name: "i".to_owned() }).unwrap();
     assert_eq!((engine.graph().find("i"), way(&mut engine).as_str()), (None, "ab"));
+    // Changes say which edges they end, also where those who asked named no ports.
+    assert_eq!(control(&mut engine, Op::Delete { name: "b".to_owned() }).unwrap()[0], "delete b, which ends a:out -> b:in, b:out -> x:in");
+}
+
+#[test]
+fn an_output_is_unbound_from_wherever_it_leads() {
+    let mut engine = chain();
+    let anywhere = |from: &str| Op::Unbind { from: End::parse(from), to: None };
+    assert_eq!(control(&mut engine, anywhere("a:out")).unwrap(), serde_json::json!(["unbind a:out b:in"]));
+    assert_eq!(control(&mut engine, anywhere("a")).unwrap_err().to_string(), "there is no edge from a to anywhere");
+    assert_eq!(edges(&mut engine), ["b:out-x:in"]);
 }
 
 #[test]
@@ -72,7 +88,7 @@ fn replace_keeps_edges_parameters_and_state_unless_told_otherwise() {
     assert_eq!(way(&mut engine), "aB");
     // A block that keeps no state can be replaced by any that has its ports, and one with state only with drop_state.
     control(&mut engine, Op::All(vec![add("c", "copy"), insert("c", "a", "b")])).unwrap();
-    control(&mut engine, Op::Unbind { from: End::parse("c:copy"), to: End::parse("b") }).unwrap_err();
+    control(&mut engine, unbind("c:copy", "b")).unwrap_err();
     control(&mut engine, replace("c", "stamp", false)).unwrap();
     control(&mut engine, replace("c", "copy", false)).unwrap_err();
     control(&mut engine, replace("c", "copy", true)).unwrap();
@@ -174,7 +190,7 @@ fn left_out_ports_are_found_by_type_and_name() {
 fn a_plan_can_be_looked_at_and_thrown_away() {
     let mut engine = chain();
     let plan = engine.prepare(&[stamp("c"), insert("c", "a", "b")]).unwrap();
-    assert_eq!(plan.summary(), ["add c stamp", "insert c a b"]);
+    assert_eq!(plan.summary(), ["add c stamp", "insert c a b: a:out -> c:in, c:out -> b:in"]);
     drop(plan);
     assert_eq!((engine.graph().find("c"), way(&mut engine).as_str()), (None, "ab"));
     let plan = engine.prepare(&[stamp("c"), insert("c", "a", "b")]).unwrap();
@@ -203,4 +219,30 @@ fn numbers_of_blocks_are_never_used_again_and_the_graph_is_bounded() {
     let error = control(&mut engine, Op::All(many)).unwrap_err().to_string();
     assert_eq!(error, format!("limit: blocks in one graph (at most {})", graph::BLOCKS_MAX));
     assert!(engine.graph().find("n0").is_none());
+}
+
+#[test]
+fn a_paused_graph_holds_its_frames_and_is_changed_meanwhile() {
+    for mode in [Mode::Inline, Mode::Queued] {
+        let mut engine = chain_of(mode);
+        assert_eq!(control(&mut engine, Op::Pause).unwrap(), serde_json::json!(["pause"]));
+        assert_eq!(control(&mut engine, Op::Pause).unwrap(), serde_json::json!([]), "it is already");
+        let entry = engine.graph().find("a").unwrap();
+        let put =
+            |engine: &mut Engine, count: u32| engine.inject(engine.now(), entry, InPort(0), (0..count).map(|number| frame(0, number)));
+        put(&mut engine, 3);
+        assert!(left(&mut engine).is_empty() && engine.is_paused());
+        control(&mut engine, Op::All(vec![stamp("i"), insert("i", "a", "b")])).unwrap();
+        assert_eq!(control(&mut engine, Op::Unpause).unwrap(), serde_json::json!(["unpause: 3 frames go on"]));
+        let rows: Vec<(u32, String)> = left(&mut engine).into_iter().map(|row| (row.2, row.3)).collect();
+        assert_eq!(rows, [(0, "aib".to_owned()), (1, "aib".to_owned()), (2, "aib".to_owned())], "in their order, the new way");
+        assert_eq!(control(&mut engine, Op::Unpause).unwrap(), serde_json::json!([]));
+        // What it holds has a bound, and a counter.
+        control(&mut engine, Op::Pause).unwrap();
+        put(&mut engine, 10_000);
+        let lost: u64 = engine.graph().drops(entry).map(|(reason, count)| if reason == Reason::Paused { count } else { 0 }).sum();
+        assert!((10_000 - engine::HELD_FRAMES_MAX as u64..5000).contains(&lost), "{lost}");
+        control(&mut engine, Op::Unpause).unwrap();
+        assert_eq!(left(&mut engine).len() as u64, 10_000 - lost);
+    }
 }

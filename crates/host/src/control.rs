@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use weft_core::Selector;
 use weft_core::control::{ControlError, Op, Value};
 
 /// Most clients at a time. When there are so many and another one comes, the one that has been idle for longest has to go: programs and
@@ -17,6 +18,8 @@ pub const CLIENTS_MAX: usize = 256;
 /// Most bytes that may wait for a client that is sent yet another line: one that reads more slowly is cut off. A single answer may be longer:
 /// a table of 100,000 sockets is. Who has not read an answer is not asked for its next request.
 const OUT_BYTES_MAX: usize = 4 << 20;
+/// Most bytes of news that may wait for a subscriber; what comes while there are more is lost to it, and counted.
+const NEWS_BYTES_MAX: usize = 256 << 10;
 /// Most bytes taken from one client before the others get their turn.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// Most requests of one client that are answered before the others get their turn; the rest are answered in later turns.
@@ -52,6 +55,7 @@ impl Listener {
             descriptors: VecDeque::new(),
             output: Vec::new(),
             traces: false,
+            subscription: None,
             ended: false,
             gone: false,
             heard: 0,
@@ -63,6 +67,17 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// What a client wants to hear of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscription {
+    /// Of which blocks.
+    pub target: Selector,
+    /// Which alert; none: all.
+    pub alert: Option<String>,
+    /// News that were lost because the client reads more slowly than they come, and which it has not been told of yet.
+    pub lost: u64,
 }
 
 /// One client of the daemon.
@@ -78,6 +93,8 @@ pub struct Connection {
     output: Vec<u8>,
     /// Wants a line a frame.
     pub traces: bool,
+    /// Wants the alerts of these blocks, and changes.
+    pub subscription: Option<Subscription>,
     /// The client sends nothing more.
     ended: bool,
     gone: bool,
@@ -160,6 +177,26 @@ impl Connection {
             self.output.push(b'\n');
         }
         self.flush();
+    }
+
+    /// Queues news for a subscriber if there is room; if there is none, it is told later how many were lost.
+    pub fn offer(&mut self, news: &Value) {
+        self.flush();
+        let has_room = self.output.len() <= NEWS_BYTES_MAX;
+        let Some(subscription) = &mut self.subscription else { return };
+        if !has_room {
+            subscription.lost += 1;
+            return;
+        }
+        if let lost @ 1.. = std::mem::take(&mut subscription.lost) {
+            self.send(&Line::Event(serde_json::json!({"lost": lost})));
+        }
+        self.send(&Line::Event(news.clone()));
+    }
+
+    /// Does it get lines that it did not ask for one by one?
+    pub fn is_stream(&self) -> bool {
+        self.traces || self.subscription.is_some()
     }
 
     /// Sends what can be sent.
@@ -377,6 +414,32 @@ mod tests {
             assert!(connection.read().is_none());
         }
         assert!(written > LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn news_that_find_no_room_are_counted_and_told_of() {
+        let (mut client, mut connection) = pair();
+        connection.subscription = Some(Subscription { target: Selector::parse("*"), alert: None, lost: 0 });
+        let news = serde_json::json!({"alert": "x".repeat(1000)});
+        // Until the socket's own buffer is full, and the queue behind it.
+        let mut offered = 0u64;
+        while connection.subscription.as_ref().is_some_and(|subscription| subscription.lost < 100) {
+            connection.offer(&news);
+            offered += 1;
+            assert!(connection.output.len() <= NEWS_BYTES_MAX + 2000 && offered < 100_000);
+        }
+        client.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        let mut said = Vec::new();
+        let mut buffer = [0u8; 64 * 1024];
+        while let Ok(read @ 1..) = client.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..read]);
+            connection.flush();
+        }
+        assert_eq!(said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count() as u64, offered - 100);
+        connection.offer(&news);
+        let read = client.read(&mut buffer).unwrap();
+        assert!(String::from_utf8_lossy(&buffer[..read]).starts_with("{\"event\":{\"lost\":100}}\n"), "{:?}", &buffer[..40]);
+        assert!(!connection.is_gone());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What goes over the control socket: one JSON object a line, each request answered by one line with its serial number.
 //!
-//! `join` is accompanied by the program's seccomp listener (SCM_RIGHTS on the line's first byte). `trace` is answered and then followed by
-//! event lines without a serial until the client goes.
+//! `join` is accompanied by the program's seccomp listener (SCM_RIGHTS on the line's first byte). `trace` and `subscribe` are answered and then followed
+//! by event lines without a serial until the client goes (or subscribes with `on` false).
 
 use serde::{Deserialize, Serialize};
 use weft_core::control::{ControlError, Op, Value};
@@ -26,6 +26,13 @@ pub enum Ask {
     Hello,
     /// A control operation on the node.
     Node(Op),
+    /// Bring the graph to a shape, in one step. Answered with `operations`, in words, and `changes`.
+    Apply {
+        /// Which.
+        shape: weft_node::Shape,
+        /// Only check it, and say what would be done.
+        dry_run: bool,
+    },
     /// The table of intercepted calls.
     Calls,
     /// The published ports and what passed them.

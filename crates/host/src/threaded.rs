@@ -39,7 +39,7 @@ use weft_core::context::Context;
 use weft_core::engine::{Alert, Engine, Item, Outgoing, Work};
 use weft_core::solo::Given;
 use weft_core::vector::VECTOR_FRAMES_MAX;
-use weft_core::{Block, BlockId, Completion, Execute, Frame, InPort, Instant, Message, Op, Reason, Reply, Solo, Vector};
+use weft_core::{Block, BlockId, Completion, ControlError, Execute, Frame, InPort, Instant, Message, Op, Reason, Reply, Solo, Vector};
 
 /// Most timers of a block that fire before it looks into its queue again.
 const TIMERS_PER_TURN: usize = 1024;
@@ -196,6 +196,10 @@ impl Execute for Threaded {
     }
 
     fn control(&mut self, now: Instant, message: &Message) -> Reply {
+        if matches!(message.op, Op::Pause | Op::Unpause) {
+            let why = "the threaded engine cannot hold frames: pause a stack with engine = \"inline\" or \"queued\"".to_owned();
+            return Reply { serial: message.serial, result: Err(ControlError::World { why }) };
+        }
         let shared = Arc::clone(&self.shared);
         let mut groups = shared.topology.enter_all();
         let work = collect(&shared, &mut groups, &mut self.engine);

@@ -4,7 +4,7 @@
 //! and answers. The alternative, a thread an interface or a program, was rejected: a hand-over between cores costs more than the work.
 
 use crate::clock::Clock;
-use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX};
+use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX, Subscription};
 pub use crate::error::WorldError;
 use crate::ground::{self, Ground, Keeper};
 use crate::place;
@@ -25,8 +25,9 @@ use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;
 use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
+use weft_core::engine::Alert;
 use weft_core::table::LinkType;
-use weft_core::{Frame, Instant, InterfaceIndex};
+use weft_core::{Frame, Instant, InterfaceIndex, command};
 use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
 
@@ -88,6 +89,8 @@ pub struct World {
     clients: BTreeMap<u64, Connection>,
     /// Requests and arrivals of clients, counted.
     hearings: u64,
+    /// What the node was told in this turn, for subscribers.
+    news: Vec<(Op, Value)>,
     clients_dismissed: u64,
     next_client: u64,
     /// Clients with requests that are read and not answered yet.
@@ -149,6 +152,7 @@ impl World {
             listener,
             clients: BTreeMap::new(),
             hearings: 0,
+            news: Vec::new(),
             clients_dismissed: 0,
             next_client: 0,
             unserved: Vec::new(),
@@ -260,16 +264,18 @@ impl World {
             self.serve(id);
         }
         self.settle();
-        if self.node.take_alerts().iter().any(|alert| alert.name == "address") {
+        let alerts = self.node.take_alerts();
+        if alerts.iter().any(|alert| alert.name == "address") {
             self.set_guards();
         }
+        self.tell_subscribers(&alerts);
         let now = self.clock.now();
         if self.publisher.needs_sweep() && now.since(self.swept) >= SWEEP_INTERVAL {
             self.swept = now;
             let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
             self.publisher.sweep(now, &mut lent, &self.reactor);
         }
-        self.tend_tracers();
+        self.tend_streams();
         if let Some(why) = self.node.failure() {
             return Err(io::Error::other(why));
         }
@@ -418,9 +424,9 @@ impl World {
         }
     }
 
-    /// Closes the connection that has been idle for longest. One that follows the trace is idle by nature and goes last.
+    /// Closes the connection that has been idle for longest. One that follows the trace or has subscribed is idle by nature and goes last.
     fn dismiss_idlest(&mut self) {
-        let idlest = self.clients.iter().min_by_key(|(_, client)| (client.traces, client.heard)).map(|(id, _)| *id);
+        let idlest = self.clients.iter().min_by_key(|(_, client)| (client.is_stream(), client.heard)).map(|(id, _)| *id);
         if let Some(client) = idlest.and_then(|id| self.clients.remove(&id)) {
             self.clients_dismissed += 1;
             self.part(client);
@@ -439,16 +445,47 @@ impl World {
         self.unserved.retain(|id| self.clients.contains_key(id));
     }
 
-    /// Tracing clients are written to outside of their turn: waits for room, and cuts off who does not read.
-    fn tend_tracers(&mut self) {
-        let tracers: Vec<u64> = self.clients.iter().filter(|(_, client)| client.traces).map(|(id, _)| *id).collect();
-        for id in tracers {
+    /// Clients that get lines by themselves are written to outside of their turn: waits for room, and cuts off who is gone.
+    fn tend_streams(&mut self) {
+        let streams: Vec<u64> = self.clients.iter().filter(|(_, client)| client.is_stream()).map(|(id, _)| *id).collect();
+        for id in streams {
             let Some(client) = self.clients.get(&id) else { continue };
             if client.is_gone() {
                 self.clients.remove(&id).into_iter().for_each(|client| self.part(client));
             } else {
                 self.watch(client, id);
             }
+        }
+    }
+
+    /// Hands out the alerts of a turn, and the changes that were made in it.
+    fn tell_subscribers(&mut self, alerts: &[Alert]) {
+        if alerts.is_empty() && self.news.is_empty() {
+            return;
+        }
+        let news = std::mem::take(&mut self.news);
+        for client in self.clients.values_mut() {
+            let Some(Subscription { target, alert: wanted, .. }) = client.subscription.clone() else { continue };
+            for (op, told) in &news {
+                if op.concerns(&target) {
+                    client.offer(told);
+                }
+            }
+            let wants = |alert: &&Alert| target.matches(&alert.block, None) && wanted.as_ref().is_none_or(|name| name == alert.name);
+            for alert in alerts.iter().filter(wants) {
+                client.offer(
+                    &serde_json::json!({"time": alert.at.to_string(), "block": alert.block, "alert": alert.name, "value": alert.value}),
+                );
+            }
+        }
+    }
+
+    /// Remembers for the end of the turn what the node was told.
+    fn note(&mut self, op: Op, answer: &Value) {
+        if !op.is_question() && self.clients.values().any(|client| client.subscription.is_some()) {
+            let words = command::write(&op);
+            let told = serde_json::json!({"time": self.clock.now().to_string(), "told": words, "answer": answer});
+            self.news.push((op, told));
         }
     }
 
@@ -492,11 +529,27 @@ impl World {
             ),
             Ask::Node(op) => {
                 let drops = matches!(op, Op::Show(Show::Drops));
-                let mut result = self.node.control(now, &Message { serial: request.serial, op }).result;
+                let message = Message { serial: request.serial, op };
+                let mut result = self.node.control(now, &message).result;
+                match (&result, message.op) {
+                    (Ok(_), Op::Subscribe { target, alert, on }) => {
+                        client.subscription = on.then_some(Subscription { target, alert, lost: 0 })
+                    }
+                    (Ok(answer), op) => self.note(op, answer),
+                    (Err(_), _) => {}
+                }
                 if let (true, Ok(Value::Array(rows))) = (drops, &mut result) {
                     rows.extend(self.ports.iter_mut().flat_map(Port::drop_rows));
                 }
                 result
+            }
+            Ask::Apply { shape, dry_run } => {
+                let (operations, changes) = self.node.apply(now, &shape, dry_run)?;
+                let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
+                if !dry_run && !operations.is_empty() {
+                    self.note(Op::All(operations), &changes);
+                }
+                Ok(serde_json::json!({"operations": words, "changes": changes}))
             }
             Ask::Calls => Ok(self.programs.calls()),
             Ask::Published => Ok(self.publisher.rows()),

@@ -130,7 +130,7 @@ impl Node {
     ) -> Option<Instant> {
         let mut frames = frames.peekable();
         let (at, interface, first) = frames.peek()?;
-        let Some(mut reader) = self.reader(*interface, first, now) else { return Some(*at) };
+        let Some(mut reader) = self.reader(*interface, first, now).filter(|_| !self.engine().is_paused()) else { return Some(*at) };
         for (at, interface, frame) in frames {
             match reader.brings(frame).filter(|_| interface == reader.interface) {
                 Some(coming) if coming.payload_bytes == 0 || take(reader.socket, at, coming) => {}

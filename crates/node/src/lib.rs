@@ -8,6 +8,7 @@
 mod default_graph;
 mod foresee;
 mod node;
+mod shape;
 mod stack;
 
 #[doc(hidden)]
@@ -16,6 +17,7 @@ pub mod fuzzing;
 pub use default_graph::{BLOCKS, EDGES};
 pub use foresee::Coming;
 pub use node::{Node, block_table};
+pub use shape::{BlockShape, EdgeShape, Shape};
 pub use stack::{
     AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection, Stack,
     StackError, explain, locate,

@@ -42,6 +42,9 @@ impl Runner {
     }
 }
 
+/// Parameters that worlds set, not people.
+pub(crate) const SET_BY_WORLDS: &[&str] = &["boot_time"];
+
 /// A machine in a world.
 #[derive(Debug)]
 pub struct Node {
@@ -53,6 +56,8 @@ pub struct Node {
     /// Which sockets those are, and how often they have become others.
     sockets_birth: Option<u64>,
     sockets_changes: u64,
+    /// When it booted, for blocks that are made later.
+    boot_time: Option<u64>,
 }
 
 impl Node {
@@ -88,6 +93,7 @@ impl Node {
             sockets: None,
             sockets_birth: None,
             sockets_changes: 0,
+            boot_time: None,
         };
         node.find_ends(Instant::ZERO);
         Ok(node)
@@ -186,15 +192,19 @@ impl Node {
 
     /// Tells the blocks that want to know when the node booted, in nanoseconds since 1970 (for SO_TIMESTAMP, and timestamps on the wire).
     pub fn set_boot_time(&mut self, now: Instant, epoch_nanos: u64) {
+        self.boot_time = Some(epoch_nanos);
         let graph = self.engine.engine().graph();
-        let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some());
+        let knows = |id: BlockId| graph.block(id).is_some_and(|block| block.get("boot_time", now) == Some(epoch_nanos.into()));
+        let wants = |id: &BlockId| graph.kind(*id).is_some_and(|kind| kind.parameter("boot_time").is_some()) && !knows(*id);
         let set = |id: BlockId| {
             let target = Selector::Name(graph.name(id).to_owned());
             Op::Set { target, name: "boot_time".to_owned(), value: epoch_nanos.into() }
         };
         // One change: each is checked against the whole graph.
-        let op = Op::All(graph.ids().filter(wants).map(set).collect());
-        let _ = self.engine.control(now, &Message { serial: 0, op });
+        let ops: Vec<Op> = graph.ids().filter(wants).map(set).collect();
+        if !ops.is_empty() {
+            let _ = self.engine.control(now, &Message { serial: 0, op: Op::All(ops) });
+        }
     }
 
     /// The world lost an interface: it is down from now on.
@@ -340,8 +350,20 @@ impl Node {
         let reply = self.engine.control(now, message);
         if matches!(message.op, Op::Add { .. } | Op::Delete { .. } | Op::Replace { .. } | Op::All(_)) {
             self.find_ends(now);
+            if let (Some(epoch_nanos), true) = (self.boot_time, reply.result.is_ok()) {
+                self.set_boot_time(now, epoch_nanos);
+            }
         }
         reply
+    }
+    /// Checks a change without making it: which of the operations cannot be, and why. On an engine that the world brings nothing is checked before.
+    ///
+    /// # Errors
+    /// The place of the first operation that cannot be, after those before it.
+    pub fn prepare(&mut self, ops: &[Op]) -> Result<(), (usize, ControlError)> {
+        let Runner::Core(engine) = &mut self.engine else { return Ok(()) };
+        let Err(whole) = engine.prepare(ops) else { return Ok(()) };
+        Err(culprit(engine, ops).unwrap_or((0, whole)))
     }
     /// Gives back memory that a burst of traffic needed and a quiet node does not. Nothing that can be observed changes.
     pub fn give_back_memory(&mut self, now: Instant) {
@@ -405,11 +427,17 @@ fn commit(engine: &mut Engine, stack: &Stack, ops: Vec<(Op, Range<usize>)>) -> R
             transaction::check_complete(engine.graph()).map_err(|error| incomplete(stack, &error))
         }
         Err(whole) => {
-            let culprit = (0..all.len()).find_map(|at| engine.prepare(&all[..=at]).err().map(|error| (error, at)));
-            let Some((error, at)) = culprit else { return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`")) };
+            let Some((at, error)) = culprit(engine, &all) else {
+                return Err(stack.error(0..0, &whole.to_string(), "see `weft help stack`"));
+            };
             Err(stack.error(spans[at].clone(), &error.to_string(), &help_for(&error, &all[at], &all[..at])))
         }
     }
+}
+
+/// The first operation that cannot be, after those before it.
+fn culprit(engine: &mut Engine, ops: &[Op]) -> Option<(usize, ControlError)> {
+    (0..ops.len()).find_map(|at| engine.prepare(&ops[..=at]).err().map(|error| (at, error)))
 }
 
 /// Checks a block's parameters one by one, so that the message can point at the line.

@@ -411,6 +411,14 @@ impl Core {
         self.done.clear();
     }
 
+    /// The node was told something from outside: in what words, and what it answered.
+    pub fn told(&mut self, refused: bool, text: &str) {
+        self.hash.control(self.now, refused, text.as_bytes());
+        if let Some(record) = &mut self.record {
+            record.control(self.now, refused, text.as_bytes());
+        }
+    }
+
     /// A program has ended.
     pub fn end_program(&mut self, program: ProgramId, at: Instant, status: Status) {
         let state = self.programs.entry(program).or_default();

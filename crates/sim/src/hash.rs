@@ -7,6 +7,7 @@
 //! call     2  time u64 ns  program u32  process u32  thread u32  number u32  result i64  digest u128 (xxh3-128 of what it gave)
 //! output   3  time u64 ns  program u32  stream u8  digest u128
 //! end      4  time u64 ns  program u32  kind u8  status i32
+//! control  5  time u64 ns  refused u8  digest u128 (xxh3-128 of what the node was told and what it answered)
 //! ```
 //!
 //! Frames count as the wire carries them: cut to its MTU, with complete checksums; on their way out at the beginning of their serialisation.
@@ -95,6 +96,16 @@ impl NodeHash {
         record.extend(program.0.to_le_bytes());
         record.push(kind);
         record.extend(number.to_le_bytes());
+        self.add(&record);
+    }
+
+    /// The node was told something from outside: in what words, and what it answered.
+    pub fn control(&mut self, at: Instant, refused: bool, text: &[u8]) {
+        let mut record = [0u8; 26];
+        record[0] = 5;
+        record[1..9].copy_from_slice(&at.as_nanos().to_le_bytes());
+        record[9] = u8::from(refused);
+        record[10..26].copy_from_slice(&xxh3_128(text).to_le_bytes());
         self.add(&record);
     }
 

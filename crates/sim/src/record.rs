@@ -9,6 +9,7 @@
 //! call     2  time u64 ns  program u32  process u32  thread u32  number u32  result i64  length u32  bytes
 //! output   3  time u64 ns  program u32  stream u8 (0 output, 1 error)  length u32  bytes
 //! end      4  time u64 ns  program u32  kind u8 (0 exit, 1 signal)  status i32
+//! control  5  time u64 ns  refused u8 (0 done, 1 refused)  length u32  bytes
 //! ```
 //!
 //! `DIR/record/index.json` gives the names of nodes, interfaces and programs. It is written last: a record without it is not complete.
@@ -104,6 +105,12 @@ impl Recorder {
         };
         self.buffer.push(kind);
         self.buffer.extend(number.to_le_bytes());
+    }
+
+    pub fn control(&mut self, at: Instant, refused: bool, text: &[u8]) {
+        self.begin(5, at);
+        self.buffer.push(u8::from(refused));
+        self.bytes(text.len(), std::iter::once(text));
     }
 
     /// The first failure is kept for [`Recorder::finish`]; the run goes on.

@@ -10,6 +10,7 @@ mod host;
 mod kinds;
 mod program;
 mod raw;
+mod rehearsal;
 mod set;
 mod template;
 mod wire;

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::table::Interface;
-use weft_core::{Instant, InterfaceIndex, Message, Op, Rng};
+use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, command};
 use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
@@ -420,7 +420,7 @@ impl World {
         cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
     }
 
-    /// Sends a control message to a node.
+    /// Sends a control message to a node. What is not only a question is part of the hash.
     ///
     /// # Errors
     /// The node refuses, or there is none.
@@ -429,9 +429,14 @@ impl World {
         let cell = self.cell_mut(node).ok_or("there is no such node")?;
         cell.core.now = cell.core.now.max(now);
         let Machine::Host(host) = &mut cell.machine else { return Err(format!("'{}' has no stack, or is off", cell.core.name)) };
-        let reply = host.control(now, &Message { serial: 0, op });
+        let told = (!op.is_question()).then(|| command::write(&op).unwrap_or_else(|| format!("{op:?}")));
+        let result = host.control(now, &Message { serial: 0, op }).result.map_err(|error| error.to_string());
+        if let Some(told) = told {
+            let (Ok(answer) | Err(answer)) = result.as_ref().map(serde_json::Value::to_string).map_err(Clone::clone);
+            cell.core.told(result.is_err(), &format!("{told}\n{answer}"));
+        }
         cell.carry_on();
-        reply.result.map_err(|error| error.to_string())
+        result
     }
 
     fn ends_of(&self, wire: usize) -> Option<[(usize, u32); 2]> {

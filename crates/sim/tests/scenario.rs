@@ -131,6 +131,99 @@ up = "server:eth0"
     assert!(text.contains("seq=2 time=2.000000 ms") && text.contains("seq=3 time=10.000000 ms"), "{text}");
 }
 
+/// A transfer during which the sender's graph is taken apart and put together.
+const REBUILT: &str = r#"
+[nodes.a]
+[nodes.b]
+[nodes.c]
+[wires.ab]
+between = ["a", "b"]
+delay = "2ms"
+rate = "20mbit"
+[wires.bc]
+between = ["b", "c"]
+delay = "2ms"
+[programs.sink]
+node = "b"
+builtin = "tcp-sink"
+port = 80
+[programs.send]
+node = "a"
+builtin = "tcp-send"
+to = "b:80"
+bytes = 4000000
+[[events]]
+at = "100ms"
+node = "a"
+control = ["add wan delay delay=5ms", "insert wan ether:lower interfaces:upper", "add seen counter", "insert seen tcp:ip4 ip4:upper"]
+[[events]]
+at = "300ms"
+node = "a"
+control = ["set tcp.congestion reno", "replace wan forward --drop-state", "extract seen"]
+[[events]]
+at = "500ms"
+node = "a"
+control = ["unbind ip4:lower arp:upper", "unbind tcp:ip4", "bind tcp:ip4 seen:in", "bind seen:out ip4:upper", "bind ip4:lower arp:upper"]
+[[events]]
+at = "700ms"
+node = "a"
+control = ["replace ip4 ip4 default_ttl=40", "delete wan", "bind ether:lower interfaces:upper"]
+[[events]]
+at = "900ms"
+node = "a"
+control = ["exec seen reset"]
+"#;
+
+#[test]
+fn a_graph_is_taken_apart_and_put_together_during_a_transfer() {
+    let (world, _, failures) = run(REBUILT, &[]);
+    assert_eq!(failures, [""; 0]);
+    assert_eq!((figure(&world, 1, "sent_bytes"), figure(&world, 0, "received_bytes")), (4_000_000, 4_000_000));
+    let with_threads = |threads: usize| {
+        let mut world = World::new(parse(REBUILT, &[]).unwrap().plan, threads).unwrap();
+        assert_eq!(world.run(&mut |_| true).failures, [""; 0]);
+        world
+    };
+    let mut two = with_threads(2);
+    assert_eq!(two.hash(), world.hash());
+    let shown = two.control(0, weft_core::Op::Show(weft_core::Show::Counters)).unwrap();
+    let seen = shown.as_array().unwrap().iter().find(|row| row["block"] == "seen").unwrap();
+    assert!(seen["frames"].as_u64() > Some(20) && seen["counters"]["OutFrames"].as_u64() < seen["frames"].as_u64(), "{seen}");
+    // What is told and changes nothing else is part of the hash as well.
+    let (other, ..) = run(REBUILT, &["events.5.control=[\"add idle counter\"]"]);
+    assert_ne!(other.hash(), world.hash());
+}
+
+#[test]
+fn what_a_node_is_told_is_checked_when_the_scenario_is_loaded() {
+    let told = |commands: &str| parse(&format!("{PING}[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [{commands}]\n"), &[]);
+    for (commands, wrong) in [
+        ("\"add a counter\",\n\"isnert a tcp ip4\"", "s.toml:16: there is no command 'isnert'"),
+        ("\"add a counter\",\n\"insert a tcp:ip5 ip4\"", "s.toml:16: node 'client': block 'tcp' has no output port 'ip5'"),
+        ("\"exec arp flsuh\"", "s.toml:15: node 'client': block 'arp' has no procedure 'flsuh'; did you mean 'flush'?"),
+        ("\"exec arp flush\", \"delete arp\"", "s.toml:15: this is no part of a change"),
+        ("\"get tcp.mss\"", "s.toml:15: an event asks nothing"),
+        ("", "s.toml:15: the node is told nothing"),
+    ] {
+        let error = told(commands).unwrap_err();
+        assert!(error.starts_with(wrong), "{error}");
+    }
+    // Events see what earlier ones have made, whatever their order in the file; a node that boots anew is as the file says.
+    let later = "[[events]]\nat = \"500ms\"\nnode = \"client\"\ncontrol = [\"add early counter\"]\n";
+    let of = |between: &str| {
+        parse(&format!("{PING}[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [\"insert early tcp:ip4 ip4\"]\n{later}{between}"), &[])
+    };
+    of("").unwrap();
+    let error = of("[[events]]\nat = \"700ms\"\ncrash = \"client\"\n").unwrap_err();
+    assert!(error.contains("no block named 'early'"), "{error}");
+    // What only shows when it runs is a failure that names node and command.
+    let late = format!(
+        "{PING}[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [\"exec ip4 route_add destination=10.1.0.0/16 gateway=10.99.0.1\"]\n"
+    );
+    let (.., failures) = run(&late, &[]);
+    assert!(failures.iter().any(|failure| failure.contains("'client' is told exec ip4 route_add")), "{failures:?}");
+}
+
 #[test]
 fn built_in_programs_live_from_their_time_on_and_not_when_they_are_stopped_before() {
     let text = "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[wires.ab]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\

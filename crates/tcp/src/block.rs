@@ -464,7 +464,7 @@ impl Block for TcpBlock {
 
     fn exec(&mut self, procedure: &str, arguments: &Value, _cx: &mut Context<'_>) -> Result<Value, ControlError> {
         if procedure != "control" {
-            return Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() });
+            return Err(self.kind().no_procedure(&self.name, procedure));
         }
         let flow = arguments.get("flow").and_then(Value::as_u64).map(FlowId);
         let found = flow.and_then(|flow| self.flows.get(&flow)).and_then(|owner| match owner {

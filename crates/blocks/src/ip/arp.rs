@@ -471,7 +471,7 @@ impl Block for Arp {
             "add" => self.resolver.add(&self.name, arguments, parse_address, cx),
             "delete" => self.resolver.delete(&self.name, arguments, parse_address, cx),
             "flush" => self.resolver.flush(&self.name, arguments, cx),
-            _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
+            _ => Err(self.kind().no_procedure(&self.name, procedure)),
         }
     }
 

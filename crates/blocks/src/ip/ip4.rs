@@ -328,7 +328,7 @@ impl Block for Ip4 {
                 self.flush_paths(cx);
                 Ok(Value::Null)
             }
-            _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
+            _ => Err(self.kind().no_procedure(&self.name, procedure)),
         }
     }
 

@@ -443,7 +443,7 @@ impl Block for Ip6 {
                 let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.exceptions.len());
                 Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
             }
-            _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
+            _ => Err(self.kind().no_procedure(&self.name, procedure)),
         }
     }
 

@@ -362,7 +362,7 @@ impl Block for Interfaces {
             "add" => self.add(arguments, cx),
             "remove" => self.remove(arguments, cx),
             "set" => self.set_interface(arguments, cx),
-            _ => Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() }),
+            _ => Err(self.kind().no_procedure(&self.name, procedure)),
         }
     }
 

@@ -128,7 +128,7 @@ impl Block for CounterBlock {
 
     fn exec(&mut self, procedure: &str, _arguments: &Value, _cx: &mut Context<'_>) -> Result<Value, ControlError> {
         if procedure != "reset" {
-            return Err(ControlError::NoProcedure { block: self.name.clone(), procedure: procedure.to_owned() });
+            return Err(self.kind().no_procedure(&self.name, procedure));
         }
         (self.counters, self.before, self.rates) = ([0; 4], [0; 4], [0; 4]);
         Ok(Value::Null)

@@ -1,5 +1,7 @@
-//! `weft exec`
+//! `weft exec`: a procedure of a block, or a program in a node of a virtual world.
 
+use super::Target;
+use crate::output;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
@@ -8,6 +10,9 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_core::command;
+use weft_core::control::ControlError;
+use weft_host::control::ClientError;
 
 /// Signals that go on to the program.
 const SIGNALS: [i32; 5] = [
@@ -18,23 +23,65 @@ const SIGNALS: [i32; 5] = [
     signal_hook::consts::SIGUSR1,
 ];
 
-/// Run a program in a node of a world that runs (`weft sim --pace 1.0`, or `--control`), for example a shell.
+/// Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`).
 ///
-/// Its standard input, output and error are those of this command; its time, files, names and network are the node's. In a world that is not paced, time
+/// A procedure of a block of the stack: arguments as KEY=VALUE; `weft help block KIND` lists the procedures. What it answers is printed.
+///
+/// A program in a node of a virtual world (`weft sim --pace 1.0`, or `--control`), for example a shell: its standard input, output and error are those of this command; its time, files, names and network are the node's. In a world that is not paced, time
 /// goes on as fast as it can while the program waits for you. Exit status: the program's, or 128 and the signal that killed it
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Control socket of the world: a path, or sim-PID [default: that of the only world that runs]
+    /// Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the
+    /// only world that runs]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// The node
-    node: String,
-    /// Program and arguments
-    #[arg(last = true, default_value = "sh")]
+    /// Print what a procedure answers as JSON
+    #[arg(long)]
+    json: bool,
+    /// The block; or the node
+    #[arg(value_name = "BLOCK|NODE")]
+    name: String,
+    /// The procedure
+    procedure: Option<String>,
+    /// Its arguments
+    #[arg(value_name = "KEY=VALUE")]
+    arguments: Vec<String>,
+    /// Program and arguments [default: sh]
+    #[arg(last = true)]
     command: Vec<String>,
 }
 
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Some(procedure) = args.procedure.clone() else { return program(&args) };
+    anyhow::ensure!(
+        args.command.is_empty(),
+        "both a procedure and a program: write weft exec BLOCK PROCEDURE, or weft exec NODE -- PROGRAM"
+    );
+    let words: Vec<String> = ["exec".to_owned(), args.name, procedure].into_iter().chain(args.arguments).collect();
+    let target = Target { control: args.control, json: args.json };
+    let value = target.connect()?.node(command::read(&words)?).map_err(|error| match error {
+        ClientError::Refused(ControlError::NoBlock { .. }) => {
+            anyhow::anyhow!("{error}\nhelp: a program in a node of a world that runs: weft exec NODE -- PROGRAM")
+        }
+        error => error.into(),
+    })?;
+    match target.json {
+        true => output::json(&value),
+        false => answered(&value),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the procedures of blocks answered, those that said anything.
+pub fn answered(value: &Value) {
+    for (block, said) in value.as_object().into_iter().flatten().filter(|(_, said)| !said.is_null()) {
+        output::line(&format!("{block}: {}", output::text(said)));
+    }
+}
+
+fn program(args: &Args) -> anyhow::Result<ExitCode> {
+    let default = ["sh".to_owned()];
+    let command = if args.command.is_empty() { &default[..] } else { &args.command[..] };
     let path = match &args.control {
         Some(path) => weft_host::place::resolve(path),
         None => only_world()?,
@@ -47,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     let environment: serde_json::Map<String, Value> =
         ["TERM", "COLUMNS", "LINES"].iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?.into()))).collect();
-    request(&stream, &json!({"node": args.node, "command": args.command, "environment": environment}))?;
+    request(&stream, &json!({"node": args.name, "command": command, "environment": environment}))?;
     let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
     let mut out = stream.try_clone()?;
     std::thread::spawn(move || {

@@ -4,7 +4,7 @@ use super::Target;
 use crate::output;
 use serde_json::Value;
 use std::process::ExitCode;
-use weft_core::Selector;
+use weft_core::command;
 use weft_core::control::Op;
 
 /// Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get '*'`.
@@ -17,27 +17,29 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (block, parameter) = match args.name.split_once('.') {
-        Some((block, parameter)) => (block, Some(parameter.to_owned())),
-        None => (args.name.as_str(), None),
-    };
-    let value = args.target.connect()?.node(Op::Get { target: Selector::parse(block), name: parameter.clone() })?;
-    if args.target.json {
-        output::json(&nested(value, parameter.as_deref()));
-        return Ok(ExitCode::SUCCESS);
+    let op = command::read(&["get", &args.name])?;
+    let parameter = if let Op::Get { name, .. } = &op { name.clone() } else { None };
+    let value = args.target.connect()?.node(op)?;
+    match args.target.json {
+        true => output::json(&nested(value, parameter.as_deref())),
+        false => print(&value, parameter.as_deref()),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a question for parameters was answered, a line each.
+pub fn print(value: &Value, parameter: Option<&str>) {
     for (block, value) in value.as_object().into_iter().flatten() {
-        match (value.as_object(), &parameter) {
+        match (value.as_object(), parameter) {
             (Some(all), None) => all.iter().for_each(|(name, value)| output::line(&format!("{block}.{name} = {}", output::text(value)))),
             (_, Some(name)) => output::line(&format!("{block}.{name} = {}", output::text(value))),
             _ => {}
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// One parameter in the same form as all of a block: `{"tcp":{"mss":536}}`.
-fn nested(value: Value, parameter: Option<&str>) -> Value {
+pub fn nested(value: Value, parameter: Option<&str>) -> Value {
     match (value, parameter) {
         (Value::Object(blocks), Some(name)) => {
             Value::Object(blocks.into_iter().map(|(block, value)| (block, serde_json::json!({name: value}))).collect())

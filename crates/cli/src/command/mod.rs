@@ -1,8 +1,10 @@
 //! The commands, one file each, and what they share.
 
-pub mod bind;
+pub mod apply;
 pub mod bridge;
+pub mod change;
 pub mod check;
+pub mod console;
 pub mod diff;
 pub mod down;
 pub mod exec;
@@ -14,12 +16,16 @@ pub mod run;
 pub mod set;
 pub mod show;
 pub mod sim;
+pub mod subscribe;
 pub mod trace;
 pub mod up;
 
+use crate::output;
 use anyhow::Context as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weft_core::command;
 use weft_host::control::Client;
 use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
@@ -43,6 +49,20 @@ impl Target {
     pub fn connect(&self) -> anyhow::Result<Client> {
         Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::place::default_path))?)
     }
+}
+
+/// Carries out a change that was written in words and prints what changed.
+fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Result<ExitCode> {
+    let words: Vec<String> = words.into_iter().collect();
+    let op = command::read(&words)?;
+    let mut client = target.connect()?;
+    let op = weft_host::expression::in_changes(op, &mut client)?;
+    let summary = client.node(op)?;
+    match target.json {
+        true => output::json(&summary),
+        false => summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line))),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `--engine`

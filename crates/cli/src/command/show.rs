@@ -2,74 +2,53 @@
 
 use super::Target;
 use crate::output;
-use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use weft_core::control::{Op, Show};
-use weft_core::table::{Family, Table};
+use weft_core::command;
+use weft_core::control::Show;
 use weft_host::protocol::Ask;
 
 /// Show what a node is and what it has counted.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to show
-    what: What,
+    #[arg(value_parser = words())]
+    what: String,
     #[command(flatten)]
     target: Target,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum What {
-    Blocks,
-    Edges,
-    Interfaces,
-    Addresses,
-    Routes,
-    Neighbours,
-    Groups,
-    Sockets,
-    Counters,
-    Drops,
-    Calls,
-    Published,
+/// What only a daemon can show, beside what every node can.
+pub const OF_THE_DAEMON: [(&str, Ask); 2] = [("calls", Ask::Calls), ("published", Ask::Published)];
+
+/// The words for what can be shown.
+fn words() -> PossibleValuesParser {
+    let of_nodes = Show::ALL.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(of_nodes.chain(OF_THE_DAEMON.iter().map(|(name, _)| *name)))
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut client = args.target.connect()?;
-    let mut list = |tables: &[Table]| -> anyhow::Result<Value> {
-        let mut rows = Vec::new();
-        for table in tables {
-            if let Value::Array(more) = client.node(Op::List(*table))? {
-                rows.extend(more);
-            }
-        }
-        Ok(rows.into())
+    let ask = match OF_THE_DAEMON.into_iter().find(|(name, _)| *name == args.what) {
+        Some((_, ask)) => ask,
+        None => Ask::Node(command::read(&["show", &args.what])?),
     };
-    let both = |of: fn(Family) -> Table| [of(Family::V4), of(Family::V6)];
-    let value = match args.what {
-        What::Interfaces => list(&[Table::Interfaces])?,
-        What::Addresses => list(&both(Table::Addresses))?,
-        What::Routes => list(&both(Table::Routes))?,
-        What::Neighbours => list(&both(Table::Neighbours))?,
-        What::Groups => list(&both(Table::Groups))?,
-        What::Sockets => list(&[Table::Sockets])?,
-        What::Blocks => client.node(Op::Show(Show::Blocks))?,
-        What::Edges => client.node(Op::Show(Show::Edges))?,
-        What::Counters => client.node(Op::Show(Show::Counters))?,
-        What::Drops => client.node(Op::Show(Show::Drops))?,
-        What::Calls => client.ask(Ask::Calls)?,
-        What::Published => client.ask(Ask::Published)?,
-    };
-    if args.target.json {
-        output::json(&value);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let rows = value.as_array().cloned().unwrap_or_default();
-    match args.what {
-        What::Counters => output::table(&flatten_counters(&rows)),
-        _ => output::table(&rows),
+    let value = client.ask(ask)?;
+    match args.target.json {
+        true => output::json(&value),
+        false => print(&args.what, &value),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was shown, as a table.
+pub fn print(what: &str, value: &Value) {
+    let rows = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    match what {
+        "counters" => output::table(&flatten_counters(rows)),
+        _ => output::table(rows),
+    }
 }
 
 /// One row a counter that is not zero.

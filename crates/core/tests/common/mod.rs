@@ -81,7 +81,7 @@ impl Block for Stamp {
                 cx.alert("shout", self.counters[0].into());
                 Ok(self.counters[0].into())
             }
-            other => Err(ControlError::NoProcedure { block: "stamp".to_owned(), procedure: other.to_owned() }),
+            other => Err(self.kind().no_procedure("stamp", other)),
         }
     }
     fn counters(&self) -> &[u64] {

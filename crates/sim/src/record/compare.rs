@@ -118,7 +118,7 @@ fn in_node(first: &Path, second: &Path, names: &[Names<'_>; 2]) -> Result<(Optio
             at_ns: at.as_nanos(),
             node: name.clone(),
             place: earlier.map_or(String::new(), |(names, event)| names.place(event)),
-            of_program: earlier.is_some_and(|(_, event)| !matches!(event.what, What::Frame { .. })),
+            of_program: earlier.is_some_and(|(_, event)| !matches!(event.what, What::Frame { .. } | What::Control { .. })),
             what: what(&one, &other),
             equal_before: equal,
             first: tell(&one, &names[0]),
@@ -192,6 +192,7 @@ impl Names<'_> {
                 format!("interface {}", name.map_or_else(|| format!("number {}", interface.0), Clone::clone))
             }
             What::Call { program, .. } | What::Output { program, .. } | What::End { program, .. } => self.program(program),
+            What::Control { .. } => "control".to_owned(),
         }
     }
 
@@ -212,6 +213,10 @@ impl Names<'_> {
                 format!("wrote {length} bytes to standard {stream}: {:?}", excerpt(&event.bytes))
             }
             What::End { status, .. } => format!("ended: {status}"),
+            What::Control { refused } => {
+                let answer = if refused { "was told and refused" } else { "was told" };
+                format!("{answer}: {}", excerpt(&event.bytes).replace('\n', "; "))
+            }
         };
         format!("{}: {place}: {what}", event.at)
     }

@@ -77,7 +77,7 @@ pub struct Event {
     pub at: Instant,
     /// What.
     pub what: What,
-    /// The frame; what the call gave; what the program wrote.
+    /// The frame; what the call gave; what the program wrote; what the node was told, and what it answered.
     pub bytes: Vec<u8>,
 }
 
@@ -118,6 +118,11 @@ pub enum What {
         /// How.
         status: Status,
     },
+    /// The node was told something from outside.
+    Control {
+        /// It refused.
+        refused: bool,
+    },
 }
 
 impl Event {
@@ -129,6 +134,7 @@ impl Event {
             }
             What::Output { program, stream } => hash.output(self.at, program, stream, &self.bytes),
             What::End { program, status } => hash.end(self.at, program, status),
+            What::Control { refused } => hash.control(self.at, refused, &self.bytes),
         }
     }
 }
@@ -205,6 +211,7 @@ impl Events {
                 let number = i32::from_le_bytes(self.array()?);
                 What::End { program, status: if exited { Status::Exited(number) } else { Status::Killed(number) } }
             }
+            5 => What::Control { refused: self.choice(false, true)? },
             _ => return Err(self.damaged("there is no such event")),
         })
     }

@@ -3,11 +3,12 @@
 use super::Source;
 use super::program::called;
 use super::raw::{Event, Raw};
+use super::rehearsal::Rehearsal;
 use super::wire::direction;
 use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
-use weft_core::{Instant, Op, Selector};
+use weft_core::{Instant, Op, Selector, command};
 use weft_node::StackError;
 
 /// Every event, with what wires are at that time.
@@ -25,8 +26,12 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(),
     events.sort_by_key(|(at, _)| *at);
     let mut wires: Vec<[DirectionPlan; 2]> = plan.wires.iter().map(|wire| wire.directions.clone()).collect();
     let mut cut: BTreeSet<usize> = BTreeSet::new();
+    let mut rehearsal = Rehearsal::default();
     for (at, event) in events {
         let actions = actions(source, event, plan, &mut wires, &mut cut)?;
+        for action in &actions {
+            rehearsal.act(source, plan, at, action, event.get_ref().control.as_ref())?;
+        }
         plan.events.extend(actions.into_iter().map(|action| EventPlan { at, action }));
     }
     Ok(())
@@ -178,27 +183,57 @@ fn through_switch(plan: &Plan, side_of: &[Option<usize>]) -> String {
     }
 }
 
-/// `node`, with `parameter` and `value`, or with `block`, `procedure` and `arguments`.
+/// `node`, with `control`, with `parameter` and `value`, or with `block`, `procedure` and `arguments`.
 fn control(source: &Source<'_>, event: &Event, plan: &Plan) -> Result<Action, StackError> {
     let Some(name) = &event.node else { return Err(source.error(event.at.span(), "an event does one thing", "")) };
     let node = node(source, name, plan)?;
     let json = |value: &toml::Value| serde_json::to_value(value).unwrap_or_default();
-    let op = match (&event.parameter, &event.value, &event.block, &event.procedure) {
-        (Some(parameter), Some(value), None, None) => {
+    let op = match (&event.control, &event.parameter, &event.value, &event.block, &event.procedure) {
+        (Some(lines), None, None, None, None) => commands(source, lines)?,
+        (None, Some(parameter), Some(value), None, None) => {
             let Some((block, parameter)) = parameter.get_ref().split_once('.') else {
                 let what = format!("'{}' names no block and parameter", parameter.get_ref());
                 return Err(source.error(parameter.span(), what, "write it as parameter = \"tcp.congestion\""));
             };
             Op::Set { target: Selector::Name(block.to_owned()), name: parameter.to_owned(), value: json(value) }
         }
-        (None, None, Some(block), Some(procedure)) => {
+        (None, None, None, Some(block), Some(procedure)) => {
             let arguments = event.arguments.as_ref().map_or(serde_json::json!({}), json);
             Op::Exec { target: Selector::Name(block.get_ref().clone()), procedure: procedure.get_ref().clone(), arguments }
         }
         _ => {
-            let help = "write parameter = \"tcp.congestion\" and value = \"reno\", or block = \"arp\" and procedure = \"flush\"";
+            let help = "write parameter = \"tcp.congestion\" and value = \"reno\", or block = \"arp\" and procedure = \"flush\", or control = [\"add c counter\", \"insert c tcp:ip4 ip4:upper\"]";
             return Err(source.error(name.span(), "what is the node told?", help));
         }
     };
     Ok(Action::Control { node, op })
+}
+
+/// What to do about words that are no operation.
+const WORDS: &str = "`weft help scenario` shows what a node can be told";
+
+/// Commands, a line each: all of them at once, or none.
+fn commands(source: &Source<'_>, lines: &Spanned<Vec<Spanned<String>>>) -> Result<Op, StackError> {
+    let mut ops = Vec::new();
+    for line in lines.get_ref() {
+        let wrong = |what: String, help: &str| source.error(line.span(), what, help);
+        let op = command::parse(line.get_ref()).map_err(|error| wrong(error.to_string(), WORDS))?;
+        let op = op.ok_or_else(|| wrong("a command is empty".to_owned(), WORDS))?;
+        if op.is_question() {
+            return Err(wrong(
+                "an event asks nothing: nobody hears the answer".to_owned(),
+                "`weft help scenario` tells where figures come from",
+            ));
+        }
+        if !op.is_change() && lines.get_ref().len() > 1 {
+            let help = "make it an event of its own, at the same time";
+            return Err(wrong("this is no part of a change that happens as a whole or not at all".to_owned(), help));
+        }
+        ops.push(op);
+    }
+    match ops.len() {
+        0 => Err(source.error(lines.span(), "the node is told nothing", WORDS)),
+        1 => Ok(ops.remove(0)),
+        _ => Ok(Op::All(ops)),
+    }
 }

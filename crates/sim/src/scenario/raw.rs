@@ -227,6 +227,7 @@ pub(crate) struct Event {
     pub block: Option<Text>,
     pub procedure: Option<Text>,
     pub arguments: Option<toml::Value>,
+    pub control: Option<Spanned<Vec<Text>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

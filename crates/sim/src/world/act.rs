@@ -5,7 +5,7 @@ use crate::actor::ProgramId;
 use crate::cell::{Cell, Machine};
 use crate::plan::{Action, Run};
 use std::iter::Peekable;
-use weft_core::{Instant, Op, Selector};
+use weft_core::{Instant, Op, Selector, command};
 
 /// What came of an event that was taken.
 enum Acted {
@@ -34,7 +34,11 @@ impl World {
 
     fn act(&mut self, action: &Action) -> Result<Acted, String> {
         match action {
-            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| Acted::Done),
+            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| Acted::Done).map_err(|why| {
+                let words = command::write(op).unwrap_or_else(|| format!("{op:?}")).replace('\n', "; ");
+                let name = self.plan.nodes.get(*node).map_or("?", |node| node.name.as_str());
+                format!("'{name}' is told {words}: {why}")
+            }),
             Action::Wire { wire, directions } => {
                 self.change_wire(*wire, directions);
                 Ok(Acted::Done)

@@ -1,0 +1,144 @@
+//! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `pause` and `unpause`: changes of the graph while it runs.
+
+use super::{Target, told};
+use std::process::ExitCode;
+
+/// Make a block: `weft add wan delay delay=20ms`. It is bound to nothing yet: `weft insert` puts it into an edge.
+///
+/// `weft help blocks` lists the kinds, `weft help block KIND` its parameters
+#[derive(clap::Args, Debug)]
+pub struct AddArgs {
+    /// Its name
+    name: String,
+    /// Its kind
+    kind: String,
+    /// Parameters that differ from their defaults
+    #[arg(value_name = "PARAMETER=VALUE")]
+    parameters: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Remove a block and its edges.
+#[derive(clap::Args, Debug)]
+pub struct DeleteArgs {
+    /// The block
+    name: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Make an edge from an output to an input: `weft bind tcp ip4`, `weft bind tcp:ip4 ip4:upper`.
+#[derive(clap::Args, Debug)]
+pub struct BindArgs {
+    /// Output: block or block:port
+    from: String,
+    /// Input: block or block:port
+    to: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Remove the edges from one block to another: `weft unbind tcp ip4`; or from an output, wherever it leads: `weft unbind tcp:ip4`.
+#[derive(clap::Args, Debug)]
+pub struct UnbindArgs {
+    /// Output: block or block:port
+    from: String,
+    /// Input: block or block:port
+    to: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Put a block that is bound to nothing into an edge, in one step: `weft insert wan ether:lower interfaces:upper`.
+#[derive(clap::Args, Debug)]
+pub struct InsertArgs {
+    /// The block
+    block: String,
+    /// The edge's output: block or block:port
+    from: String,
+    /// The edge's input: block or block:port
+    to: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Take a block out of its edge and join what was before and after it, in one step. It is there still; `weft delete` removes it.
+#[derive(clap::Args, Debug)]
+pub struct ExtractArgs {
+    /// The block
+    block: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Put a new block in a block's place: `weft replace tcp tcp congestion=bbr`. It takes over the edges, the parameters that are not given, and the state:
+/// connections go on.
+#[derive(clap::Args, Debug)]
+pub struct ReplaceArgs {
+    /// The block
+    name: String,
+    /// The new one's kind
+    kind: String,
+    /// Parameters that become others
+    #[arg(value_name = "PARAMETER=VALUE")]
+    parameters: Vec<String>,
+    /// Let the new one start empty
+    #[arg(long)]
+    drop_state: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`).
+///
+/// Programs, timers and changes of the graph go on. Not possible with the threaded engine
+#[derive(clap::Args, Debug)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Let the frames that `weft pause` has held go on, in their order.
+#[derive(clap::Args, Debug)]
+pub struct UnpauseArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn pause(args: PauseArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["pause".to_owned()])
+}
+
+pub fn unpause(args: UnpauseArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["unpause".to_owned()])
+}
+
+pub fn add(args: AddArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["add".to_owned(), args.name, args.kind].into_iter().chain(args.parameters))
+}
+
+pub fn delete(args: DeleteArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["delete".to_owned(), args.name])
+}
+
+pub fn bind(args: BindArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["bind".to_owned(), args.from, args.to])
+}
+
+pub fn unbind(args: UnbindArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["unbind".to_owned(), args.from].into_iter().chain(args.to))
+}
+
+pub fn insert(args: InsertArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["insert".to_owned(), args.block, args.from, args.to])
+}
+
+pub fn extract(args: ExtractArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["extract".to_owned(), args.block])
+}
+
+pub fn replace(args: ReplaceArgs) -> anyhow::Result<ExitCode> {
+    let drop_state = args.drop_state.then(|| "--drop-state".to_owned());
+    told(&args.target, ["replace".to_owned(), args.name, args.kind].into_iter().chain(args.parameters).chain(drop_state))
+}
