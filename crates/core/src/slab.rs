@@ -28,6 +28,22 @@ impl<T> Slab<T> {
     pub fn beginning_with(generation: u32) -> Slab<T> {
         Slab { first: generation & GENERATION_MASK, slots: Vec::new(), free: Vec::new(), used: 0 }
     }
+    /// Where slots begin, the slots with their generations, and those that are free in the order in which they were freed.
+    pub fn parts(&self) -> (u32, &[(u32, Option<T>)], &Vec<u32>) {
+        (self.first, &self.slots, &self.free)
+    }
+    /// A slab of such parts. `None`: they do not fit each other.
+    pub fn of_parts(first: u32, slots: Vec<(u32, Option<T>)>, free: Vec<u32>) -> Option<Slab<T>> {
+        let used = slots.iter().filter(|(_, value)| value.is_some()).count();
+        let mut listed = vec![false; slots.len()];
+        let each_free_once = free.iter().all(|slot| {
+            let is_free = slots.get(*slot as usize).is_some_and(|(_, value)| value.is_none());
+            is_free && !std::mem::replace(&mut listed[*slot as usize], true)
+        });
+        let fits = each_free_once && used + free.len() == slots.len() && first <= GENERATION_MASK;
+        let fits = fits && slots.iter().all(|(generation, _)| *generation <= GENERATION_MASK);
+        fits.then_some(Slab { first, slots, free, used })
+    }
     /// How many things it holds.
     pub fn len(&self) -> usize {
         self.used
