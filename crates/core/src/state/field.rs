@@ -15,6 +15,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use weft_wire::tcp::Seq;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// An instant is written as this far away at most: 146 years.
+const DISTANCE_NS_MAX: i64 = 1 << 62;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 8;
 
@@ -346,8 +348,9 @@ impl Field for Instant {
             Instant::FAR_FUTURE => out.byte(0),
             at => {
                 // Zigzag as in `signed`, and one more for what stands for never.
-                let distance = at.as_nanos().wrapping_sub(out.now.as_nanos()) as i64;
-                out.number(((distance << 1 ^ distance >> 63) as u64).saturating_add(1));
+                let distance = i128::from(at.as_nanos()) - i128::from(out.now.as_nanos());
+                let distance = distance.clamp(-i128::from(DISTANCE_NS_MAX), i128::from(DISTANCE_NS_MAX)) as i64;
+                out.number((distance << 1 ^ distance >> 63) as u64 + 1);
             }
         }
     }
@@ -357,7 +360,7 @@ impl Field for Instant {
         let distance = (number >> 1) as i64 ^ -((number & 1) as i64);
         let now = from.now.as_nanos();
         // What was before this clock began was at its beginning.
-        Ok(Instant::from_nanos(now.checked_add_signed(distance).unwrap_or(if distance < 0 { 0 } else { u64::MAX })))
+        Ok(Instant::from_nanos(now.saturating_add_signed(distance).min(u64::MAX - 1)))
     }
 }
 
