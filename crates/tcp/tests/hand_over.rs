@@ -143,10 +143,10 @@ fn bulk(control: &str, seed: u64, replaced: Replaced) -> (Trace, usize) {
         duplicate: 0.01,
         reorder: 0.02,
         late: Duration::from_millis(7),
-        mark_above: if seed % 2 == 0 { 20_000 } else { u64::MAX },
+        mark_above: if seed.is_multiple_of(2) { 20_000 } else { u64::MAX },
         ..Wire::default()
     };
-    let parameters = [("congestion", Value::from(control)), ("ecn", 1.into()), ("sack", (seed % 3 > 0).into())];
+    let parameters = [("congestion", Value::from(control)), ("ecn", 1.into()), ("sack", (!seed.is_multiple_of(3)).into())];
     let mut run = Run::new(seed, wire, &parameters, replaced);
     run.pair.connect(StreamOptions::default());
     run.run_for(4000);
