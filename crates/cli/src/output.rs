@@ -6,6 +6,7 @@ use std::io::Write;
 
 /// A line on standard error, if anybody reads it: eprintln! panics when nobody does.
 macro_rules! tell {
+    () => { tell!("") };
     ($($words:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!("{}\n", format_args!($($words)*)));
     }};

@@ -119,6 +119,8 @@ pub struct Engine {
     mode: Mode,
     now: Instant,
     rng: Rng,
+    /// For blocks that replace others: a replacement changes nothing of what the rest draws.
+    successors: Rng,
     timers: Timers,
     /// Inline: a stack, the next at the end.
     stack: Vec<Work>,
@@ -149,6 +151,7 @@ impl Engine {
             table,
             mode,
             now: Instant::ZERO,
+            successors: rng.clone().fork("successors"),
             rng,
             timers: Timers::default(),
             stack: Vec::new(),
@@ -311,7 +314,7 @@ impl Engine {
 
     /// Checks a change without making it.
     pub fn prepare(&mut self, ops: &[Op]) -> Result<Plan, ControlError> {
-        transaction::prepare(&self.slots, &self.table, ops, self.now, &mut self.rng)
+        transaction::prepare(&self.slots, &self.table, ops, self.now, &mut self.rng, &mut self.successors)
     }
 
     /// Makes a change that was prepared, at a frame boundary. Returns what changed.

@@ -20,6 +20,15 @@ impl KeyedHasher {
     }
 }
 
+impl crate::state::Field for KeyedHasher {
+    fn write(&self, out: &mut crate::state::Writer) {
+        out.put(&self.key);
+    }
+    fn read(from: &mut crate::state::Reader<'_>) -> Result<Self, crate::state::Damage> {
+        Ok(KeyedHasher { key: from.take()? })
+    }
+}
+
 impl BuildHasher for KeyedHasher {
     type Hasher = SipHasher13;
     fn build_hasher(&self) -> SipHasher13 {

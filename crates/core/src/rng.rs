@@ -23,6 +23,16 @@ impl Rng {
         let seed = self.u64();
         Rng::for_name(seed, name)
     }
+    /// Where it stands: the key of the stream, and how many words of 32 bits were taken from it.
+    pub fn position(&self) -> ([u8; 32], u128) {
+        (self.0.get_seed(), self.0.get_word_pos())
+    }
+    /// A stream that stands there.
+    pub fn at(key: [u8; 32], words: u128) -> Rng {
+        let mut stream = ChaCha12Rng::from_seed(key);
+        stream.set_word_pos(words);
+        Rng(stream)
+    }
     /// 32 random bits.
     pub fn u32(&mut self) -> u32 {
         self.0.next_u32()

@@ -3,6 +3,9 @@
 /// Bits of a key: 30 generation, 32 slot. The upper two are zero, free for what the key's user wants to say with them.
 const GENERATION_MASK: u32 = (1 << 30) - 1;
 
+/// A slot: its generation, and what is in it.
+pub type Place<T> = (u32, Option<T>);
+
 /// Slots with generations: a key that was given out before its slot was used again finds nothing.
 #[derive(Debug)]
 pub struct Slab<T> {
@@ -27,6 +30,22 @@ impl<T> Slab<T> {
     /// An empty slab whose slots begin with this generation (its lower 30 bits), so that the keys of another one mean nothing here.
     pub fn beginning_with(generation: u32) -> Slab<T> {
         Slab { first: generation & GENERATION_MASK, slots: Vec::new(), free: Vec::new(), used: 0 }
+    }
+    /// Where slots begin, the slots with their generations, and those that are free in the order in which they were freed.
+    pub fn parts(&self) -> (u32, &[Place<T>], &Vec<u32>) {
+        (self.first, &self.slots, &self.free)
+    }
+    /// A slab of such parts. `None`: they do not fit each other.
+    pub fn of_parts(first: u32, slots: Vec<Place<T>>, free: Vec<u32>) -> Option<Slab<T>> {
+        let used = slots.iter().filter(|(_, value)| value.is_some()).count();
+        let mut listed = vec![false; slots.len()];
+        let each_free_once = free.iter().all(|slot| {
+            let is_free = slots.get(*slot as usize).is_some_and(|(_, value)| value.is_none());
+            is_free && !std::mem::replace(&mut listed[*slot as usize], true)
+        });
+        let fits = each_free_once && used + free.len() == slots.len() && first <= GENERATION_MASK;
+        let fits = fits && slots.iter().all(|(generation, _)| *generation <= GENERATION_MASK);
+        fits.then_some(Slab { first, slots, free, used })
     }
     /// How many things it holds.
     pub fn len(&self) -> usize {

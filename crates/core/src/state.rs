@@ -1,12 +1,20 @@
 //! A block's state as versioned bytes: what passes from an old block to the one that replaces it, and into snapshots.
 //!
-//! Never a Rust type across an object boundary: the bytes follow a schema (postcard of a struct that the block declares) with the kind
-//! and version in front. Timers travel as remaining time, so that they survive a change of clock.
+//! Never a Rust type across an object boundary: the bytes follow a schema with the kind and version in front. Small state is postcard of a struct
+//! that the block declares ([`State::write`]); what is large or holds buffers is written by a [`Writer`], in the same encoding. Timers travel as
+//! remaining time, so that they survive a change of clock. Buffers pass by reference in a table beside the bytes; [`State::to_bytes`] has them in
+//! the bytes as well.
 
-use serde::{Serialize, de::DeserializeOwned};
+mod field;
+
+pub use field::{Damage, Field, Reader, Writer};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Exported state of one block.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     /// Kind of the block that wrote it.
     pub kind: String,
@@ -14,6 +22,20 @@ pub struct State {
     pub version: u32,
     /// The schema's bytes.
     pub bytes: Vec<u8>,
+    /// Buffers that the bytes name by number: shared with the block that wrote them, not copied.
+    pub buffers: Vec<Bytes>,
+}
+
+/// State with its buffers as content.
+#[derive(Serialize, Deserialize)]
+struct Inlined<'a> {
+    #[serde(borrow)]
+    kind: &'a str,
+    version: u32,
+    #[serde(borrow)]
+    bytes: &'a [u8],
+    #[serde(borrow)]
+    buffers: Vec<&'a [u8]>,
 }
 
 /// Why state could not be written or read.
@@ -24,6 +46,14 @@ pub enum StateError {
     NotExportable {
         /// The kind.
         kind: String,
+    },
+    /// The block can export its state, but not what it holds just now.
+    #[error("state of {kind} cannot be exported now: {why}")]
+    NotNow {
+        /// The kind.
+        kind: String,
+        /// What is in the way.
+        why: String,
     },
     /// The state belongs to another kind of block.
     #[error("state of kind {found} cannot be taken over by a block of kind {expected}")]
@@ -56,22 +86,55 @@ pub enum StateError {
 impl State {
     /// State of a block that keeps none.
     pub fn none(kind: &str) -> State {
-        State { kind: kind.to_owned(), version: 0, bytes: Vec::new() }
+        State { kind: kind.to_owned(), version: 0, bytes: Vec::new(), buffers: Vec::new() }
     }
     /// Writes `value` by its schema.
     pub fn write<T: Serialize>(kind: &str, version: u32, value: &T) -> Result<State, StateError> {
         let bytes = postcard::to_allocvec(value).map_err(|error| StateError::Damaged { kind: kind.to_owned(), why: error.to_string() })?;
-        Ok(State { kind: kind.to_owned(), version, bytes })
+        Ok(State { kind: kind.to_owned(), version, bytes, buffers: Vec::new() })
     }
     /// Reads it back, if kind and version fit.
     pub fn read<T: DeserializeOwned>(&self, kind: &str, version: u32) -> Result<T, StateError> {
+        self.is_of(kind, version)?;
+        postcard::from_bytes(&self.bytes).map_err(|error| StateError::Damaged { kind: kind.to_owned(), why: error.to_string() })
+    }
+    fn is_of(&self, kind: &str, version: u32) -> Result<(), StateError> {
         if self.kind != kind {
             return Err(StateError::WrongKind { found: self.kind.clone(), expected: kind.to_owned() });
         }
         if self.version != version {
             return Err(StateError::WrongVersion { kind: kind.to_owned(), found: self.version, expected: version });
         }
-        postcard::from_bytes(&self.bytes).map_err(|error| StateError::Damaged { kind: kind.to_owned(), why: error.to_string() })
+        Ok(())
+    }
+    /// The whole in bytes, the buffers' content too, with a checksum: for a file, or for another process.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let whole = Inlined {
+            kind: &self.kind,
+            version: self.version,
+            bytes: &self.bytes,
+            buffers: self.buffers.iter().map(|buffer| &buffer[..]).collect(),
+        };
+        // Cannot fail: every length is known.
+        let mut out = postcard::to_allocvec(&whole).unwrap_or_default();
+        let sum = xxh3_64(&out);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+    /// Reads what [`State::to_bytes`] wrote. The buffers share one piece of memory.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<State, StateError> {
+        let damaged = |why: &dyn std::fmt::Display| StateError::Damaged { kind: "?".to_owned(), why: why.to_string() };
+        let (whole, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged(&"it is cut short"))?;
+        if xxh3_64(whole) != u64::from_le_bytes(*sum) {
+            return Err(damaged(&"its checksum is another"));
+        }
+        let shared = Bytes::copy_from_slice(whole);
+        let read: Inlined<'_> = postcard::from_bytes(&shared).map_err(|error| damaged(&error))?;
+        let buffers = read.buffers.iter().map(|buffer| shared.slice_ref(buffer)).collect();
+        Ok(State { kind: read.kind.to_owned(), version: read.version, bytes: read.bytes.to_vec(), buffers })
     }
 }
 

@@ -61,8 +61,17 @@ pub(crate) struct Committed {
 }
 
 /// Checks operations against the running graph and makes everything that they need.
-pub fn prepare(slots: &Slots, table: &BlockTable, ops: &[Op], now: Instant, rng: &mut Rng) -> Result<Plan, ControlError> {
-    let mut plan = Planner { slots, table, now, rng, plan: Plan::of(slots) };
+///
+/// `successors` is what blocks that replace others draw their randomness from: with `rng` the others would draw differently from then on.
+pub fn prepare(
+    slots: &Slots,
+    table: &BlockTable,
+    ops: &[Op],
+    now: Instant,
+    rng: &mut Rng,
+    successors: &mut Rng,
+) -> Result<Plan, ControlError> {
+    let mut plan = Planner { slots, table, now, rng, successors, plan: Plan::of(slots) };
     for op in ops {
         plan.op(op)?;
     }
@@ -208,6 +217,7 @@ struct Planner<'a> {
     table: &'a BlockTable,
     now: Instant,
     rng: &'a mut Rng,
+    successors: &'a mut Rng,
     plan: Plan,
 }
 
@@ -235,9 +245,9 @@ impl Planner<'_> {
         })
     }
 
-    fn make(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>) -> Result<Box<dyn Block>, ControlError> {
+    fn make(&self, name: &str, kind: &str, given: &IndexMap<String, Value>, rng: Rng) -> Result<Box<dyn Block>, ControlError> {
         let row = self.table.get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.table.names() })?;
-        let mut config = parameter::complete(name, row.kind, given, self.rng.fork(name))?;
+        let mut config = parameter::complete(name, row.kind, given, rng)?;
         (row.make)(&mut config)
     }
 
@@ -252,7 +262,8 @@ impl Planner<'_> {
         if self.plan.shape.blocks.len() >= BLOCKS_MAX {
             return Err(ControlError::Limit { what: "blocks in one graph".to_owned(), max: BLOCKS_MAX as u64 });
         }
-        let block = self.make(name, kind, given)?;
+        let rng = self.rng.fork(name);
+        let block = self.make(name, kind, given, rng)?;
         let id = BlockId(self.plan.shape.next);
         self.plan.shape.next += 1;
         self.plan.shape.names.insert(name.to_owned(), id);
@@ -466,7 +477,8 @@ impl Planner<'_> {
                 parameters.entry(parameter.name.to_owned()).or_insert(value);
             }
         }
-        let mut block = self.make(name, kind, &parameters)?;
+        let rng = self.successors.fork(name);
+        let mut block = self.make(name, kind, &parameters, rng)?;
         if !drop_state {
             let state = old.export(self.now).map_err(|error| refused(error.to_string()))?;
             if state.version > 0 {

@@ -10,7 +10,7 @@ use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
     Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Op, Reply,
-    Rng, Selector, transaction,
+    Rng, Selector, State, StateError, transaction,
 };
 use weft_socket::Sockets;
 
@@ -364,6 +364,18 @@ impl Node {
         let Runner::Core(engine) = &mut self.engine else { return Ok(()) };
         let Err(whole) = engine.prepare(ops) else { return Ok(()) };
         Err(culprit(engine, ops).unwrap_or((0, whole)))
+    }
+    /// The state of a block by its name, as its successor would get it. `None`: there is no such block.
+    pub fn export(&mut self, now: Instant, block: &str) -> Option<Result<State, StateError>> {
+        let id = self.engine.engine().graph().find(block)?;
+        match &mut self.engine {
+            Runner::Core(engine) => engine.block(id).map(|block| block.export(now)),
+            Runner::Other(other) => {
+                let mut state = None;
+                other.with(now, id, &mut |block, _| state = Some(block.export(now)));
+                state
+            }
+        }
     }
     /// Gives back memory that a burst of traffic needed and a quiet node does not. Nothing that can be observed changes.
     pub fn give_back_memory(&mut self, now: Instant) {

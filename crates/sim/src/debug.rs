@@ -85,7 +85,9 @@ static LANES: [Lane; LANES_MAX] = [const { Lane::new() }; LANES_MAX];
 static NODES: Rows = Rows { at: AtomicPtr::new(ptr::null_mut()), count: AtomicUsize::new(0) };
 
 /// The rows, and what they show: sockets by the names of nodes.
-static TABLE: OnceLock<(Box<[Row]>, IndexMap<String, Mutex<String>>)> = OnceLock::new();
+type Shown = (Box<[Row]>, IndexMap<String, Mutex<String>>);
+
+static TABLE: OnceLock<Shown> = OnceLock::new();
 static LISTED: AtomicBool = AtomicBool::new(false);
 
 /// Where a machine tells where it is.

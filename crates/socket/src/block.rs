@@ -6,7 +6,9 @@ use serde_json::json;
 use std::any::Any;
 use weft_core::block::{BlockRow, Config, Counter, InPort, Kind, Parameter, ParameterType, Port};
 use weft_core::vector::VECTOR_FRAMES_MAX;
-use weft_core::{Answer, Block, Carries, Context, ControlError, Instant, Query, Reason, StreamMessage, Table, Value, Vector, Verdict};
+use weft_core::{
+    Answer, Block, Carries, Context, ControlError, Instant, Query, Reason, State, StateError, StreamMessage, Table, Value, Vector, Verdict,
+};
 
 const TCP_IN: InPort = InPort(0);
 const UDP_IN: InPort = InPort(1);
@@ -112,7 +114,8 @@ pub static KIND: Kind = Kind {
           transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable` and \
           `unreachable6`. \
           Raw sockets tell the IP block which protocols they want (WantRaw) and get them through `raw`; ICMP sockets get echo replies \
-          through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own.\n\
+          through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own. \
+          Its state is every socket with all that waits in it, under the same number: programs notice nothing of a successor.\n\
           Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
     inputs: &[
         Port::required("tcp", Carries::Stream, "answers, data and events of the stream transport"),
@@ -137,7 +140,7 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Sockets],
     asks: Table::ALL,
-    state_version: 0,
+    state_version: 1,
 };
 
 /// How to make one.
@@ -198,6 +201,14 @@ impl Block for Sockets {
     fn completed(&mut self, token: u64, bytes: u32, cx: &mut Context<'_>) {
         let _ = cx;
         self.datagram_left(token, bytes);
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        Ok(self.export_state(now))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        self.import_state(state, now)
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {

@@ -76,6 +76,7 @@ pub(crate) struct Flow {
     /// Only TIME-WAIT is left, since then.
     pub time_wait: Option<Instant>,
 }
+weft_core::fields!(struct Flow { owner, hold, local, remote, time_wait });
 
 /// Bounds and settings, from the block's parameters.
 #[derive(Debug, Clone)]

@@ -37,6 +37,7 @@ mod raw_address;
 mod raw_socket;
 mod readiness;
 mod socket;
+mod state;
 mod stream_receive;
 mod stream_socket;
 mod unread;

@@ -29,6 +29,7 @@ pub(crate) struct Membership {
     /// `sflist`: none until a source was named.
     pub sources: Option<Vec<IpAddr>>,
 }
+weft_core::fields!(struct Membership { group, interface, address, exclude, sources });
 
 impl Membership {
     /// `ip_mc_sf_allow`, `inet6_mc_check`.

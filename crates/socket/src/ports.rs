@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{Instant, Rng};
 
 /// First ephemeral port (net.ipv4.ip_local_port_range).
@@ -29,6 +30,12 @@ pub(crate) enum How {
     /// By connect(2), which shares ports between different destinations.
     Connect,
 }
+weft_core::fields!(
+    enum How {
+        Bind = 0,
+        Connect = 1,
+    }
+);
 
 /// What others have to know about a holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +58,7 @@ pub(crate) struct Hold {
     /// Only TIME-WAIT is left of the connection, since then.
     pub time_wait: Option<Instant>,
 }
+weft_core::fields!(struct Hold { address, v6_only, owner, interface, reuse_address, reuse_port, listening, remote, how, time_wait });
 
 /// The rules differ between the transports in what SO_REUSEADDR lets through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +68,12 @@ pub(crate) enum Rules {
     /// SO_REUSEADDR on both sides suffices.
     Datagram,
 }
+weft_core::fields!(
+    enum Rules {
+        Stream = 0,
+        Datagram = 1,
+    }
+);
 
 /// The local ports of one transport.
 #[derive(Debug)]
@@ -68,6 +82,37 @@ pub(crate) struct Ports {
     ports: BTreeMap<u16, BTreeMap<HoldId, Hold>>,
     where_held: BTreeMap<HoldId, u16>,
     next: u64,
+}
+
+impl Field for HoldId {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<HoldId, Damage> {
+        from.number().map(HoldId)
+    }
+}
+
+/// The holders; where each is held follows from them.
+impl Field for Ports {
+    fn write(&self, out: &mut Writer) {
+        let Ports { rules, ports, where_held: _, next } = self;
+        out.put(rules);
+        out.put(ports);
+        out.put(next);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Ports, Damage> {
+        let (rules, ports, next): (Rules, BTreeMap<u16, BTreeMap<HoldId, Hold>>, u64) = (from.take()?, from.take()?, from.take()?);
+        let mut where_held = BTreeMap::new();
+        for (port, holders) in &ports {
+            for id in holders.keys() {
+                if id.0 >= next || where_held.insert(*id, *port).is_some() {
+                    return Err(Damage::new("a port is held twice under one number"));
+                }
+            }
+        }
+        Ok(Ports { rules, ports, where_held, next })
+    }
 }
 
 /// `inet_rcv_saddr_equal` with wildcards, and the interfaces.

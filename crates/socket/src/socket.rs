@@ -36,6 +36,7 @@ pub(crate) struct Shutdown {
     /// SEND_SHUTDOWN.
     pub send: bool,
 }
+weft_core::fields!(struct Shutdown { receive, send });
 
 impl Shutdown {
     pub const BOTH: Shutdown = Shutdown { receive: true, send: true };
@@ -52,6 +53,14 @@ pub(crate) enum Phase {
     Connected,
     Disconnecting,
 }
+weft_core::fields!(
+    enum Phase {
+        Unconnected = 0,
+        Connecting = 1,
+        Connected = 2,
+        Disconnecting = 3,
+    }
+);
 
 /// `sk->sk_state`, as far as sockets see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +75,17 @@ pub(crate) enum TcpState {
     /// CLOSING or LAST_ACK: both FINs were sent, ours is not acknowledged.
     Closing,
 }
+weft_core::fields!(
+    enum TcpState {
+        Close = 0,
+        Listen = 1,
+        SynSent = 2,
+        Established = 3,
+        FinWait = 4,
+        CloseWait = 5,
+        Closing = 6,
+    }
+);
 
 impl TcpState {
     pub(crate) const fn name(self) -> &'static str {
@@ -88,6 +108,7 @@ pub(crate) struct Urgent {
     pub at: u64,
     pub data: UrgentData,
 }
+weft_core::fields!(struct Urgent { at, data });
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UrgentData {
@@ -139,6 +160,10 @@ pub(crate) struct Stream {
     /// The SYN waits for the first write (`defer_connect`); there is no flow yet.
     pub deferred: bool,
 }
+weft_core::fields!(struct Stream {
+    phase, state, flow, done, queue, left, arrived, copied, urgent, credit, refused, capacity, accept_queue, backlog, parent, transport, soft_error,
+    saved_syn, fast_open_connect, deferred,
+});
 
 impl Stream {
     pub(crate) fn new() -> Stream {
@@ -183,6 +208,7 @@ pub(crate) struct Waiting {
     pub received: Instant,
     pub joined: Joined,
 }
+weft_core::fields!(struct Waiting { data, bytes, truesize, from, seen, received, joined });
 
 /// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
 #[derive(Debug, Clone)]
@@ -207,6 +233,7 @@ pub(crate) struct QueuedError {
     /// When it was made.
     pub at: Instant,
 }
+weft_core::fields!(struct QueuedError { errno, origin, kind, code, info, value, offender, to, data, seen, at });
 
 /// What control messages tell of a received packet.
 #[derive(Debug, Clone)]
@@ -222,6 +249,7 @@ pub(crate) struct Seen {
     /// IPv4 options of the header, if it has any; of IPv6 the number of the first extension header and what follows the fixed header.
     pub headers: Option<Box<[u8]>>,
 }
+weft_core::fields!(struct Seen { to, own, to_port, interface, ttl, tos, headers });
 
 /// What of a datagram was joined to it (UDP_GRO).
 #[derive(Debug, Clone, Copy, Default)]
@@ -233,6 +261,7 @@ pub(crate) struct Joined {
     /// With which vector it came in.
     pub vector: u64,
 }
+weft_core::fields!(struct Joined { each_bytes, datagrams, vector });
 
 /// A datagram in the making (MSG_MORE, UDP_CORK).
 #[derive(Debug)]
@@ -241,6 +270,7 @@ pub(crate) struct Corked {
     pub source: Option<IpAddr>,
     pub data: Vec<u8>,
 }
+weft_core::fields!(struct Corked { to, source, data });
 
 /// What only a datagram socket has.
 #[derive(Debug, Default)]
@@ -255,6 +285,7 @@ pub(crate) struct Datagram {
     /// Datagrams lost to a full receive buffer (SO_RXQ_OVFL).
     pub dropped: u32,
 }
+weft_core::fields!(struct Datagram { queue, queued_truesize, sending, errors, corked, dropped });
 
 /// What only a raw socket has (`struct raw_sock`, `struct raw6_sock`).
 #[derive(Debug, Default)]
@@ -269,6 +300,7 @@ pub(crate) struct Raw {
     /// IPV6_CHECKSUM: where to put a checksum, from the transport header on.
     pub checksum_at: Option<u16>,
 }
+weft_core::fields!(struct Raw { queue, header_included, no_defragmentation, filter, checksum_at });
 
 #[derive(Debug)]
 pub(crate) enum Body {
@@ -309,6 +341,9 @@ pub(crate) struct Socket {
     pub changed: bool,
     pub body: Body,
 }
+weft_core::fields!(struct Socket {
+    cookie, domain, owner, kind, protocol, options, error, shutdown, local, remote, number, hold, address_locked, port_locked, changed, body,
+});
 
 impl Socket {
     pub(crate) fn stream(&self) -> Option<&Stream> {
@@ -417,6 +452,7 @@ pub(crate) struct Store {
     /// Its slots begin with a generation of its own: another store's ids mean nothing here.
     slab: Slab<Box<Socket>>,
 }
+weft_core::fields!(struct Store { slab });
 
 impl Store {
     pub(crate) fn beginning_with(first: u32) -> Store {

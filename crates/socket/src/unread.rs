@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use weft_core::Tail;
+use weft_core::state::{Damage, Field, Reader, Writer};
 
 /// Slices below this many bytes are joined.
 const JOIN_BYTES: usize = 512;
@@ -16,6 +17,24 @@ pub(crate) struct Unread {
     pieces: VecDeque<Bytes>,
     /// What follows the last piece.
     open: BytesMut,
+}
+
+/// Pieces by reference; what is still being joined is copied.
+impl Field for Unread {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.pieces);
+        out.content(&self.open);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Unread, Damage> {
+        let pieces: VecDeque<Bytes> = from.take()?;
+        let joined = from.content()?;
+        let mut open = BytesMut::new();
+        if !joined.is_empty() {
+            open.reserve(JOIN_BUFFER_BYTES.max(joined.len()));
+            open.extend_from_slice(joined);
+        }
+        Ok(Unread { pieces, open })
+    }
 }
 
 impl Unread {

@@ -14,6 +14,7 @@ mod kept;
 mod keyed;
 mod listen;
 mod parameters;
+mod state;
 mod tables;
 mod time_wait;
 mod upper;
@@ -32,7 +33,7 @@ use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
-    OutPort, Port, Query, Reason, Rng, Slab, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
+    OutPort, Port, Query, Reason, Rng, Slab, State, StateError, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
 };
 
 /// How often a connection confirms its neighbour at most: progress comes with every acknowledgment, a neighbour is reachable for 15 s and more.
@@ -54,7 +55,8 @@ pub static KIND: Kind = Kind {
 stream messages with the sockets. Checksums leave as partial ones, large frames leave whole (gso) where the route allows; both are the \
 edge's to complete.\n\
 SYN cookies answer where a listener has no room for half-open connections (RFC 4987). Controls: cubic, reno, bbr.\n\
-It refuses: fragments (the IP block's). It owns the table of flows, whose state cannot be exported yet.\n\
+It refuses: fragments (the IP block's). It owns the table of flows. Its state is all of this: a successor goes on in the middle of it, \
+and a connection whose socket chose no congestion control goes on with the successor's.\n\
 Example: [block.tcp] congestion = \"reno\", mss = 536",
     inputs: &[
         Port::required("lower", Carries::Transport, "segments from IP"),
@@ -112,6 +114,10 @@ impl Slot {
         Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, memory: 0, early_of: None }
     }
 
+    fn tuple(&self) -> Tuple {
+        Tuple { local: self.connection.local(), remote: self.connection.remote() }
+    }
+
     /// RFC 4861 §7.3.1: "thus, "forward progress" is a confirmation that the next-hop neighbor is reachable."
     fn confirm(&mut self, cx: &mut Context<'_>) {
         if self.connection.take_progress()
@@ -150,6 +156,8 @@ pub struct TcpBlock {
     next_flow: u64,
     /// Counts changes of the tables that paths come from.
     epoch: u64,
+    /// It has taken over another's state, and has not run since.
+    resumed: Option<state::Resumed>,
 }
 
 impl TcpBlock {
@@ -185,6 +193,7 @@ impl TcpBlock {
             resets_held: 0,
             next_flow: 0,
             epoch: 1,
+            resumed: None,
         })
     }
 
@@ -392,6 +401,18 @@ impl Block for TcpBlock {
         self.ending.shrink_to_fit();
         self.out.frames.shrink_to_fit();
         self.out.messages.shrink_to_fit();
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        self.resume(cx);
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        self.export_state(now)
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        self.import_state(state, now)
     }
 
     fn stream(&mut self, _port: InPort, message: StreamMessage, cx: &mut Context<'_>) {

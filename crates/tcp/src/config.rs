@@ -3,7 +3,7 @@
 use weft_core::Duration;
 
 /// Settings of all connections of a node. Durations that Linux fixes in its headers are here too, so that an experiment can vary them.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Congestion control of sockets that chose none.
     pub congestion: String,

@@ -20,6 +20,7 @@
 
 use crate::connection::Phase;
 use std::fmt::Debug;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 use weft_wire::tcp::Seq;
 
@@ -121,6 +122,7 @@ pub struct Window {
     /// Slow start threshold; `u32::MAX`: none yet.
     pub ssthresh_bytes: u32,
 }
+weft_core::fields!(struct Window { mss, cwnd_bytes, ssthresh_bytes });
 
 impl Window {
     /// A window of nothing yet, for `init`.
@@ -233,10 +235,13 @@ pub trait CongestionControl: Send + Debug {
     }
     /// Internal values for display, with their units in the names.
     fn info(&self) -> Vec<(&'static str, u64)>;
-    /// The state, to go on in another instance of the same algorithm. Points in time are exported as ages, so the clock may differ.
-    fn export(&self) -> Vec<u64>;
-    /// Takes over exported state. State of the wrong length is ignored: the control starts afresh with the window it is given.
-    fn import(&mut self, state: &[u64]);
+    /// The whole state, to go on in another instance of the same algorithm as if nothing had happened.
+    fn export(&self, out: &mut Writer);
+    /// Takes over exported state.
+    ///
+    /// # Errors
+    /// What does not follow the schema; the control is as before.
+    fn import(&mut self, from: &mut Reader<'_>) -> Result<(), Damage>;
 }
 
 type Constructor = fn() -> Box<dyn CongestionControl>;

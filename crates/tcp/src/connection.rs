@@ -26,6 +26,7 @@ mod receive;
 mod recovery;
 mod segment;
 mod send_queue;
+mod state;
 mod timers;
 mod transmit;
 mod undo;
@@ -81,6 +82,21 @@ pub enum State {
     /// Both sent FIN at once.
     Closing = 11,
 }
+weft_core::fields!(
+    enum State {
+        Established = 1,
+        SynSent = 2,
+        SynReceived = 3,
+        FinWait1 = 4,
+        FinWait2 = 5,
+        TimeWait = 6,
+        Closed = 7,
+        CloseWait = 8,
+        LastAck = 9,
+        Listen = 10,
+        Closing = 11,
+    }
+);
 
 impl State {
     /// Name as `ss` prints it.
@@ -127,6 +143,7 @@ pub struct Path {
     /// The block's count of changes to the tables when this was asked for.
     pub epoch: u64,
 }
+weft_core::fields!(struct Path { mtu, gso_max_bytes, interface, neighbour, epoch });
 
 /// Linux's tcp_ca_state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -143,6 +160,15 @@ pub enum Phase {
     /// After a retransmission timeout.
     Loss = 4,
 }
+weft_core::fields!(
+    enum Phase {
+        Open = 0,
+        Disorder = 1,
+        Cwr = 2,
+        Recovery = 3,
+        Loss = 4,
+    }
+);
 
 /// Sender's variables of RFC 9293 §3.3.1 and what belongs to them.
 #[derive(Debug)]
@@ -183,6 +209,10 @@ struct Send {
     /// Waits for them.
     below_blocked: bool,
 }
+weft_core::fields!(struct Send {
+    space, una, next, window, window_max, window_seq, scale, peer_mss, urgent, small, fin_wanted, fin_sent, credit, buffer, more, last_data, below,
+    below_blocked,
+});
 
 /// What the handshake agreed on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,6 +222,7 @@ struct Agreed {
     scaling: bool,
     ecn: bool,
 }
+weft_core::fields!(struct Agreed { sack, timestamps, scaling, ecn });
 
 /// Loss recovery.
 #[derive(Debug, Default)]
@@ -226,6 +257,10 @@ struct Recovery {
     /// When the first of them would have been answered.
     timeouts_since: Option<Instant>,
 }
+weft_core::fields!(struct Recovery {
+    phase, high, duplicate_acks, undo_marker, undo_retransmissions, retransmit_stamp, frto, tlp_high, tlp_retransmitted, prr_allowed, rack,
+    reordering, reordering_seen, timeouts, timeouts_since,
+});
 
 /// Totals for TCP_INFO.
 #[derive(Debug, Default, Clone, Copy)]
@@ -253,6 +288,11 @@ struct Totals {
     window_limited: Duration,
     buffer_limited: Duration,
 }
+weft_core::fields!(struct Totals {
+    bytes_acked, bytes_received, bytes_sent, bytes_retransmitted, segments_in, segments_out, data_segments_in, data_segments_out, retransmitted,
+    dsack_duplicates, out_of_order, timeouts, timeout_recoveries, delivered_ce, last_ack_in, last_data_in, busy_since, busy, limited_by,
+    window_limited, buffer_limited,
+});
 
 /// What keeps a busy connection from sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,6 +302,12 @@ enum Limit {
     /// The send buffer: the program would write more.
     Buffer,
 }
+weft_core::fields!(
+    enum Limit {
+        Window = 0,
+        Buffer = 1,
+    }
+);
 
 /// A connection.
 #[derive(Debug)]

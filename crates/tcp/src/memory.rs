@@ -21,6 +21,7 @@ pub struct Memory {
     /// Connections that share it (tcp_sockets_allocated).
     pub(crate) connections: u64,
 }
+weft_core::fields!(struct Memory { used, pressure, short, connections });
 
 impl Memory {
     /// Bytes held.

@@ -67,6 +67,7 @@ pub struct RateLimit {
     since: Instant,
     used: u32,
 }
+weft_core::fields!(struct RateLimit { since, used });
 
 impl RateLimit {
     /// Takes one, if there is one left.

@@ -71,6 +71,7 @@ pub struct Pacer {
     next_send_at: Instant,
     sent_segments: u32,
 }
+weft_core::fields!(struct Pacer { next_send_at, sent_segments });
 
 impl Pacer {
     /// A pacer that has sent nothing.

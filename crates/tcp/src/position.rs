@@ -14,6 +14,7 @@ pub struct Space {
     /// The number of the SYN.
     pub initial: Seq,
 }
+weft_core::fields!(struct Space { initial });
 
 impl Space {
     /// The number at a position.

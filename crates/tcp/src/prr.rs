@@ -21,6 +21,7 @@ pub struct Prr {
     delivered_bytes: u64,
     out_bytes: u64,
 }
+weft_core::fields!(struct Prr { active, mss, ssthresh_bytes, recover_flight_bytes, delivered_bytes, out_bytes });
 
 impl Prr {
     /// No recovery.

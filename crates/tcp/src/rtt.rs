@@ -41,6 +41,7 @@ pub struct RtoBounds {
     /// Timeout before the first sample.
     pub initial: Duration,
 }
+weft_core::fields!(struct RtoBounds { min, max, initial });
 
 impl Default for RtoBounds {
     fn default() -> RtoBounds {
@@ -69,6 +70,9 @@ pub struct RttEstimator {
     min_rtt: MinFilter,
     latest_ns: u64,
 }
+weft_core::fields!(struct RttEstimator {
+    bounds, srtt_x8_ns, deviation_x4_ns, round_deviation_x4_ns, rttvar_x4_ns, round_end, unmeasured_rto, backoffs, min_rtt, latest_ns,
+});
 
 impl Default for RttEstimator {
     fn default() -> RttEstimator {
@@ -230,6 +234,7 @@ impl RttEstimator {
 struct MinFilter {
     candidates: Option<[Candidate; 3]>,
 }
+weft_core::fields!(struct MinFilter { candidates });
 
 /// A value and when it was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -237,6 +242,7 @@ struct Candidate {
     at: Instant,
     value_ns: u64,
 }
+weft_core::fields!(struct Candidate { at, value_ns });
 
 impl MinFilter {
     fn get(&self) -> Option<u64> {

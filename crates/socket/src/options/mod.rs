@@ -23,6 +23,7 @@ use crate::multicast::Membership;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{Attached, Context, StreamCall, StreamOption, bpf};
 use weft_wire::ipv4::Prepared;
 
@@ -30,6 +31,26 @@ use weft_wire::ipv4::Prepared;
 pub(crate) const TCP_SEND_BUFFER: u32 = 16384;
 /// SO_RCVBUF of a new stream socket (net.ipv4.tcp_rmem[1]).
 pub(crate) const TCP_RECEIVE_BUFFER: u32 = 131_072;
+
+/// Names of options, those of the rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Labels(Vec<&'static str>);
+
+impl Field for Labels {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.0.len() as u64);
+        self.0.iter().for_each(|label| out.content(label.as_bytes()));
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Labels, Damage> {
+        let mut labels = Vec::new();
+        for _ in 0..from.count(rows().count())? {
+            let name = from.content()?;
+            let row = rows().find(|row| row.label.as_bytes() == name);
+            labels.push(row.ok_or_else(|| Damage::new(format_args!("there is no option {:?}", String::from_utf8_lossy(name))))?.label);
+        }
+        Ok(Labels(labels))
+    }
+}
 
 /// Declares the options once: field, type, and what a new socket has.
 macro_rules! kept {
@@ -39,6 +60,7 @@ macro_rules! kept {
         impl Default for Options {
             fn default() -> Options { Options { $($field: $default),+ } }
         }
+        weft_core::fields!(struct Options { $($field),+ });
     };
 }
 
@@ -180,7 +202,7 @@ kept! {
     udp_gro: bool = false,
     udp_segment: u16 = 0,
     /// Names of options that were set, for the table's rows.
-    set: Vec<&'static str> = Vec::new(),
+    set: Labels = Labels::default(),
 }
 
 impl Options {
@@ -226,7 +248,7 @@ impl Options {
 
     /// The options that a program has set, by name.
     pub(crate) fn summary(&self) -> Vec<&'static str> {
-        self.set.clone()
+        self.set.0.clone()
     }
 }
 
@@ -408,8 +430,8 @@ pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, va
         Set::Never(error) => return Err(error),
     }
     let options = access.options()?;
-    if !options.set.contains(&row.label) {
-        options.set.push(row.label);
+    if !options.set.0.contains(&row.label) {
+        options.set.0.push(row.label);
     }
     sockets.touch(id);
     Ok(())

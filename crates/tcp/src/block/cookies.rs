@@ -53,6 +53,7 @@ fn minutes(now: Instant) -> u32 {
 pub(super) struct Cookies {
     keys: [(u64, u64); 2],
 }
+weft_core::fields!(struct Cookies { keys });
 
 impl Cookies {
     pub(super) fn new(rng: &mut weft_core::Rng) -> Cookies {

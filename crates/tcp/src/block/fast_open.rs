@@ -10,6 +10,7 @@ use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use std::net::IpAddr;
 use weft_core::map::{KeyedHasher, Map};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 use weft_wire::tcp::{FastOpen, Segment};
 
@@ -37,6 +38,7 @@ struct Server {
     losses: u32,
     lost_at: Instant,
 }
+weft_core::fields!(struct Server { option, mss, losses, lost_at });
 
 /// The cookies that servers gave, by own and their address.
 #[derive(Debug)]
@@ -45,6 +47,23 @@ pub(super) struct Cache(Map<(IpAddr, IpAddr), Server>);
 impl Cache {
     pub(super) fn new(hasher: KeyedHasher) -> Cache {
         Cache(Map::with_hasher(hasher))
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.number(self.0.len() as u64);
+        for (addresses, server) in &self.0 {
+            out.put(addresses);
+            out.put(server);
+        }
+    }
+
+    /// In the order in which they were learned.
+    pub(super) fn read(from: &mut Reader<'_>, hasher: KeyedHasher) -> Result<Cache, Damage> {
+        let mut cache = Cache::new(hasher);
+        for _ in 0..from.count(SERVERS_MAX)? {
+            cache.0.insert(from.take()?, from.take()?);
+        }
+        Ok(cache)
     }
 
     /// The option for a SYN, and how many bytes may go with it. `None`: nothing is known, or it is better not tried now.

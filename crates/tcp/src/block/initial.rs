@@ -15,6 +15,7 @@ pub(super) struct Secrets {
     timestamps: (u64, u64),
     pub(super) cookies: Cookies,
 }
+weft_core::fields!(struct Secrets { sequence, timestamps, cookies });
 
 impl Secrets {
     pub(super) fn new(rng: &mut Rng) -> Secrets {

@@ -12,6 +12,7 @@ pub(super) struct Kept {
     /// The answer to its IPv4 options, as IP_OPTIONS would give it.
     pub ip_options: Vec<u8>,
 }
+weft_core::fields!(struct Kept { syn, ip_options });
 
 impl Kept {
     /// Of a frame that begins with the payload. `save_syn` is TCP_SAVE_SYN.

@@ -77,23 +77,29 @@ impl Listener {
 /// A half-open connection.
 #[derive(Debug)]
 pub(super) struct Request {
-    tuple: Tuple,
-    listener: u64,
-    handshake: Handshake,
-    initial: Seq,
-    timestamp_offset: u32,
-    path: Path,
-    deadline: Instant,
-    timer: Instant,
+    pub(super) tuple: Tuple,
+    pub(super) listener: u64,
+    pub(super) handshake: Handshake,
+    pub(super) initial: Seq,
+    pub(super) timestamp_offset: u32,
+    pub(super) path: Path,
+    pub(super) deadline: Instant,
+    pub(super) timer: Instant,
     /// The final ACK has come, but the queue was full, or the program waits for data.
-    acknowledged: bool,
-    answered: Option<Instant>,
+    pub(super) acknowledged: bool,
+    pub(super) answered: Option<Instant>,
     /// Only where a listener accepts one.
-    extension: Option<Box<dyn Extension>>,
-    kept: Kept,
+    pub(super) extension: Option<Box<dyn Extension>>,
+    pub(super) kept: Kept,
 }
 
 impl Request {
+    pub(super) fn tuple(&self) -> Tuple {
+        self.tuple
+    }
+    pub(super) fn timer(&self) -> Instant {
+        self.timer
+    }
     pub(super) fn row(&self) -> Value {
         serde_json::json!({
             "local": self.tuple.local.to_string(), "remote": self.tuple.remote.to_string(),

@@ -9,6 +9,7 @@ pub(super) struct Tuple {
     pub local: SocketAddr,
     pub remote: SocketAddr,
 }
+weft_core::fields!(struct Tuple { local, remote });
 
 impl Hash for Tuple {
     /// Fewer bytes than the derived one: two words for IPv4.

@@ -18,12 +18,15 @@ use super::{AckSample, CongestionControl, CongestionEvent, Window, initial_windo
 use crate::connection::Phase;
 use filter::MaxFilter;
 use policer::Policer;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 
 /// One, as a gain.
 const UNIT: u64 = 256;
 /// 2/ln 2: the least gain that doubles the rate in each round trip.
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+/// No gain is larger.
+const GAIN_MAX: u64 = HIGH_GAIN;
 /// Its inverse: what empties in a round trip the queue that startup built.
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 /// In steady state twice the product of bandwidth and delay may be in flight, for delayed and stretched acknowledgments.
@@ -65,6 +68,14 @@ pub enum Mode {
     /// Measuring the minimum round trip.
     ProbeRtt = 3,
 }
+weft_core::fields!(
+    enum Mode {
+        Startup = 0,
+        Drain = 1,
+        ProbeBw = 2,
+        ProbeRtt = 3,
+    }
+);
 
 /// BBR of one connection.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +120,11 @@ pub struct Bbr {
     /// What the last acknowledgment said, for events between two.
     last: Last,
 }
+weft_core::fields!(struct Bbr {
+    mode, seed, started, has_seen_rtt, pacing_rate, pacing_gain, cwnd_gain, rate, min_rtt, min_rtt_at, rounds, round_end, round_start, full_rate,
+    full_rate_rounds, full, cycle_index, cycle_at, probe_rtt_done_at, probe_rtt_round_done, idle_restart, prior_cwnd, phase, packet_conservation,
+    policer, aggregation, last,
+});
 
 /// Totals as of the last acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,6 +133,7 @@ struct Last {
     delivered_at: Instant,
     lost: u64,
 }
+weft_core::fields!(struct Last { delivered, delivered_at, lost });
 
 impl Bbr {
     /// A fresh instance.
@@ -440,26 +457,21 @@ impl CongestionControl for Bbr {
         ]
     }
 
-    /// The model: rate, minimum round trip, whether the pipe is full. Everything else is found again within a few round trips.
-    fn export(&self) -> Vec<u64> {
-        let min_rtt_ns = u64::try_from(self.min_rtt.as_nanos()).unwrap_or(u64::MAX);
-        vec![self.rate.get(), min_rtt_ns, self.full.into(), self.full_rate, self.pacing_rate, self.prior_cwnd]
+    fn export(&self, out: &mut Writer) {
+        out.put(self);
     }
 
-    fn import(&mut self, state: &[u64]) {
-        let &[rate, min_rtt_ns, full, full_rate, pacing_rate, prior_cwnd] = state else { return };
-        *self = Bbr {
-            seed: self.seed,
-            min_rtt: Duration::from_nanos(min_rtt_ns),
-            full: full != 0,
-            full_rate,
-            pacing_rate,
-            has_seen_rtt: pacing_rate > 0,
-            prior_cwnd,
-            mode: if full != 0 { Mode::ProbeBw } else { Mode::Startup },
-            ..Bbr::new()
-        };
-        self.rate.update(0, RATE_ROUNDS, rate);
+    fn import(&mut self, from: &mut Reader<'_>) -> Result<(), Damage> {
+        let read: Bbr = from.take()?;
+        if usize::from(read.cycle_index) >= CYCLE.len()
+            || read.pacing_gain > GAIN_MAX
+            || read.cwnd_gain > GAIN_MAX
+            || !read.rate.is_of(read.rounds)
+        {
+            return Err(Damage::new("BBR has no such phase, gain or rate"));
+        }
+        *self = read;
+        Ok(())
     }
 }
 

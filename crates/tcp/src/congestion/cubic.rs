@@ -14,6 +14,7 @@
 use super::episode::Episode;
 use super::hystart::{self, HyStart};
 use super::{AckSample, CWND_BYTES_MAX, CongestionControl, CongestionEvent, SEGMENT_BYTES_MAX, Window, initial_window_bytes};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 
 /// RFC 9438 §4.6: "The parameter beta_cubic SHOULD be set to 0.7".
@@ -59,6 +60,7 @@ struct Epoch {
     /// The window that the last ACK left. A smaller one later means that it was cut elsewhere (idle, unused), and that this stage is over.
     cwnd_bytes: u32,
 }
+weft_core::fields!(struct Epoch { start, k_us, origin_bytes, reno_bytes, reno_acked_bytes, bytes_per_step, evaluated_at, evaluated_cwnd_bytes, cwnd_bytes });
 
 /// What is put back when a reduction was spurious. RFC 9438 §4.9.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,6 +68,7 @@ struct Before {
     epoch: Option<Epoch>,
     w_max_bytes: u32,
 }
+weft_core::fields!(struct Before { epoch, w_max_bytes });
 
 /// CUBIC of one connection.
 #[derive(Clone, Debug, Default)]
@@ -82,9 +85,8 @@ pub struct Cubic {
     /// The last ACK or pause, to leave out time in which the window was not used.
     last_at: Instant,
     before: Before,
-    /// Exported ages (of the epoch and of its evaluation) that wait for a clock.
-    imported_ages: Option<(Duration, Duration)>,
 }
+weft_core::fields!(struct Cubic { episode, hystart, epoch, w_max_bytes, acked_bytes, delay_min, last_at, before });
 
 impl Cubic {
     /// A fresh instance.
@@ -213,15 +215,6 @@ impl Cubic {
             epoch.start = (epoch.start + pause).min(now);
         }
     }
-
-    fn take_imported_ages(&mut self, now: Instant) {
-        let Some((epoch_age, evaluated_age)) = self.imported_ages.take() else { return };
-        self.last_at = now;
-        if let Some(epoch) = &mut self.epoch {
-            epoch.start = now - epoch_age;
-            epoch.evaluated_at = now - evaluated_age;
-        }
-    }
 }
 
 impl CongestionControl for Cubic {
@@ -236,7 +229,6 @@ impl CongestionControl for Cubic {
     }
 
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
-        self.take_imported_ages(ack.now);
         self.episode.on_ack(ack);
         let passed = ack.now.since(self.last_at);
         self.last_at = ack.now;
@@ -272,7 +264,6 @@ impl CongestionControl for Cubic {
     }
 
     fn on_event(&mut self, now: Instant, event: CongestionEvent, _in_flight_bytes: u32, w: &mut Window) {
-        self.take_imported_ages(now);
         match event {
             CongestionEvent::Loss => {
                 self.episode.loss(w);
@@ -313,75 +304,21 @@ impl CongestionControl for Cubic {
         rows
     }
 
-    fn export(&self) -> Vec<u64> {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let mut state = vec![
-            self.w_max_bytes.into(),
-            self.epoch.map_or(0, |epoch| epoch.evaluated_cwnd_bytes.into()),
-            self.acked_bytes,
-            nanos(self.delay_min),
-            (self.hystart.phase() != hystart::Phase::Done).into(),
-            self.epoch.is_some().into(),
-        ];
-        let (epoch_age, evaluated_age) = match (self.imported_ages, &self.epoch) {
-            (Some(ages), _) => ages,
-            (None, Some(epoch)) => (self.last_at.since(epoch.start), self.last_at.since(epoch.evaluated_at)),
-            (None, None) => (Duration::ZERO, Duration::ZERO),
-        };
-        let [k_us, origin, reno, reno_acked, step, cwnd] = self
-            .epoch
-            .map_or([0; 6], |e| [e.k_us, e.origin_bytes.into(), e.reno_bytes, e.reno_acked_bytes, e.bytes_per_step, e.cwnd_bytes.into()]);
-        state.extend([nanos(epoch_age), nanos(evaluated_age), k_us, origin, reno, reno_acked, step, cwnd]);
-        state.extend(self.episode.export());
-        state
+    fn export(&self, out: &mut Writer) {
+        out.put(self);
     }
 
-    fn import(&mut self, state: &[u64]) {
-        let Some((head, rest)) = state.split_first_chunk::<14>() else { return };
-        let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
-        let &[
-            w_max,
-            evaluated_cwnd,
-            acked,
-            delay_ns,
-            slow_start,
-            has_epoch,
-            epoch_age,
-            evaluated_age,
-            k_us,
-            origin,
-            reno,
-            reno_acked,
-            step,
-            cwnd,
-        ] = head;
-        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
-        let mut hystart = HyStart::new();
-        if slow_start == 0 {
-            hystart.congestion();
+    fn import(&mut self, from: &mut Reader<'_>) -> Result<(), Damage> {
+        let read: Cubic = from.take()?;
+        let epochs = [read.epoch, read.before.epoch];
+        let windows = epochs.into_iter().flatten().flat_map(|epoch| [epoch.origin_bytes, epoch.evaluated_cwnd_bytes, epoch.cwnd_bytes]);
+        let most = windows.chain([read.w_max_bytes, read.before.w_max_bytes]).max();
+        let reno = epochs.into_iter().flatten().map(|epoch| epoch.reno_bytes).max();
+        if most > Some(CWND_BYTES_MAX) || reno > Some(CWND_BYTES_MAX.into()) {
+            return Err(Damage::new("a window of CUBIC is larger than any can be"));
         }
-        let epoch = Epoch {
-            start: Instant::ZERO,
-            k_us,
-            origin_bytes: narrow(origin),
-            reno_bytes: narrow(reno).into(),
-            reno_acked_bytes: reno_acked,
-            bytes_per_step: step,
-            evaluated_at: Instant::ZERO,
-            evaluated_cwnd_bytes: narrow(evaluated_cwnd),
-            cwnd_bytes: narrow(cwnd),
-        };
-        *self = Cubic {
-            episode: Episode::import(episode),
-            hystart,
-            epoch: (has_epoch != 0).then_some(epoch),
-            w_max_bytes: narrow(w_max),
-            acked_bytes: acked,
-            delay_min: Duration::from_nanos(delay_ns),
-            last_at: Instant::ZERO,
-            before: Before::default(),
-            imported_ages: Some((Duration::from_nanos(epoch_age), Duration::from_nanos(evaluated_age))),
-        };
+        *self = read;
+        Ok(())
     }
 }
 

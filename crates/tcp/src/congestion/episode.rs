@@ -16,6 +16,13 @@ enum Phase {
     /// After a timeout: slow start towards the threshold.
     Timeout,
 }
+weft_core::fields!(
+    enum Phase {
+        Open = 0,
+        Reducing = 1,
+        Timeout = 2,
+    }
+);
 
 /// State shared by the loss-based controls.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +35,7 @@ pub(crate) struct Episode {
     /// Last smoothed round-trip time seen.
     srtt: Duration,
 }
+weft_core::fields!(struct Episode { phase, timeouts_in_a_row, prior_bytes, srtt });
 
 impl Episode {
     /// Takes note of an ACK.
@@ -115,35 +123,6 @@ impl Episode {
             left = left.saturating_sub(rto);
         }
         w.set_cwnd(u64::from(cwnd_bytes.max(restart_bytes)));
-    }
-
-    /// Number of values in [`Episode::export`].
-    pub(crate) const EXPORTED: usize = 6;
-
-    pub(crate) fn export(&self) -> [u64; Episode::EXPORTED] {
-        let phase = match self.phase {
-            Phase::Open => 0,
-            Phase::Reducing => 1,
-            Phase::Timeout => 2,
-        };
-        let (cwnd_bytes, ssthresh_bytes) = self.prior_bytes.unwrap_or_default();
-        let srtt_ns = u64::try_from(self.srtt.as_nanos()).unwrap_or(u64::MAX);
-        [phase, self.timeouts_in_a_row.into(), self.prior_bytes.is_some().into(), cwnd_bytes.into(), ssthresh_bytes.into(), srtt_ns]
-    }
-
-    pub(crate) fn import(state: &[u64; Episode::EXPORTED]) -> Episode {
-        let [phase, timeouts, has_prior, cwnd_bytes, ssthresh_bytes, srtt_ns] = *state;
-        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        Episode {
-            phase: match phase {
-                1 => Phase::Reducing,
-                2 => Phase::Timeout,
-                _ => Phase::Open,
-            },
-            timeouts_in_a_row: narrow(timeouts),
-            prior_bytes: (has_prior != 0).then(|| (narrow(cwnd_bytes), narrow(ssthresh_bytes))),
-            srtt: Duration::from_nanos(srtt_ns),
-        }
     }
 }
 

@@ -32,6 +32,13 @@ pub enum Phase {
     /// Slow start is over, for the rest of the connection.
     Done,
 }
+weft_core::fields!(
+    enum Phase {
+        SlowStart = 0,
+        Conservative = 1,
+        Done = 2,
+    }
+);
 
 /// State of one connection.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +54,7 @@ pub struct HyStart {
     /// Bytes acknowledged in CSS that the divisor has left over.
     css_rest_bytes: u32,
 }
+weft_core::fields!(struct HyStart { phase, window_end, last_round_min, current_round_min, rtt_samples, baseline_min, css_rounds, css_rest_bytes });
 
 impl HyStart {
     /// Before the first round.

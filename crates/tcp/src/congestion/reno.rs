@@ -3,6 +3,7 @@
 
 use super::episode::Episode;
 use super::{AckSample, CongestionControl, CongestionEvent, Window, initial_window_bytes};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 
 /// The algorithm of RFC 5681 and RFC 6582.
@@ -12,6 +13,7 @@ pub struct Reno {
     /// Bytes acknowledged in congestion avoidance that have not yet made the window grow.
     acked_bytes: u32,
 }
+weft_core::fields!(struct Reno { episode, acked_bytes });
 
 impl Reno {
     /// A fresh instance.
@@ -105,17 +107,13 @@ impl CongestionControl for Reno {
         vec![("acked_bytes", self.acked_bytes.into())]
     }
 
-    fn export(&self) -> Vec<u64> {
-        let mut state = vec![self.acked_bytes.into()];
-        state.extend(self.episode.export());
-        state
+    fn export(&self, out: &mut Writer) {
+        out.put(self);
     }
 
-    fn import(&mut self, state: &[u64]) {
-        let Some((&[acked_bytes], rest)) = state.split_first_chunk::<1>() else { return };
-        let Ok(episode) = <&[u64; Episode::EXPORTED]>::try_from(rest) else { return };
-        self.acked_bytes = u32::try_from(acked_bytes).unwrap_or(0);
-        self.episode = Episode::import(episode);
+    fn import(&mut self, from: &mut Reader<'_>) -> Result<(), Damage> {
+        *self = from.take()?;
+        Ok(())
     }
 }
 

@@ -23,6 +23,7 @@ pub struct CwndUsage {
     /// When the window was last used up, or last cut.
     full_at: Instant,
 }
+weft_core::fields!(struct CwndUsage { limited, flight_bytes_max, window_end, used_bytes, full_at });
 
 /// What is out after a burst of sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -27,6 +27,7 @@ pub(super) struct Compression {
     at_once: u32,
     next: u64,
 }
+weft_core::fields!(struct Compression { waiting, at_once, next });
 
 impl Connection {
     /// There is out-of-order data, and nothing else demands an acknowledgment now.

@@ -22,6 +22,7 @@ pub(super) struct Delivery {
     /// Segments delivered, for TCP_INFO.
     pub segments: u32,
 }
+weft_core::fields!(struct Delivery { bytes, at, first_sent_at, app_limited, rate, rate_app_limited, round_end, segments });
 
 /// Of one acknowledgment: the segment sent last among those it delivered.
 #[derive(Debug, Default, Clone, Copy)]

@@ -17,6 +17,7 @@ pub(super) struct Ecn {
     /// Our window was reduced: say CWR on the next new data.
     pub reduced: bool,
 }
+weft_core::fields!(struct Ecn { asked, echo, reduced });
 
 impl Connection {
     /// RFC 3168 §6.1.3: "When TCP receives a CE data packet …, it sets the ECN-Echo flag in the TCP header of the subsequent ACK packet … until

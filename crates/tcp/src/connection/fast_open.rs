@@ -33,6 +33,7 @@ pub struct Learned {
     /// It was asked for a cookie and gave none.
     pub refused: bool,
 }
+weft_core::fields!(struct Learned { cookie, mss, syn_lost, refused });
 
 /// Of one connection.
 #[derive(Debug, Default)]
@@ -49,6 +50,7 @@ pub(super) struct FastOpen {
     /// It was reset in that state.
     pub reset: bool,
 }
+weft_core::fields!(struct FastOpen { option, asked, requested, in_syn, learned, early, reset });
 
 impl Connection {
     /// Opens actively with data (RFC 7413 §4.2.1). `start.data` is queued whole, what does not go with the SYN follows it.

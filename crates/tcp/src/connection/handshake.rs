@@ -78,6 +78,9 @@ pub struct Handshake {
     /// How often it was sent again.
     pub retransmits: u32,
 }
+weft_core::fields!(struct Handshake {
+    peer_initial, peer_mss, peer_scale, scale, window, sack, timestamp, ecn, announced_mss, sent_at, measured, retransmits,
+});
 
 /// What a SYN or SYN|ACK offers.
 #[derive(Debug, Clone, Copy)]

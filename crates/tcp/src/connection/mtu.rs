@@ -38,6 +38,7 @@ pub(super) struct PathMtu {
     strikes: u32,
     ended_by: u32,
 }
+weft_core::fields!(struct PathMtu { told, searching, low, high, probe, searched_at, trial, strikes, ended_by });
 
 impl PathMtu {
     /// The largest packet to send now, on a path whose interface takes `path` bytes.

@@ -3,7 +3,6 @@
 use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6};
 use super::timers::Timer;
 use super::{Connection, State};
-use crate::congestion;
 use crate::outbox::Env;
 use weft_core::{Instant, StreamError, StreamOption};
 
@@ -17,15 +16,7 @@ impl Connection {
     /// [`StreamError::NoEntry`]: no such congestion control.
     pub fn set_option(&mut self, env: &mut Env<'_>, option: StreamOption) -> Result<(), StreamError> {
         if let StreamOption::Congestion(Some(name)) = &option {
-            let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
-            control.seed(self.control_seed);
-            if self.state.is_synchronised() && control.name() != self.control.name() {
-                // The window goes on; only what is learned about it starts afresh.
-                let before = self.window;
-                control.init(&mut self.window, env.now);
-                self.window = before;
-            }
-            self.control = control;
+            self.change_control(env, name)?;
         }
         self.options.apply(option.clone());
         match option {

@@ -97,6 +97,43 @@ impl Outstanding {
         self.order.push_back((sent.sent_at, sent.start));
         self.segments.push_back(sent);
     }
+    /// All, in the order of the sequence space.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Sent> {
+        self.segments.iter()
+    }
+    /// The order of transmissions, with what is stale in it.
+    pub(super) fn order(&self) -> &VecDeque<(Instant, u64)> {
+        &self.order
+    }
+    pub(super) fn set_order(&mut self, order: VecDeque<(Instant, u64)>) {
+        self.order = order;
+    }
+    /// Room for this many, but not on a mere promise for very many.
+    pub(super) fn with_capacity(count: usize) -> Outstanding {
+        let room = count.min(1024);
+        Outstanding { segments: VecDeque::with_capacity(room), order: VecDeque::with_capacity(room), ..Outstanding::default() }
+    }
+    /// Adds a segment with what is known of it, behind all others.
+    pub(super) fn restore(&mut self, sent: Sent) {
+        let len = u64::from(sent.len);
+        if sent.sacked {
+            self.sacked_bytes += len;
+            self.sacked += 1;
+            self.ranges.add(sent.start, sent.end());
+        }
+        if sent.lost {
+            self.lost_bytes += len;
+            self.lost += 1;
+            if !sent.retransmitted {
+                self.to_send.insert(sent.start);
+            }
+        }
+        if sent.retransmitted {
+            self.retransmitted_bytes += len;
+            self.retransmitted += 1;
+        }
+        self.push(sent);
+    }
     /// Index of the segment that holds `position`.
     fn index(&self, position: u64) -> Option<usize> {
         let at = self.segments.partition_point(|sent| sent.end() <= position);

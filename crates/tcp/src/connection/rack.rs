@@ -28,6 +28,7 @@ pub(super) struct Rack {
     /// Delivered bytes as the window was last widened.
     last_delivered: u64,
 }
+weft_core::fields!(struct Rack { newest, rtt, advanced, window_steps, persist, duplicate, last_delivered });
 
 impl Default for Rack {
     fn default() -> Rack {

@@ -68,6 +68,21 @@ impl Reassembly {
         self.ranges.remove_until(*next);
         out
     }
+    /// What there is, by position.
+    pub(super) fn pieces(&self) -> &BTreeMap<u64, (Bytes, u64)> {
+        &self.pieces
+    }
+    /// Puts a piece behind the others. False: it overlaps the last.
+    pub(super) fn restore(&mut self, start: u64, bytes: Bytes) -> bool {
+        let end = start + bytes.len() as u64;
+        if self.pieces.last_key_value().is_some_and(|(_, (_, last))| *last > start) {
+            return false;
+        }
+        self.bytes += bytes.len() as u64;
+        self.pieces.insert(start, (bytes, end));
+        self.ranges.add(start, end);
+        true
+    }
     /// Throws the last range away: memory is needed for what comes first (tcp_prune_ofo_queue).
     pub(crate) fn clear(&mut self) {
         *self = Reassembly::default();

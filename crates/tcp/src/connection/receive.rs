@@ -45,6 +45,7 @@ pub(super) struct Acks {
     /// Size of the last segment that was smaller than the largest (icsk_ack.last_seg_size).
     pub last_size: u32,
 }
+weft_core::fields!(struct Acks { wanted, now, gap, no_memory, quick, interactive, timeout, last_data, pushed, last_size });
 
 /// Receiver's variables of RFC 9293 §3.3.1 and what belongs to them.
 #[derive(Debug)]
@@ -94,6 +95,10 @@ pub(super) struct Receive {
     pub tuning_from: u64,
     pub tuning_space: u32,
 }
+weft_core::fields!(struct Receive {
+    space, next, window_base, window, scale, buffer, buffer_fixed, clamp, slow_start, delivered, taken, queue, recent, duplicate, fin_taken, mss, ack,
+    timestamp, timestamp_at, last_ack_sent, last_echo_seen, urgent, rtt, rtt_mark, last_echo, tuning_since, tuning_from, tuning_space,
+});
 
 impl Receive {
     pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {

@@ -63,6 +63,31 @@ impl SendQueue {
         }
         self.end += length as u64;
     }
+    /// For state: where it begins, where its first piece does, the pieces with their mappings, what is being joined and its mapping.
+    pub(super) fn parts(&self) -> (u64, u64, impl ExactSizeIterator<Item = (&Bytes, &u64)>, &[u8], &u64) {
+        let first = self.chunks.front().map_or(self.end - self.open.len() as u64, |chunk| chunk.start);
+        let chunks = self.chunks.iter().map(|chunk| (&chunk.bytes, &chunk.mapping));
+        (self.start, first, chunks, &self.open, &self.open_mapping)
+    }
+    /// Adds a piece as it is.
+    pub(super) fn push_whole(&mut self, bytes: Bytes, mapping: u64) {
+        let start = self.end;
+        self.end += bytes.len() as u64;
+        self.chunks.push_back(Chunk { start, bytes, mapping });
+    }
+    /// Goes on joining where another queue stopped.
+    pub(super) fn reopen(&mut self, joined: &[u8], mapping: u64) {
+        if !joined.is_empty() {
+            self.open.reserve(JOIN_BUFFER_BYTES.max(joined.len()));
+            self.open.extend_from_slice(joined);
+            self.end += joined.len() as u64;
+        }
+        self.open_mapping = mapping;
+    }
+    /// Everything before this has been released.
+    pub(super) fn begins_at(&mut self, start: u64) {
+        self.start = start;
+    }
     /// Closes the join buffer: its bytes become a chunk (without a copy).
     fn flush(&mut self) {
         if !self.open.is_empty() {

@@ -54,6 +54,7 @@ pub(super) struct Deadlines {
     /// The cork timer has fired and what it held back is still there.
     cork_fired: bool,
 }
+weft_core::fields!(struct Deadlines { at, cork_fired });
 
 impl Default for Deadlines {
     fn default() -> Deadlines {

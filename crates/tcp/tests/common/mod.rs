@@ -240,11 +240,16 @@ pub struct Node {
 
 impl Node {
     pub fn new(name: &str, parameters: &[(&str, Value)]) -> Node {
-        let table = BlockTable::new([
+        Node::with_rows(name, parameters, &[])
+    }
+    /// A node that knows more kinds of blocks.
+    pub fn with_rows(name: &str, parameters: &[(&str, Value)], rows: &[BlockRow]) -> Node {
+        let known = [
             weft_tcp::ROW,
             BlockRow { kind: &APP, make: |_| Ok(Box::new(App::default())) },
             BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new() })) },
-        ]);
+        ];
+        let table = BlockTable::new(known.into_iter().chain(rows.iter().copied()));
         let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(7, name));
         let end = End::parse;
         let given: IndexMap<String, Value> = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

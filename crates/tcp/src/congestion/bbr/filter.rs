@@ -6,12 +6,32 @@ struct Sample {
     round: u64,
     value: u64,
 }
+weft_core::fields!(struct Sample { round, value });
 
 /// The best, second best and third best of the window, in the order of their time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter([Sample; 3]);
 
+impl weft_core::state::Field for MaxFilter {
+    fn write(&self, out: &mut weft_core::state::Writer) {
+        out.put(&self.0);
+    }
+    fn read(from: &mut weft_core::state::Reader<'_>) -> Result<Self, weft_core::state::Damage> {
+        from.take().map(MaxFilter)
+    }
+}
+
 impl MaxFilter {
+    /// Are its values of round trips up to this one, the best first?
+    pub(super) fn is_of(&self, round: u64) -> bool {
+        let [first, second, third] = self.0;
+        first.value >= second.value
+            && second.value >= third.value
+            && first.round <= second.round
+            && second.round <= third.round
+            && third.round <= round
+    }
+
     /// The maximum; 0 before the first value.
     pub(super) fn get(&self) -> u64 {
         self.0[0].value

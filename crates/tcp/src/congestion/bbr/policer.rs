@@ -45,6 +45,7 @@ pub(super) struct Policer {
     lost: u64,
     at: Instant,
 }
+weft_core::fields!(struct Policer { in_use, rate, sampling, rounds, delivered, lost, at });
 
 impl Policer {
     /// The policer's rate, when there is one.

@@ -30,6 +30,7 @@ pub(super) struct Aggregation {
     half: u8,
     rounds: u32,
 }
+weft_core::fields!(struct Aggregation { since, acked, extra, half, rounds });
 
 impl Aggregation {
     pub(super) fn restart(&mut self, now: Instant) {

@@ -1,0 +1,182 @@
+//! The sockets block's state: every socket under the number that adapters know it by, with what waits in it, who holds which port, and which
+//! sockets have changed without the adapters having asked yet. A call that waits is its adapter's: it looks again when the socket changes.
+
+use crate::block::{COUNTERS, KIND};
+use crate::errno::Errno;
+use crate::face::Sockets;
+use crate::socket::{Body, SocketId, Store, UrgentData};
+use std::collections::BTreeMap;
+use weft_core::map::{KeyedHasher, Map};
+use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::{Instant, State, StateError};
+
+impl Field for SocketId {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.number());
+    }
+    fn read(from: &mut Reader<'_>) -> Result<SocketId, Damage> {
+        from.number().map(SocketId::from_number)
+    }
+}
+
+impl Field for Errno {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Errno, Damage> {
+        from.take().map(Errno)
+    }
+}
+
+impl Field for UrgentData {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            UrgentData::NotYet => out.byte(0),
+            UrgentData::Valid(byte) => out.put(&(1u8, *byte)),
+            UrgentData::Read => out.byte(2),
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<UrgentData, Damage> {
+        match from.byte()? {
+            0 => Ok(UrgentData::NotYet),
+            1 => from.take().map(UrgentData::Valid),
+            2 => Ok(UrgentData::Read),
+            other => Err(Damage::new(format_args!("an urgent byte in state {other}"))),
+        }
+    }
+}
+
+impl Field for Body {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            Body::Stream(stream) => {
+                out.byte(0);
+                out.put(stream);
+            }
+            Body::Datagram(datagram) => {
+                out.byte(1);
+                out.put(datagram);
+            }
+            Body::Raw(raw) => {
+                out.byte(2);
+                out.put(raw);
+            }
+            Body::Ping(datagram) => {
+                out.byte(3);
+                out.put(datagram);
+            }
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Body, Damage> {
+        match from.byte()? {
+            0 => from.take().map(Body::Stream),
+            1 => from.take().map(Body::Datagram),
+            2 => from.take().map(Body::Raw),
+            3 => from.take().map(Body::Ping),
+            other => Err(Damage::new(format_args!("there is no kind of socket {other}"))),
+        }
+    }
+}
+
+impl Sockets {
+    pub(crate) fn export_state(&self, now: Instant) -> State {
+        let mut out = Writer::new(now);
+        // The limits are parameters; what an address is to the node is asked again.
+        let Sockets { limits: _, kind_cache: _, flows, counters, .. } = self;
+        out.put(&self.birth);
+        out.put(&self.store);
+        out.put(&self.tcp_ports);
+        out.put(&self.udp_ports);
+        out.put(&self.receivers);
+        out.put(&self.raw);
+        out.put(&self.pings);
+        out.put(&self.ping_rover);
+        out.number(flows.len() as u64);
+        for (id, flow) in flows {
+            out.put(id);
+            out.put(flow);
+        }
+        out.put(&self.changed);
+        out.put(&self.waiting_bytes);
+        let counted: BTreeMap<String, u64> = COUNTERS.iter().map(|row| row.name.to_owned()).zip(*counters).collect();
+        out.put(&counted);
+        out.put(&self.next_flow);
+        out.put(&self.next_call);
+        out.put(&self.next_cookie);
+        out.put(&self.hasher);
+        out.put(&self.vector);
+        out.put(&self.vector_goes_on);
+        out.put(&self.members);
+        out.put(&self.short_of_memory);
+        out.finish(KIND.name, KIND.state_version)
+    }
+
+    pub(crate) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = self.read(&mut from).and_then(|sockets| from.finish().map(|()| sockets));
+        *self = read.map_err(|damage| damage.of(KIND.name))?;
+        Ok(())
+    }
+
+    fn read(&self, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
+        let (birth, store, tcp_ports, udp_ports) = (from.take()?, from.take()?, from.take()?, from.take()?);
+        let (receivers, raw, pings, ping_rover) = (from.take()?, from.take()?, from.take()?, from.take()?);
+        let hasher: KeyedHasher = *self.flows.hasher();
+        let mut flows = Map::with_hasher(hasher);
+        for _ in 0..from.count(usize::MAX)? {
+            flows.insert(from.take()?, from.take()?);
+        }
+        let (changed, waiting_bytes) = (from.take()?, from.take()?);
+        let counted: BTreeMap<String, u64> = from.take()?;
+        let mut counters = [0; COUNTERS.len()];
+        for (row, count) in COUNTERS.iter().zip(&mut counters) {
+            *count = counted.get(row.name).copied().unwrap_or(0);
+        }
+        let sockets = Sockets {
+            birth,
+            store,
+            tcp_ports,
+            udp_ports,
+            receivers,
+            raw,
+            pings,
+            ping_rover,
+            flows,
+            changed,
+            limits: self.limits.clone(),
+            waiting_bytes,
+            counters,
+            next_flow: from.take()?,
+            next_call: from.take()?,
+            next_cookie: from.take()?,
+            hasher: from.take()?,
+            vector: from.take()?,
+            vector_goes_on: from.take()?,
+            members: from.take()?,
+            short_of_memory: from.take()?,
+            kind_cache: None,
+        };
+        sockets.check_state()?;
+        Ok(sockets)
+    }
+
+    /// What the rest relies on.
+    fn check_state(&self) -> Result<(), Damage> {
+        let known = |id: &SocketId| self.store.get(*id).is_some();
+        let mut listed = self.receivers.values().chain(self.raw.values()).chain(self.pings.values()).flatten();
+        let queues_fit = |store: &Store| {
+            let streams = store.iter().filter_map(|(_, socket)| socket.stream());
+            let mut queued = streams.flat_map(|stream| &stream.accept_queue);
+            queued.all(known)
+        };
+        let counts_fit =
+            |store: &Store| store.iter().filter_map(|(_, socket)| socket.stream()).all(|stream| stream.arrived >= stream.copied);
+        let rules = [
+            (listed.all(known), "a socket that is not there receives datagrams"),
+            (queues_fit(&self.store), "a socket that is not there waits to be accepted"),
+            (counts_fit(&self.store), "a socket of which more was taken than came"),
+            (self.flows.values().all(|flow| flow.owner.as_ref().is_none_or(known)), "a flow of a socket that is not there"),
+        ];
+        rules.into_iter().try_for_each(|(holds, why)| if holds { Ok(()) } else { Err(Damage::new(why)) })
+    }
+}

@@ -1,0 +1,268 @@
+//! A connection as exported state: everything that it will act on, so that its successor sends what it would have sent.
+//!
+//! What can be told from the rest is not written but made anew (sums over segments, ranges), so that it cannot contradict it; what must hold
+//! between the parts is checked before a connection is believed.
+
+use super::outstanding::{Outstanding, Sent};
+use super::reassembly::Reassembly;
+use super::send_queue::SendQueue;
+use super::{Connection, Finished, handshake};
+use crate::congestion;
+use crate::extension::Plain;
+use crate::outbox::Env;
+use crate::position::START;
+use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::{Bytes, StreamError};
+
+/// No position is beyond this: 4 EiB sent. Keeps sums of positions and lengths from overflowing.
+const POSITION_MAX: u64 = 1 << 62;
+/// No segment size, buffer or window is larger (RFC 7323 §2.3), bytes.
+const BYTES_MAX: u32 = 1 << 30;
+
+impl Connection {
+    /// Is this the key that its frames name it by?
+    pub(crate) fn is_known_by(&self, key: u64) -> bool {
+        self.token == key
+    }
+
+    /// Can all of it be exported?
+    pub(crate) fn is_exportable(&self) -> bool {
+        self.extension.is_plain() && self.finished == Finished::No
+    }
+
+    /// Its successor's settings name another congestion control, and its socket chose none: it goes on with that one, from the window that was.
+    pub(crate) fn follow_default_control(&mut self, env: &mut Env<'_>) {
+        if self.options.congestion.is_none() && self.control.name() != env.config.congestion {
+            let name = env.config.congestion.clone();
+            // The parameter's check knows the names.
+            let _ = self.change_control(env, &name);
+        }
+    }
+
+    /// Another congestion control takes over.
+    pub(super) fn change_control(&mut self, env: &mut Env<'_>, name: &str) -> Result<(), StreamError> {
+        let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
+        control.seed(self.control_seed);
+        if self.state.is_synchronised() && control.name() != self.control.name() {
+            // The window goes on; only what is learned about it starts afresh.
+            let before = self.window;
+            control.init(&mut self.window, env.now);
+            self.window = before;
+        }
+        self.control = control;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Damage> {
+        let (send, receive) = (&self.send, &self.receive);
+        let positions =
+            [send.una, send.next, send.window_seq, send.urgent, send.small, self.queue.end(), receive.next, receive.window_base];
+        let more = [receive.last_ack_sent, receive.urgent.unwrap_or(0), self.recovery.high, self.recovery.tlp_high.unwrap_or(0)];
+        let counts = [send.credit, send.below, receive.delivered, self.delivery.bytes, self.delivery.round_end, self.delivery.app_limited];
+        let sizes = [send.window, send.window_max, send.buffer, receive.window, receive.buffer, self.announced_mss, self.path.mtu];
+        let rules = [
+            (positions.into_iter().chain(more).chain(counts).all(|at| at < POSITION_MAX), "a position beyond all"),
+            (sizes.into_iter().all(|size| size <= BYTES_MAX), "a size beyond all"),
+            ((START..=send.next).contains(&send.una), "more acknowledged than sent"),
+            (send.next <= self.queue.end().max(START + 1) + 1, "more sent than there was"),
+            (self.outstanding.back().is_none_or(|last| last.end() <= send.next), "a segment in flight that was never sent"),
+            (self.outstanding.front().is_none_or(|first| first.start >= START), "a segment before the first"),
+            (receive.window_base <= receive.next && receive.taken <= receive.delivered, "more taken than came"),
+            (send.scale <= handshake::SCALE_MAX && receive.scale <= handshake::SCALE_MAX, "a window shift above 14"),
+            ((1..=BYTES_MAX).contains(&self.mss) && (1..=BYTES_MAX).contains(&receive.mss), "a segment size of nothing"),
+            (self.local.is_ipv4() == self.remote.is_ipv4(), "addresses of two families"),
+        ];
+        rules
+            .into_iter()
+            .try_for_each(|(holds, why)| if holds { Ok(()) } else { Err(Damage::new(format_args!("a connection with {why}"))) })
+    }
+}
+
+/// Writes and reads the fields in one order. The clock of timestamps is written as it stands: on another clock it goes on from there.
+macro_rules! connection {
+    ($($field:ident),+ $(,)?) => {
+        impl Field for Connection {
+            fn write(&self, out: &mut Writer) {
+                // Whoever adds a field decides here whether it is state.
+                let Connection { timestamp_offset: _, extension: _, control, finished: _, $($field),+ } = self;
+                out.put(&self.timestamp(out.now()));
+                $(out.put($field);)+
+                out.content(control.name().as_bytes());
+                control.export(out);
+            }
+            fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
+                let stamp: u32 = from.take()?;
+                let timestamp_offset = stamp.wrapping_sub(from.now().as_millis() as u32);
+                $(let $field = from.take()?;)+
+                let name = String::from_utf8_lossy(from.content()?);
+                let mut control =
+                    congestion::by_name(&name).ok_or_else(|| Damage::new(format_args!("there is no congestion control {name:?}")))?;
+                control.import(from)?;
+                let (extension, finished) = (Box::new(Plain), Finished::No);
+                let connection = Connection { timestamp_offset, extension, control, finished, $($field),+ };
+                connection.check()?;
+                Ok(connection)
+            }
+        }
+    };
+}
+
+connection!(
+    flow,
+    token,
+    local,
+    remote,
+    state,
+    options,
+    path,
+    path_mtu,
+    agreed,
+    send,
+    queue,
+    outstanding,
+    receive,
+    compression,
+    mss,
+    announced_mss,
+    rtt,
+    window,
+    control_seed,
+    usage,
+    prr,
+    pacer,
+    recovery,
+    delivery,
+    ecn,
+    fast_open,
+    timers,
+    keepalive_unanswered,
+    probes_unanswered,
+    probing_since,
+    last_unacceptable,
+    orphan,
+    read_closed,
+    failed,
+    soft_error,
+    syn_sent_at,
+    handshake_measured,
+    syn_retransmitted,
+    totals,
+    progress,
+);
+
+/// The pieces follow each other without gaps: their positions are told by their lengths. What is still being joined is copied.
+impl Field for SendQueue {
+    fn write(&self, out: &mut Writer) {
+        let (start, first, chunks, open, open_mapping) = self.parts();
+        out.number(start);
+        out.number(first);
+        out.number(chunks.len() as u64);
+        for (bytes, mapping) in chunks {
+            out.put(bytes);
+            out.put(mapping);
+        }
+        out.content(open);
+        out.put(open_mapping);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<SendQueue, Damage> {
+        let (start, first): (u64, u64) = from.take()?;
+        let count = from.count(usize::MAX)?;
+        let mut queue = SendQueue::new(first.min(POSITION_MAX));
+        for _ in 0..count {
+            let (bytes, mapping): (Bytes, u64) = from.take()?;
+            if bytes.is_empty() {
+                return Err(Damage::new("an empty piece in a send queue"));
+            }
+            queue.push_whole(bytes, mapping);
+        }
+        let open = from.content()?;
+        queue.reopen(open, from.take()?);
+        if !(first..=queue.end()).contains(&start) {
+            return Err(Damage::new("a send queue that begins elsewhere than its first piece"));
+        }
+        queue.begins_at(start);
+        Ok(queue)
+    }
+}
+
+/// Segments follow each other without gaps; flags are one byte; the order of transmissions is mostly theirs.
+impl Field for Outstanding {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.len() as u64);
+        out.number(self.front().map_or(0, |first| first.start));
+        for sent in self.iter() {
+            out.number(sent.len.into());
+            let flags = [sent.sacked, sent.lost, sent.retransmitted, sent.ever_retransmitted, sent.fin, sent.app_limited];
+            out.byte(flags.iter().enumerate().fold(0, |bits, (at, flag)| bits | u8::from(*flag) << at));
+            out.put(&sent.sent_at);
+            out.number(sent.mapping);
+            out.number(sent.delivered);
+            out.put(&sent.delivered_at);
+            out.put(&sent.first_sent_at);
+        }
+        let order = self.order();
+        let usual = order.len() == self.len() && order.iter().zip(self.iter()).all(|(at, sent)| *at == (sent.sent_at, sent.start));
+        out.put(&!usual);
+        if !usual {
+            out.put(order);
+        }
+        out.number(self.duplicate_bytes);
+        out.number(self.lost_ever);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Outstanding, Damage> {
+        let count = from.count(usize::MAX)?;
+        let mut start = from.number()?;
+        let mut all = Outstanding::with_capacity(count);
+        for _ in 0..count {
+            let (len, flags): (u32, u8) = from.take()?;
+            let flag = |at: u8| flags & 1 << at != 0;
+            let sent = Sent {
+                start,
+                len,
+                sacked: flag(0),
+                lost: flag(1),
+                retransmitted: flag(2),
+                ever_retransmitted: flag(3),
+                fin: flag(4),
+                app_limited: flag(5),
+                sent_at: from.take()?,
+                mapping: from.take()?,
+                delivered: from.take()?,
+                delivered_at: from.take()?,
+                first_sent_at: from.take()?,
+            };
+            if len == 0 || len > BYTES_MAX || start > POSITION_MAX || flags >= 1 << 6 || sent.sacked && (sent.lost || sent.retransmitted) {
+                return Err(Damage::new("a segment in flight that cannot be"));
+            }
+            start = sent.end();
+            all.restore(sent);
+        }
+        if from.take()? {
+            all.set_order(from.take()?);
+        }
+        (all.duplicate_bytes, all.lost_ever) = from.take()?;
+        Ok(all)
+    }
+}
+
+impl Field for Reassembly {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.pieces().len() as u64);
+        for (start, (bytes, _)) in self.pieces() {
+            out.number(*start);
+            out.put(bytes);
+        }
+        out.put(&self.fin);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Reassembly, Damage> {
+        let mut queue = Reassembly::default();
+        for _ in 0..from.count(usize::MAX)? {
+            let (start, bytes): (u64, Bytes) = from.take()?;
+            if bytes.is_empty() || start > POSITION_MAX || !queue.restore(start, bytes) {
+                return Err(Damage::new("out-of-order data that is out of order itself"));
+            }
+        }
+        queue.fin = from.take()?;
+        Ok(queue)
+    }
+}
