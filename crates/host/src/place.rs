@@ -282,7 +282,7 @@ mod tests {
                 seen.dedup();
             }
             work.join().unwrap();
-            assert_eq!(seen, [before.clone()], "the umask is that of the whole process");
+            assert_eq!(seen, [before], "the umask is that of the whole process");
         });
     }
 

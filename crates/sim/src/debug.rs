@@ -183,7 +183,7 @@ mod tests {
         register(["one", "two"].into_iter());
         let teller = Teller::new(65, "two");
         teller.tell("two", Instant::from_nanos(77));
-        assert_eq!((LANES[1].time.load(Ordering::Relaxed), LANES[1].name_bytes.load(Ordering::Relaxed)), (77, 3));
+        assert_eq!((LANES[1].time.load(Ordering::Relaxed), LANES[1].name.bytes.load(Ordering::Relaxed)), (77, 3));
         teller.list(
             Instant::from_nanos(5),
             9,
