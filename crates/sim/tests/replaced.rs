@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 use support::{gigabit, output, pair, process, run};
-use weft_core::{Instant, Op};
+use weft_core::{Instant, Op, Selector};
 use weft_sim::plan::{Action, DirectionPlan, EventPlan, Expect, Loss, Plan};
 use weft_sim::{Reason, Status};
 
@@ -86,10 +86,12 @@ fn plan(blocks: &[&str]) -> Plan {
     let times = (0..1500).map(|turn| Instant::from_millis(400 + 7 * turn));
     plan.events = times
         .enumerate()
-        .filter(|_| !blocks.is_empty())
         .map(|(turn, at)| {
-            let name = blocks[turn % blocks.len()].to_owned();
-            let op = Op::Replace { name: name.clone(), kind: name, parameters: Default::default(), drop_state: false };
+            // Without blocks nothing is changed at the same times.
+            let op = match blocks.get(turn % blocks.len().max(1)).map(|name| (*name).to_owned()) {
+                Some(name) => Op::Replace { name: name.clone(), kind: name, parameters: Default::default(), drop_state: false },
+                None => Op::Get { target: Selector::Name("tcp".to_owned()), name: None },
+            };
             EventPlan { at, action: Action::Control { node: turn / 3 % 2, op } }
         })
         .collect();

@@ -50,7 +50,7 @@ int main(int words, char **word)
     setitimer(ITIMER_VIRTUAL, &none, 0);
     printf("again: %lld %lld %lld %lld\n", at[0] - began, at[1] - began, at[2] - began, at[3] - began);
     count = 0;
-    long long until = 4000000;
+    long long until = 6000000;
     pthread_t threads[3];
     setitimer(ITIMER_PROF, &one, 0);
     began = cpu(CLOCK_PROCESS_CPUTIME_ID);
