@@ -52,20 +52,17 @@ test-crates: ## cargo test of every crate
 
 test-twins: ## one body, several hosts: the socket twins through the notify adapter beside the host kernel
 	@tools/setup test
-	@cargo build --quiet --release --workspace --bins
-	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@cargo build --quiet --release --workspace --bins --example socket-twins
 	@$(PYTHON) -m twins
 
 test-strict: ## weft run --strict: the socket twins without a difference, and programs; FULL=1: the whole table of programs
 	@tools/setup test
-	@cargo build --quiet --release --workspace --bins
-	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@cargo build --quiet --release --workspace --bins --example socket-twins
 	@STRICT=1 $(PYTHON) -m twins && STRICT=1 $(PYTHON) -m programs $(if $(FULL),,curl-http/both python-asyncio/both go-static/both node/both ssh-scp/both dig/both bash-jobs/both forking-server/both)
 
 test-engines: ## the twins, and curl and ping, on the other engines: queued, and a thread for each block
 	@tools/setup test
-	@cargo build --quiet --release --workspace --bins
-	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@cargo build --quiet --release --workspace --bins --example socket-twins
 	@for engine in queued threaded; do echo "$$engine"; ENGINE=$$engine $(PYTHON) -m twins && ENGINE=$$engine ONLY=curl,ping $(PYTHON) -m programs || exit 1; done
 
 test-harness: ## the harness's own tests: every check can fail, nothing leaks
@@ -161,8 +158,7 @@ test-programs-sim: ## virtual time: the table of unmodified programs, each row t
 
 test-twins-sim: ## virtual time: the socket twins inside a node, beside the host kernel: no line differs
 	@tools/setup test
-	@cargo build --quiet --release --workspace --bins
-	@cargo build --quiet --release --package weft-socket --example socket-twins
+	@cargo build --quiet --release --workspace --bins --example socket-twins
 	@$(PYTHON) -m virtual twins
 
 test-cpython-sim: ## virtual time: CPython's own tests inside a node, beside the same natively
