@@ -397,6 +397,10 @@ impl World {
         for completion in done {
             self.node.transmitted(now, completion);
         }
+        // Who is told that an interface is gone finds it down.
+        for index in 0..self.ports.len() {
+            self.take_down(index);
+        }
         any
     }
 
