@@ -1,4 +1,5 @@
-//! Blocks of nodes are replaced many times while unmodified programs use them: they notice nothing, and neither does the wire.
+//! Blocks of nodes are replaced many times while unmodified programs use them: they notice nothing, and the wire carries as many frames and bytes, of which as many
+//! are lost. That each frame is the same is compared in crates/node, without programs.
 
 mod support;
 
@@ -99,7 +100,7 @@ fn plan(blocks: &[&str]) -> Plan {
 }
 
 #[test]
-fn programs_notice_nothing_and_every_frame_is_the_same() {
+fn programs_notice_nothing_and_the_wire_carries_the_same() {
     let (expected, end) = run(plan(&[]), 1);
     assert_eq!(end.reason, Reason::Programs, "{:?}\n{}\n{}", expected.waits(), output(&expected, 0), output(&expected, 1));
     for client in [1, 2] {
