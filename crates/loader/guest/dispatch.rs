@@ -130,9 +130,10 @@ pub fn whichever(answer: Answer) -> i64 {
 /// Answers a call, and notes what it came to.
 fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> i64 {
     layer::look(t);
+    layer::watched(t, number);
     let mut result = whichever(answer(t, context.as_deref_mut(), number, a));
-    if result < 0 && layer::was_missing(t, number, a, result) {
-        result = whichever(answer(t, context, number, a));
+    while result < 0 && layer::was_missing(t, number, a, result) {
+        result = whichever(answer(t, context.as_deref_mut(), number, a));
     }
     if result as isize == sys::EROFS && plain::wanted() {
         // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.

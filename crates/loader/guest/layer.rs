@@ -28,6 +28,13 @@ pub fn look(t: &mut Thread) {
     }
 }
 
+/// Before a folder is watched, it is what it will be: what changes in a layer is seen only there.
+pub fn watched(t: &mut Thread, number: usize) {
+    if number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
+        look(t);
+    }
+}
+
 /// A call has failed. True: perhaps for want of a layer that is there now; it is to be made again.
 pub fn was_missing(t: &mut Thread, number: usize, a: &[usize; 6], result: i64) -> bool {
     const W_OK: usize = 2;

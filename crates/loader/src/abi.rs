@@ -249,13 +249,18 @@ pub struct Header {
     pub mark: AtomicU32,
     /// Abstract names that were given to sockets whose programs named none.
     pub names: AtomicU32,
-    /// There are folders of the host's that [`LAYERS`] would make writable.
+    /// Are there folders of the host's that [`LAYERS`] would make writable? 0: no; [`UNLAID`], [`UNLAID_LATE`].
     pub closed: AtomicU32,
     /// Grows when it has.
     pub layers: AtomicU32,
     /// What CPUID tells.
     pub processor: Processor,
 }
+
+/// `Header::closed`: hardly anybody writes there.
+pub const UNLAID: u32 = 1;
+/// `Header::closed`: programs may well write there.
+pub const UNLAID_LATE: u32 = 2;
 
 /// `Header::flags`: calls that are answered in the process are posted too, as [`TELL`].
 pub const TELL_CALLS: u32 = 1;

@@ -2,6 +2,7 @@
 
 use super::arena::{Arena, memory_file};
 use super::nursery::Nursery;
+use super::root::Unlaid;
 use super::{Config, Spawn, StartError, processor};
 use crate::arch;
 use crate::sys::{self, Errno};
@@ -25,7 +26,7 @@ pub(super) struct Init {
     /// Who made it, and is there for the next.
     pub nursery: Option<Arc<Nursery>>,
     /// Folders of the host's over which nothing is laid.
-    closed: Vec<OsString>,
+    unlaid: Unlaid,
     /// The other end of [`abi::DESCRIPTOR_CONTROL`].
     pub control: OwnedFd,
     /// The other end of [`abi::DESCRIPTOR_COMMANDS`].
@@ -366,7 +367,7 @@ impl Init {
     pub fn none(control: OwnedFd) -> Result<Init, Errno> {
         sys::set_option(control.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes())?;
         let commands = control.try_clone().map_err(|_| sys::last())?;
-        Ok(Init { pid: 0, nursery: None, closed: Vec::new(), control, commands, layer: None })
+        Ok(Init { pid: 0, nursery: None, unlaid: Unlaid::default(), control, commands, layer: None })
     }
 
     pub fn start(arena: &Arena, memory: &OwnedFd, config: &Config) -> Result<Init, StartError> {
@@ -411,9 +412,9 @@ impl Init {
         };
         // Nobody but the process has them now: when it ends, its ends are closed.
         drop((theirs, commanded));
-        let closed = told.as_ref().map(|born| born.steps.closed().to_vec()).unwrap_or_default();
-        header.closed.store(u32::from(!closed.is_empty()), Relaxed);
-        let mut init = Init { pid, nursery, closed, control, commands, layer: None };
+        let unlaid = told.as_ref().map(|born| born.steps.unlaid().clone()).unwrap_or_default();
+        header.closed.store(unlaid.told(), Relaxed);
+        let mut init = Init { pid, nursery, unlaid, control, commands, layer: None };
         if told.is_some() && config.disk.is_kept() {
             // What is wrong stands in the list.
             init.layer = super::disk::receive(&init, READY_LIMIT).ok();
@@ -544,27 +545,28 @@ impl Init {
         }
     }
 
-    /// How many folders of the host's there are over which nothing is laid.
-    pub fn closed(&self) -> usize {
-        self.closed.len()
+    /// What programs are told about folders of the host's over which nothing is laid.
+    pub fn closed(&self) -> u32 {
+        self.unlaid.told()
     }
 
     /// These are closed.
     #[cfg(test)]
     pub fn close(&mut self, names: &[&str]) {
-        self.closed = names.iter().map(OsString::from).collect();
+        self.unlaid = Unlaid { closed: names.iter().map(OsString::from).collect(), ..Unlaid::default() };
     }
 
-    /// Lays the node's own files over those folders of the host's where there is nothing of it yet. Returns those that have nothing now, either, with why.
+    /// Lays the node's own files over the folders that are next. Returns how many they are, and those that have nothing now, either, with why.
     /// On failure: what was tried, and why nothing came of it.
-    pub fn lay_layers(&mut self) -> Result<Vec<(OsString, Errno)>, (&'static str, Errno)> {
+    pub fn lay_layers(&mut self) -> Result<(usize, Vec<(OsString, Errno)>), (&'static str, Errno)> {
         const TOLD: &str = "tell process 1 to lay a node's files over the host's";
-        let Some((steps, list)) = super::nursery::layers(&std::mem::take(&mut self.closed)) else {
+        let names = self.unlaid.next();
+        let Some((steps, list)) = super::nursery::layers(&names) else {
             return Err(("find a folder of the host's that has none of the node's files over it", Errno(libc::EROFS)));
         };
         send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD, errno))?;
         self.announced(READY_LIMIT).map_err(|errno| (TOLD, errno))?;
-        steps.laid(&list).map_err(|(what, errno)| (what, Errno(errno)))
+        steps.laid(&list).map(|missing| (names.len(), missing)).map_err(|(what, errno)| (what, Errno(errno)))
     }
 
     /// Kills the whole node.

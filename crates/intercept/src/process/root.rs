@@ -8,6 +8,7 @@
 
 mod layers;
 
+pub(super) use self::layers::Unlaid;
 use self::layers::{Layer, Mounts};
 use super::StartError;
 use super::disk::DiskUse;
@@ -163,7 +164,7 @@ pub(super) struct Steps {
     steps: Vec<Step>,
     /// The folders that get an overlay, and in which step.
     layers: Vec<(usize, OsString)>,
-    closed: Vec<OsString>,
+    unlaid: Unlaid,
 }
 
 /// What nodes have of a folder of the host's that is their `/`: looked at once for all of them.
@@ -193,6 +194,8 @@ enum Kind {
     Empty,
     /// Programs may well write there: the node's own files are laid over it from the beginning.
     Open,
+    /// Programs may write there, but most of them never do: what all nodes see of it is made once, and the node's own files are laid over it when one does.
+    Late,
     /// As far as one can see, nobody could write there but at its top: shown as it is, until somebody does.
     Closed,
 }
@@ -317,6 +320,7 @@ impl Layout {
                 let kind = match () {
                     () if is_empty(&path) => Kind::Empty,
                     () if !expected && is_closed(&path) => Kind::Closed,
+                    () if layout.may_be_late(&name, &path) => Kind::Late,
                     () => Kind::Open,
                 };
                 layout.folders.push(Folder { name, kind });
@@ -372,12 +376,16 @@ impl Steps {
             steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
         }
         // A layer that is laid later is not on the disk.
-        let kind = |kind| if kind == Kind::Closed && disk.is_kept() { Kind::Open } else { kind };
-        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder.kind))).collect();
+        let kind = |folder: &Folder| match folder.kind {
+            Kind::Closed | Kind::Late if disk.is_kept() => Kind::Open,
+            Kind::Late if layout.is_refused(&folder.name) => Kind::Open,
+            kind => kind,
+        };
+        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder))).collect();
         for path in files.own.iter().map(|file| &file.path).chain(files.mounts.iter().map(|mount| &mount.to)) {
             let Some(Component::Normal(first)) = path.components().nth(1) else { continue };
             match layered.iter_mut().find(|(name, _)| first == *name) {
-                Some((_, kind @ Kind::Closed)) => *kind = Kind::Open,
+                Some((_, kind @ (Kind::Closed | Kind::Late))) => *kind = Kind::Open,
                 Some(_) => {}
                 None if first.to_str().is_some_and(is_new) => {}
                 None => layered.push((first, Kind::Empty)),
@@ -390,8 +398,7 @@ impl Steps {
                 steps.folder(&work.join(name), 0o755)?;
             }
         }
-        for folder in layout.writable.iter().filter(|folder| folder.contains('/') && !layout.has_skeleton(folder)) {
-            let mode = if *folder == "var/tmp" { 0o1777 } else { 0o755 };
+        for (folder, mode) in layout.writable_below(false) {
             steps.folder(&upper.join(folder), mode)?;
         }
         let bare: BTreeSet<&OsStr> = layered.iter().filter(|(_, kind)| *kind == Kind::Empty).map(|(name, _)| *name).collect();
@@ -419,8 +426,8 @@ impl Steps {
         for (name, kind) in layered.into_iter().filter(|(_, kind)| *kind != Kind::Empty) {
             let to = root.join(name);
             let low = Path::new(LOW).join(name);
-            if kind == Kind::Closed {
-                self.closed.push(name.to_owned());
+            if kind == Kind::Closed || kind == Kind::Late {
+                if kind == Kind::Late { &mut self.unlaid.late } else { &mut self.unlaid.closed }.push(name.to_owned());
                 self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
                 continue;
             }
@@ -431,7 +438,8 @@ impl Steps {
             let Layer { low, to, .. } = layer;
             if !layout.is_refused(name) {
                 self.layers.push((self.steps.len(), name.to_owned()));
-                let between = name.to_str().filter(|name| layout.has_skeleton(name)).map(|name| Path::new(SKELETON).join(name));
+                let between = name.to_str().filter(|name| layout.has_skeleton(name) && !layout.is_late(OsStr::new(name)));
+                let between = between.map(|name| Path::new(SKELETON).join(name));
                 self.overlay((between.as_deref(), &low), &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
@@ -494,9 +502,11 @@ impl Steps {
             steps.folder(&shared(number), 0o755)?;
             steps.mount("show a folder of the host's", on_host(folder), shared(number), c"", all, b"", Otherwise::Fail)?;
         }
+        steps.folder(Path::new(SKELETON), 0o755)?;
         if layout.has_skeleton("etc") {
             steps.skeleton(Path::new(SKELETON))?;
         }
+        steps.late(layout)?;
         steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
         Ok(steps)
     }
@@ -529,8 +539,8 @@ impl Steps {
     }
 
     /// Those of the host's folders over which these steps lay nothing, though that could be done.
-    pub fn closed(&self) -> &[OsString] {
-        &self.closed
+    pub fn unlaid(&self) -> &Unlaid {
+        &self.unlaid
     }
 
     fn overlay(

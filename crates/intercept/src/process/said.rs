@@ -94,23 +94,27 @@ impl Tree {
     pub(super) fn lay_layers(&mut self) -> Result<Outcome, Errno> {
         let arena = std::sync::Arc::clone(&self.arena);
         let header = arena.header();
-        header.closed.store(0, Relaxed);
-        let wanted = self.init.closed();
-        let missing = self.init.lay_layers();
-        let told = match &missing {
-            Ok(missing) => missing.iter().map(|(name, errno)| (format!("writing below /{}", name.display()), *errno)).collect(),
-            Err((what, errno)) => vec![(format!("writing in folders of the host's (cannot {what})"), *errno)],
-        };
-        for (request, errno) in told {
-            tracing::warn!(node = %self.config.name, "{request} is not possible: the kernel lays no files of the node's over the host's: {errno:?}");
-            self.calls.unsupported(request, errno);
-        }
-        match missing {
-            Ok(missing) if missing.len() < wanted => {
-                header.layers.fetch_add(1, Relaxed);
-                Ok(Outcome::Done(0))
+        loop {
+            let missing = self.init.lay_layers();
+            header.closed.store(self.init.closed(), Relaxed);
+            let (laid, told) = match missing {
+                Ok((wanted, missing)) => {
+                    let laid = missing.len() < wanted;
+                    (laid, missing.into_iter().map(|(name, errno)| (format!("writing below /{}", name.display()), errno)).collect())
+                }
+                Err((what, errno)) => (false, vec![(format!("writing in folders of the host's (cannot {what})"), errno)]),
+            };
+            for (request, errno) in told {
+                tracing::warn!(node = %self.config.name, "{request} is not possible: the kernel lays no files of the node's over the host's: {errno:?}");
+                self.calls.unsupported(request, errno);
             }
-            _ => Err(Errno(libc::EROFS)),
+            if laid {
+                header.layers.fetch_add(1, Relaxed);
+                return Ok(Outcome::Done(0));
+            }
+            if self.init.closed() == 0 {
+                return Err(Errno(libc::EROFS));
+            }
         }
     }
 

@@ -4,14 +4,15 @@
 //! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
-use super::{Act, Layout, Otherwise, StartError, Steps, is_empty, text};
+use super::{Act, Kind, LOW, Layout, Otherwise, SKELETON, StartError, Steps, escaped, is_empty, text};
 use crate::sys::is_root;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_loader::abi;
 
 /// More in a folder that is made piece by piece is not looked at: it is shown as it is, and nothing can be written there.
 const PIECES_MAX: usize = 1024;
@@ -34,7 +35,7 @@ impl Mounts {
     /// proc_pid_mountinfo(5): the fifth word of a line, in which blanks, tabs, newlines and backslashes are octal.
     fn parse(text: &[u8]) -> Mounts {
         let places = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-        Mounts(places.map(|place| PathBuf::from(std::ffi::OsString::from_vec(unescaped(place)))).collect())
+        Mounts(places.map(|place| PathBuf::from(OsString::from_vec(unescaped(place)))).collect())
     }
 
     /// Is there one below this folder?
@@ -53,6 +54,55 @@ fn unescaped(mut place: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Folders of the host's that get an overlay when a program wants to write there.
+#[derive(Clone, Debug, Default)]
+pub(in crate::process) struct Unlaid {
+    /// These are tried first.
+    pub late: Vec<OsString>,
+    pub closed: Vec<OsString>,
+}
+
+impl Unlaid {
+    /// `Header::closed`.
+    pub fn told(&self) -> u32 {
+        match (self.late.is_empty(), self.closed.is_empty()) {
+            (false, _) => abi::UNLAID_LATE,
+            (true, false) => abi::UNLAID,
+            (true, true) => 0,
+        }
+    }
+
+    pub fn next(&mut self) -> Vec<OsString> {
+        std::mem::take(if self.late.is_empty() { &mut self.closed } else { &mut self.late })
+    }
+}
+
+/// Overlays may lie two deep (FILESYSTEM_MAX_STACK_DEPTH of include/linux/fs.h).
+fn is_overlay(folder: &Path) -> bool {
+    rustix::fs::statfs(folder).is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+}
+
+impl Layout {
+    /// Can what all nodes see of a folder be an overlay, and another be laid over that? In /etc every node has files of its own.
+    pub(super) fn may_be_late(&self, name: &OsStr, path: &Path) -> bool {
+        let plain = path.metadata().is_ok_and(|found| found.mode() & 0o7777 == 0o755);
+        name != "etc" && plain && !is_overlay(path) && !self.mounted.below(path)
+    }
+
+    /// Has the nursery laid an overlay over this folder of the top level?
+    pub(super) fn is_late(&self, name: &OsStr) -> bool {
+        self.folders.iter().any(|folder| folder.kind == Kind::Late && folder.name == name) && !self.is_refused(name)
+    }
+
+    /// Folders below the top level that nodes may change where there is no such layer, and their modes; those of folders that the nursery lays an overlay over, or
+    /// the others.
+    pub(super) fn writable_below(&self, late: bool) -> impl Iterator<Item = (&'static str, libc::mode_t)> {
+        let those = self.writable.iter().filter_map(|folder| Some((*folder, folder.split_once('/')?.0)));
+        let those = those.filter(move |(folder, top)| !self.has_skeleton(folder) && self.is_late(OsStr::new(top)) == late);
+        those.map(|(folder, _)| (folder, if folder == "var/tmp" { 0o1777 } else { 0o755 }))
+    }
 }
 
 /// A folder of the host's, the node's folders for what is written, and where both are seen.
@@ -76,6 +126,24 @@ impl Layer {
 }
 
 impl Steps {
+    /// What all nodes see of folders that have nothing of theirs in the beginning: the host's files below folders that nodes may change.
+    pub(super) fn late(&mut self, layout: &Layout) -> Result<(), StartError> {
+        for folder in layout.folders.iter().filter(|folder| folder.kind == Kind::Late) {
+            self.folder(&Path::new(SKELETON).join(&folder.name), 0o755)?;
+        }
+        for (folder, mode) in layout.writable_below(true) {
+            self.folder(&Path::new(SKELETON).join(folder), mode)?;
+        }
+        for folder in layout.folders.iter().filter(|folder| folder.kind == Kind::Late) {
+            let [low, between] = [LOW, SKELETON].map(|place| Path::new(place).join(&folder.name));
+            let options = [&b"lowerdir="[..], &escaped(&between), b":", &escaped(&low), b",userxattr"].concat();
+            self.layers.push((self.steps.len(), folder.name.clone()));
+            self.mount("lay folders that nodes can change over the host's", "weft", &low, c"overlay", libc::MS_NOSUID, &options, Otherwise::GoOn)?;
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
+        }
+        Ok(())
+    }
+
     /// Makes a folder of pieces. `own`: files of the node's that are in its layer. False: it has too many.
     pub(super) fn lay_pieces_of(&mut self, layer: &Layer, layout: &Layout, own: &BTreeSet<PathBuf>) -> Result<bool, StartError> {
         let Some(names) = pieces(&layer.lower) else { return Ok(false) };
