@@ -11,10 +11,15 @@ use std::sync::{Mutex, PoisonError};
 use weft_core::{Instant, Rng};
 
 /// Fewer nodes are not worth a thread.
-const NODES_PER_THREAD_MIN: usize = 32;
+pub(crate) const NODES_PER_THREAD_MIN: usize = 32;
 
 /// Processes 1 that are made at a time, for each processor: who makes one waits for the kernel, too.
-const LAUNCHES_PER_PROCESSOR: usize = 3;
+const LAUNCHES_PER_PROCESSOR: usize = 6;
+
+/// How many of this machine's processors weft may use.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// Groups by number, and the cluster of each: thread `t` of `n` runs the groups t, t + n, t + 2n … Some have no members, so that every thread has
 /// a number for each of its own.
@@ -83,7 +88,7 @@ pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> A
 
 /// Boots all nodes, on all processors: each has a random stream of its own.
 pub(crate) fn boot_all(plan: &Plan, streams: &mut [Rng]) -> Vec<Result<Booted, WorldError>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads();
     let share = streams.len().div_ceil(threads).max(NODES_PER_THREAD_MIN);
     let ports = ports_of_switches(plan);
     let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
@@ -142,7 +147,7 @@ pub(crate) fn launch_all(
             done.lock().unwrap_or_else(PoisonError::into_inner).push((*node, tree));
         }
     };
-    let threads = (LAUNCHES_PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)).min(nodes.len() / 2);
+    let threads = (LAUNCHES_PER_PROCESSOR * threads()).min(nodes.len() / 2);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);

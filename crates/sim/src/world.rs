@@ -772,8 +772,20 @@ fn await_programs(plan: &Plan, programs: &[ProgramId], anybody: bool, cell: &mut
 }
 
 impl Drop for World {
-    /// All nodes' processes are killed before the first of them is waited for.
+    /// All nodes' processes are killed before the first of them is waited for. What was mapped for them is unmapped while no other thread runs, whose
+    /// processor would have to be told of each; then several threads take what many nodes had apart.
     fn drop(&mut self) {
         self.let_go();
+        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+        cells.for_each(|cell| cell.actors.clear());
+        let mut groups: Vec<_> = self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.groups)).collect();
+        let share = groups.len().div_ceil(crate::launch::threads()).max(crate::launch::NODES_PER_THREAD_MIN);
+        std::thread::scope(|scope| {
+            while groups.len() > share {
+                let some = groups.split_off(groups.len() - share);
+                scope.spawn(|| drop(some));
+            }
+            drop(groups);
+        });
     }
 }

@@ -138,7 +138,15 @@ impl Steps {
             let [low, between] = [LOW, SKELETON].map(|place| Path::new(place).join(&folder.name));
             let options = [&b"lowerdir="[..], &escaped(&between), b":", &escaped(&low), b",userxattr"].concat();
             self.layers.push((self.steps.len(), folder.name.clone()));
-            self.mount("lay folders that nodes can change over the host's", "weft", &low, c"overlay", libc::MS_NOSUID, &options, Otherwise::GoOn)?;
+            self.mount(
+                "lay folders that nodes can change over the host's",
+                "weft",
+                &low,
+                c"overlay",
+                libc::MS_NOSUID,
+                &options,
+                Otherwise::GoOn,
+            )?;
             self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
         }
         Ok(())
