@@ -530,6 +530,35 @@ subprocess.run(["mkdir", "/usr/made"])
 print("made" in os.listdir(top), "made" in os.listdir("."), "share" in os.listdir(top), os.open("/usr", os.O_RDONLY) == top + 1)
 "#;
 
+/// /var gets its layer when somebody writes there, /usr does not get one by that; who watches a folder sees what is made in it, and nobody sees that it could not be
+/// written before.
+const LATE: &str = r#"
+import ctypes, os, stat, subprocess
+libc = ctypes.CDLL(None, use_errno=True)
+spool, mode = os.stat("/var/spool"), oct(stat.S_IMODE(os.stat("/var").st_mode))
+print(mode, spool.st_uid, os.statvfs("/var").f_flag & os.ST_RDONLY, os.path.exists("/var/spool/made"))
+os.chdir("/var/spool")
+watch = libc.inotify_init()
+assert libc.inotify_add_watch(watch, b"/var/spool", 0x100) == 1
+subprocess.run(["sh", "-c", "echo one > /var/spool/made; mkdir /var/tmp/folder; test -w /var/lib && echo writable"])
+print(os.read(watch, 4096)[16:].rstrip(b"\0"), open("made").read(), os.listdir("/var/tmp/folder"))
+now = os.stat("/var/spool")
+print(now.st_uid == spool.st_uid, now.st_mode == spool.st_mode, oct(stat.S_IMODE(os.stat("/var").st_mode)) == mode)
+os.unlink("made"), os.rmdir("/var/tmp/folder")
+"#;
+
+#[test]
+fn what_programs_may_write_in_gets_its_layer_when_one_does() {
+    let programs = vec![
+        process("python", 0, 0, &["python3", "-c", LATE], Expect::Status(0)),
+        process("other", 1, 0, &["sh", "-c", "cd /var/spool; echo two > made; cat made; test -e /var/tmp/folder || echo none"], Expect::Status(0)),
+    ];
+    let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 2);
+    assert_eq!(output(&world, 0), "writable\n0o755 0 0 False\nb'made' one\n []\nTrue True True\n");
+    assert_eq!(output(&world, 1), "two\nnone\n");
+    assert!(!std::path::Path::new("/var/spool/made").exists());
+}
+
 #[test]
 fn a_folder_of_the_hosts_gets_a_layer_when_somebody_writes_there() {
     let programs = vec![
