@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -88,6 +88,11 @@ test-console: ## weft console: every command and those of FINS and LANA, right a
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m console
+
+test-live: ## blocks inserted, extracted and replaced thousands of times under unmodified programs, in virtual and in real time
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m live
 
 test-load: ## many connections, long and short, and a flood of SYNs; what they cost and what they leave
 	@tools/setup test

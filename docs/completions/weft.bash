@@ -542,7 +542,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__show)
-            opts="-h --control --json --help blocks edges interfaces addresses routes neighbours groups sockets counters drops calls published"
+            opts="-h --control --json --help blocks edges interfaces addresses routes neighbours groups sockets counters drops generations calls published"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

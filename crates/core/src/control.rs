@@ -195,6 +195,8 @@ pub enum Show {
     Counters,
     /// Drops of every block by reason.
     Drops,
+    /// What each block did between taking its place and losing it to its successor, and those that stand there now.
+    Generations,
     /// Interfaces.
     Interfaces,
     /// Addresses of both families.
@@ -222,6 +224,7 @@ impl Show {
         ("sockets", Show::Sockets),
         ("counters", Show::Counters),
         ("drops", Show::Drops),
+        ("generations", Show::Generations),
     ];
 
     /// The word for it.

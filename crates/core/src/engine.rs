@@ -319,7 +319,7 @@ impl Engine {
 
     /// Makes a change that was prepared, at a frame boundary. Returns what changed.
     pub fn commit(&mut self, plan: Plan) -> Vec<String> {
-        let done = transaction::commit(&mut self.slots, plan);
+        let done = transaction::commit(&mut self.slots, plan, self.now);
         for id in done.replaced {
             self.timers.cancel_all(id);
         }
@@ -476,6 +476,7 @@ impl Engine {
                 let rows: serde_json::Map<_, _> = kind.counters.iter().zip(block.counters()).map(|(row, value)| (row.name.to_owned(), (*value).into())).collect();
                 Some(serde_json::json!({"block": names(id), "frames": self.slots.frames_in(id), "counters": rows}))
             }).collect(),
+            Show::Generations => self.slots.generations().map(|of| of.to_json()).collect(),
             Show::Drops => self.slots.ids().flat_map(|id| {
                 let name = names(id);
                 self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))

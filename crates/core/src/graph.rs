@@ -5,11 +5,14 @@
 use crate::block::{Block, BlockId, BlockRow, InPort, Kind, OutPort};
 use crate::reason::Reason;
 use crate::table::Table;
+use crate::time::Instant;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks in one graph.
 pub const BLOCKS_MAX: usize = 4096;
+/// Most generations of blocks that are remembered when they have ended; the oldest is forgotten first, and counted.
+pub const GENERATIONS_MAX: usize = 4096;
 
 /// Where an output leads.
 pub type Edge = (BlockId, InPort);
@@ -28,13 +31,87 @@ pub(crate) struct Slot {
     pub name: Box<str>,
     /// Drops by reason.
     pub drops: Box<[u64; Reason::COUNT]>,
+    /// What the block that stands here now began with.
+    pub birth: Birth,
+}
+
+/// When a block took its place, and what had been counted there by then: what its predecessor handed over is not its own.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    generation: u32,
+    at: Instant,
+    frames: u64,
+    counters: Box<[u64]>,
+    drops: Box<[u64; Reason::COUNT]>,
+}
+
+/// What one block did between taking its place and losing it to a successor, or to nobody.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// The place: a block's name.
+    pub block: Box<str>,
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// 1 for the first that stood there.
+    pub number: u32,
+    /// Since when.
+    pub began: Instant,
+    /// Until when; none: it stands there now.
+    pub ended: Option<Instant>,
+    /// Frames that entered.
+    pub frames: u64,
+    /// What its counters went up by, in the order of its kind's.
+    pub counters: Box<[u64]>,
+    /// Frames that ended here, by reason.
+    pub drops: Vec<(Reason, u64)>,
+}
+
+impl Generation {
+    /// All of it, as `show generations` and result folders have it.
+    pub fn to_json(&self) -> serde_json::Value {
+        let counters = self.kind.counters.iter().zip(&self.counters).map(|(row, value)| (row.name.to_owned(), (*value).into()));
+        let drops = self.drops.iter().map(|(reason, count)| (reason.name().to_owned(), (*count).into()));
+        serde_json::json!({
+            "block": self.block, "kind": self.kind.name, "generation": self.number, "began_ns": self.began.as_nanos(),
+            "ended_ns": self.ended.map(Instant::as_nanos), "frames": self.frames,
+            "counters": counters.collect::<serde_json::Map<_, _>>(), "drops": drops.collect::<serde_json::Map<_, _>>(),
+        })
+    }
 }
 
 impl Slot {
-    pub(crate) fn new(name: String, block: Box<dyn Block>) -> Slot {
+    pub(crate) fn new(name: String, block: Box<dyn Block>, now: Instant) -> Slot {
         let kind = block.kind();
         let edges = smallvec::smallvec![None; kind.outputs.len()];
-        Slot { block: Some(block), frames_in: 0, edges, kind, name: name.into(), drops: Box::new([0; Reason::COUNT]) }
+        let none = Box::new([0; Reason::COUNT]);
+        let birth = Birth { generation: 1, at: now, frames: 0, counters: block.counters().into(), drops: none.clone() };
+        Slot { block: Some(block), frames_in: 0, edges, kind, name: name.into(), drops: none, birth }
+    }
+
+    /// What the block has done since it took its place. None while it runs.
+    fn generation(&self, ended: Option<Instant>) -> Option<Generation> {
+        let counters = self.block.as_ref()?.counters().iter().zip(&self.birth.counters);
+        let drops =
+            Reason::ALL.iter().zip(self.drops.iter().zip(self.birth.drops.iter())).map(|(reason, (now, before))| (*reason, now - before));
+        Some(Generation {
+            block: self.name.clone(),
+            kind: self.kind,
+            number: self.birth.generation,
+            began: self.birth.at,
+            ended,
+            frames: self.frames_in - self.birth.frames,
+            // One that was set to zero meanwhile (by a procedure) has gone up by what it shows.
+            counters: counters.map(|(now, before)| now.checked_sub(*before).unwrap_or(*now)).collect(),
+            drops: drops.filter(|(_, count)| *count > 0).collect(),
+        })
+    }
+
+    /// Puts a block into another one's place, which is returned.
+    fn succeed(&mut self, block: Box<dyn Block>, now: Instant) -> Option<Box<dyn Block>> {
+        let generation = self.birth.generation.saturating_add(1);
+        self.birth = Birth { generation, at: now, frames: self.frames_in, counters: block.counters().into(), drops: self.drops.clone() };
+        self.kind = block.kind();
+        self.block.replace(block)
     }
 
     #[inline]
@@ -49,6 +126,9 @@ pub struct Slots {
     pub(crate) slots: Vec<Option<Slot>>,
     pub(crate) names: BTreeMap<String, BlockId>,
     pub(crate) owners: BTreeMap<Table, BlockId>,
+    /// Generations that have ended, the oldest first.
+    ended: VecDeque<Generation>,
+    forgotten: u64,
 }
 
 impl Slots {
@@ -95,6 +175,32 @@ impl Slots {
     /// Frames that entered a block.
     pub fn frames_in(&self, id: BlockId) -> u64 {
         self.slot(id).map_or(0, |slot| slot.frames_in)
+    }
+
+    /// What every generation of every block has done: those that have ended in the order of their ends, then those that run, by name.
+    pub fn generations(&self) -> impl Iterator<Item = Generation> {
+        let running = self.ids().filter_map(|id| self.slot(id)?.generation(None));
+        self.ended.iter().cloned().chain(running)
+    }
+    /// Generations that ended so long ago that they are forgotten.
+    pub fn generations_forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// A block ends at its place, with or without a successor; it is returned.
+    pub(crate) fn end(&mut self, id: BlockId, successor: Option<Box<dyn Block>>, now: Instant) -> Option<Box<dyn Block>> {
+        let slot = self.slots.get_mut(id.0 as usize)?;
+        let generation = slot.as_ref()?.generation(Some(now));
+        let old = match successor {
+            Some(block) => slot.as_mut()?.succeed(block, now),
+            None => slot.take().and_then(|slot| slot.block),
+        };
+        if self.ended.len() == GENERATIONS_MAX {
+            self.ended.pop_front();
+            self.forgotten += 1;
+        }
+        self.ended.extend(generation);
+        old
     }
 
     pub(crate) fn slot(&self, id: BlockId) -> Option<&Slot> {

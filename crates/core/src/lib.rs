@@ -44,7 +44,7 @@ pub use control::{ControlError, End, Message, Op, Reply, Show, Value};
 pub use engine::{Engine, Mode};
 pub use execute::Execute;
 pub use frame::{Checksum, Completion, Direction, Frame, Gso, GsoKind, IcmpError, IcmpErrorKind, InterfaceIndex, Meta, Tail};
-pub use graph::BlockTable;
+pub use graph::{BlockTable, GENERATIONS_MAX, Generation};
 pub use map::{KeyedHasher, Map};
 pub use reason::Reason;
 pub use rng::Rng;

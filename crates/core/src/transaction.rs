@@ -104,30 +104,26 @@ fn unbound(block: &str, port: &str, doc: &str) -> ControlError {
 }
 
 /// Carries out a plan. Cannot fail.
-pub(crate) fn commit(slots: &mut Slots, plan: Plan) -> Committed {
+pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
     let mut done = Committed { sets: plan.sets, summary: plan.summary, ..Committed::default() };
     let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
     for id in gone {
-        if let Some(place) = slots.slots.get_mut(id.0 as usize) {
-            let block = place.take().and_then(|slot| slot.block);
-            done.given_up.extend(block.into_iter().flat_map(|mut block| block.give_up()));
-        }
+        let block = slots.end(id, None, now);
+        done.given_up.extend(block.into_iter().flat_map(|mut block| block.give_up()));
         done.replaced.push(id);
     }
     for (id, block) in plan.made {
-        let (name, kind) = plan.shape.blocks.get(&id).cloned().unwrap_or_else(|| (String::new(), block.kind()));
         let index = id.0 as usize;
         if slots.slots.len() <= index {
             slots.slots.resize_with(index + 1, || None);
         }
-        match &mut slots.slots[index] {
-            Some(slot) => {
-                slot.kind = kind;
-                let old = slot.block.replace(block);
-                done.given_up.extend(old.into_iter().flat_map(|mut old| old.give_up()));
-                done.replaced.push(id);
-            }
-            empty => *empty = Some(crate::graph::Slot::new(name, block)),
+        if slots.slots[index].is_some() {
+            let old = slots.end(id, Some(block), now);
+            done.given_up.extend(old.into_iter().flat_map(|mut old| old.give_up()));
+            done.replaced.push(id);
+        } else {
+            let name = plan.shape.blocks.get(&id).map(|(name, _)| name.clone()).unwrap_or_default();
+            slots.slots[index] = Some(crate::graph::Slot::new(name, block, now));
         }
         if !plan.edges_changed {
             done.started.push(id);

@@ -246,3 +246,38 @@ fn a_paused_graph_holds_its_frames_and_is_changed_meanwhile() {
         assert_eq!(left(&mut engine).len() as u64, 10_000 - lost);
     }
 }
+
+#[test]
+fn every_generation_keeps_what_it_did_for_itself() {
+    for mode in [Mode::Inline, Mode::Queued] {
+        let mut engine = chain_of(mode);
+        let generations = |engine: &mut Engine, block: &str| -> Vec<(u64, u64, bool)> {
+            let rows = control(engine, Op::Show(Show::Generations)).unwrap();
+            let of = rows.as_array().unwrap().iter().filter(|row| row["block"] == block);
+            of.map(|row| (row["generation"].as_u64().unwrap(), row["frames"].as_u64().unwrap(), row["ended_ns"].is_null())).collect()
+        };
+        for frames in [1, 3, 0, 2] {
+            (0..frames).for_each(|_| drop(way(&mut engine)));
+            control(&mut engine, replace("b", "stamp", true)).unwrap();
+        }
+        drop(way(&mut engine));
+        assert_eq!(generations(&mut engine, "b"), [(1, 1, false), (2, 3, false), (3, 0, false), (4, 2, false), (5, 1, true)]);
+        assert_eq!(generations(&mut engine, "a"), [(1, 7, true)]);
+        control(&mut engine, Op::Delete { name: "b".to_owned() }).unwrap();
+        assert_eq!(generations(&mut engine, "b").last(), Some(&(5, 1, false)), "what a block did that is gone is known");
+        // A refused one is no generation.
+        let before = generations(&mut engine, "a");
+        control(&mut engine, replace("a", "no-such-kind", true)).unwrap_err();
+        assert_eq!(generations(&mut engine, "a"), before);
+    }
+}
+
+#[test]
+fn old_generations_are_forgotten_and_counted() {
+    let mut engine = chain();
+    for _ in 0..weft_core::GENERATIONS_MAX + 5 {
+        control(&mut engine, replace("b", "stamp", true)).unwrap();
+    }
+    let first = engine.graph().generations().next().unwrap();
+    assert_eq!((first.number, engine.graph().generations_forgotten()), (6, 5));
+}

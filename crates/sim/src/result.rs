@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/summary.json              hash, how it ended, nodes, wires, programs with their figures, expectations
 //! DIR/output.log               what all programs wrote, line by line, with the virtual time
+//! DIR/generations.jsonl        where blocks were replaced or deleted: what each generation of each block did, a line each
 //! DIR/programs/NAME/stdout, stderr, status.json
 //! DIR/captures/NODE-INTERFACE.pcapng
 //! DIR/series/wires.csv, connections.csv      when the scenario samples; also as .parquet when built with that feature
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 use weft_backend::pcapng::CaptureFile;
-use weft_core::{Frame, Instant};
+use weft_core::{Frame, Generation, Instant};
 
 struct Sink {
     file: CaptureFile,
@@ -177,6 +178,17 @@ fn lives(state: &ProgramState) -> Vec<Value> {
     state.before.iter().copied().chain(last).map(tell).collect()
 }
 
+/// What each generation of a node's blocks did; nothing where every block is the first at its place.
+fn generations(world: &World, node: usize) -> Vec<Value> {
+    let Some(graph) = world.graph(node).filter(|graph| graph.generations().any(|of| of.ended.is_some())) else { return Vec::new() };
+    let row = |of: Generation| {
+        let mut row = of.to_json();
+        row["node"] = world.plan().nodes[node].name.as_str().into();
+        row
+    };
+    graph.generations().map(row).collect()
+}
+
 /// Writes everything but the captures, which are there already.
 ///
 /// # Errors
@@ -187,6 +199,11 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     let mut log = io::BufWriter::new(std::fs::File::create(dir.join("output.log"))?);
     world.output_log(&mut log)?;
     log.flush()?;
+    let generations: String =
+        (0..world.plan().nodes.len()).flat_map(|node| generations(world, node)).map(|row| format!("{row}\n")).collect();
+    if !generations.is_empty() {
+        std::fs::write(dir.join("generations.jsonl"), generations)?;
+    }
     let mut waits = waits(world);
     for (number, plan) in world.plan().programs.iter().enumerate() {
         let folder = dir.join("programs").join(&plan.name);

@@ -439,6 +439,14 @@ impl World {
         result
     }
 
+    /// A node's graph, to look at. None: it has no stack, or is off.
+    pub fn graph(&self, node: usize) -> Option<&weft_core::graph::Slots> {
+        match &self.cell(node)?.machine {
+            Machine::Host(host) => Some(host.engine().graph()),
+            Machine::Switch(_) | Machine::Off => None,
+        }
+    }
+
     fn ends_of(&self, wire: usize) -> Option<[(usize, u32); 2]> {
         let (plan, ports) = (self.plan.wires.get(wire)?, self.ports.get(wire)?);
         Some([(plan.ends[0].0, ports[0]), (plan.ends[1].0, ports[1])])

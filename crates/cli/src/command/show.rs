@@ -47,8 +47,21 @@ pub fn print(what: &str, value: &Value) {
     let rows = value.as_array().map(Vec::as_slice).unwrap_or_default();
     match what {
         "counters" => output::table(&flatten_counters(rows)),
+        "generations" => output::table(&without_counters(rows)),
         _ => output::table(rows),
     }
+}
+
+/// What a table has no room for, `--json` has.
+fn without_counters(generations: &[Value]) -> Vec<Value> {
+    let mut rows = generations.to_vec();
+    for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+        row.shift_remove("counters");
+        let drops = row.shift_remove("drops").unwrap_or_default();
+        let frames: u64 = drops.as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        row.insert("drops".to_owned(), frames.into());
+    }
+    rows
 }
 
 /// One row a counter that is not zero.

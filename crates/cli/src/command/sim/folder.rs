@@ -14,7 +14,7 @@ use weft_sim::sweep::SeedResult;
 /// Most seeds whose results are written.
 const SEEDS_MAX: usize = 10;
 /// Files beside the summary, which goes last.
-const FILES: [&str; 4] = ["wall.json", "calls.json", "output.log", "summary.json"];
+const FILES: [&str; 5] = ["wall.json", "calls.json", "generations.jsonl", "output.log", "summary.json"];
 /// Folders, and how names of files end there that weft writes.
 const FOLDERS: [(&str, &[&str]); 4] = [
     ("captures", &[".pcapng"]),
