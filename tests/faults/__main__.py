@@ -12,7 +12,7 @@ from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import killed, stack_files, surroundings
+from . import killed, messages, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -35,6 +35,7 @@ def main() -> int:
             rows.run(f"program killed/{case}", lambda case=case: _with_case(tools, killed.program, case))
         for kind in ("tap", "packet"):
             rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
+    rows.run("control/random messages", messages.random_messages)
     with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
         folder = Path(made)
         for name in stack_files.names():

@@ -36,8 +36,12 @@ impl Timers {
     /// Takes back all timers of a block and returns them, by token.
     pub fn take_all(&mut self, block: BlockId) -> Vec<(u64, Instant)> {
         let timers: Vec<(u64, Instant)> = self.set.range((block, 0)..=(block, u64::MAX)).map(|((_, token), at)| (*token, *at)).collect();
-        for (token, _) in &timers {
-            self.cancel(block, *token);
+        // One look at everything is cheaper than looking up most of it.
+        if timers.len() > self.set.len() / 16 {
+            self.set.retain(|(of, _), _| *of != block);
+            self.due.retain(|(_, of, _)| *of != block);
+        } else {
+            timers.iter().for_each(|(token, _)| self.cancel(block, *token));
         }
         timers
     }

@@ -20,6 +20,7 @@ RUST = (
     ("memory", ("-p", "weft-host", "--example", "bench-memory", "--", "--json"), True),
     ("drop", ("-p", "weft-host", "--example", "bench-drop", "--", "--json"), True),
     ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json"), True),
+    ("replace", ("-p", "weft-node", "--example", "bench-replace", "--", "--json"), True),
     ("threaded", ("-p", "weft-host", "--example", "bench-threaded", "--", "--json"), False),
 )
 

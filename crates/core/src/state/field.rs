@@ -59,6 +59,10 @@ impl Writer {
     pub fn new(now: Instant) -> Writer {
         Writer { now, bytes: Vec::with_capacity(4096), buffers: Vec::new() }
     }
+    /// Makes room for so many bytes at once: what is large need not be moved as it grows.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
     /// The time that instants are written against.
     pub fn now(&self) -> Instant {
         self.now
@@ -378,6 +382,7 @@ impl Field for Duration {
 
 /// By reference: its place in the table of buffers.
 impl Field for Bytes {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         if self.is_empty() {
             return out.number(0);
@@ -385,6 +390,7 @@ impl Field for Bytes {
         out.buffers.push(self.clone());
         out.number(out.buffers.len() as u64);
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Bytes, Damage> {
         let Some(index) = from.number()?.checked_sub(1) else { return Ok(Bytes::new()) };
         let found = usize::try_from(index).ok().and_then(|index| from.buffers.get(index));
@@ -492,15 +498,18 @@ macro_rules! tuples {
 tuples!((A 0, B 1), (A 0, B 1, C 2));
 
 impl Field for Ipv4Addr {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.put(&self.octets());
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Ipv4Addr, Damage> {
         from.take().map(<[u8; 4]>::into)
     }
 }
 
 impl Field for IpAddr {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         match self {
             IpAddr::V4(ip) => {
@@ -513,6 +522,7 @@ impl Field for IpAddr {
             }
         }
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<IpAddr, Damage> {
         match from.byte()? {
             4 => <[u8; 4]>::read(from).map(|octets| Ipv4Addr::from(octets).into()),
@@ -523,6 +533,7 @@ impl Field for IpAddr {
 }
 
 impl Field for SocketAddr {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.put(&self.ip());
         out.put(&self.port());
@@ -531,6 +542,7 @@ impl Field for SocketAddr {
             out.put(&address.scope_id());
         }
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<SocketAddr, Damage> {
         let (ip, port) = (from.take()?, from.take()?);
         Ok(match ip {
@@ -572,28 +584,34 @@ impl Field for weft_wire::tcp::FastOpen {
 }
 
 impl Field for crate::FlowId {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.number(self.0);
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Self, Damage> {
         from.number().map(crate::FlowId)
     }
 }
 
 impl Field for crate::InterfaceIndex {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.number(self.0.into());
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Self, Damage> {
         from.take().map(crate::InterfaceIndex)
     }
 }
 
 impl Field for crate::Tail {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.number(self.len() as u64);
         self.iter().for_each(|bytes| out.put(bytes));
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Self, Damage> {
         (0..from.count(usize::MAX)?).map(|_| from.take()).collect()
     }
@@ -638,6 +656,7 @@ impl Field for weft_wire::ipv4::Prepared {
 
 /// Most are as they begin, and take one byte then.
 impl Field for crate::StreamOptions {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         let usual = *self == crate::StreamOptions::default();
         out.put(&!usual);
@@ -645,6 +664,7 @@ impl Field for crate::StreamOptions {
             out.serialised(self);
         }
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Self, Damage> {
         if bool::read(from)? { from.serialised() } else { Ok(crate::StreamOptions::default()) }
     }
@@ -684,9 +704,11 @@ impl<T: Field> Field for crate::Slab<T> {
 
 /// Boxed.
 impl<T: Field> Field for Box<T> {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         T::write(self, out);
     }
+    #[inline]
     fn read(from: &mut Reader<'_>) -> Result<Box<T>, Damage> {
         T::read(from).map(Box::new)
     }
