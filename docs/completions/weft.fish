@@ -40,6 +40,8 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "unbind" -d 'Remove the ed
 complete -c weft -n "__fish_weft_needs_command" -f -a "insert" -d 'Put a block that is bound to nothing into an edge, in one step: `weft insert wan ether:lower interfaces:upper`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "extract" -d 'Take a block out of its edge and join what was before and after it, in one step. It is there still; `weft delete` removes it'
 complete -c weft -n "__fish_weft_needs_command" -f -a "replace" -d 'Put a new block in a block\'s place: `weft replace tcp tcp congestion=bbr`. It takes over the edges, the parameters that are not given, and the state: connections go on'
+complete -c weft -n "__fish_weft_needs_command" -f -a "load" -d 'Make the kind of block in a file known: `weft load alternate.wasm`. `weft add` and `weft replace` can use it then'
+complete -c weft -n "__fish_weft_needs_command" -f -a "unload" -d 'Forget a kind of block that was loaded. No block may be of it'
 complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none'
 complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unpause" -d 'Let the frames that `weft pause` has held go on, in their order'
@@ -118,6 +120,12 @@ complete -c weft -n "__fish_weft_using_subcommand replace" -l control -d 'Contro
 complete -c weft -n "__fish_weft_using_subcommand replace" -l drop-state -d 'Let the new one start empty'
 complete -c weft -n "__fish_weft_using_subcommand replace" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand replace" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand load" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand load" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand unload" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unload" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand unload" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand apply" -l dry-run -d 'Change nothing: check, and print what would be done, in the words of the commands'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l json -d 'Print JSON instead of tables'

@@ -181,6 +181,24 @@ _arguments "${_arguments_options[@]}" : \
 '*::parameters -- Parameters that become others:_default' \
 && ret=0
 ;;
+(load)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':file -- A WebAssembly module that is a block:_default' \
+&& ret=0
+;;
+(unload)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':kind -- The kind:_default' \
+&& ret=0
+;;
 (apply)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
@@ -320,7 +338,7 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON (blocks only)]' \
 '-h[Print help]' \
 '--help[Print help]' \
-'*::topic -- A command, `stack`, `scenario`, `blocks`, or `block NAME`:_default' \
+'*::topic -- A command, `stack`, `scenario`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`):_default' \
 && ret=0
 ;;
 (generate)
@@ -360,6 +378,8 @@ _weft_commands() {
 'insert:Put a block that is bound to nothing into an edge, in one step\: \`weft insert wan ether\:lower interfaces\:upper\`' \
 'extract:Take a block out of its edge and join what was before and after it, in one step. It is there still; \`weft delete\` removes it' \
 'replace:Put a new block in a block'\''s place\: \`weft replace tcp tcp congestion=bbr\`. It takes over the edges, the parameters that are not given, and the state\: connections go on' \
+'load:Make the kind of block in a file known\: \`weft load alternate.wasm\`. \`weft add\` and \`weft replace\` can use it then' \
+'unload:Forget a kind of block that was loaded. No block may be of it' \
 'apply:Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none' \
 'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \
 'unpause:Let the frames that \`weft pause\` has held go on, in their order' \
@@ -463,6 +483,11 @@ _weft__subcmd__insert_commands() {
     local commands; commands=()
     _describe -t commands 'weft insert commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__load_commands] )) ||
+_weft__subcmd__load_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft load commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__pause_commands] )) ||
 _weft__subcmd__pause_commands() {
     local commands; commands=()
@@ -507,6 +532,11 @@ _weft__subcmd__trace_commands() {
 _weft__subcmd__unbind_commands() {
     local commands; commands=()
     _describe -t commands 'weft unbind commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__unload_commands] )) ||
+_weft__subcmd__unload_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft unload commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__unpause_commands] )) ||
 _weft__subcmd__unpause_commands() {

@@ -31,6 +31,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::blackhole::ROW,
         crate::tool::delay::ROW,
         crate::tool::rate::ROW,
+        crate::tool::alternate::ROW,
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Tools that go into any edge: they take the type of what they are bound to.
 
+pub mod alternate;
 pub mod blackhole;
 pub mod corrupt;
 pub mod counter;

@@ -69,7 +69,8 @@ impl Embedded {
     /// # Errors
     /// What is wrong with the file, where, and what to do.
     pub fn new(file: &str, text: &str, seed: u64) -> Result<Embedded, String> {
-        let stack = Stack::parse(file, text).map_err(|error| error.to_string())?;
+        let mut stack = Stack::parse(file, text).map_err(|error| error.to_string())?;
+        stack.set_loader(std::sync::Arc::new(weft_plugin::Files::beside(std::path::Path::new(file))));
         let mut node = Node::new(&stack, seed).map_err(|error| error.to_string())?;
         let mut interfaces = Vec::new();
         for (at, section) in stack.interfaces().enumerate() {

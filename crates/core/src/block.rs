@@ -190,6 +190,8 @@ pub struct Kind {
     pub asks: &'static [Table],
     /// Version of its exported state; 0: it keeps none.
     pub state_version: u32,
+    /// Which build it is: another one has another version.
+    pub version: &'static str,
 }
 
 impl Kind {
@@ -207,6 +209,7 @@ impl Kind {
         owns: &[],
         asks: &[],
         state_version: 0,
+        version: env!("CARGO_PKG_VERSION"),
     };
     /// Finds an input by name.
     pub fn input(&self, name: &str) -> Option<InPort> {
@@ -357,6 +360,11 @@ pub trait Block: Any + Send {
     /// The block is deleted or replaced: the frames that it holds back. They end here, and whoever waits for them hears of it.
     fn give_up(&mut self) -> Vec<Frame> {
         Vec::new()
+    }
+
+    /// Why it has stopped working, if it has: a block that runs somebody else's code is isolated when that fails.
+    fn failure(&self) -> Option<&str> {
+        None
     }
 
     /// For typed access by the node that assembled the graph.

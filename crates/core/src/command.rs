@@ -49,6 +49,12 @@ pub const COMMANDS: &[Row] = &[
         usage: "NAME KIND [KEY=VALUE…] [--drop-state]",
         doc: "put a new block in a block's place; it takes over edges, parameters that are not given, and state",
     },
+    Row {
+        name: "load",
+        usage: "FILE",
+        doc: "make the kind of block in a file known, or another build of it: blocks that exist stay what they are",
+    },
+    Row { name: "unload", usage: "KIND", doc: "forget a kind of block that was loaded; no block may be of it" },
     Row { name: "pause", usage: "", doc: "hold every frame in the graph; calls, timers and changes go on" },
     Row { name: "unpause", usage: "", doc: "let the frames that were held go on, in their order" },
     Row {
@@ -192,6 +198,8 @@ pub fn read<W: AsRef<str>>(words: &[W]) -> Result<Op, CommandError> {
         "insert" => rest.insert(),
         "extract" => rest.block("the block's name").map(|block| Op::Extract { block }),
         "replace" => rest.replace(),
+        "load" => rest.load(),
+        "unload" => rest.block("the kind").map(|kind| Op::Unload { kind }),
         "pause" => Ok(Op::Pause),
         "unpause" => Ok(Op::Unpause),
         "subscribe" => rest.subscribe(),
@@ -325,6 +333,13 @@ impl<'a, I: Iterator<Item = &'a str>> Rest<I> {
         Ok((kind.to_owned(), parameters, drop_state))
     }
 
+    fn load(&mut self) -> Result<Op, CommandError> {
+        match self.next("the file")? {
+            "" => Err(self.wrong("", "is empty: give the file")),
+            file => Ok(Op::Load { file: file.to_owned() }),
+        }
+    }
+
     fn bind(&mut self) -> Result<Op, CommandError> {
         Ok(Op::Bind { from: self.next_end("the output")?, to: self.next_end("the input")? })
     }
@@ -396,6 +411,8 @@ pub fn write(op: &Op) -> Option<String> {
             words.extend(parameters.iter().map(|(key, value)| format!("{key}={}", plain(value, self::value))));
             words.extend(drop_state.then(|| "--drop-state".to_owned()));
         }
+        Op::Load { file } => words.extend(["load".to_owned(), file.clone()]),
+        Op::Unload { kind } => words.extend(["unload".to_owned(), kind.clone()]),
         Op::Show(what) => words.extend(["show".to_owned(), what.name().to_owned()]),
         Op::All(ops) => return ops.iter().map(write).collect::<Option<Vec<_>>>().map(|lines| lines.join("\n")),
         Op::Pause => words.push("pause".to_owned()),
@@ -459,6 +476,8 @@ mod tests {
             "extract wan",
             "replace tcp tcp congestion=bbr",
             "replace a counter --drop-state",
+            "load blocks/alternate.wasm",
+            "unload alternate-c",
             "pause",
             "unpause",
             "subscribe 'ip*'",
@@ -538,6 +557,9 @@ mod tests {
             ("insert wan ether", "insert: the edge's input is missing"),
             ("extract ''", "extract: '' is empty: give the block's name"),
             ("replace tcp", "replace: the kind is missing"),
+            ("load", "load: the file is missing: write load FILE"),
+            ("load ''", "load: '' is empty: give the file"),
+            ("unload a b", "unload: 'b' is one word too many: write unload KIND"),
             ("pause now", "pause: 'now' is one word too many: write pause"),
             ("show block", "show: 'block' is nothing that can be shown; did you mean 'blocks'? there are: blocks, edges, "),
         ] {

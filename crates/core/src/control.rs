@@ -137,6 +137,16 @@ pub enum Op {
         /// Start empty.
         drop_state: bool,
     },
+    /// Make the kind of block in a file known, or another build of one that was loaded before.
+    Load {
+        /// The file; where a name leads that does not begin with `/`, the world decides.
+        file: String,
+    },
+    /// Forget a kind of block that was loaded and that no block is of.
+    Unload {
+        /// The kind.
+        kind: String,
+    },
     /// Several operations as one transaction: all or none.
     All(Vec<Op>),
     /// Hold every frame inside the graph, at the edge that it was about to pass. Calls, timers and control messages go on.
@@ -177,6 +187,7 @@ impl Op {
             Op::Bind { from, to } => named(&from.block) || named(&to.block),
             Op::Unbind { from, to } => named(&from.block) || to.as_ref().is_some_and(|to| named(&to.block)),
             Op::Insert { block, from, to } => [block, from, to].iter().any(|end| named(&end.block)),
+            Op::Load { .. } | Op::Unload { .. } => false,
             Op::All(ops) => ops.iter().any(|op| op.concerns(target)),
             Op::Pause | Op::Unpause | Op::List(_) | Op::Show(_) => true,
         }
@@ -267,6 +278,22 @@ pub enum ControlError {
         kind: String,
         /// Kinds that exist.
         known: String,
+    },
+    /// There is no kind of block in that file.
+    #[error("cannot load '{file}': {why}")]
+    NotLoaded {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// The kind stays.
+    #[error("cannot unload '{kind}': {why}")]
+    NotUnloaded {
+        /// The kind.
+        kind: String,
+        /// Why.
+        why: String,
     },
     /// The name is taken.
     #[error("a block named '{name}' exists already")]

@@ -320,6 +320,9 @@ impl Engine {
     /// Makes a change that was prepared, at a frame boundary. Returns what changed.
     pub fn commit(&mut self, plan: Plan) -> Vec<String> {
         let done = transaction::commit(&mut self.slots, plan, self.now);
+        if let Some(kinds) = done.kinds {
+            self.table = kinds;
+        }
         for id in done.replaced {
             self.timers.cancel_all(id);
         }
@@ -464,8 +467,12 @@ impl Engine {
         let both = |of: fn(Family) -> Table| [of(Family::V4), of(Family::V6)].into_iter().flat_map(|table| self.rows(table)).collect();
         match show {
             Show::Blocks => self.slots.ids().filter_map(|id| {
-                let kind = self.slots.kind(id)?;
-                Some(serde_json::json!({"name": names(id), "kind": kind.name, "frames": self.slots.frames_in(id), "parameters": self.parameters(id)}))
+                let (kind, failure) = (self.slots.kind(id)?, self.slots.block(id).and_then(Block::failure));
+                let mut row = serde_json::json!({"name": names(id), "kind": kind.name, "version": kind.version, "frames": self.slots.frames_in(id), "parameters": self.parameters(id)});
+                if let Some(failure) = failure {
+                    row["failure"] = failure.into();
+                }
+                Some(row)
             }).collect(),
             Show::Edges => self.slots.edges().filter_map(|(from, out, to, input)| {
                 let (out, input) = (self.slots.kind(from)?.outputs.get(usize::from(out.0))?, self.slots.kind(to)?.inputs.get(usize::from(input.0))?);

@@ -2,12 +2,15 @@
 //!
 //! [`Slots`] is the running graph, owned by an engine. It changes only by [`crate::transaction::Plan`]s.
 
-use crate::block::{Block, BlockId, BlockRow, InPort, Kind, OutPort};
+use crate::block::{Block, BlockId, BlockRow, Config, InPort, Kind, OutPort};
+use crate::control::ControlError;
+use crate::load::{LOADED_MAX, Loaded, Loader};
 use crate::reason::Reason;
 use crate::table::Table;
 use crate::time::Instant;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Most blocks in one graph.
 pub const BLOCKS_MAX: usize = 4096;
@@ -72,7 +75,7 @@ impl Generation {
         let counters = self.kind.counters.iter().zip(&self.counters).map(|(row, value)| (row.name.to_owned(), (*value).into()));
         let drops = self.drops.iter().map(|(reason, count)| (reason.name().to_owned(), (*count).into()));
         serde_json::json!({
-            "block": self.block, "kind": self.kind.name, "generation": self.number, "began_ns": self.began.as_nanos(),
+            "block": self.block, "kind": self.kind.name, "version": self.kind.version, "generation": self.number, "began_ns": self.began.as_nanos(),
             "ended_ns": self.ended.map(Instant::as_nanos), "frames": self.frames,
             "counters": counters.collect::<serde_json::Map<_, _>>(), "drops": drops.collect::<serde_json::Map<_, _>>(),
         })
@@ -211,25 +214,91 @@ impl Slots {
     }
 }
 
-/// The kinds of block that a node can make: rows from several crates, found by name.
+/// The kinds of block that a node can make: rows from several crates, found by name, and what was loaded from files.
 #[derive(Clone, Debug, Default)]
-pub struct BlockTable(BTreeMap<&'static str, BlockRow>);
+pub struct BlockTable {
+    rows: BTreeMap<&'static str, BlockRow>,
+    loaded: BTreeMap<&'static str, Loaded>,
+    loader: Option<Arc<dyn Loader>>,
+}
+
+/// A block that was made, or why it was not: the error names the parameter.
+type Made = Result<Box<dyn Block>, ControlError>;
+
+/// A kind that was found in a [`BlockTable`].
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    /// What it declares.
+    pub kind: &'static Kind,
+    /// Its constructor.
+    pub make: &'a dyn Fn(&mut Config) -> Made,
+}
+
+impl std::fmt::Debug for Found<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Found({})", self.kind.name)
+    }
+}
 
 impl BlockTable {
     /// A table with these rows; a later row replaces an earlier one of the same name.
     pub fn new(rows: impl IntoIterator<Item = BlockRow>) -> BlockTable {
-        BlockTable(rows.into_iter().map(|row| (row.kind.name, row)).collect())
+        BlockTable { rows: rows.into_iter().map(|row| (row.kind.name, row)).collect(), ..BlockTable::default() }
+    }
+    /// Who reads files for [`BlockTable::load`]; without one there is nothing to load.
+    pub fn set_loader(&mut self, loader: Option<Arc<dyn Loader>>) {
+        self.loader = loader;
     }
     /// Finds a kind.
-    pub fn get(&self, kind: &str) -> Option<&BlockRow> {
-        self.0.get(kind)
+    pub fn get(&self, kind: &str) -> Option<Found<'_>> {
+        let row = self.rows.get(kind).map(|row| Found { kind: row.kind, make: &row.make });
+        row.or_else(|| self.loaded.get(kind).map(|loaded| Found { kind: loaded.kind, make: &*loaded.make }))
     }
-    /// All rows in the order of their names.
+    /// All built-in rows in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &BlockRow> {
-        self.0.values()
+        self.rows.values()
+    }
+    /// The kinds that were loaded, in the order of their names.
+    pub fn loaded(&self) -> impl Iterator<Item = &'static Kind> {
+        self.loaded.values().map(|loaded| loaded.kind)
+    }
+    /// Adds the kind in a file, or another build in place of one that was loaded before. Blocks that exist stay what they are.
+    ///
+    /// # Errors
+    /// What is wrong with the file; or its kind has the name of a built-in one.
+    pub fn load(&mut self, file: &str) -> Result<&'static Kind, ControlError> {
+        let refused = |why: String| ControlError::NotLoaded { file: file.to_owned(), why };
+        let loader = self.loader.as_ref().ok_or_else(|| refused("this node loads no blocks".to_owned()))?;
+        let loaded = loader.load(file).map_err(refused)?;
+        let kind = loaded.kind;
+        if self.rows.contains_key(kind.name) {
+            return Err(refused(format!("its kind '{}' has the name of a built-in one; give it another", kind.name)));
+        }
+        if self.loaded.len() >= LOADED_MAX && !self.loaded.contains_key(kind.name) {
+            return Err(ControlError::Limit { what: "loaded kinds of block".to_owned(), max: LOADED_MAX as u64 });
+        }
+        self.loaded.insert(kind.name, loaded);
+        Ok(kind)
+    }
+    /// Forgets a kind that was loaded.
+    ///
+    /// # Errors
+    /// There is no such kind, or it is built in.
+    pub fn unload(&mut self, kind: &str) -> Result<(), ControlError> {
+        match (self.loaded.remove(kind), self.rows.contains_key(kind)) {
+            (Some(_), _) => Ok(()),
+            (None, true) => Err(ControlError::NotUnloaded { kind: kind.to_owned(), why: "it is built in".to_owned() }),
+            (None, false) => {
+                let known = self.loaded.keys().copied().collect::<Vec<_>>().join(", ");
+                Err(ControlError::NoKind {
+                    kind: kind.to_owned(),
+                    known: if known.is_empty() { "nothing is loaded".to_owned() } else { known },
+                })
+            }
+        }
     }
     /// The names, for error messages.
     pub fn names(&self) -> String {
-        self.0.keys().copied().collect::<Vec<_>>().join(", ")
+        self.rows.keys().chain(self.loaded.keys()).copied().collect::<Vec<_>>().join(", ")
     }
 }

@@ -68,6 +68,8 @@ reasons! {
     Filtered "filtered" "a filter said no",
     Discarded "discarded" "a drop block ends every frame",
     Impaired "impaired" "an impairment block lost it on purpose",
+    BlockDropped "block-dropped" "a loaded block dropped it; the block's counters say why",
+    BlockFailed "block-failed" "the loaded block has failed, and on_failure = \"close\" closes its path",
     Stopped "stopped" "the stack is going down",
 }
 

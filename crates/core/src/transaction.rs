@@ -6,7 +6,7 @@
 use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};
 use crate::control::{ControlError, End, Op, Value};
 use crate::frame::Frame;
-use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Slots};
+use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Found, Slots};
 use crate::parameter;
 use crate::rng::Rng;
 use crate::table::Table;
@@ -35,6 +35,8 @@ pub struct Plan {
     sets: Vec<(BlockId, String, Value)>,
     owners: BTreeMap<Table, BlockId>,
     edges_changed: bool,
+    /// The kinds that there are from then on, if others.
+    kinds: Option<BlockTable>,
     summary: Vec<String>,
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct Committed {
     pub started: Vec<BlockId>,
     /// Parameters to set.
     pub sets: Vec<(BlockId, String, Value)>,
+    /// The kinds that there are from now on, if others.
+    pub kinds: Option<BlockTable>,
     /// What changed.
     pub summary: Vec<String>,
 }
@@ -105,7 +109,7 @@ fn unbound(block: &str, port: &str, doc: &str) -> ControlError {
 
 /// Carries out a plan. Cannot fail.
 pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
-    let mut done = Committed { sets: plan.sets, summary: plan.summary, ..Committed::default() };
+    let mut done = Committed { sets: plan.sets, kinds: plan.kinds, summary: plan.summary, ..Committed::default() };
     let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
     for id in gone {
         let block = slots.end(id, None, now);
@@ -153,7 +157,8 @@ impl Plan {
         let blocks = slots.ids().filter_map(|id| Some((id, (slots.name(id).to_owned(), slots.kind(id)?)))).collect();
         let edges = slots.edges().map(|(from, port, to, input)| ((from, port), (to, input))).collect();
         let shape = Shape { blocks, names: slots.names.clone(), edges, next: slots.slots.len() as u32 };
-        Plan { shape, made: BTreeMap::new(), sets: Vec::new(), owners: BTreeMap::new(), edges_changed: false, summary: Vec::new() }
+        let (made, owners) = (BTreeMap::new(), BTreeMap::new());
+        Plan { shape, made, sets: Vec::new(), owners, edges_changed: false, kinds: None, summary: Vec::new() }
     }
 
     fn end_name(&self, id: BlockId, port: &str) -> String {
@@ -229,6 +234,8 @@ impl Planner<'_> {
             Op::Extract { block } => self.extract(block),
             Op::Replace { name, kind, parameters, drop_state } => self.replace(name, kind, parameters, *drop_state),
             Op::Set { target, name, value } => self.set(target, name, value),
+            Op::Load { file } => self.load(file),
+            Op::Unload { kind } => self.unload(kind),
             other => Err(ControlError::BadRequest { why: format!("{other:?} does not change the graph") }),
         }
     }
@@ -241,8 +248,38 @@ impl Planner<'_> {
         })
     }
 
+    /// The kinds that there are after what was planned so far.
+    fn kinds(&self) -> &BlockTable {
+        self.plan.kinds.as_ref().unwrap_or(self.table)
+    }
+
+    fn row(&self, kind: &str) -> Result<Found<'_>, ControlError> {
+        self.kinds().get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.kinds().names() })
+    }
+
+    fn load(&mut self, file: &str) -> Result<(), ControlError> {
+        let table = self.table;
+        let kind = self.plan.kinds.get_or_insert_with(|| table.clone()).load(file)?;
+        self.plan.summary.push(format!("load {} {}", kind.name, kind.version));
+        Ok(())
+    }
+
+    fn unload(&mut self, kind: &str) -> Result<(), ControlError> {
+        let of_it = self.plan.shape.blocks.values().filter(|(_, of)| of.name == kind).map(|(name, _)| name.as_str());
+        let users = of_it.collect::<Vec<_>>().join(", ");
+        let table = self.table;
+        let kinds = self.plan.kinds.get_or_insert_with(|| table.clone());
+        kinds.unload(kind)?;
+        if !users.is_empty() {
+            let why = format!("'{users}' of the graph would be without it: delete or replace what is of this kind first");
+            return Err(ControlError::NotUnloaded { kind: kind.to_owned(), why });
+        }
+        self.plan.summary.push(format!("unload {kind}"));
+        Ok(())
+    }
+
     fn make(&self, name: &str, kind: &str, given: &IndexMap<String, Value>, rng: Rng) -> Result<Box<dyn Block>, ControlError> {
-        let row = self.table.get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.table.names() })?;
+        let row = self.row(kind)?;
         let mut config = parameter::complete(name, row.kind, given, rng)?;
         (row.make)(&mut config)
     }
@@ -462,13 +499,13 @@ impl Planner<'_> {
 
     fn replace(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>, drop_state: bool) -> Result<(), ControlError> {
         let (id, old_kind) = self.find(name)?;
-        let row = self.table.get(kind).ok_or_else(|| ControlError::NoKind { kind: kind.to_owned(), known: self.table.names() })?;
+        let new_kind = self.row(kind)?.kind;
         let refused = |why: String| ControlError::StateRefused { block: name.to_owned(), why };
         let Some(old) = self.slots.block(id) else {
             return Err(refused("it was made in the same transaction".to_owned()));
         };
         let mut parameters = given.clone();
-        for parameter in row.kind.parameters {
+        for parameter in new_kind.parameters {
             if let Some(value) = old.get(parameter.name, self.now).filter(|_| old_kind.parameter(parameter.name).is_some()) {
                 parameters.entry(parameter.name.to_owned()).or_insert(value);
             }
@@ -484,7 +521,10 @@ impl Planner<'_> {
         self.move_edges(id, name, old_kind, block.kind())?;
         self.plan.shape.blocks.insert(id, (name.to_owned(), block.kind()));
         self.plan.made.insert(id, block);
-        self.plan.summary.push(format!("replace {name} {kind}"));
+        let (then, now) = (old_kind.version, new_kind.version);
+        let version =
+            if then == now || old_kind.name != new_kind.name { String::new() } else { format!(": version {now} in place of {then}") };
+        self.plan.summary.push(format!("replace {name} {kind}{version}"));
         Ok(())
     }
 

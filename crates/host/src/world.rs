@@ -19,6 +19,7 @@ use crate::tidy::Tidy;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_backend::Backend;
 use weft_backend::guard::Guard;
@@ -124,6 +125,9 @@ impl World {
     /// Brings a stack up: opens its interfaces, builds its graph, listens for commands.
     pub fn new(mut stack: Stack, options: Options) -> Result<World, WorldError> {
         let system = |what| move |why: io::Error| WorldError::System { what, why };
+        if stack.loader().is_none() {
+            stack.set_loader(Arc::new(weft_plugin::Files::in_folder("/")));
+        }
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;

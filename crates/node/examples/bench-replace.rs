@@ -154,9 +154,7 @@ fn main() {
         ("extract of a block in that node", median(extracts), "us", Some(CHANGE_US_MAX)),
     ];
     if json {
-        let row = |(name, value, unit, needed): &(&str, f64, &str, Option<f64>)| {
-            serde_json::json!({"name": name, "value": value, "unit": unit, "needed": needed, "met": needed.map(|needed| *value <= needed)})
-        };
+        let row = |(name, value, unit, needed): &(&str, f64, &str, Option<f64>)| serde_json::json!({"name": name, "value": value, "unit": unit, "needed": needed, "met": needed.map(|needed| *value <= needed)});
         println!("{}", serde_json::Value::from(rows.iter().map(row).collect::<Vec<_>>()));
     } else {
         rows.iter().for_each(|(name, value, unit, needed)| println!("{name:<60} {value:8.2} {unit}  {needed:?}"));

@@ -84,7 +84,9 @@ impl Node {
 
     fn assemble(stack: &Stack, seed: u64, mode: Mode, run: impl FnOnce(Engine) -> Result<Runner, StackError>) -> Result<Node, StackError> {
         let section = stack.node();
-        let mut engine = Engine::new(mode, block_table(), Rng::for_name(seed, &section.name));
+        let mut table = block_table();
+        table.set_loader(stack.loader());
+        let mut engine = Engine::new(mode, table, Rng::for_name(seed, &section.name));
         build(&mut engine, stack)?;
         let mut node = Node {
             name: section.name.clone(),
@@ -406,6 +408,7 @@ impl Node {
 /// Makes the blocks and edges of the file.
 fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
     let mut ops: Vec<(Op, Range<usize>)> = Vec::new();
+    load(engine, stack)?;
     let mut entries: IndexMap<String, _> = stack.blocks().map(|entry| (entry.name.clone(), entry)).collect();
     let none = usize::MAX..usize::MAX;
     let base: &[(&str, &str)] = if stack.node().graph == Base::Default { BLOCKS } else { &[] };
@@ -428,6 +431,17 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
     ops.extend(stack.edges()?.into_iter().map(|(from, to, span)| (Op::Bind { from, to }, span)));
     ops.extend(stack.inserts()?.into_iter().map(|(block, from, to, span)| (Op::Insert { block, from, to }, span)));
     commit(engine, stack, ops)
+}
+
+/// The kinds of block that the file wants from other files: known before parameters of blocks are checked.
+fn load(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
+    for (op, span) in stack.loads() {
+        let plan = engine
+            .prepare(std::slice::from_ref(&op))
+            .map_err(|error| stack.error(span, &error.to_string(), &help_for(&error, &op, &[])))?;
+        engine.commit(plan);
+    }
+    Ok(())
 }
 
 /// Prepared together; when that fails, prepared prefix by prefix to find the line that is to blame.
@@ -546,6 +560,9 @@ fn help_for(error: &ControlError, op: &Op, before: &[Op]) -> String {
             "`weft help block KIND` lists the ports and what they carry"
         }
         (ControlError::PortTaken { .. }, _) => "use [graph] insert to put a block into an existing edge",
+        (ControlError::NotLoaded { .. }, _) => {
+            "name a block beside this file, as `weft new block` makes them; docs/plugins.md describes them"
+        }
         _ => "see `weft help stack`",
     };
     help.to_owned()

@@ -43,6 +43,7 @@
 //! probability = 0.01
 //!
 //! [graph]
+//! load = ["alternate.wasm"]    # kinds of block from files beside this one; docs/plugins.md
 //! insert = ["wan ether:lower interfaces:upper"]
 //! edges = ["a:out -> b:in"]
 //! ```
@@ -52,10 +53,11 @@ use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use weft_core::control::Value;
-use weft_core::{End, Mode};
+use weft_core::{End, Loader, Mode, Op};
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
@@ -71,6 +73,7 @@ pub struct Stack {
     text: String,
     raw: Raw,
     places: Places,
+    loader: Option<Arc<dyn Loader>>,
 }
 
 /// Where the fields of the sections stand, for messages.
@@ -277,6 +280,7 @@ pub struct RouteSection {
 #[serde(deny_unknown_fields, default)]
 struct GraphSection {
     edges: Vec<Spanned<String>>,
+    load: Vec<Spanned<String>>,
     insert: Vec<Spanned<String>>,
 }
 
@@ -333,7 +337,7 @@ impl Stack {
         })?;
         // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
         let places = toml::from_str(text).unwrap_or_default();
-        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places };
+        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places, loader: None };
         stack.check_names()?;
         Ok(stack)
     }
@@ -374,6 +378,18 @@ impl Stack {
         (self.raw.interface, self.raw.address, self.raw.route) = (nowhere(interface), nowhere(address), nowhere(route));
     }
 
+    /// Who reads the files of `[graph] load`, and those that the node is told to load later.
+    pub fn set_loader(&mut self, loader: Arc<dyn Loader>) {
+        self.loader = Some(loader);
+    }
+    /// Who reads files, if anybody does.
+    pub fn loader(&self) -> Option<Arc<dyn Loader>> {
+        self.loader.clone()
+    }
+    /// `[graph] load`
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (Op, Range<usize>)> {
+        self.raw.graph.load.iter().map(|file| (Op::Load { file: file.get_ref().clone() }, file.span()))
+    }
     /// `[node]`
     pub fn node(&self) -> &NodeSection {
         &self.raw.node

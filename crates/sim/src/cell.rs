@@ -642,6 +642,16 @@ impl Cell {
         }
     }
 
+    /// The node has booted: its hash has every build of a block that came from a file, and what it sends goes its way.
+    pub fn begin(&mut self) {
+        let kinds = match &self.machine {
+            Machine::Host(node) => node.engine().kinds().loaded().map(|kind| format!("load {} {}", kind.name, kind.version)).collect(),
+            _ => Vec::new(),
+        };
+        kinds.iter().for_each(|kind| self.core.told(false, kind));
+        self.carry_on();
+    }
+
     /// Carries on what the node gave out after a change from outside. Actors look whether it concerns them at the same instant.
     pub fn carry_on(&mut self) {
         if let Machine::Host(node) = &mut self.machine {

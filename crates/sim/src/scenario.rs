@@ -22,12 +22,14 @@ use indexmap::IndexMap;
 use raw::Raw;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeTable;
 use weft_core::Instant;
 use weft_core::parameter::{parse_duration, parse_rate};
 use weft_node::StackError;
+use weft_plugin::Files;
 
 /// What a scenario file may hold, for `weft help scenario`.
 pub const HELP: &str = include_str!("scenario/help.txt");
@@ -76,6 +78,8 @@ pub(crate) struct Source<'a> {
     pub sets: &'a [String],
     /// Reads the files that it names.
     pub read: ReadFile<'a>,
+    /// Reads blocks beside it, each file once: the nodes and all events of a world see the same.
+    pub loader: Arc<Files>,
 }
 
 impl Source<'_> {
@@ -161,7 +165,8 @@ impl Scenario {
     /// # Errors
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
-        let source = Source { file, text, sets, read };
+        let loader = Arc::new(Files::kept(Path::new(file).parent().unwrap_or(Path::new(""))));
+        let source = Source { file, text, sets, read, loader };
         let at = |error: toml::de::Error| {
             let span = error.span().unwrap_or(0..0);
             let by_key = kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());

@@ -346,7 +346,7 @@ impl World {
 
     fn run_to_end(&mut self, watch: &mut (dyn FnMut(Instant) -> bool + Send)) -> RunEnd {
         // What nodes send as they boot. Not before: captures and records see it, too.
-        self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells).for_each(Cell::carry_on);
+        self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells).for_each(Cell::begin);
         let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
         events.sort_by_key(|(at, _)| *at);
         let mut events = events.into_iter().peekable();
@@ -519,7 +519,7 @@ impl World {
                 cell.machine = machine;
                 cell.core.off = false;
                 let result = start_programs(&plan, node, &programs, &common, cell, now, cpu);
-                cell.carry_on();
+                cell.begin();
                 result.map_err(|error| error.to_string())
             }
             None => Ok(()),

@@ -551,7 +551,13 @@ os.unlink("made"), os.rmdir("/var/tmp/folder")
 fn what_programs_may_write_in_gets_its_layer_when_one_does() {
     let programs = vec![
         process("python", 0, 0, &["python3", "-c", LATE], Expect::Status(0)),
-        process("other", 1, 0, &["sh", "-c", "cd /var/spool; echo two > made; cat made; test -e /var/tmp/folder || echo none"], Expect::Status(0)),
+        process(
+            "other",
+            1,
+            0,
+            &["sh", "-c", "cd /var/spool; echo two > made; cat made; test -e /var/tmp/folder || echo none"],
+            Expect::Status(0),
+        ),
     ];
     let (world, _) = run(pair(gigabit(Duration::from_millis(1)), programs, 60_000), 2);
     assert_eq!(output(&world, 0), "writable\n0o755 0 0 False\nb'made' one\n []\nTrue True True\n");

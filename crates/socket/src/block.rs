@@ -141,6 +141,7 @@ pub static KIND: Kind = Kind {
     owns: &[Table::Sockets],
     asks: Table::ALL,
     state_version: 1,
+    ..Kind::EMPTY
 };
 
 /// How to make one.

@@ -75,6 +75,7 @@ Example: [block.tcp] congestion = \"reno\", mss = 536",
     owns: &[Table::Flows],
     asks: &[Table::Addresses(Family::V4), Table::Addresses(Family::V6), Table::Routes(Family::V4), Table::Routes(Family::V6)],
     state_version: 1,
+    ..Kind::EMPTY
 };
 
 /// The row for block tables.

@@ -101,6 +101,7 @@ pub static KIND: Kind = Kind {
     owns: &[Table::Neighbours(Family::V4)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     state_version: 2,
+    ..Kind::EMPTY
 };
 
 const IN_REQUESTS: usize = neighbour::count::BLOCK;

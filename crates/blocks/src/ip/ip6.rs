@@ -192,6 +192,7 @@ pub static KIND: Kind = Kind {
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
     state_version: 1,
+    ..Kind::EMPTY
 };
 
 /// Positions in [`KIND`]'s counters.

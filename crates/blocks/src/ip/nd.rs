@@ -153,6 +153,7 @@ pub static KIND: Kind = Kind {
     owns: &[Table::Neighbours(Family::V6)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     state_version: 1,
+    ..Kind::EMPTY
 };
 
 /// Positions in [`KIND`]'s counters, behind those of every resolving block.

@@ -31,15 +31,28 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(kind: &str, parameters: &[(&str, Value)]) -> Bench {
+        Bench::build(kind, parameters, None)
+    }
+
+    /// With another block, which is bound to nothing.
+    pub(crate) fn with(kind: &str, parameters: &[(&str, Value)], other: BlockRow) -> Bench {
+        Bench::build(kind, parameters, Some(other))
+    }
+
+    fn build(kind: &str, parameters: &[(&str, Value)], other: Option<BlockRow>) -> Bench {
         let mut rows = crate::table::rows();
         rows.push(BlockRow { kind: &END, make: |_| Ok(Box::new(End)) });
+        rows.extend(other);
         let mut engine = Engine::new(Mode::Inline, BlockTable::new(rows), Rng::for_name(1, "bench"));
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let ops = vec![
+        let add =
+            |row: BlockRow| Op::Add { name: row.kind.name.to_owned(), kind: row.kind.name.to_owned(), parameters: Default::default() };
+        let mut ops: Vec<Op> = other.map(add).into_iter().collect();
+        ops.extend([
             Op::Add { name: "tool".to_owned(), kind: kind.to_owned(), parameters },
             Op::Add { name: "end".to_owned(), kind: "end".to_owned(), parameters: Default::default() },
             Op::Bind { from: control::End::parse("tool:out"), to: control::End::parse("end:in") },
-        ];
+        ]);
         engine.control(Instant::ZERO, &Message { serial: 1, op: Op::All(ops) }).result.unwrap();
         let tool = engine.graph().find("tool").unwrap();
         Bench { engine, tool }

@@ -1,4 +1,4 @@
-//! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `pause` and `unpause`: changes of the graph while it runs.
+//! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `load`, `unload`, `pause` and `unpause`: changes of the graph while it runs.
 
 use super::{Target, told};
 use std::process::ExitCode;
@@ -88,6 +88,35 @@ pub struct ReplaceArgs {
     drop_state: bool,
     #[command(flatten)]
     target: Target,
+}
+
+/// Make the kind of block in a file known: `weft load alternate.wasm`. `weft add` and `weft replace` can use it then.
+///
+/// A file with another build of a kind that was loaded before takes its place for blocks that are made from then on; those that exist stay what they
+/// are, and `weft replace NAME KIND` hands their state over to the new build. `weft show blocks` shows versions.
+#[derive(clap::Args, Debug)]
+pub struct LoadArgs {
+    /// A WebAssembly module that is a block
+    file: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Forget a kind of block that was loaded. No block may be of it.
+#[derive(clap::Args, Debug)]
+pub struct UnloadArgs {
+    /// The kind
+    kind: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["load".to_owned(), args.file])
+}
+
+pub fn unload(args: UnloadArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["unload".to_owned(), args.kind])
 }
 
 /// Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`).

@@ -192,7 +192,7 @@ impl Console {
     }
 
     fn operate(&mut self, op: Op) -> anyhow::Result<()> {
-        let op = weft_host::expression::in_changes(op, &mut self.client)?;
+        let op = weft_host::expression::in_changes(super::from_here(op)?, &mut self.client)?;
         let value = self.client.node(op.clone())?;
         match (&op, self.target.json) {
             (Op::Get { name, .. }, true) => output::json(&get::nested(value, name.as_deref())),

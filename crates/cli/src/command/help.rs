@@ -4,12 +4,12 @@ use crate::output;
 use anyhow::bail;
 use clap::CommandFactory;
 use std::process::ExitCode;
-use weft_core::{ControlError, Kind, Port};
+use weft_core::{ControlError, Kind, Loader, Port};
 
 /// Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A command, `stack`, `scenario`, `blocks`, or `block NAME`
+    /// A command, `stack`, `scenario`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
     topic: Vec<String>,
     /// Print JSON (blocks only)
     #[arg(long)]
@@ -28,6 +28,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             match args.json {
                 true => output::json(&rows.into()),
                 false => output::table(&rows),
+            }
+        }
+        ["block", file] if file.contains(['.', '/']) => {
+            let loaded = weft_plugin::Files::in_folder("").load(file).map_err(|why| anyhow::anyhow!("cannot load '{file}': {why}"))?;
+            match args.json {
+                true => output::json(&serde_json::to_value(loaded.kind)?),
+                false => block(loaded.kind),
             }
         }
         ["block", name] => {

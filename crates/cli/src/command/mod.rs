@@ -25,7 +25,7 @@ use anyhow::Context as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_core::command;
+use weft_core::{Op, command};
 use weft_host::control::Client;
 use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
@@ -54,7 +54,7 @@ impl Target {
 /// Carries out a change that was written in words and prints what changed.
 fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Result<ExitCode> {
     let words: Vec<String> = words.into_iter().collect();
-    let op = command::read(&words)?;
+    let op = from_here(command::read(&words)?)?;
     let mut client = target.connect()?;
     let op = weft_host::expression::in_changes(op, &mut client)?;
     let summary = client.node(op)?;
@@ -63,6 +63,14 @@ fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Res
         false => summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line))),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Files that a person names lie where the person is, not where the daemon is.
+pub fn from_here(op: Op) -> anyhow::Result<Op> {
+    Ok(match op {
+        Op::Load { file } => Op::Load { file: std::path::absolute(&file).context("the current folder")?.display().to_string() },
+        other => other,
+    })
 }
 
 /// `--engine`
@@ -200,7 +208,9 @@ const STACK_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and parses a stack file.
 pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
-    Ok(Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?)
+    let mut stack = Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?;
+    stack.set_loader(std::sync::Arc::new(weft_plugin::Files::beside(path)));
+    Ok(stack)
 }
 
 /// Reads a file of this kind ("stack", "scenario") that a person wrote.

@@ -44,6 +44,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         }
         None => Stack::parse(&format!("node {}", draft.name), &text(source, draft, wires, routes)?)?,
     };
+    stack.set_loader(source.loader.clone());
     if draft.section.forward.is_some() && draft.section.stack.is_some() {
         set(source, &mut stack, &[format!("ip4.forward={}", forwards(draft))], &draft.span)?;
     }

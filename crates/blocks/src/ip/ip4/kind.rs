@@ -65,6 +65,7 @@ pub static KIND: Kind = Kind {
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     asks: &[Table::Interfaces, Table::Groups(Family::V4)],
     state_version: 1,
+    ..Kind::EMPTY
 };
 
 const PARAMETERS: &[Parameter] = &[

@@ -1,0 +1,165 @@
+/*
+ * The interface between weft and a loadable block, version 1.
+ *
+ * One source serves two builds: WebAssembly (isolated, the same results everywhere) and a native object (trusted, fast):
+ *
+ *   clang --target=wasm32 -O2 -nostdlib -Wl,--no-entry -o block.wasm block.c
+ *   cc -O2 -shared -fPIC -o block.so block.c
+ *
+ * A block implements what is declared below as weft_block_...; those marked "may be left out" need not be there. It may call what is
+ * declared as weft_...; native objects only while they are called. Everything that a call changed or asked for happens when it returns.
+ * weft makes one call at a time into one block; several native blocks of one object may be called at the same time by several threads,
+ * so keep what belongs to a block in what weft_block_new() returned, and nothing in globals. A WebAssembly block has a memory of its own.
+ */
+#ifndef WEFT_BLOCK_H
+#define WEFT_BLOCK_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* weft refuses a block that was built for another version. */
+#define WEFT_BLOCK_INTERFACE 1
+
+/* Verdicts: onward through an output (its place in the manifest, from 0), kept by the block (it ends here), or dropped for a reason
+ * (its place among [[drop]] in the manifest). Each frame needs one. */
+#define WEFT_FORWARD(port) ((uint32_t)(port))
+#define WEFT_CONSUMED 0x100u
+#define WEFT_DROP(reason) (0x200u + (uint32_t)(reason))
+
+/* What the block has changed; nothing else is looked at. */
+#define WEFT_EDITED_BYTES 1u /* the bytes at data, and length */
+#define WEFT_EDITED_META 2u  /* interface, mark, tos, dst_mac, next_hop_family, next_hop */
+
+/* A frame. Numbers are in the machine's order, addresses and bytes as on the wire. */
+typedef struct weft_frame {
+    uint8_t *data;           /* its first bytes; stays where it is */
+    uint32_t length;         /* bytes at data; may be changed up to room if the block sees all of the frame */
+    uint32_t room;           /* bytes that fit at data: length or more */
+    uint32_t total;          /* bytes of the whole frame: more than length if the manifest's bytes_max is less */
+    uint32_t verdict;        /* to be set */
+    uint32_t interface;      /* where it came in; of egress frames, where it goes out */
+    uint32_t mark;           /* firewall mark */
+    uint16_t ether_type;     /* of link frames: 0x0800 IPv4, 0x86dd IPv6, 0x0806 ARP */
+    uint16_t src_port;       /* of datagrams */
+    uint16_t dst_port;
+    uint16_t reserved;
+    uint8_t egress;          /* 1: from programs to interfaces, 0: the other way */
+    uint8_t edited;          /* to be set: WEFT_EDITED_... */
+    uint8_t protocol;        /* IP protocol, where known */
+    uint8_t ttl;
+    uint8_t tos;             /* DSCP and ECN */
+    uint8_t family;          /* of src and dst: 4, 6, or 0 (not known) */
+    uint8_t next_hop_family; /* 4, 6, or 0 (none yet) */
+    uint8_t reserved_too;
+    uint8_t src_mac[6];
+    uint8_t dst_mac[6];
+    uint8_t src[16];         /* IPv4 in the first 4 bytes */
+    uint8_t dst[16];
+    uint8_t next_hop[16];    /* the neighbour that it goes to */
+} weft_frame;
+
+/* A parameter's value in all its forms. */
+typedef struct weft_value {
+    const char *text;        /* as text, without a zero at its end */
+    uint32_t length;         /* bytes of text */
+    uint32_t family;         /* of type address: 4, 6, or 0 (none) */
+    uint64_t number;         /* bool: 0, 1; unsigned; duration: ns; rate: bit/s; choice: the word's place; interface: its number, 0 for none */
+    double real;             /* float */
+    uint8_t address[16];     /* of type address */
+} weft_value;
+
+#ifdef __wasm__
+#define WEFT_EXPORT(name) __attribute__((export_name(#name), visibility("default")))
+#define WEFT_IMPORT(name) __attribute__((import_module("weft"), import_name(#name)))
+#else
+#define WEFT_EXPORT(name) __attribute__((visibility("default")))
+#endif
+
+/* ---- what a block implements ---- */
+
+/* returns WEFT_BLOCK_INTERFACE; WEFT_BLOCK(manifest) below defines this one and the next */
+WEFT_EXPORT(weft_block_interface) uint32_t weft_block_interface(void);
+/* the manifest: TOML, ended by a zero; docs/plugins.md */
+WEFT_EXPORT(weft_block_manifest) const char *weft_block_manifest(void);
+/* makes a block; what it returns is `self` of all other calls */
+WEFT_EXPORT(weft_block_new) void *weft_block_new(void);
+/* takes up to 64 frames that came in through an input, edits them in place, and sets each one's verdict */
+WEFT_EXPORT(weft_block_process) void weft_block_process(void *self, uint32_t input, weft_frame *frames, uint32_t count);
+
+/* the block is gone (native only); may be left out */
+WEFT_EXPORT(weft_block_free) void weft_block_free(void *self);
+/* it stands in the graph, or edges around it have changed; may be left out */
+WEFT_EXPORT(weft_block_started) void weft_block_started(void *self);
+/* a timer is due; may be left out */
+WEFT_EXPORT(weft_block_timer) void weft_block_timer(void *self, uint64_t token);
+/* would this value do for the parameter (its place in the manifest)? 0: yes; changes nothing; may be left out */
+WEFT_EXPORT(weft_block_check) int32_t weft_block_check(void *self, uint32_t parameter, const weft_value *value);
+/* the parameter has this value now: once for each when the block is made, and whenever it is set, or an interface's number is another;
+ * may be left out */
+WEFT_EXPORT(weft_block_set) void weft_block_set(void *self, uint32_t parameter, const weft_value *value);
+/* writes its state, at most `room` bytes, and returns how many; may be left out if the manifest has no state_version. Counters and
+ * timers are handed over by weft itself */
+WEFT_EXPORT(weft_block_export) uint32_t weft_block_export(void *self, uint8_t *bytes, uint32_t room);
+/* takes over state that was exported by a block of this state_version; 0: done, else nothing has changed */
+WEFT_EXPORT(weft_block_import) int32_t weft_block_import(void *self, uint32_t version, const uint8_t *bytes, uint32_t length);
+
+/* ---- what a block may call ---- */
+
+#ifdef __wasm__
+/* the node's time, ns; does not move within a call */
+WEFT_IMPORT(now) uint64_t weft_now(void);
+/* a random number, from the block's own stream: in virtual time the same in every run */
+WEFT_IMPORT(random) uint64_t weft_random(void);
+/* calls weft_block_timer(self, token) after so many ns; replaces an earlier setting */
+WEFT_IMPORT(set_timer) void weft_set_timer(uint64_t token, uint64_t delay_ns);
+WEFT_IMPORT(cancel_timer) void weft_cancel_timer(uint64_t token);
+/* adds to a counter: its place in the manifest */
+WEFT_IMPORT(count) void weft_count(uint32_t counter, uint64_t by);
+/* gives out a frame that the block made (its bytes are copied), before those that it forwards */
+WEFT_IMPORT(emit) void weft_emit(uint32_t port, const weft_frame *frame);
+/* raises the alert `said`, for `weft subscribe` */
+WEFT_IMPORT(say) void weft_say(const char *text, uint32_t length);
+#else
+typedef struct weft_host {
+    uint32_t interface; /* WEFT_BLOCK_INTERFACE */
+    uint32_t reserved;
+    uint64_t (*now)(void);
+    uint64_t (*random)(void);
+    void (*set_timer)(uint64_t token, uint64_t delay_ns);
+    void (*cancel_timer)(uint64_t token);
+    void (*count)(uint32_t counter, uint64_t by);
+    void (*emit)(uint32_t port, const weft_frame *frame);
+    void (*say)(const char *text, uint32_t length);
+} weft_host;
+/* called once, before everything else but weft_block_interface; WEFT_BLOCK(manifest) defines it */
+WEFT_EXPORT(weft_block_host) void weft_block_host(const weft_host *host);
+extern const weft_host *weft_the_host;
+static inline uint64_t weft_now(void) { return weft_the_host->now(); }
+static inline uint64_t weft_random(void) { return weft_the_host->random(); }
+static inline void weft_set_timer(uint64_t token, uint64_t delay_ns) { weft_the_host->set_timer(token, delay_ns); }
+static inline void weft_cancel_timer(uint64_t token) { weft_the_host->cancel_timer(token); }
+static inline void weft_count(uint32_t counter, uint64_t by) { weft_the_host->count(counter, by); }
+static inline void weft_emit(uint32_t port, const weft_frame *frame) { weft_the_host->emit(port, frame); }
+static inline void weft_say(const char *text, uint32_t length) { weft_the_host->say(text, length); }
+#endif
+
+/* Once in a block's source: WEFT_BLOCK("name = \"mine\"\n" ...). */
+#ifdef __wasm__
+#define WEFT_BLOCK_HOST
+#else
+#define WEFT_BLOCK_HOST                                                          \
+    const weft_host *weft_the_host;                                              \
+    void weft_block_host(const weft_host *host) { weft_the_host = host; }
+#endif
+#define WEFT_BLOCK(manifest)                                                     \
+    WEFT_BLOCK_HOST                                                              \
+    uint32_t weft_block_interface(void) { return WEFT_BLOCK_INTERFACE; }         \
+    const char *weft_block_manifest(void) { return manifest; }
+
+#ifdef __cplusplus
+}
+#endif
+#endif
