@@ -1,4 +1,4 @@
-/* Sends alternate packets left and right. For ring-wasm.toml, as WebAssembly. */
+/* Sends alternate packets left and right. The block of docs/tutorial-ring.md, as WebAssembly or as a native object. */
 
 #include "weft-block.h"
 

@@ -90,11 +90,13 @@ impl Loader for Files {
     }
 }
 
-/// What a file is, its first bytes say.
-fn open(_path: &Path, content: &[u8], build: &str) -> Result<Loaded, String> {
+/// What a file is, its first bytes say; a script has none that do, so its name does.
+fn open(path: &Path, content: &[u8], build: &str) -> Result<Loaded, String> {
     match content {
         [0, b'a', b's', b'm', ..] => crate::wasm::load(content, build),
+        [0x7f, b'E', b'L', b'F', ..] => crate::native::load(content, build),
         [] => Err("it is empty".to_owned()),
-        _ => Err("it is no block: weft loads WebAssembly modules (.wasm)".to_owned()),
+        _ if path.extension().is_some_and(|extension| extension == "py") => crate::python::load(path, content, build),
+        _ => Err("it is no block: weft loads WebAssembly modules (.wasm), native objects (.so) and Python scripts (.py)".to_owned()),
     }
 }

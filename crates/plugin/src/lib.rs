@@ -2,7 +2,9 @@
 //!
 //! | a file | is | and runs |
 //! |---|---|---|
-//! | `*.wasm`, `*.wat` | a WebAssembly module | isolated, with limits, with the same results everywhere: [`wasm`] |
+//! | `*.wasm` | a WebAssembly module | isolated, with limits, with the same results everywhere: [`wasm`] |
+//! | `*.so` | a native object | as part of weft, trusted and fast: [`native`] |
+//! | `*.py` | a Python script | as a process, for teaching: [`python`] |
 //!
 //! All of them declare themselves by a [`manifest`], see frames as [`exchange`] describes, and stand in the graph as a [`guest::GuestBlock`],
 //! which isolates code that fails. docs/plugins.md is for those who write blocks; include/weft-block.h is the interface.
@@ -11,6 +13,8 @@ pub mod exchange;
 mod files;
 pub mod guest;
 pub mod manifest;
+pub mod native;
+pub mod python;
 pub mod wasm;
 
 pub use files::Files;

@@ -1,6 +1,6 @@
 //! Sends alternate packets left and right around a ring: a routing exercise without a change to IP.
 //!
-//! The same block is in examples/ring/ in C.
+//! The same block is in examples/ring/ in C (WebAssembly or native) and in Python; docs/tutorial-ring.md walks through them.
 
 use serde::{Deserialize, Serialize};
 use std::any::Any;

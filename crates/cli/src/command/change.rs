@@ -96,7 +96,7 @@ pub struct ReplaceArgs {
 /// are, and `weft replace NAME KIND` hands their state over to the new build. `weft show blocks` shows versions.
 #[derive(clap::Args, Debug)]
 pub struct LoadArgs {
-    /// A WebAssembly module that is a block
+    /// A block: a WebAssembly module (.wasm), native object (.so) or Python script (.py)
     file: String,
     #[command(flatten)]
     target: Target,
