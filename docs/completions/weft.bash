@@ -64,11 +64,11 @@ _weft() {
             weft,help)
                 cmd="weft__subcmd__help"
                 ;;
+            weft,import)
+                cmd="weft__subcmd__import"
+                ;;
             weft,insert)
                 cmd="weft__subcmd__insert"
-                ;;
-            weft,load)
-                cmd="weft__subcmd__load"
                 ;;
             weft,pause)
                 cmd="weft__subcmd__pause"
@@ -100,14 +100,14 @@ _weft() {
             weft,unbind)
                 cmd="weft__subcmd__unbind"
                 ;;
-            weft,unload)
-                cmd="weft__subcmd__unload"
-                ;;
             weft,unpause)
                 cmd="weft__subcmd__unpause"
                 ;;
             weft,up)
                 cmd="weft__subcmd__up"
+                ;;
+            weft__subcmd__import,fins)
+                cmd="weft__subcmd__import__subcmd__fins"
                 ;;
             *)
                 ;;
@@ -116,7 +116,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload apply pause unpause subscribe console trace check bridge sim exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace apply pause unpause subscribe console trace check import bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -429,14 +429,28 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        weft__subcmd__insert)
-            opts="-h --control --json --help"
+        weft__subcmd__import)
+            opts="-h --help fins"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --control)
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__import__subcmd__fins)
+            opts="-h --out --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -447,7 +461,7 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        weft__subcmd__load)
+        weft__subcmd__insert)
             opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -702,24 +716,6 @@ _weft() {
             return 0
             ;;
         weft__subcmd__unbind)
-            opts="-h --control --json --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --control)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        weft__subcmd__unload)
             opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

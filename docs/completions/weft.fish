@@ -49,6 +49,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "subscribe" -d 'Print the 
 complete -c weft -n "__fish_weft_needs_command" -f -a "console" -d 'Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack file without bringing it up, and say which interfaces and addresses it would have'
+complete -c weft -n "__fish_weft_needs_command" -f -a "import" -d 'Convert the configuration of another framework to a stack file'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit'
 complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`)'
@@ -151,6 +152,10 @@ complete -c weft -n "__fish_weft_using_subcommand trace" -l json -d 'Print JSON 
 complete -c weft -n "__fish_weft_using_subcommand trace" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand check" -l json -d 'Print JSON'
 complete -c weft -n "__fish_weft_using_subcommand check" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand import; and not __fish_seen_subcommand_from fins" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand import; and not __fish_seen_subcommand_from fins" -f -a "fins" -d 'Convert the two files of the FINS framework, modules with their links and interfaces with their addresses, to a stack file'
+complete -c weft -n "__fish_weft_using_subcommand import; and __fish_seen_subcommand_from fins" -l out -d 'Write the stack file here instead of to standard output' -r -F
+complete -c weft -n "__fish_weft_using_subcommand import; and __fish_seen_subcommand_from fins" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l rate -d 'Rate of the wire, each direction: 100mbit, 1gbit' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l queue-bytes -d 'Bytes that may wait for the wire, each direction' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l delay -d 'Delay one way: 20ms, 50us' -r

@@ -264,6 +264,33 @@ _arguments "${_arguments_options[@]}" : \
 ':file -- The stack file:_files' \
 && ret=0
 ;;
+(import)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+":: :_weft__subcmd__import_commands" \
+"*::: :->import" \
+&& ret=0
+
+    case $state in
+    (import)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:weft-import-command-$line[1]:"
+        case $line[1] in
+            (fins)
+_arguments "${_arguments_options[@]}" : \
+'--out=[Write the stack file here instead of to standard output]:FILE:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':stack -- Modules and links:_files' \
+':environment -- Interfaces, addresses and routes:_files' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (bridge)
 _arguments "${_arguments_options[@]}" : \
 '--rate=[Rate of the wire, each direction\: 100mbit, 1gbit]:RATE:_default' \
@@ -387,6 +414,7 @@ _weft_commands() {
 'console:Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)' \
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
+'import:Convert the configuration of another framework to a stack file' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit' \
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
@@ -477,6 +505,18 @@ _weft__subcmd__hash_commands() {
 _weft__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'weft help commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__import_commands] )) ||
+_weft__subcmd__import_commands() {
+    local commands; commands=(
+'fins:Convert the two files of the FINS framework, modules with their links and interfaces with their addresses, to a stack file' \
+    )
+    _describe -t commands 'weft import commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__import__subcmd__fins_commands] )) ||
+_weft__subcmd__import__subcmd__fins_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft import fins commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__insert_commands] )) ||
 _weft__subcmd__insert_commands() {

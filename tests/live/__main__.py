@@ -11,7 +11,7 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import real_time, virtual_worlds
+from . import files, real_time, virtual_worlds
 
 NEEDS_ROOT = "it attaches to a veth pair beside the host's kernel, which a normal user's namespace does not keep quiet; runs as root"
 
@@ -30,6 +30,8 @@ def main() -> int:
             folder = Path(directory, name.replace("/", "-"))
             folder.mkdir()
             run(name, lambda body=body, folder=folder: body(folder))
+    run("apply/any of 20 graphs to any other", files.applied)
+    run("import fins/boots", files.fins_row, NEEDS_ROOT)
     run("real time/changed", real_time.row, NEEDS_ROOT)
     return rows.recorder.finish()
 

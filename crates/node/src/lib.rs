@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod default_graph;
+pub mod fins;
 mod foresee;
 mod node;
 mod shape;

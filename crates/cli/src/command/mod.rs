@@ -12,6 +12,7 @@ pub mod generate;
 pub mod get;
 pub mod hash;
 pub mod help;
+pub mod import;
 pub mod run;
 pub mod set;
 pub mod show;
