@@ -5,7 +5,7 @@ use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
 use weft_wire::ethernet::Mac;
 
 /// Largest number of an interface.
-pub const INTERFACE_INDEX_MAX: u32 = 65_535;
+pub const INTERFACE_INDEX_MAX: u32 = 1_048_575;
 
 /// What protocols need to know of an interface.
 #[derive(Clone, Debug)]

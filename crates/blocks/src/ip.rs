@@ -13,3 +13,4 @@ pub mod nd;
 mod neighbour;
 pub mod reassembly;
 mod redirects;
+mod request;

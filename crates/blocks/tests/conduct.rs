@@ -316,6 +316,7 @@ impl Life {
             dynamic: true,
             preferred_until: until,
             valid_until: until,
+            ..Address::permanent(interface, ip.into(), 24)
         };
         let route = Route {
             kind: RouteKind::Unicast,
@@ -326,6 +327,7 @@ impl Life {
             source: self.pick(&[None, Some(OUR_IP.into())]),
             metric: self.pick(&[0, 100]),
             mtu: self.pick(&[None, Some(1280)]),
+            ..Route::PLAIN
         };
         let destination = self.address();
         let change = match self.rng.below(7) {

@@ -400,6 +400,7 @@ fn path_mtus_and_redirects_are_learned_within_reason() {
         metric: 1024,
         mtu: None,
         kind: RouteKind::Unicast,
+        ..Route::PLAIN
     }));
     assert_eq!(node.route(FAR_IP, None, None), None);
 }

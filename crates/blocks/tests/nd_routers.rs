@@ -39,6 +39,9 @@ fn route(destination: &str, prefix_bits: u8, gateway: Option<&str>, metric: u32)
         metric,
         mtu: None,
         kind: RouteKind::Unicast,
+        // RTPROT_RA, and RTPROT_KERNEL for what is on the link.
+        protocol: if gateway.is_some() { 9 } else { 2 },
+        ..Route::PLAIN
     }
 }
 

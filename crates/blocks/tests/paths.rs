@@ -237,6 +237,7 @@ fn other_blocks_can_change_addresses_and_routes() {
         metric: 5,
         mtu: None,
         kind: table::RouteKind::Unicast,
+        ..table::Route::PLAIN
     };
     let there = Ipv4Addr::new(198, 51, 100, 1);
     tell(&mut node, routes, Change::AddRoute(route));

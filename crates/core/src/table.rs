@@ -6,7 +6,7 @@ use crate::frame::InterfaceIndex;
 use crate::stream::{FlowId, StreamInfo};
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use weft_wire::ethernet::Mac;
 
 /// Address family of a table.
@@ -117,6 +117,105 @@ impl Interface {
     }
 }
 
+/// What programs set of an interface and nothing but they look at (rtnetlink IFLA_*, IFF_*).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InterfaceSettings {
+    /// IFLA_TXQLEN: packets; kept, and used by nobody.
+    pub tx_queue_packets: u32,
+    /// IFLA_IFALIAS.
+    pub alias: String,
+    /// No IFF_NOARP.
+    pub arp: bool,
+    /// IFF_MULTICAST; none: as the framing has it.
+    pub multicast: Option<bool>,
+    /// IFF_PROMISC.
+    pub promiscuous: bool,
+    /// IFF_ALLMULTI.
+    pub all_multicast: bool,
+    /// IFF_DYNAMIC.
+    pub dynamic: bool,
+}
+
+impl Default for InterfaceSettings {
+    fn default() -> InterfaceSettings {
+        let flags = (false, false, false);
+        InterfaceSettings {
+            // DEFAULT_TX_QUEUE_LEN
+            tx_queue_packets: 1000,
+            alias: String::new(),
+            arp: true,
+            multicast: None,
+            promiscuous: flags.0,
+            all_multicast: flags.1,
+            dynamic: flags.2,
+        }
+    }
+}
+
+/// What an interface has carried.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct InterfaceCounts {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received, with link-layer header.
+    pub rx_bytes: u64,
+    /// Frames received that were damaged.
+    pub rx_errors: u64,
+    /// Frames received and dropped.
+    pub rx_dropped: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes sent, with link-layer header.
+    pub tx_bytes: u64,
+    /// Frames that could not be sent.
+    pub tx_errors: u64,
+    /// Frames to send that were dropped.
+    pub tx_dropped: u64,
+}
+
+/// A row of the table of interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceRow {
+    /// What the stack needs of it.
+    pub interface: Interface,
+    /// What programs set.
+    pub settings: InterfaceSettings,
+    /// What it has carried.
+    pub counts: InterfaceCounts,
+}
+
+/// Which interfaces are asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// Every one, by index.
+    All,
+    /// One by index.
+    Index(InterfaceIndex),
+    /// One by name.
+    Named(String),
+    /// The members of a group, by index.
+    Group(u32),
+}
+
+/// A label of an address (IFA_LABEL): at most 15 bytes; all zero: the interface's name.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Label([u8; 16]);
+
+impl Label {
+    /// From a text of at most 15 bytes without zeros.
+    pub fn new(text: &str) -> Option<Label> {
+        let mut bytes = [0; 16];
+        let fits = text.len() < bytes.len() && !text.contains('\0');
+        bytes.get_mut(..text.len()).filter(|_| fits)?.copy_from_slice(text.as_bytes());
+        Some(Label(bytes))
+    }
+    /// The text; none: as the interface is called.
+    pub fn text(&self) -> Option<&str> {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..end]).ok().filter(|text| !text.is_empty())
+    }
+}
+
 /// An address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Address {
@@ -138,7 +237,40 @@ pub struct Address {
     /// When it is removed; none: never.
     #[serde(default)]
     pub valid_until: Option<Instant>,
+    /// The other end, whose prefix it then is (IFA_ADDRESS where it differs from IFA_LOCAL).
+    #[serde(default)]
+    pub peer: Option<IpAddr>,
+    /// Broadcast address, as somebody said it (IPv4).
+    #[serde(default)]
+    pub broadcast: Option<Ipv4Addr>,
+    /// rtnetlink RT_SCOPE_*.
+    #[serde(default)]
+    pub scope: u8,
+    /// Its name for people (IPv4).
+    #[serde(default)]
+    pub label: Label,
+    /// rtnetlink IFA_F_* that somebody asked for; those of states follow from [`Address::state`] and [`Address::dynamic`].
+    #[serde(default)]
+    pub flags: u32,
+    /// Metric of the route to its network; 0: the usual one.
+    #[serde(default)]
+    pub metric: u32,
 }
+
+/// IFA_F_NOPREFIXROUTE: an address brings no route to its network.
+pub const NO_PREFIX_ROUTE: u32 = 0x200;
+/// RT_SCOPE_LINK: valid on the link only.
+pub const SCOPE_LINK: u8 = 253;
+/// RT_SCOPE_HOST: valid on this node only.
+pub const SCOPE_HOST: u8 = 254;
+/// RT_TABLE_MAIN.
+pub const TABLE_MAIN: u32 = 254;
+/// RTPROT_KERNEL: follows from an address.
+pub const PROTOCOL_KERNEL: u8 = 2;
+/// RTPROT_STATIC: an administrator's.
+pub const PROTOCOL_STATIC: u8 = 4;
+/// RTPROT_RA: a router told.
+pub const PROTOCOL_RA: u8 = 9;
 
 impl Address {
     /// An address that somebody set, usable for ever.
@@ -151,7 +283,18 @@ impl Address {
             dynamic: false,
             preferred_until: None,
             valid_until: None,
+            peer: None,
+            broadcast: None,
+            scope: if interface.0 == InterfaceIndex::LOOPBACK.0 { SCOPE_HOST } else { 0 },
+            label: Label([0; 16]),
+            flags: 0,
+            metric: 0,
         }
+    }
+
+    /// The address whose prefix is on the link: its own, or its peer's.
+    pub fn on_link(&self) -> IpAddr {
+        self.peer.unwrap_or(self.address)
     }
 }
 
@@ -189,6 +332,32 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// What the route does.
     pub kind: RouteKind,
+    /// rtnetlink RTPROT_*: whose it is.
+    pub protocol: u8,
+    /// rtnetlink RT_SCOPE_*.
+    pub scope: u8,
+    /// The gateway is on the link, whatever the addresses say (RTNH_F_ONLINK).
+    pub onlink: bool,
+    /// rtnetlink RT_TABLE_*. Nothing but [`TABLE_MAIN`] is looked at: there are no rules that would say when.
+    pub table: u32,
+}
+
+impl Route {
+    /// A static unicast route of the main table to everywhere, which leads nowhere yet: for the fields that one does not name.
+    pub const PLAIN: Route = Route {
+        destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        prefix_bits: 0,
+        gateway: None,
+        interface: InterfaceIndex::NONE,
+        source: None,
+        metric: 0,
+        mtu: None,
+        kind: RouteKind::Unicast,
+        protocol: PROTOCOL_STATIC,
+        scope: 0,
+        onlink: false,
+        table: TABLE_MAIN,
+    };
 }
 
 /// What a route does with a packet (rtnetlink RTN_*).
@@ -272,6 +441,10 @@ pub enum Query {
     Interface(InterfaceIndex),
     /// One interface by name (owner of `Interfaces`).
     InterfaceNamed(String),
+    /// Interfaces with everything that is known of them (owner of `Interfaces`).
+    Interfaces(Which),
+    /// Every route of every table, as they were set (owner of `Routes`); [`Query::List`] has them for people.
+    Routes,
     /// Does an interface want packets of a group from a source (owner of `Groups`)?
     Wanted {
         /// Where they come in.
@@ -313,6 +486,10 @@ pub enum Answer {
     Addresses(Vec<Address>),
     /// To [`Query::Interface`] and [`Query::InterfaceNamed`].
     Interface(Box<Interface>),
+    /// To [`Query::Interfaces`].
+    Interfaces(Vec<InterfaceRow>),
+    /// To [`Query::Routes`], by table, destination, length and metric.
+    Routes(Vec<Route>),
     /// To [`Query::Wanted`].
     Wanted(bool),
     /// To [`Query::FlowInfo`].

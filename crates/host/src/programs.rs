@@ -6,7 +6,8 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::io;
 use weft_core::control::Value;
-use weft_core::{Context, Instant};
+use weft_core::engine::Alert;
+use weft_core::{Context, ControlError, Instant, Message, Op};
 use weft_intercept::calls::Calls;
 use weft_intercept::process::{Outside, Parts, Record, Tree};
 use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Stack, Supervisor};
@@ -65,6 +66,9 @@ impl Outside for Real<'_> {
 impl Lend for Lent<'_> {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         self.node.sockets(self.clock.now(), f)
+    }
+    fn control(&mut self, op: Op) -> Result<Value, ControlError> {
+        self.node.control(self.clock.now(), &Message { serial: 0, op }).result
     }
     fn not_a_programs(&mut self, s: SocketId) {
         self.others.iter_mut().for_each(|others| others.push(s));
@@ -133,6 +137,19 @@ impl Programs {
         let Programs { supervisor, others, .. } = self;
         let mut lent = Lent { node, clock, others: Some(others) };
         supervisor.on_event(token, Readiness::from_epoll(flags), &mut lent, &mut Epoll(reactor.descriptor()));
+    }
+
+    /// Blocks have alerted of something: programs that listen to netlink's groups hear of it.
+    pub fn alerted(&mut self, alerts: &[Alert], node: &mut Node, clock: &Clock, reactor: &Reactor) {
+        if alerts.is_empty() {
+            return;
+        }
+        self.supervisor.alerted(alerts, &mut Lent { node, clock, others: None }, &mut Epoll(reactor.descriptor()));
+        for tree in self.strict.values_mut() {
+            let outside = &mut Real(Lent { node, clock, others: None });
+            tree.tell_alerts(alerts, outside);
+            tree.serve(clock.now(), outside);
+        }
     }
 
     /// Moves what the node has for its programs.

@@ -272,6 +272,7 @@ impl World {
         if alerts.iter().any(|alert| alert.name == "address") {
             self.set_guards();
         }
+        self.programs.alerted(&alerts, &mut self.node, &self.clock, &self.reactor);
         self.tell_subscribers(&alerts);
         let now = self.clock.now();
         if self.publisher.needs_sweep() && now.since(self.swept) >= SWEEP_INTERVAL {

@@ -6,7 +6,8 @@
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
-use weft_core::{Answer, Block as _, Context, Query, Table};
+use weft_core::engine::Alert;
+use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Table};
 
 pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
 
@@ -19,6 +20,20 @@ pub trait Lend {
     /// The same for what needs no context: nothing can follow from it.
     fn look<R>(&mut self, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
         self.sockets(|sockets, _| f(sockets))
+    }
+
+    /// Answers a control message, as programs send them by netlink.
+    ///
+    /// # Errors
+    /// The block's refusal; that of a node that takes none from programs.
+    fn control(&mut self, op: Op) -> Result<Value, ControlError> {
+        let _ = op;
+        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".to_owned() })
+    }
+
+    /// What blocks have alerted of since the last call, where nobody else hands it on.
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        Vec::new()
     }
 
     /// A socket has changed that belongs to no program: somebody else on this node waits for it, perhaps.
@@ -59,6 +74,19 @@ pub trait Stack {
     fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool;
     /// The rows of a table, one JSON object each; empty when the node has no such table.
     fn table(&mut self, table: Table) -> Vec<Value>;
+    /// Asks the owner of a table.
+    fn ask(&mut self, table: Table, query: &Query) -> Answer;
+    /// The node's time.
+    fn now(&mut self) -> Instant;
+    /// See [`Lend::control`].
+    fn control(&mut self, op: Op) -> Result<Value, ControlError> {
+        let _ = op;
+        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".to_owned() })
+    }
+    /// See [`Lend::take_alerts`].
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        Vec::new()
+    }
     /// See [`Lend::not_a_programs`].
     fn not_a_programs(&mut self, s: SocketId) {
         let _ = s;
@@ -145,14 +173,26 @@ impl<L: Lend> Stack for L {
         Lend::not_a_programs(self, s);
     }
     fn table(&mut self, table: Table) -> Vec<Value> {
-        let list = |sockets: &mut Sockets, cx: &mut Context<'_>| match table {
-            // The block that is asked is the one that asks.
-            Table::Sockets => sockets.query(&Query::List(table), cx.now),
-            _ => cx.ask(table, &Query::List(table)),
-        };
-        match self.sockets(list) {
-            Some(Answer::List(rows)) => rows,
+        match self.ask(table, &Query::List(table)) {
+            Answer::List(rows) => rows,
             _ => Vec::new(),
         }
+    }
+    fn ask(&mut self, table: Table, query: &Query) -> Answer {
+        let ask = |sockets: &mut Sockets, cx: &mut Context<'_>| match table {
+            // The block that is asked is the one that asks.
+            Table::Sockets => sockets.query(query, cx.now),
+            _ => cx.ask(table, query),
+        };
+        self.sockets(ask).unwrap_or(Answer::None)
+    }
+    fn now(&mut self) -> Instant {
+        self.sockets(|_, cx| cx.now).unwrap_or(Instant::ZERO)
+    }
+    fn control(&mut self, op: Op) -> Result<Value, ControlError> {
+        Lend::control(self, op)
+    }
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        Lend::take_alerts(self)
     }
 }

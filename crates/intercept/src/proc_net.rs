@@ -1,13 +1,13 @@
 //! Files of /proc/net as Linux writes them (proc_pid_net(5), net/ipv4/tcp_ipv4.c and others), from the node's tables.
 
 use crate::face::Stack;
-use crate::netlink::diag::Socket;
 use crate::tables::{self, InterfaceRow};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::Table;
 use weft_core::table::{AddressState, Family, LinkType, RouteKind};
+use weft_netlink::diag::Socket;
 
 /// Flags of routes: RTF_UP, RTF_GATEWAY, RTF_HOST, RTF_REJECT; RTF_LOCAL of IPv6.
 const UP: u32 = 1;

@@ -151,22 +151,6 @@ fn neighbour(row: &Value) -> Option<NeighbourRow> {
     })
 }
 
-/// The route to a destination: the table "local" first, then the longest prefix, then the lowest metric.
-pub fn lookup(routes: &[RouteRow], destination: IpAddr) -> Option<&RouteRow> {
-    let covers = |route: &&RouteRow| covers(route.destination, destination);
-    routes.iter().filter(covers).min_by_key(|route| (!route.local_table, std::cmp::Reverse(route.destination.1), route.metric))
-}
-
-fn covers((prefix, bits): (IpAddr, u8), address: IpAddr) -> bool {
-    let number = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)),
-        IpAddr::V6(address) => u128::from(address),
-    };
-    let rest = u32::from(bits_of(prefix).saturating_sub(bits));
-    let start = |address: IpAddr| number(address).checked_shr(rest).unwrap_or(0);
-    prefix.is_ipv6() == address.is_ipv6() && start(prefix) == start(address)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,33 +167,5 @@ mod tests {
             ((Ipv4Addr::new(10, 0, 0, 0).into(), 8), Some(Ipv4Addr::new(10, 1, 1, 1).into()), 5)
         );
         assert!(route(&serde_json::json!({"kind": "unicast"}), Family::V4).is_none());
-    }
-
-    #[test]
-    fn the_longest_prefix_wins_and_then_the_lowest_metric() {
-        let make = |destination: &str, metric, local_table| RouteRow {
-            local_table,
-            kind: RouteKind::Unicast,
-            destination: prefix(destination, Family::V4).unwrap(),
-            gateway: None,
-            interface: metric,
-            source: None,
-            metric,
-        };
-        let routes = [
-            make("default", 1, false),
-            make("10.0.0.0/8", 2, false),
-            make("10.1.0.0/16", 9, false),
-            make("10.1.0.0/16", 3, false),
-            make("10.1.2.3", 7, true),
-        ];
-        let found = |text: &str| lookup(&routes, text.parse().unwrap()).map(|route| route.interface);
-        assert_eq!((found("10.1.9.9"), found("10.9.9.9"), found("9.9.9.9"), found("10.1.2.3")), (Some(3), Some(2), Some(1), Some(7)));
-        assert_eq!(lookup(&routes[1..2], "9.9.9.9".parse().unwrap()), None);
-        assert_eq!(found("::1"), None, "another family");
-        assert_eq!(prefix("default", Family::V6), Some((Ipv6Addr::UNSPECIFIED.into(), 0)));
-        let fd77 = prefix("fd77::/64", Family::V6).unwrap();
-        assert!(covers(fd77, "fd77::5".parse().unwrap()) && !covers(fd77, "fd77:0:0:1::5".parse().unwrap()));
-        assert_eq!(prefix("fd77::/129", Family::V6), None);
     }
 }

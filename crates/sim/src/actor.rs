@@ -13,7 +13,8 @@
 use crate::calls::CallLine;
 use crate::plan::ProcessPlan;
 use crate::visit::Visitor;
-use weft_core::{Context, Instant, Op};
+use weft_core::engine::Alert;
+use weft_core::{Context, ControlError, Instant, Op};
 use weft_intercept::process::Usage;
 use weft_node::Coming;
 use weft_socket::{SocketId, Sockets};
@@ -149,10 +150,17 @@ pub trait ActorContext {
     fn started(&mut self, program: ProgramId);
     /// A number that a program reports, for summaries and expectations (`goodput_bits_per_second`).
     fn figure(&mut self, program: ProgramId, name: &'static str, value: u64);
-    /// A control message to the node, as programs send them by writing settings; None: it refuses.
-    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+    /// A control message to the node, as programs send them by writing settings and by netlink.
+    ///
+    /// # Errors
+    /// The node's refusal.
+    fn control(&mut self, op: Op) -> Result<serde_json::Value, ControlError> {
         let _ = op;
-        None
+        Err(ControlError::World { why: "EOPNOTSUPP: nobody is there to change".to_owned() })
+    }
+    /// What the node's blocks have alerted of since the last call.
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        Vec::new()
     }
     /// What an unmodified program has used so far, for its status.
     fn used(&mut self, program: ProgramId, usage: Usage) {

@@ -13,7 +13,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_core::{Context, Instant, Op};
+use weft_core::engine::Alert;
+use weft_core::{Context, ControlError, Instant, Op};
 use weft_intercept::process::{
     self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, ToCome, Tree,
 };
@@ -547,6 +548,14 @@ impl Lend for Outer<'_> {
     fn look<R>(&mut self, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
         self.cx.see(f)
     }
+
+    fn control(&mut self, op: Op) -> Result<serde_json::Value, ControlError> {
+        self.cx.control(op)
+    }
+
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        self.cx.take_alerts()
+    }
 }
 
 impl Outside for Outer<'_> {
@@ -589,7 +598,7 @@ impl Outside for Outer<'_> {
     }
 
     fn control(&mut self, op: Op) -> Option<serde_json::Value> {
-        self.cx.control(op)
+        self.cx.control(op).ok()
     }
 
     fn ended(&mut self, pid: u32) {

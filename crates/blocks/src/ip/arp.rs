@@ -79,7 +79,10 @@ pub static KIND: Kind = Kind {
         },
     ],
     procedures: &[
-        Named { name: "add", doc: "interface, address, mac: sets a permanent neighbour" },
+        Named {
+            name: "add",
+            doc: "interface, address, mac?, state? (PERMANENT), router?, mode? (new, change): sets a neighbour, for ever unless the state is another",
+        },
         Named { name: "delete", doc: "interface, address: forgets a neighbour" },
         Named { name: "flush", doc: "interface?: forgets all neighbours but permanent ones" },
     ],

@@ -38,6 +38,7 @@ mod routes;
 use crate::facts::FactsCache;
 use crate::ip::reassembly::Reassembly;
 use crate::ip::redirects::Redirects;
+use crate::ip::request::Place;
 use addresses::Addresses;
 use identification::Identification;
 pub use kind::KIND;
@@ -48,8 +49,9 @@ use resolve::RouteCache;
 use routes::Routes;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weft_core::table::{Address, Family, Route};
+use weft_core::table::{Address, Family, Route, TABLE_MAIN};
 use weft_core::*;
 
 const IN_LOWER: InPort = InPort(0);
@@ -69,11 +71,15 @@ const OUTPUTS: usize = 9;
 const TIMER_REASSEMBLY: u64 = 0;
 /// What routers told and is to be forgotten.
 const TIMER_PATHS: u64 = 1;
+/// Addresses that are deprecated or removed.
+const TIMER_LIFETIMES: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
 /// Most routes of a node.
 pub const ROUTES_MAX: usize = 2_000_000;
+/// Most routing tables of a node beside the main one.
+pub const TABLES_MAX: usize = 256;
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow {
@@ -108,6 +114,8 @@ pub struct Ip4 {
     default_ttl: u8,
     addresses: Addresses,
     routes: Routes,
+    /// Other tables than the main one, which nothing looks at.
+    others: BTreeMap<u32, Routes>,
     facts: FactsCache,
     /// The graph has an owner of interfaces; without one, all interfaces count as up with an MTU of 1500.
     has_interfaces: bool,
@@ -157,6 +165,7 @@ impl Ip4 {
             default_ttl: config.u64("default_ttl") as u8,
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
             routes: Routes::default(),
+            others: BTreeMap::new(),
             facts: FactsCache::default(),
             has_interfaces: false,
             generation: 1,
@@ -215,6 +224,7 @@ impl Block for Ip4 {
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {
+        self.schedule_lifetimes(cx);
         for (port, bound) in self.bound.iter_mut().enumerate() {
             *bound = cx.is_bound(OutPort(port as u8));
         }
@@ -236,6 +246,7 @@ impl Block for Ip4 {
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
         match token {
             TIMER_REASSEMBLY => self.expire_fragments(cx),
+            TIMER_LIFETIMES => self.lifetimes_passed(cx),
             _ => self.expire_paths(cx),
         }
     }
@@ -260,6 +271,7 @@ impl Block for Ip4 {
             Query::Address(interface, IpAddr::V4(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
+            Query::Routes => Answer::Routes(self.all_routes()),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -317,6 +329,7 @@ impl Block for Ip4 {
         match procedure {
             "address_add" => self.address_add(arguments, cx),
             "address_delete" => self.address_delete(arguments, cx),
+            "interface_set" => self.interface_set(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
             "memory" => {
@@ -337,7 +350,7 @@ impl Block for Ip4 {
     }
 
     fn export(&self, _now: Instant) -> Result<State, StateError> {
-        let exported = Exported { addresses: self.addresses.iter().copied().collect(), routes: self.routes.sorted() };
+        let exported = Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes() };
         State::write(KIND.name, KIND.state_version, &exported)
     }
 
@@ -347,14 +360,18 @@ impl Block for Ip4 {
         if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
             return Err(damaged("more addresses or routes than a node may have"));
         }
-        let mut routes = Routes::default();
-        if !read.routes.into_iter().all(|route| routes.insert(route).is_ok()) {
+        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
+        let mut put = |route: Route| match route.table {
+            TABLE_MAIN => routes.insert_at(route, Place::Last).is_ok(),
+            other => others.entry(other).or_default().insert_at(route, Place::Last).is_ok(),
+        };
+        if !read.routes.into_iter().all(&mut put) || others.len() > TABLES_MAX {
             return Err(damaged("a route twice, or of another family"));
         }
         if !self.addresses.replace(read.addresses) {
             return Err(damaged("an address twice, or of another family"));
         }
-        self.routes = routes;
+        (self.routes, self.others) = (routes, others);
         self.changed();
         Ok(())
     }

@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use weft_core::table::{Address, Family, Route};
+use weft_core::table::{Address, Family, Route, TABLE_MAIN};
 use weft_core::*;
 use weft_wire::Protocol;
 
@@ -73,6 +73,8 @@ const TIMER_REASSEMBLY: u64 = 2;
 pub const ADDRESSES_MAX: usize = 16_384;
 /// Most routes of a node.
 pub const ROUTES_MAX: usize = 2_000_000;
+/// Most routing tables of a node beside the main one.
+pub const TABLES_MAX: usize = 256;
 
 /// What this kind declares.
 pub static KIND: Kind = Kind {
@@ -134,16 +136,25 @@ pub static KIND: Kind = Kind {
     procedures: &[
         Named {
             name: "address_add",
-            doc: "interface, address (with /bits, 128 without), dad? (true: detect duplicates first, where a neighbours' block is there): gives \
+            doc: "interface (or group:NUMBER: every member, or none), address (with /bits, 128 without), dad? (true: detect duplicates first, \
+                  where a neighbours' block is there), peer?, flags?, metric?, valid_lft?, preferred_lft? (seconds), replace? (false): gives \
                   an interface an address, and the route to its prefix",
         },
-        Named { name: "address_delete", doc: "interface, address: takes it away, with the routes that need it" },
+        Named { name: "address_delete", doc: "interface (or group:NUMBER), address: takes it away, with the routes that need it" },
+        Named {
+            name: "interface_set",
+            doc: "interface (or group:NUMBER), up: an administrator put it up or down: down, its routes and addresses go",
+        },
         Named {
             name: "route_add",
             doc: "destination (prefix or default), gateway?, interface?, source?, metric? (1024, also for 0), mtu?, kind? (unicast, blackhole, \
-                  unreachable, prohibit): adds a route; the interface may be left out when the gateway is no link-local address",
+                  unreachable, prohibit), onlink?, table? (254, the only one that is looked at), protocol?, place? (alone, last, first, \
+                  replace, change): adds a route; the interface may be left out when the gateway is no link-local address",
         },
-        Named { name: "route_delete", doc: "destination, gateway?, interface?, metric?, kind?: removes the first route that fits" },
+        Named {
+            name: "route_delete",
+            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?: removes the first route that fits",
+        },
         Named {
             name: "memory",
             doc: "what is held for strangers: bytes and packets of fragments that wait for others, destinations of which routers told something",
@@ -191,7 +202,7 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
@@ -244,6 +255,8 @@ pub struct Ip6 {
     redirects: [Limit; 2],
     addresses: Addresses,
     routes: Routes,
+    /// Other tables than the main one, which nothing looks at.
+    others: BTreeMap<u32, Routes>,
     exceptions: Exceptions,
     reassembly: Reassembly,
     /// What the timer is set to.
@@ -293,6 +306,7 @@ impl Ip6 {
             redirects: [(), ()].map(|()| Limit::new(0, 0, REDIRECT_INTERVAL, KeyedHasher::new(&mut config.rng))),
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
             routes: Routes::default(),
+            others: BTreeMap::new(),
             exceptions: Exceptions::new(KeyedHasher::new(&mut config.rng)),
             reassembly: Reassembly::new(limits, KeyedHasher::new(&mut config.rng)),
             reassembly_timer: None,
@@ -398,6 +412,7 @@ impl Block for Ip6 {
             Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
+            Query::Routes => Answer::Routes(self.all_routes()),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -438,6 +453,7 @@ impl Block for Ip6 {
         match procedure {
             "address_add" => self.address_add(arguments, cx),
             "address_delete" => self.address_delete(arguments, cx),
+            "interface_set" => self.interface_set(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
             "memory" => {
@@ -455,7 +471,7 @@ impl Block for Ip6 {
     fn export(&self, _now: Instant) -> Result<State, StateError> {
         let exported = Exported {
             addresses: self.addresses.iter().copied().collect(),
-            routes: self.routes.sorted(),
+            routes: self.all_routes(),
             wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
         };
         State::write(KIND.name, KIND.state_version, &exported)
@@ -467,14 +483,18 @@ impl Block for Ip6 {
         if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
             return Err(damaged("more addresses or routes than a node may have"));
         }
-        let mut routes = Routes::default();
-        if !read.routes.into_iter().all(|route| routes.insert(route).is_ok()) {
+        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
+        let mut put = |route: Route| match route.table {
+            TABLE_MAIN => routes.insert(route).is_ok(),
+            other => others.entry(other).or_default().insert(route).is_ok(),
+        };
+        if !read.routes.into_iter().all(&mut put) || others.len() > TABLES_MAX {
             return Err(damaged("a route twice, or of another family"));
         }
         if !self.addresses.replace(read.addresses) {
             return Err(damaged("an address twice, or of another family"));
         }
-        self.routes = routes;
+        (self.routes, self.others) = (routes, others);
         self.wanted_raw = [0; 4];
         read.wanted_raw.iter().for_each(|number| self.wanted_raw[usize::from(number >> 6)] |= 1 << (number & 63));
         self.changed();

@@ -392,23 +392,43 @@ impl Resolver {
         }
     }
 
-    /// The procedure `add`: a permanent neighbour.
+    /// The procedure `add`: a neighbour that somebody knows, for ever unless another state is said.
     pub(super) fn add(&mut self, block: &str, value: &Value, parse: ParseAddress, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let arguments = Arguments::new(block, "add", value, &["interface", "address", "mac"])?;
+        let arguments = Arguments::new(block, "add", value, &["interface", "address", "mac", "state", "router", "mode"])?;
         let (interface, address) = target(&arguments, parse, cx)?;
-        let mac = arguments.mac("mac")?.ok_or_else(|| arguments.fail("mac is missing"))?;
+        let state = match arguments.text("state")? {
+            None => Nud::Permanent,
+            Some(name) => Nud::named(name).ok_or_else(|| arguments.fail(format!("EINVAL: state: '{name}' is none that can be set")))?,
+        };
+        let mac = arguments.mac("mac")?;
+        let needs_mac = !matches!(state, Nud::Incomplete | Nud::Failed);
+        let known = self.cache.find(interface, address);
+        match arguments.text("mode")? {
+            Some("new") if known.is_some() => return Err(arguments.fail(format!("EEXIST: {address} is a neighbour already"))),
+            Some("change") if known.is_none() => return Err(arguments.fail(format!("ENOENT: {address} is no neighbour on that interface"))),
+            _ => {}
+        }
+        let has_mac = known.and_then(|slot| self.cache.get_mut(slot)).is_some_and(|neighbour| neighbour.has_mac());
+        if mac.is_none() && needs_mac && !has_mac {
+            return Err(arguments.fail("EINVAL: mac is missing"));
+        }
         let slot = self.find_or_insert(interface, address, cx);
+        let reachable_until = self.reachable_until(interface, cx);
         let Some(neighbour) = slot.and_then(|slot| self.cache.get_mut(slot)) else {
             return Err(ControlError::Limit { what: "neighbours".to_owned(), max: self.limits.entries_max as u64 });
         };
-        neighbour.mac = mac;
-        neighbour.state = Nud::Permanent;
+        neighbour.mac = mac.unwrap_or(neighbour.mac);
+        neighbour.state = state;
+        neighbour.router = arguments.bool("router")?.unwrap_or(neighbour.router);
         neighbour.updated = cx.now;
-        for mut frame in std::mem::take(&mut neighbour.pending) {
+        neighbour.reachable_until = reachable_until;
+        cx.cancel_timer(u64::from(slot.unwrap_or(0)));
+        let mac = neighbour.mac;
+        let waiting = if needs_mac { std::mem::take(&mut neighbour.pending) } else { cache::Pending::default() };
+        for mut frame in waiting {
             frame.meta_mut().dst_mac = mac;
             cx.emit(OUT_LOWER, frame);
         }
-        cx.cancel_timer(u64::from(slot.unwrap_or(0)));
         Ok(Value::Null)
     }
 

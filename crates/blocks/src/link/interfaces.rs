@@ -6,20 +6,31 @@
 //!
 //! It refuses to decide anything about a frame but whether its interface exists and is up. It opens no backend: the URL is kept as text.
 
+mod change;
+
 use crate::arguments::Arguments;
 use crate::facts::INTERFACE_INDEX_MAX;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use weft_core::table::{Interface, LinkType};
+use std::collections::{BTreeMap, BTreeSet};
+use weft_core::table::{Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Which};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
 
 /// Most interfaces of a node.
-pub const INTERFACES_MAX: usize = 4096;
+pub const INTERFACES_MAX: usize = 131_072;
+/// A change of more members of a group than this is told as a change of the whole table.
+const MEMBERS_TOLD_MAX: usize = 8192;
+/// Longest alias, bytes (Linux IFALIASZ less the zero).
+pub const ALIAS_BYTES_MAX: usize = 255;
 /// Longest name in bytes (Linux IFNAMSIZ less the zero).
 pub const NAME_BYTES_MAX: usize = 15;
 /// MTU of `lo`, bytes, as in Linux.
 pub const LOOPBACK_MTU: u32 = 65_536;
+/// Smallest MTU of any, bytes (Linux ETH_MIN_MTU).
+pub const MTU_MIN: u32 = 68;
+/// Largest of all but `lo`, bytes (Linux ETH_MAX_MTU).
+pub const MTU_MAX: u32 = 65_535;
 /// Largest TCP payload that fits an IPv4 packet of 65,535 bytes with timestamps, bytes.
 pub const LOOPBACK_GSO_MAX_BYTES: u32 = 65_535 - 20 - 32;
 
@@ -52,10 +63,24 @@ pub static KIND: Kind = Kind {
             doc: "name, index?, mac? (drawn at random), mtu? (1500), link? (ethernet or raw), backend?, gso_max_bytes? (0), checksum_offload? \
                   (false), group? (0), up? (true): makes an interface; returns {index, mac}",
         },
-        Named { name: "remove", doc: "name: takes an interface away, with its addresses and routes" },
-        Named { name: "set", doc: "name, up?, mtu?, group?, mac?, new_name?, gso_max_bytes?, checksum_offload?: changes an interface" },
+        Named {
+            name: "remove",
+            doc: "name, or of_group: takes an interface away, or all of a group, with their addresses and routes; all of them or none",
+        },
+        Named {
+            name: "set",
+            doc: "name, or of_group (a number); up?, mtu?, group?, mac?, new_name?, gso_max_bytes?, checksum_offload?, tx_queue_packets?, alias?, arp?, \
+                  multicast?, promiscuous?, all_multicast?, dynamic?: changes an interface, or all of a group: every member or, with the name of \
+                  the one that cannot, none",
+        },
     ],
-    alerts: &[Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" }],
+    alerts: &[
+        Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" },
+        Named {
+            name: "group_changed",
+            doc: "group, event (removed, set), members (their numbers): the interfaces of a group changed as one",
+        },
+    ],
     counters: &[
         Counter { name: "RxPackets", text: "frames received, all interfaces" },
         Counter { name: "RxBytes", text: "bytes received with link-layer header" },
@@ -65,29 +90,18 @@ pub static KIND: Kind = Kind {
         Counter { name: "TxDropped", text: "frames to send dropped because their interface is down or unknown" },
     ],
     owns: &[Table::Interfaces],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Interfaces::new(config))) };
 
-#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
-struct Counts {
-    rx_packets: u64,
-    rx_bytes: u64,
-    rx_errors: u64,
-    rx_dropped: u64,
-    tx_packets: u64,
-    tx_bytes: u64,
-    tx_errors: u64,
-    tx_dropped: u64,
-}
-
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
     interface: Interface,
-    counts: Counts,
+    settings: InterfaceSettings,
+    counts: InterfaceCounts,
 }
 
 /// The block.
@@ -98,6 +112,8 @@ pub struct Interfaces {
     /// By index.
     entries: Vec<Option<Box<Entry>>>,
     by_name: Map<String, u32>,
+    /// Those of the groups but 0, which most are in.
+    groups: BTreeMap<u32, BTreeSet<u32>>,
     next_index: u32,
     counters: [u64; 6],
 }
@@ -117,6 +133,7 @@ impl Interfaces {
             rng: config.rng.clone(),
             entries: Vec::new(),
             by_name: Map::with_hasher(hasher),
+            groups: BTreeMap::new(),
             next_index: 2,
             counters: [0; 6],
         };
@@ -133,7 +150,8 @@ impl Interfaces {
                 checksum_offload: true,
                 backend: String::new(),
             },
-            counts: Counts::default(),
+            settings: InterfaceSettings::default(),
+            counts: InterfaceCounts::default(),
         });
         interfaces
     }
@@ -146,7 +164,42 @@ impl Interfaces {
         }
         self.by_name.insert(entry.interface.name.clone(), index);
         self.next_index = self.next_index.max(index.saturating_add(1));
+        self.move_to_group(index, 0, entry.interface.group);
         self.entries[at] = Some(Box::new(entry));
+    }
+
+    /// Keeps the members of the groups by number.
+    fn move_to_group(&mut self, index: u32, from: u32, to: u32) {
+        if let Some(members) = self.groups.get_mut(&from) {
+            members.remove(&index);
+            if members.is_empty() {
+                self.groups.remove(&from);
+            }
+        }
+        if to != 0 {
+            self.groups.entry(to).or_default().insert(index);
+        }
+    }
+
+    /// The members of a group, by index.
+    fn members(&self, group: u32) -> Vec<u32> {
+        match group {
+            0 => self.entries.iter().flatten().filter(|entry| entry.interface.group == 0).map(|entry| entry.interface.index.0).collect(),
+            group => self.groups.get(&group).into_iter().flatten().copied().collect(),
+        }
+    }
+
+    /// The interfaces that are asked for, with everything that is known of them.
+    fn rows_of(&self, which: &Which) -> Vec<InterfaceRow> {
+        let row =
+            |entry: &Entry| InterfaceRow { interface: entry.interface.clone(), settings: entry.settings.clone(), counts: entry.counts };
+        let one = |index: u32| self.entry(index).map(row);
+        match which {
+            Which::All => self.entries.iter().flatten().map(|entry| row(entry)).collect(),
+            Which::Index(index) => one(index.0).into_iter().collect(),
+            Which::Named(name) => self.by_name.get(name).and_then(|index| one(*index)).into_iter().collect(),
+            Which::Group(group) => self.members(*group).into_iter().filter_map(one).collect(),
+        }
     }
 
     fn entry(&self, index: u32) -> Option<&Entry> {
@@ -247,7 +300,7 @@ impl Interfaces {
             index: InterfaceIndex(index),
             name: name.to_owned(),
             mac: mac.0,
-            mtu: arguments.number("mtu", 68, 65_535)?.unwrap_or(1500),
+            mtu: arguments.number("mtu", MTU_MIN, MTU_MAX)?.unwrap_or(1500),
             up: arguments.bool("up")?.unwrap_or(true),
             link,
             group: arguments.number("group", 0, u32::MAX)?.unwrap_or(0),
@@ -256,7 +309,7 @@ impl Interfaces {
             backend: arguments.text("backend")?.unwrap_or("").to_owned(),
         };
         self.changed(&interface, "added", cx);
-        self.put(Entry { interface, counts: Counts::default() });
+        self.put(Entry { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts::default() });
         Ok(serde_json::json!({"index": index, "mac": mac.to_string()}))
     }
 
@@ -276,58 +329,108 @@ impl Interfaces {
     }
 
     fn remove(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let arguments = Arguments::new(&self.name, "remove", value, &["name", "index"])?;
-        let index = self.existing(&arguments)?;
-        if index == InterfaceIndex::LOOPBACK.0 {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "remove", value, &["name", "index", "of_group"])?;
+        let group = arguments.number("of_group", 0, u32::MAX)?;
+        let targets = match group {
+            // rtnl_group_dellink: "if (!group) return -EPERM;"
+            Some(0) => return Err(arguments.fail("EPERM: group 0 is everything that is in no other")),
+            Some(group) => self.members(group),
+            None => vec![self.existing(&arguments)?],
+        };
+        if targets.is_empty() {
+            return Err(arguments.fail("ENODEV: the group has no members"));
+        }
+        if targets.contains(&InterfaceIndex::LOOPBACK.0) {
             return Err(arguments.fail("EOPNOTSUPP: lo exists always"));
         }
-        if let Some(entry) = self.entries.get_mut(index as usize).and_then(Option::take) {
+        let mut gone = Vec::with_capacity(targets.len());
+        for index in &targets {
+            let Some(entry) = self.entries.get_mut(*index as usize).and_then(Option::take) else { continue };
             self.by_name.swap_remove(&entry.interface.name);
-            self.changed(&entry.interface, "removed", cx);
+            self.move_to_group(*index, entry.interface.group, 0);
+            gone.push(entry.interface);
+        }
+        match group {
+            None => gone.iter().for_each(|interface| self.changed(interface, "removed", cx)),
+            Some(group) => self.group_changed(group, "removed", &targets, cx),
         }
         Ok(Value::Null)
     }
 
+    /// Tells of a change of many, with one alert.
+    fn group_changed(&self, group: u32, event: &str, members: &[u32], cx: &mut Context<'_>) {
+        if members.len() > MEMBERS_TOLD_MAX {
+            cx.table_changed(Table::Interfaces);
+        } else {
+            members.iter().for_each(|index| cx.row_changed(Table::Interfaces, Row::Interface(InterfaceIndex(*index))));
+        }
+        cx.alert("group_changed", serde_json::json!({"group": group, "event": event, "members": members}));
+    }
+
+    /// prepare, then commit: what one interface cannot be leaves all as they are.
     fn set_interface(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["name", "index", "up", "mtu", "group", "mac", "new_name", "gso_max_bytes", "checksum_offload"];
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "set", value, KNOWN)?;
-        let index = self.existing(&arguments)?;
-        let Some(old) = self.entry(index).map(|entry| entry.interface.clone()) else { return Ok(Value::Null) };
-        let mut new = old.clone();
-        new.up = arguments.bool("up")?.unwrap_or(old.up);
-        let mtu_max = if old.link == LinkType::Loopback { LOOPBACK_MTU } else { 65_535 };
-        new.mtu = arguments.number("mtu", 68, mtu_max)?.unwrap_or(old.mtu);
-        new.group = arguments.number("group", 0, u32::MAX)?.unwrap_or(old.group);
-        new.gso_max_bytes = arguments.number("gso_max_bytes", 0, u32::MAX)?.map_or(old.gso_max_bytes, |bytes| bytes.min(GSO_BYTES_MAX));
-        new.checksum_offload = arguments.bool("checksum_offload")?.unwrap_or(old.checksum_offload);
-        if let Some(mac) = arguments.mac("mac")? {
-            if old.link != LinkType::Ethernet || !mac.is_unicast() {
-                return Err(arguments.fail(format!("EADDRNOTAVAIL: {mac} cannot be the address of {}", old.name)));
-            }
-            new.mac = mac.0;
+        let arguments = Arguments::new(&block, "set", value, change::KNOWN)?;
+        let wish = change::Wish::read(&arguments)?;
+        let group = arguments.number("of_group", 0, u32::MAX)?;
+        let targets = match group {
+            Some(group) => self.members(group),
+            None => vec![self.existing(&arguments)?],
+        };
+        if group.is_some() && wish.name.is_some() {
+            return Err(arguments.fail("EINVAL: new_name: members of a group cannot all have one name"));
         }
-        if let Some(name) = arguments.text("new_name")?.filter(|name| *name != old.name) {
-            self.check_name(&arguments, name)?;
-            new.name = name.to_owned();
-        }
-        if new != old {
-            self.changed(&new, "set", cx);
-            self.by_name.swap_remove(&old.name);
-            self.by_name.insert(new.name.clone(), index);
-            if let Some(entry) = self.entry_mut(index) {
-                entry.interface = new;
+        let mut plan = Vec::with_capacity(targets.len());
+        for index in &targets {
+            let Some(entry) = self.entry(*index) else { continue };
+            if let Some(name) = wish.name.filter(|name| *name != entry.interface.name) {
+                self.check_name(&arguments, name)?;
             }
+            let changed = wish.applied(entry.interface.clone(), entry.settings.clone());
+            let (interface, settings) = changed.map_err(|why| match group {
+                None => arguments.fail(why),
+                Some(group) => arguments.fail(format!("{why}: member '{}' of group {group}; none is changed", entry.interface.name)),
+            })?;
+            if interface != entry.interface || settings != entry.settings {
+                plan.push((*index, interface, settings));
+            }
+        }
+        let members: Vec<u32> = plan.iter().map(|(index, ..)| *index).collect();
+        for (index, interface, settings) in plan {
+            if group.is_none() {
+                self.changed(&interface, "set", cx);
+            }
+            self.commit(index, interface, settings);
+        }
+        if let Some(group) = group.filter(|_| !members.is_empty()) {
+            self.group_changed(group, "set", &members, cx);
         }
         Ok(Value::Null)
+    }
+
+    fn commit(&mut self, index: u32, interface: Interface, settings: InterfaceSettings) {
+        let Some(entry) = self.entry_mut(index) else { return };
+        let old = std::mem::replace(&mut entry.interface, interface);
+        entry.settings = settings;
+        let (name, group) = (entry.interface.name.clone(), entry.interface.group);
+        if name != old.name {
+            self.by_name.swap_remove(&old.name);
+            self.by_name.insert(name, index);
+        }
+        if group != old.group {
+            self.move_to_group(index, old.group, group);
+        }
     }
 
     fn rows(&self) -> Vec<Value> {
         let row = |entry: &Entry| {
             let mut row = serde_json::to_value(&entry.interface).unwrap_or_default();
             row["mac"] = entry.interface.mac().to_string().into();
-            if let (Value::Object(row), Ok(Value::Object(counts))) = (&mut row, serde_json::to_value(entry.counts)) {
-                row.extend(counts);
+            for more in [serde_json::to_value(&entry.settings), serde_json::to_value(entry.counts)] {
+                if let (Value::Object(row), Ok(Value::Object(more))) = (&mut row, more) {
+                    row.extend(more);
+                }
             }
             row
         };
@@ -352,6 +455,7 @@ impl Block for Interfaces {
             Query::Interface(index) => self.entry(index.0),
             Query::InterfaceNamed(name) => self.by_name.get(name).and_then(|index| self.entry(*index)),
             Query::List(Table::Interfaces) => return Answer::List(self.rows()),
+            Query::Interfaces(which) => return Answer::Interfaces(self.rows_of(which)),
             _ => None,
         };
         entry.map_or(Answer::None, |entry| Answer::Interface(Box::new(entry.interface.clone())))
@@ -386,6 +490,7 @@ impl Block for Interfaces {
         }
         self.entries.clear();
         self.by_name.clear();
+        self.groups.clear();
         self.next_index = read.next_index;
         for entry in read.entries {
             self.put(entry);

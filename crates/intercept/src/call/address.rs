@@ -13,7 +13,7 @@ pub(super) fn bind(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Resu
     let address = call.read_address(call.argument(1), call.int(2))?;
     let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
     if let Body::Netlink(state) = &mut one.body {
-        return state.bind(&address).map(|()| Outcome::DoneWithEffect(0));
+        return state.bind(&address).map(|()| Outcome::DoneWithEffect(0)).map_err(Errno);
     }
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
     match turn.stack.bind(socket, &address) {
@@ -41,7 +41,7 @@ fn name(
     s: &mut Supervisor,
     call: &Call,
     of_socket: impl FnOnce(crate::SocketId, &mut dyn crate::Stack) -> Result<Vec<u8>, Errno>,
-    of_netlink: impl FnOnce(&mut netlink::Netlink, u32) -> Vec<u8>,
+    of_netlink: impl FnOnce(&mut netlink::Session, u32) -> Vec<u8>,
     turn: &mut Turn<'_>,
 ) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };

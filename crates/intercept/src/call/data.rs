@@ -175,6 +175,7 @@ fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize
     let Supervisor { stand_ins, calls, .. } = s;
     if let Some(one) = stand_ins.get_mut(key) {
         netlink::request(one, &data, call.tid, turn.stack, calls);
+        s.watch_room(key, turn);
     }
     Ok(data.len())
 }
@@ -299,7 +300,12 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let total = usize::try_from(total).unwrap_or(usize::MAX);
     match (&one.body, one.socket()) {
-        (Body::Netlink(_), _) | (_, None) => take_netlink(s, key, total, flags),
+        (Body::Netlink(_), _) | (_, None) => {
+            let taken = take_netlink(s, key, total, flags);
+            // What waits gets the room.
+            s.pump(key, false, turn);
+            taken
+        }
         (_, Some(socket)) if flags & libc::MSG_ERRQUEUE != 0 => {
             let taken = take_from_model(turn, socket, total, flags);
             if !turn.stack.readiness(socket).contains(crate::Poll::ERR)

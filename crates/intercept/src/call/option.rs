@@ -141,14 +141,15 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
         value = filter_program(call, &value)?;
     }
-    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
-    let Some(socket) = one.socket() else {
+    let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
+    if let Body::Netlink(session) = &mut one.body {
         if level == libc::SOL_SOCKET {
             return Ok(Outcome::Continue);
         }
-        count(s, "setsockopt", level, name, Errno(libc::ENOPROTOOPT));
-        return Err(Errno(libc::ENOPROTOOPT));
-    };
+        let set = session.set_option(level, name, &value).map_err(Errno);
+        return set.map(|()| Outcome::DoneWithEffect(0)).inspect_err(|errno| count(s, "setsockopt", level, name, *errno));
+    }
+    let Some(socket) = one.socket() else { return Err(Errno(libc::EBADF)) };
     // What was written before goes by the old value: traceroute sets the TTL between two native sends.
     refresh(s, key);
     s.pump(key, false, turn);

@@ -3,7 +3,7 @@
 use super::{Call, Outcome};
 use crate::arch;
 use crate::face::SocketId;
-use crate::netlink::Netlink;
+use crate::netlink::Session;
 use crate::standin::Body;
 use crate::standin::packet::{self, Packets};
 use crate::standin::stream::{Phase, Stream};
@@ -94,7 +94,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
 }
 
 fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
-    packet_pair(s, turn, Body::Netlink(Netlink::new(kind, protocol)?))
+    packet_pair(s, turn, Body::Netlink(Session::new(kind, protocol).map_err(Errno)?))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {

@@ -35,6 +35,14 @@ pub(super) struct Init {
     pub layer: Option<OwnedFd>,
 }
 
+/// What came of laying the node's own files over folders.
+pub(super) struct Laid {
+    /// Over so many.
+    pub wanted: usize,
+    /// Those that have nothing now, either, and why.
+    pub missing: Vec<(OsString, Errno)>,
+}
+
 /// The loader, sealed, for all nodes.
 pub(super) fn loader() -> Result<&'static OwnedFd, Errno> {
     static LOADER: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
@@ -556,9 +564,9 @@ impl Init {
         self.unlaid = Unlaid { closed: names.iter().map(OsString::from).collect(), ..Unlaid::default() };
     }
 
-    /// Lays the node's own files over the folders that are next. Returns how many they are, and those that have nothing now, either, with why.
+    /// Lays the node's own files over the folders that are next.
     /// On failure: what was tried, and why nothing came of it.
-    pub fn lay_layers(&mut self) -> Result<(usize, Vec<(OsString, Errno)>), (&'static str, Errno)> {
+    pub fn lay_layers(&mut self) -> Result<Laid, (&'static str, Errno)> {
         const TOLD: &str = "tell process 1 to lay a node's files over the host's";
         let names = self.unlaid.next();
         let Some((steps, list)) = super::nursery::layers(&names) else {
@@ -566,7 +574,7 @@ impl Init {
         };
         send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD, errno))?;
         self.announced(READY_LIMIT).map_err(|errno| (TOLD, errno))?;
-        steps.laid(&list).map(|missing| (names.len(), missing)).map_err(|(what, errno)| (what, Errno(errno)))
+        steps.laid(&list).map(|missing| Laid { wanted: names.len(), missing }).map_err(|(what, errno)| (what, Errno(errno)))
     }
 
     /// Kills the whole node.

@@ -6,13 +6,12 @@ use super::object::Body;
 use super::{Outside, ThreadId, Tree, Wait};
 use crate::call::message::{Message, Taken};
 use crate::memory::Memory as _;
-use crate::netlink::{self, Netlink};
+use crate::netlink::{self, Node, PACKETS_MAX, Session};
 use crate::sys::Errno;
 use bytes::BytesMut;
 use std::collections::VecDeque;
+use weft_core::engine::Alert;
 
-/// Most packets that wait for a program; what comes then is lost, as the kernel's is (ENOBUFS).
-const PACKETS_MAX: usize = 256;
 /// Longest packet of a program.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// SO_SNDBUF and SO_RCVBUF: net.core.rmem_default.
@@ -21,7 +20,7 @@ const BUFFER_BYTES: i32 = 212_992;
 /// A netlink socket of a program.
 #[derive(Debug)]
 pub(super) struct Link {
-    state: Netlink,
+    state: Session,
     packets: VecDeque<Vec<u8>>,
     /// Packets had to be dropped, which the program has not heard of.
     lost: bool,
@@ -29,7 +28,14 @@ pub(super) struct Link {
 
 impl Link {
     pub fn new(kind: i32, protocol: i32) -> Result<Link, Errno> {
-        Ok(Link { state: Netlink::new(kind, protocol)?, packets: VecDeque::new(), lost: false })
+        Ok(Link { state: Session::new(kind, protocol).map_err(Errno)?, packets: VecDeque::new(), lost: false })
+    }
+    fn queue(&mut self, packet: Vec<u8>) {
+        if self.packets.len() < PACKETS_MAX {
+            self.packets.push_back(packet);
+        } else {
+            self.lost = true;
+        }
     }
     /// POLLIN, POLLOUT, POLLERR.
     pub fn readiness(&self) -> u32 {
@@ -53,10 +59,9 @@ impl Tree {
         let done = |()| Outcome::Done(0);
         let number = posted.number as i64;
         match number {
-            libc::SYS_write => self.ask(inode, pid, &Message::flat(a[1], a[2]), guest, outside),
-            libc::SYS_sendto => self.ask(inode, pid, &Message::flat(a[1], a[2]), guest, outside),
-            libc::SYS_sendmsg => self.ask(inode, pid, &Message::read(guest, a[1])?, guest, outside),
-            libc::SYS_writev => self.ask(inode, pid, &super::socket::vectors(guest, a[1], a[2])?, guest, outside),
+            libc::SYS_write | libc::SYS_sendto => self.ask(thread, inode, pid, &Message::flat(a[1], a[2]), guest, outside),
+            libc::SYS_sendmsg => self.ask(thread, inode, pid, &Message::read(guest, a[1])?, guest, outside),
+            libc::SYS_writev => self.ask(thread, inode, pid, &super::socket::vectors(guest, a[1], a[2])?, guest, outside),
             libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
             libc::SYS_read => self.take_answer(posted, &Message::flat(a[1], a[2]), 0, guest),
             libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), guest),
@@ -68,7 +73,11 @@ impl Tree {
                     return Err(Errno(libc::EBADF));
                 };
                 match number {
-                    libc::SYS_bind => link.state.bind(&guest.read_address(a[1], posted.int(2))?).map(done),
+                    libc::SYS_bind => {
+                        let bound = link.state.bind(&guest.read_address(a[1], posted.int(2))?).map(done).map_err(Errno);
+                        self.forget_alerts(outside);
+                        bound
+                    }
                     // Its only peer is the kernel, which is who one talks to anyway.
                     libc::SYS_connect => guest.read_address(a[1], posted.int(2)).map(|_| Outcome::Done(0)),
                     libc::SYS_getsockname => guest.write_address(&link.state.name(pid), a[1], a[2]).map(done),
@@ -79,12 +88,14 @@ impl Tree {
                         if level == libc::SOL_SOCKET {
                             return Ok(Outcome::Done(0));
                         }
-                        // libraries go on without (strict checking, extended acknowledgements)
-                        self.calls.unsupported(
-                            format!("setsockopt level {level} name {} of a netlink socket", posted.int(2)),
-                            Errno(libc::ENOPROTOOPT),
-                        );
-                        Err(Errno(libc::ENOPROTOOPT))
+                        let mut value = [0; 4];
+                        guest.read(a[3], &mut value)?;
+                        let set = link.state.set_option(level, posted.int(2), &value).map(done).map_err(Errno);
+                        if let Err(errno) = &set {
+                            self.calls.unsupported(format!("setsockopt level {level} name {} of a netlink socket", posted.int(2)), *errno);
+                        }
+                        self.forget_alerts(outside);
+                        set
                     }
                     _ => Err(Errno(libc::EOPNOTSUPP)),
                 }
@@ -93,19 +104,60 @@ impl Tree {
     }
 
     /// A program asks: the answers wait for it.
-    fn ask(&mut self, inode: u64, pid: u32, message: &Message, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    fn ask(
+        &mut self,
+        thread: ThreadId,
+        inode: u64,
+        pid: u32,
+        message: &Message,
+        guest: &Guest<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        // In real time whoever runs programs on a stack of his own manages it.
+        let manages = self.real.is_some() || self.manages_network(thread);
         let data = message.gather(guest, REQUEST_BYTES_MAX)?;
         let Tree { objects, calls, .. } = self;
         let Some(Body::Link(link)) = objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
-        for packet in netlink::answers(&mut link.state, &data, pid, outside.stack(), calls) {
-            if link.packets.len() < PACKETS_MAX {
-                link.packets.push_back(packet);
-            } else {
-                link.lost = true;
+        let packets = link.state.answers(&data, pid, manages, &mut Node { stack: outside.stack(), calls });
+        packets.into_iter().for_each(|packet| link.queue(packet));
+        self.changed_objects.insert(inode);
+        let alerts = outside.stack().take_alerts();
+        self.tell_alerts(&alerts, outside);
+        Ok(Outcome::Done(data.len() as i64))
+    }
+
+    /// Whoever listens from now on hears nothing of what was before.
+    fn forget_alerts(&self, outside: &mut dyn Outside) {
+        let others = self.objects.values().filter(|object| matches!(&object.body, Body::Link(link) if link.state.listens()));
+        if others.count() <= 1 {
+            outside.stack().take_alerts();
+        }
+    }
+
+    /// Blocks may have alerted of something since the last turn.
+    pub(super) fn take_alerts(&mut self, outside: &mut dyn Outside) {
+        if self.objects.values().any(|object| matches!(&object.body, Body::Link(link) if link.state.listens())) {
+            let alerts = outside.stack().take_alerts();
+            self.tell_alerts(&alerts, outside);
+        }
+    }
+
+    /// Blocks have alerted of something: programs that listen to netlink's groups hear of it.
+    pub fn tell_alerts(&mut self, alerts: &[Alert], outside: &mut dyn Outside) {
+        if alerts.is_empty() {
+            return;
+        }
+        let Tree { objects, calls, changed_objects, .. } = self;
+        for (inode, object) in objects {
+            let Body::Link(link) = &mut object.body else { continue };
+            for alert in alerts {
+                let node = &mut Node { stack: outside.stack(), calls };
+                if let Some(packet) = link.state.notification(alert.name, &alert.value, node) {
+                    link.queue(packet);
+                    changed_objects.insert(*inode);
+                }
             }
         }
-        self.changed_objects.insert(inode);
-        Ok(Outcome::Done(data.len() as i64))
     }
 
     fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, guest: &Guest<'_>) -> Result<Outcome, Errno> {

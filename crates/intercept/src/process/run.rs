@@ -120,6 +120,7 @@ impl Tree {
             outside.advance(self.clock);
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
+            self.take_alerts(outside);
             self.fire_timers(outside);
             self.settle(outside);
             self.probe_native();

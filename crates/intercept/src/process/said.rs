@@ -4,6 +4,7 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::launch::Laid;
 use super::machine::{self, Moment};
 use super::object::Body;
 use super::{Outside, Process, ProcessId, State, ThreadId, Tree, sheet};
@@ -77,7 +78,7 @@ impl Tree {
     }
 
     /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.
-    fn manages_network(&self, thread: ThreadId) -> bool {
+    pub(super) fn manages_network(&self, thread: ThreadId) -> bool {
         const EFFECTIVE: usize = 1;
         const CAP_NET_ADMIN: u64 = 1 << 12;
         self.process_of(thread).is_ok_and(|process| {
@@ -98,7 +99,7 @@ impl Tree {
             let missing = self.init.lay_layers();
             header.closed.store(self.init.closed(), Relaxed);
             let (laid, told) = match missing {
-                Ok((wanted, missing)) => {
+                Ok(Laid { wanted, missing }) => {
                     let laid = missing.len() < wanted;
                     (laid, missing.into_iter().map(|(name, errno)| (format!("writing below /{}", name.display()), errno)).collect())
                 }

@@ -21,7 +21,7 @@ pub mod packet;
 pub mod stream;
 
 use crate::SocketId;
-use crate::netlink::Netlink;
+use crate::netlink::Session;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -117,7 +117,7 @@ pub enum Body {
     /// SOCK_DGRAM.
     Packet(packet::Packets),
     /// AF_NETLINK.
-    Netlink(Netlink),
+    Netlink(Session),
 }
 
 impl StandIn {

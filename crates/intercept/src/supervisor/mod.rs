@@ -13,13 +13,14 @@ use crate::calls::Calls;
 use crate::face::{SocketId, Stack};
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
-use crate::standin::StandIn;
 use crate::standin::buffer::ReadBuffer;
+use crate::standin::{Body, StandIn};
 use crate::sys::{self, Errno};
 use slab::Slab;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
+use weft_core::engine::Alert;
 
 /// Most stand-ins of a supervisor.
 pub const STAND_INS_MAX: usize = 1 << 20;
@@ -215,6 +216,20 @@ impl Supervisor {
             }
         }
         self.settle(turn);
+    }
+
+    /// Blocks have alerted of something: programs that listen to netlink's groups hear of it.
+    pub fn alerted(&mut self, alerts: &[Alert], stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
+        let listens = |one: &StandIn| matches!(&one.body, Body::Netlink(session) if session.listens());
+        let keys: Vec<usize> = self.stand_ins.iter().filter(|(_, one)| listens(one)).map(|(key, _)| key).collect();
+        let turn = &mut Turn { stack, reactor };
+        for key in keys {
+            let Supervisor { stand_ins, calls, .. } = self;
+            if let Some(one) = stand_ins.get_mut(key) {
+                crate::netlink::tell(one, alerts, turn.stack, calls);
+            }
+            self.move_and_retry(key, false, turn);
+        }
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {

@@ -29,6 +29,8 @@ impl Supervisor {
             Body::Netlink(_) => {
                 if netlink::serve(one, turn.stack, &mut self.calls) {
                     self.over(key, turn);
+                } else {
+                    self.watch_room(key, turn);
                 }
             }
         }

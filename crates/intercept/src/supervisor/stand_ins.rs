@@ -63,7 +63,7 @@ impl Supervisor {
     }
 
     /// Waits for room in a stand-in while there is something to put in, and only then.
-    pub(super) fn watch_room(&mut self, key: usize, turn: &mut Turn<'_>) {
+    pub(crate) fn watch_room(&mut self, key: usize, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get_mut(key).filter(|one| one.wants_room != one.watches_room) else { return };
         let Some(ours) = &one.ours else { return };
         let token = token(self.space, KIND_STAND_IN, one.generation, key);

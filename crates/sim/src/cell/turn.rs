@@ -4,7 +4,8 @@ use super::{Core, OUTPUT_BYTES_MAX, PORTS_SCANNED, carry_on};
 use crate::actor::{ActorContext, CallRecord, ProgramId, Status, Stream};
 use crate::calls::CallLine;
 use crate::program::figures_of;
-use weft_core::{Context, Instant, Message, Op};
+use weft_core::engine::Alert;
+use weft_core::{Context, ControlError, Instant, Message, Op};
 use weft_intercept::process::Usage;
 use weft_node::{Coming, Node};
 use weft_socket::{SocketId, Sockets};
@@ -190,11 +191,15 @@ impl ActorContext for Turn<'_> {
         self.core.programs.entry(program).or_default().figures.insert(name, value);
     }
 
-    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
+    fn control(&mut self, op: Op) -> Result<serde_json::Value, ControlError> {
         let reply = self.node.control(self.core.now, &Message { serial: 0, op });
         carry_on(self.core, self.node);
         self.look_at_changes();
-        reply.result.ok()
+        reply.result
+    }
+
+    fn take_alerts(&mut self) -> Vec<Alert> {
+        self.node.take_alerts()
     }
 
     fn used(&mut self, program: ProgramId, usage: Usage) {

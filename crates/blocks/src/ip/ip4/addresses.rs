@@ -72,6 +72,11 @@ impl Addresses {
         self.of_interface(interface).filter_map(v4)
     }
 
+    /// The same with what is on the link: the address itself, or its peer's.
+    pub(super) fn links_of(&self, interface: InterfaceIndex) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr, u8)> {
+        self.of_interface(interface).filter_map(|address| v4(address).map(|(ip, bits)| (ip, base(address, ip), bits)))
+    }
+
     /// False: it is there already, or not IPv4.
     pub(super) fn add(&mut self, address: Address) -> bool {
         let Some((ip, bits)) = v4(&address) else { return false };
@@ -84,7 +89,7 @@ impl Addresses {
         self.of.entry(address.interface).or_default().insert(place);
         self.places.insert((address.interface, ip), place);
         self.local.entry(ip).or_default().push(address.interface);
-        if let Some(highest) = broadcast_of(ip, bits) {
+        if let Some(highest) = broadcast_of(base(&address, ip), bits) {
             self.broadcast.entry(highest).or_default().push(address.interface);
         }
         true
@@ -94,7 +99,7 @@ impl Addresses {
     pub(super) fn renew(&mut self, address: Address) -> bool {
         let Some((ip, bits)) = v4(&address) else { return false };
         let place = self.places.get(&(address.interface, ip)).and_then(|place| self.all.get_mut(place));
-        place.filter(|there| there.prefix_bits == bits).map(|there| *there = address).is_some()
+        place.filter(|there| there.prefix_bits == bits && there.peer == address.peer).map(|there| *there = address).is_some()
     }
 
     pub(super) fn find(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Option<Address> {
@@ -111,7 +116,7 @@ impl Addresses {
             }
         }
         forget(&mut self.local, ip, interface);
-        if let Some(highest) = broadcast_of(ip, address.prefix_bits) {
+        if let Some(highest) = broadcast_of(base(&address, ip), address.prefix_bits) {
             forget(&mut self.broadcast, highest, interface);
         }
         Some(address)
@@ -173,7 +178,7 @@ impl Addresses {
 
     /// The source of packets to a network's broadcast address: the address that made it one (the prefsrc of Linux's broadcast routes).
     pub(super) fn source_to_broadcast(&self, interface: InterfaceIndex, broadcast: Ipv4Addr) -> Option<Ipv4Addr> {
-        self.of(interface).find(|(ip, bits)| same_prefix(*ip, broadcast, *bits)).map(|(ip, _)| ip)
+        self.links_of(interface).find(|(_, base, bits)| same_prefix(*base, broadcast, *bits)).map(|(ip, ..)| ip)
     }
 
     /// The source for packets that leave through `interface` to `next_hop` (Linux inet_select_addr): the first address of the interface in
@@ -181,10 +186,10 @@ impl Addresses {
     pub(super) fn source_for(&self, interface: InterfaceIndex, next_hop: Ipv4Addr) -> Option<Ipv4Addr> {
         // The addresses of lo have host scope: nothing but local destinations may have them as source.
         let outside = interface != InterfaceIndex::LOOPBACK;
-        let on_net = self.of(interface).filter(|_| outside).find(|(ip, bits)| same_prefix(*ip, next_hop, *bits));
+        let on_net = self.links_of(interface).filter(|_| outside).find(|(_, base, bits)| same_prefix(*base, next_hop, *bits));
         let any = || self.of(interface).find(|_| outside);
         let elsewhere = || self.iter().filter(|address| address.interface != InterfaceIndex::LOOPBACK).find_map(v4);
-        on_net.or_else(any).or_else(elsewhere).map(|(ip, _)| ip)
+        on_net.map(|(ip, _, bits)| (ip, bits)).or_else(any).or_else(elsewhere).map(|(ip, _)| ip)
     }
 }
 
@@ -205,7 +210,15 @@ fn forget(owners: &mut Map<Ipv4Addr, Owners>, ip: Ipv4Addr, interface: Interface
     }
 }
 
-fn v4(address: &Address) -> Option<(Ipv4Addr, u8)> {
+/// What the prefix of an address is of.
+pub(super) fn base(address: &Address, ip: Ipv4Addr) -> Ipv4Addr {
+    match address.peer {
+        Some(IpAddr::V4(peer)) => peer,
+        _ => ip,
+    }
+}
+
+pub(super) fn v4(address: &Address) -> Option<(Ipv4Addr, u8)> {
     match address.address {
         IpAddr::V4(ip) => Some((ip, address.prefix_bits)),
         IpAddr::V6(_) => None,

@@ -40,6 +40,9 @@ impl Ip4 {
         let IpAddr::V4(ip) = address.address else { return false };
         if self.addresses.renew(address) {
             self.changed();
+            if super::control::has_lifetime(&address) {
+                self.schedule_lifetimes(cx);
+            }
             self.tell_address("added", &address, cx);
             return true;
         }

@@ -1,12 +1,13 @@
 //! Procedures: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
 
-use super::addresses::{mask, same_prefix};
+use super::addresses::{base, mask, same_prefix, v4};
 use super::routes::InsertError;
 use super::*;
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
+use crate::ip::request::{self, Adding, Place};
 use std::net::Ipv4Addr;
-use weft_core::table::RouteKind;
+use weft_core::table::{NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
 
 /// Why a change of addresses or routes was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum TableError {
     /// Nothing fits.
     #[error("ESRCH: no route to {0} fits")]
     RouteAbsent(String),
+    /// Nothing to replace.
+    #[error("ENOENT: there is no route to {0} to be changed")]
+    RouteNotThere(String),
     /// Bits behind the prefix.
     #[error("EINVAL: {0} has bits set behind its prefix; {1} is the network")]
     RouteInvalid(String, Ipv4Addr),
@@ -43,17 +47,71 @@ pub enum TableError {
     SourceNotLocal(Ipv4Addr),
 }
 
+/// Why a route was not put into its table.
+enum Refusal {
+    Insert(InsertError),
+    /// There is none that it could replace.
+    Absent,
+}
+
 impl Ip4 {
     pub(super) fn address_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "address_add", value, &["interface", "address", "prefix_bits"])?;
-        let (interface, ip, bits) = interface_and_address(&arguments, cx)?;
-        let refused = |error: TableError| arguments.fail(error.to_string());
-        if self.addresses.len() >= ADDRESSES_MAX {
+        let known = [&["interface", "address", "prefix_bits", "peer"][..], &request::OF_ADDRESS].concat();
+        let arguments = Arguments::new(&block, "address_add", value, &known)?;
+        let interfaces = request::interfaces(&arguments, cx)?;
+        let (ip, bits) = address_and_bits(&arguments)?;
+        let peer = arguments.address("peer")?.map(IpAddr::V4);
+        let broadcast = match arguments.text("broadcast")? {
+            Some("none") => None,
+            Some(_) => arguments.address("broadcast")?,
+            None => (bits < 31 && peer.is_none()).then(|| Ipv4Addr::from_bits(ip.to_bits() | !mask(bits))),
+        };
+        let replace = arguments.bool("replace")?.unwrap_or(false);
+        if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        self.add_address(Address::permanent(interface, ip.into(), bits), ip, cx).map_err(refused)?;
+        let mut plan = Vec::with_capacity(interfaces.len());
+        for interface in interfaces {
+            let plain = Address { peer, broadcast, ..Address::permanent(interface, ip.into(), bits) };
+            let address = request::complete_address(&arguments, plain, cx)?;
+            self.check_address(&address, ip, replace)
+                .map_err(|error| arguments.fail(format!("{error} (interface {}); nothing is changed", request::name_of(interface, cx))))?;
+            plan.push(address);
+        }
+        for address in plan {
+            // Checked just now.
+            let _ = self.put_address(address, ip, cx);
+        }
         Ok(Value::Null)
+    }
+
+    /// May an address be added, or (with `replace`) changed?
+    fn check_address(&self, address: &Address, ip: Ipv4Addr, replace: bool) -> Result<(), TableError> {
+        if ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() {
+            return Err(TableError::AddressInvalid(ip));
+        }
+        let same = |there: Address| there.prefix_bits == address.prefix_bits && there.peer == address.peer;
+        match self.addresses.find(address.interface, ip) {
+            Some(there) if !replace || !same(there) => Err(TableError::AddressExists(ip)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds an address, or changes what is known of the one that is there.
+    pub(super) fn put_address(&mut self, address: Address, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
+        let before = self.addresses.find(address.interface, ip);
+        if self.addresses.renew(address) {
+            self.changed();
+            if before.is_some_and(|before| has_lifetime(&before)) || has_lifetime(&address) {
+                self.schedule_lifetimes(cx);
+            }
+            if before != Some(address) {
+                self.tell_address("changed", &address, cx);
+            }
+            return Ok(());
+        }
+        self.add_address(address, ip, cx)
     }
 
     /// Adds an address, which is `ip`, and the route to its network.
@@ -65,33 +123,40 @@ impl Ip4 {
             return Err(TableError::AddressExists(ip));
         }
         self.facts.get(address.interface, cx);
-        self.add_network_route(address.interface, ip, address.prefix_bits, cx);
+        self.add_network_route(&address, cx);
         self.changed();
+        if has_lifetime(&address) {
+            self.schedule_lifetimes(cx);
+        }
         self.tell_address("added", &address, cx);
         Ok(())
     }
 
     /// Linux fib_add_ifaddr: the route to the network of an address, unless an address of the interface made it already.
-    fn add_network_route(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, bits: u8, cx: &mut Context<'_>) {
-        if bits == 32 || interface == InterfaceIndex::LOOPBACK {
+    pub(super) fn add_network_route(&mut self, address: &Address, cx: &mut Context<'_>) {
+        let Some((ip, bits)) = v4(address) else { return };
+        let no_network = bits == 32 && address.peer.is_none();
+        let down = self.facts.peek(address.interface).is_some_and(|facts| !facts.up);
+        if no_network || down || address.interface == InterfaceIndex::LOOPBACK || address.flags & NO_PREFIX_ROUTE != 0 {
             return;
         }
         let route = Route {
-            destination: Ipv4Addr::from_bits(ip.to_bits() & mask(bits)).into(),
+            destination: Ipv4Addr::from_bits(base(address, ip).to_bits() & mask(bits)).into(),
             prefix_bits: bits,
-            gateway: None,
-            interface,
+            interface: address.interface,
             source: Some(ip.into()),
-            metric: 0,
-            mtu: None,
-            kind: RouteKind::Unicast,
+            metric: address.metric,
+            protocol: PROTOCOL_KERNEL,
+            scope: SCOPE_LINK,
+            ..Route::PLAIN
         };
-        let twin = self.routes.of_prefix(&route).any(|other| other.interface == interface && other.gateway.is_none());
+        let twin = self.routes.of_prefix(&route).any(|other| other.interface == address.interface && other.gateway.is_none());
         if twin {
             return;
         }
-        // The same network on two interfaces: the first keeps metric 0, the next gets the lowest that is free. They lie in order.
-        let metric = self.routes.of_prefix(&route).zip(0..).take_while(|(other, metric)| other.metric == *metric).count() as u32;
+        // The same network on two interfaces: the first keeps its metric, the next gets the lowest that is free above. They lie in order.
+        let taken: Vec<u32> = self.routes.of_prefix(&route).map(|other| other.metric).collect();
+        let metric = (address.metric..=u32::MAX).find(|metric| !taken.contains(metric)).unwrap_or(address.metric);
         let candidate = Route { metric, ..route };
         if self.routes.insert(candidate).is_ok() {
             self.tell_route("added", &candidate, cx);
@@ -101,8 +166,15 @@ impl Ip4 {
     pub(super) fn address_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "address_delete", value, &["interface", "address", "prefix_bits"])?;
-        let (interface, ip, _) = interface_and_address(&arguments, cx)?;
-        self.delete_address(interface, ip, cx).map_err(|error| arguments.fail(error.to_string()))?;
+        let interfaces = request::interfaces(&arguments, cx)?;
+        let (ip, _) = address_and_bits(&arguments)?;
+        if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
+            let name = request::name_of(*without, cx);
+            return Err(arguments.fail(format!("{} (interface {name}); nothing is changed", TableError::AddressAbsent(ip))));
+        }
+        for interface in interfaces {
+            let _ = self.delete_address(interface, ip, cx);
+        }
         Ok(Value::Null)
     }
 
@@ -116,33 +188,77 @@ impl Ip4 {
             let on_it = route.interface == interface;
             (route.source == Some(ip.into()) && (on_it || !still_local)) || (last && on_it && route.interface != InterfaceIndex::NONE)
         };
-        for route in self.routes.remove_where(goes) {
-            self.tell_route("deleted", &route, cx);
-        }
-        let heir = self.addresses.of(interface).find(|(other, bits)| *bits == address.prefix_bits && same_prefix(*other, ip, *bits));
-        if let Some((heir, bits)) = heir {
-            self.add_network_route(interface, heir, bits, cx);
+        self.remove_routes(goes, cx);
+        let network = base(&address, ip);
+        let heir = self.addresses.of_interface(interface).find(|other| {
+            let own = v4(other).map(|(own, _)| base(other, own));
+            other.prefix_bits == address.prefix_bits && own.is_some_and(|own| same_prefix(own, network, address.prefix_bits))
+        });
+        if let Some(heir) = heir.copied() {
+            self.add_network_route(&heir, cx);
         }
         self.changed();
+        if has_lifetime(&address) {
+            self.schedule_lifetimes(cx);
+        }
         self.tell_address("deleted", &address, cx);
         Ok(())
     }
 
-    pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+    /// Removes routes from every table.
+    pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
+        let others = self.others.values_mut().flat_map(|table| table.remove_where(&goes));
+        let gone: Vec<Route> = self.routes.remove_where(&goes).into_iter().chain(others).collect();
+        for route in gone {
+            self.tell_route("deleted", &route, cx);
+        }
+    }
+
+    /// The table of this number, if there is one.
+    fn table(&mut self, table: u32) -> Option<&mut Routes> {
+        if table == TABLE_MAIN { Some(&mut self.routes) } else { self.others.get_mut(&table) }
+    }
+
+    /// Every route, by table, destination, length (the longer first, as Linux has them) and metric.
+    pub(super) fn all_routes(&self) -> Vec<Route> {
+        self.others.values().chain([&self.routes]).flat_map(Routes::sorted).collect()
+    }
+
+    /// An administrator puts an interface up or down (Linux fib_disable_ip, fib_inetaddr_event): its routes go; those of its addresses come again.
+    pub(super) fn interface_set(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "route_add", value, KNOWN)?;
+        let arguments = Arguments::new(&block, "interface_set", value, &["interface", "up"])?;
+        let up = arguments.bool("up")?.ok_or_else(|| arguments.fail("up is missing"))?;
+        let interfaces = request::interfaces(&arguments, cx)?;
+        for interface in interfaces {
+            self.facts.get(interface, cx);
+            if !up {
+                self.remove_routes(|route| route.interface == interface && interface != InterfaceIndex::NONE, cx);
+                continue;
+            }
+            let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
+            addresses.iter().for_each(|address| self.add_network_route(address, cx));
+        }
+        self.changed();
+        Ok(Value::Null)
+    }
+
+    pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
+        let arguments = Arguments::new(&block, "route_add", value, &known)?;
         let refused = |error: TableError| arguments.fail(error.to_string());
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
         let gateway = arguments.address("gateway")?;
-        let interface = self.route_interface(&arguments, kind, gateway, cx)?;
+        let onlink = arguments.bool("onlink")?.unwrap_or(false);
+        let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
         let source = arguments.address("source")?;
         if let Some(source) = source.filter(|source| self.addresses.owners(*source).is_empty()) {
             return Err(refused(TableError::SourceNotLocal(source)));
         }
-        if self.routes.len() >= ROUTES_MAX {
+        if self.routes.len() + self.others.values().map(Routes::len).sum::<usize>() >= ROUTES_MAX {
             return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
         }
         let route = Route {
@@ -154,17 +270,49 @@ impl Ip4 {
             metric: arguments.number("metric", 0, u32::MAX)?.unwrap_or(0),
             mtu: arguments.number("mtu", 68, 65_535)?,
             kind,
+            ..Route::PLAIN
         };
-        self.routes.insert(route).map_err(|error| match error {
-            InsertError::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
-            InsertError::Invalid => {
+        let scope = if gateway.is_some() || kind != RouteKind::Unicast { 0 } else { SCOPE_LINK };
+        let route = request::complete_route(&arguments, route, scope)?;
+        let adding = Adding::read(&arguments)?;
+        if self.table(route.table).is_none() && self.others.len() >= TABLES_MAX {
+            return Err(ControlError::Limit { what: "routing tables of one node".to_owned(), max: TABLES_MAX as u64 });
+        }
+        let before = self.insert_route(route, destination, adding).map_err(|error| match error {
+            Refusal::Insert(InsertError::Exists) => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+            Refusal::Insert(InsertError::Invalid) => {
                 refused(TableError::RouteInvalid(text.to_owned(), Ipv4Addr::from_bits(destination.to_bits() & mask(bits))))
             }
+            Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
         })?;
         self.facts.get(interface, cx);
         self.changed();
+        if let Some(before) = before {
+            self.tell_route("replaced", &before, cx);
+        }
         self.tell_route("added", &route, cx);
         Ok(Value::Null)
+    }
+
+    /// Puts a route where it belongs; tells which one it replaced.
+    fn insert_route(&mut self, route: Route, destination: Ipv4Addr, adding: Adding) -> Result<Option<Route>, Refusal> {
+        let twin = |other: &Route| other.metric == route.metric;
+        let known = self.table(route.table).is_some_and(|table| table.of_prefix(&route).any(twin));
+        if adding.must_exist && !known {
+            return Err(Refusal::Absent);
+        }
+        let table = if route.table == TABLE_MAIN { &mut self.routes } else { self.others.entry(route.table).or_default() };
+        let replaced = if adding.replace { table.remove(destination, route.prefix_bits, twin) } else { None };
+        match table.insert_at(route, adding.place.unwrap_or(Place::Alone)) {
+            Ok(()) => Ok(replaced),
+            Err(error) => {
+                if let Some(replaced) = replaced {
+                    // It was there a moment ago.
+                    let _ = table.insert_at(replaced, Place::First);
+                }
+                Err(Refusal::Insert(error))
+            }
+        }
     }
 
     /// Where the route leaves: as said, or where the gateway is (Linux fib_check_nh).
@@ -173,6 +321,7 @@ impl Ip4 {
         arguments: &Arguments<'_>,
         kind: RouteKind,
         gateway: Option<Ipv4Addr>,
+        onlink: bool,
         cx: &Context<'_>,
     ) -> Result<InterfaceIndex, ControlError> {
         let refused = |error: TableError| arguments.fail(error.to_string());
@@ -184,14 +333,21 @@ impl Ip4 {
         if !self.addresses.owners(gateway).is_empty() {
             return Err(refused(TableError::GatewayLocal(gateway)));
         }
+        if onlink {
+            // "dev = dev_get_by_index(net, nh->fib_nh_oif); if (!dev) … Nexthop device required for onlink"
+            return said.ok_or_else(|| refused(TableError::NoInterface));
+        }
         let found = self.lookup(gateway, said).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
         found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
     }
 
     pub(super) fn route_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
+        let byte = |name: &str| Ok::<_, ControlError>(arguments.number(name, 0, 255)?.map(|number| number as u8));
+        let (protocol, scope, source) = (byte("protocol")?, byte("scope")?, arguments.address("source")?.map(IpAddr::V4));
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let gateway = arguments.address("gateway")?.map(IpAddr::V4);
         let interface =
@@ -203,8 +359,11 @@ impl Ip4 {
                 && interface.is_none_or(|interface| route.interface == interface)
                 && metric.is_none_or(|metric| route.metric == metric)
                 && kind.is_none_or(|kind| route.kind == kind)
+                && protocol.is_none_or(|protocol| route.protocol == protocol)
+                && scope.is_none_or(|scope| route.scope == scope)
+                && (source.is_none() || route.source == source)
         };
-        let Some(route) = self.routes.remove(destination, bits, fits) else {
+        let Some(route) = self.table(table).and_then(|table| table.remove(destination, bits, fits)) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
         };
         self.changed();
@@ -223,28 +382,31 @@ impl Ip4 {
         cx.table_changed(Table::Routes(Family::V4));
         let mut row = self.route_row(route);
         row["event"] = event.into();
+        row["v6"] = route.destination.is_ipv6().into();
+        row["protocol"] = route.protocol.into();
+        row["scope"] = route.scope.into();
+        row["onlink"] = route.onlink.into();
         cx.alert("route", row);
     }
 
     fn address_row(&self, address: &Address) -> Value {
-        serde_json::json!({
+        let mut row = serde_json::json!({
             "interface": address.interface.0,
             "interface_name": self.interface_name(address.interface),
             "address": address.address.to_string(),
             "prefix_bits": address.prefix_bits,
-        })
+        });
+        if let Some(peer) = address.peer {
+            row["peer"] = peer.to_string().into();
+        }
+        row
     }
 
     fn route_row(&self, route: &Route) -> Value {
-        let destination = match route.prefix_bits {
-            0 => "default".to_owned(),
-            32 => route.destination.to_string(),
-            bits => format!("{}/{bits}", route.destination),
-        };
         serde_json::json!({
-            "table": "main",
+            "table": if route.table == TABLE_MAIN { "main".to_owned() } else { route.table.to_string() },
             "kind": route.kind,
-            "destination": destination,
+            "destination": request::prefix_text(route.destination, route.prefix_bits),
             "gateway": route.gateway.map(|gateway| gateway.to_string()),
             "interface": route.interface.0,
             "interface_name": self.interface_name(route.interface),
@@ -264,7 +426,7 @@ impl Ip4 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.routes.sorted().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.all_routes().iter().map(|route| self.route_row(route)).collect();
         for address in self.addresses.iter() {
             let IpAddr::V4(ip) = address.address else { continue };
             let mut local = |kind: &str, destination: String| {
@@ -274,7 +436,7 @@ impl Ip4 {
                 }));
             };
             local("local", ip.to_string());
-            let highest = Ipv4Addr::from_bits(ip.to_bits() | !mask(address.prefix_bits));
+            let highest = Ipv4Addr::from_bits(base(address, ip).to_bits() | !mask(address.prefix_bits));
             if self.addresses.broadcast_on(highest).contains(&address.interface) && address.prefix_bits < 31 {
                 local("broadcast", highest.to_string());
             }
@@ -283,12 +445,15 @@ impl Ip4 {
     }
 }
 
-fn interface_and_address(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<(InterfaceIndex, Ipv4Addr, u8), ControlError> {
-    let interface = arguments.value("interface").ok_or_else(|| arguments.fail("interface is missing"))?;
-    let interface = find_interface(interface, cx).map_err(|why| arguments.fail(why))?;
+/// Does anything become of it when time passes?
+pub(super) const fn has_lifetime(address: &Address) -> bool {
+    address.preferred_until.is_some() || address.valid_until.is_some()
+}
+
+fn address_and_bits(arguments: &Arguments<'_>) -> Result<(Ipv4Addr, u8), ControlError> {
     let (ip, bits) = arguments.prefix("address")?.ok_or_else(|| arguments.fail("address is missing"))?;
     let bits = arguments.number("prefix_bits", 0, 32)?.map_or(bits, |bits| bits as u8);
-    Ok((interface, ip, bits))
+    Ok((ip, bits))
 }
 
 fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {

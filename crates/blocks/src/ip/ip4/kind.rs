@@ -38,15 +38,25 @@ pub static KIND: Kind = Kind {
     procedures: &[
         Named {
             name: "address_add",
-            doc: "interface, address (with /bits, 32 without): gives an interface an address, and the route to its network",
+            doc: "interface (or group:NUMBER: every member, or none), address (with /bits, 32 without), peer?, broadcast? (the network's highest; \
+                  none), scope?, label?, flags?, metric?, valid_lft?, preferred_lft? (seconds), replace? (false): gives an interface an address, \
+                  and the route to its network",
         },
-        Named { name: "address_delete", doc: "interface, address: takes it away, with the routes that need it" },
+        Named { name: "address_delete", doc: "interface (or group:NUMBER), address: takes it away, with the routes that need it" },
+        Named {
+            name: "interface_set",
+            doc: "interface (or group:NUMBER), up: an administrator put it up or down: down, its routes go; up, those of its addresses come",
+        },
         Named {
             name: "route_add",
             doc: "destination (prefix or default), gateway?, interface?, source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
-                  prohibit): adds a route; the interface may be left out when the gateway is on a network of one",
+                  prohibit), onlink?, table? (254, the only one that is looked at), protocol?, scope?, place? (alone, last, first, replace, \
+                  change): adds a route; the interface may be left out when the gateway is on a network of one",
         },
-        Named { name: "route_delete", doc: "destination, gateway?, interface?, metric?, kind?: removes the first route that fits" },
+        Named {
+            name: "route_delete",
+            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?, scope?: removes the first route that fits",
+        },
         Named {
             name: "paths",
             doc: "what routers told: a row for each destination with mtu or gateway and the seconds until it is forgotten",
@@ -64,7 +74,7 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     asks: &[Table::Interfaces, Table::Groups(Family::V4)],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 

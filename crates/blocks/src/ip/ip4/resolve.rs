@@ -2,8 +2,8 @@
 
 use super::Ip4;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{Route, RouteAnswer, RouteKind};
-use weft_core::{Context, InterfaceIndex, Rng};
+use weft_core::table::{Address, AddressState, Route, RouteAnswer, RouteKind};
+use weft_core::{Context, Instant, InterfaceIndex, Rng};
 
 /// Largest IPv4 packet, bytes (Linux IP_MAX_MTU).
 const PACKET_BYTES_MAX: u32 = 65_535;
@@ -155,6 +155,7 @@ impl Ip4 {
         self.changed();
         let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
         named.extend(self.routes.interfaces());
+        named.extend(self.others.values().flat_map(|table| table.interfaces()));
         named.sort_unstable();
         named.dedup();
         let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();
@@ -163,10 +164,16 @@ impl Ip4 {
 
     /// One interface came, went, or changed.
     pub(super) fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let was_down = self.facts.peek(interface).is_some_and(|facts| !facts.up);
         self.has_interfaces = self.facts.refresh_one(interface, cx);
         self.changed();
-        if self.facts.get(interface, cx).is_none() {
+        let up = self.facts.get(interface, cx).map(|facts| facts.up);
+        if up.is_none() {
             self.forget_interfaces(&[interface], cx);
+        }
+        if was_down && up == Some(true) {
+            let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
+            addresses.iter().for_each(|address| self.add_network_route(address, cx));
         }
     }
 
@@ -180,9 +187,37 @@ impl Ip4 {
         for address in self.addresses.remove_where(|address| goes(address.interface)) {
             self.tell_address("deleted", &address, cx);
         }
-        for route in self.routes.remove_where(|route| goes(route.interface)) {
-            self.tell_route("deleted", &route, cx);
+        self.remove_routes(|route| goes(route.interface), cx);
+    }
+
+    /// Sets the timer to when the next address is deprecated or removed.
+    pub(super) fn schedule_lifetimes(&self, cx: &mut Context<'_>) {
+        let preferred = |address: &Address| address.preferred_until.filter(|_| address.state == AddressState::Preferred);
+        // Almost always there is none: nobody sorts for it.
+        let next = self.addresses.iter().flat_map(|address| [preferred(address), address.valid_until]).flatten().min();
+        match next {
+            Some(at) => cx.set_timer(super::TIMER_LIFETIMES, at),
+            None => cx.cancel_timer(super::TIMER_LIFETIMES),
         }
+    }
+
+    /// Linux check_lifetime: what is no longer valid goes, what is no longer preferred is deprecated.
+    pub(super) fn lifetimes_passed(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let past = |until: Option<Instant>| until.is_some_and(|until| until <= now);
+        let all: Vec<Address> = self.addresses.iter().filter(|one| past(one.valid_until) || past(one.preferred_until)).copied().collect();
+        for address in all {
+            let IpAddr::V4(ip) = address.address else { continue };
+            if past(address.valid_until) {
+                let _ = self.delete_address(address.interface, ip, cx);
+            } else if address.state == AddressState::Preferred {
+                let aged = Address { state: AddressState::Deprecated, ..address };
+                self.addresses.renew(aged);
+                self.changed();
+                self.tell_address("changed", &aged, cx);
+            }
+        }
+        self.schedule_lifetimes(cx);
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Routes {
     count: usize,
 }
 
+pub(in crate::ip) use crate::ip::request::Place;
+
 /// Why a route was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum InsertError {
@@ -39,17 +41,28 @@ impl Routes {
         self.count
     }
 
-    /// Adds a route. Linux too has one route for each prefix and metric.
+    /// Adds a route with a prefix and metric that no other has.
     pub(super) fn insert(&mut self, route: Route) -> Result<(), InsertError> {
+        self.insert_at(route, Place::Alone)
+    }
+
+    /// Adds a route. Linux too has one route for each prefix and metric, unless somebody appends or prepends others.
+    pub(super) fn insert_at(&mut self, route: Route, place: Place) -> Result<(), InsertError> {
         let IpAddr::V4(destination) = route.destination else { return Err(InsertError::Invalid) };
         if route.prefix_bits > 32 || destination.to_bits() & !mask(route.prefix_bits) != 0 {
             return Err(InsertError::Invalid);
         }
         let alternatives = self.by_length[usize::from(route.prefix_bits)].entry(destination.to_bits()).or_default();
-        match alternatives.binary_search_by_key(&route.metric, |other| other.metric) {
-            Ok(_) => return Err(InsertError::Exists),
-            Err(at) => alternatives.insert(at, route),
+        let same = alternatives.iter().filter(|other| other.metric == route.metric);
+        // fib_table_insert: "if (fa_match) goto out;", which is -EEXIST.
+        if same.clone().any(|other| place == Place::Alone || *other == route) {
+            return Err(InsertError::Exists);
         }
+        let at = match place {
+            Place::Last => alternatives.partition_point(|other| other.metric <= route.metric),
+            Place::Alone | Place::First => alternatives.partition_point(|other| other.metric < route.metric),
+        };
+        alternatives.insert(at, route);
         self.lengths |= 1 << route.prefix_bits;
         self.count += 1;
         Ok(())
@@ -77,7 +90,7 @@ impl Routes {
             self.by_length.iter().flat_map(|table| table.values()).flatten().copied().filter(|route| goes(route)).collect();
         for route in &gone {
             if let IpAddr::V4(destination) = route.destination {
-                self.remove(destination, route.prefix_bits, |other| other.metric == route.metric);
+                self.remove(destination, route.prefix_bits, |other| other == route);
             }
         }
         gone
@@ -143,6 +156,7 @@ mod tests {
             metric,
             mtu: None,
             kind: RouteKind::Unicast,
+            ..Route::PLAIN
         }
     }
 

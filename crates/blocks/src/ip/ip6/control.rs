@@ -6,8 +6,9 @@ use super::routes::InsertError;
 use super::*;
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
+use crate::ip::request::{self, Adding, Place};
 use std::net::Ipv6Addr;
-use weft_core::table::RouteKind;
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN};
 use weft_wire::ipv6::MTU_MIN;
 
 /// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
@@ -36,6 +37,9 @@ pub enum TableError {
     /// Nothing fits.
     #[error("ESRCH: no route to {0} fits")]
     RouteAbsent(String),
+    /// Nothing to replace.
+    #[error("ENOENT: there is no route to {0} to be changed")]
+    RouteNotThere(String),
     /// Bits behind the prefix.
     #[error("EINVAL: {0} has bits set behind its prefix; {1} is the network")]
     RouteInvalid(String, Ipv6Addr),
@@ -56,6 +60,13 @@ pub enum TableError {
     SourceNotLocal(Ipv6Addr),
 }
 
+/// Why a route was not put into its table.
+enum Refusal {
+    Insert(InsertError),
+    /// There is none that it could replace.
+    Absent,
+}
+
 /// The route to the prefix of an address.
 pub(super) fn prefix_route(interface: InterfaceIndex, ip: Ipv6Addr, bits: u8) -> Route {
     Route {
@@ -67,44 +78,79 @@ pub(super) fn prefix_route(interface: InterfaceIndex, ip: Ipv6Addr, bits: u8) ->
         metric: METRIC_PREFIX,
         mtu: None,
         kind: RouteKind::Unicast,
+        protocol: PROTOCOL_KERNEL,
+        ..Route::PLAIN
     }
+}
+
+/// The routes that an address brings: to its prefix, or to its peer's and itself (Linux inet6_addr_modify, addrconf_prefix_route).
+pub(super) fn routes_of(address: &Address) -> Vec<Route> {
+    let Some(ip) = v6(address) else { return Vec::new() };
+    // What nd makes of a prefix says nothing of the link: on-link prefixes of advertisements are routes of their own (RFC 4861 §6.3.4).
+    let has_prefix = !address.dynamic || is_link_local(ip);
+    let none = address.interface == InterfaceIndex::LOOPBACK || address.flags & NO_PREFIX_ROUTE != 0 || !has_prefix;
+    let mut routes = match address.peer {
+        _ if none => Vec::new(),
+        Some(IpAddr::V6(peer)) => {
+            vec![prefix_route(address.interface, ip, 128), prefix_route(address.interface, peer, address.prefix_bits)]
+        }
+        _ if address.prefix_bits == 128 => Vec::new(),
+        _ => vec![prefix_route(address.interface, ip, address.prefix_bits)],
+    };
+    if address.metric != 0 {
+        routes.iter_mut().for_each(|route| route.metric = address.metric);
+    }
+    routes
 }
 
 impl Ip6 {
     pub(super) fn address_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "address_add", value, &["interface", "address", "prefix_bits", "dad"])?;
-        let (interface, ip, bits) = interface_and_address(&arguments, cx)?;
-        let refused = |error: TableError| arguments.fail(error.to_string());
-        if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
-            return Err(refused(TableError::AddressInvalid(ip)));
-        }
-        if let Some(facts) = self.facts.get(interface, cx).filter(|facts| (facts.mtu as usize) < MTU_MIN) {
-            return Err(refused(TableError::MtuTooSmall(facts.mtu)));
-        }
-        if self.addresses.len() >= ADDRESSES_MAX {
+        let known = [&["interface", "address", "prefix_bits", "peer", "dad"][..], &request::OF_ADDRESS].concat();
+        let arguments = Arguments::new(&block, "address_add", value, &known)?;
+        let interfaces = request::interfaces(&arguments, cx)?;
+        let (ip, bits) = address_and_bits(&arguments)?;
+        let peer = arguments.address_v6("peer")?.map(IpAddr::V6);
+        let replace = arguments.bool("replace")?.unwrap_or(false);
+        let detect = arguments.bool("dad")?.unwrap_or(true);
+        if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        // The node's own link-local address becomes one that somebody set.
-        if self.addresses.find(interface, ip).is_some_and(|address| !address.dynamic) {
-            return Err(refused(TableError::AddressExists(ip)));
+        let mut plan = Vec::with_capacity(interfaces.len());
+        for interface in interfaces {
+            let refused =
+                |error: TableError| arguments.fail(format!("{error} (interface {}); nothing is changed", request::name_of(interface, cx)));
+            if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
+                return Err(refused(TableError::AddressInvalid(ip)));
+            }
+            if let Some(facts) = self.facts.get(interface, cx).filter(|facts| (facts.mtu as usize) < MTU_MIN) {
+                return Err(refused(TableError::MtuTooSmall(facts.mtu)));
+            }
+            // The node's own link-local address becomes one that somebody set.
+            let before = self.addresses.find(interface, ip);
+            let same = |there: &Address| there.prefix_bits == bits && there.peer == peer;
+            if before.is_some_and(|there| !there.dynamic && !(replace && same(&there))) {
+                return Err(refused(TableError::AddressExists(ip)));
+            }
+            let state = match before.filter(|_| replace) {
+                Some(before) if before.state != AddressState::Deprecated => before.state,
+                Some(_) => AddressState::Preferred,
+                None => self.first_state(interface, detect, cx),
+            };
+            let plain = Address { state, peer, ..Address::permanent(interface, ip.into(), bits) };
+            plan.push(request::complete_address(&arguments, plain, cx)?);
         }
-        let detect = arguments.bool("dad")?.unwrap_or(true);
-        let state = self.first_state(interface, detect, cx);
-        self.add_address(Address { state, ..Address::permanent(interface, ip.into(), bits) }, cx);
+        plan.into_iter().for_each(|address| self.add_address(address, cx));
         Ok(Value::Null)
     }
 
     /// Adds an address, with the route to its prefix, or changes what is known of it.
     pub(super) fn add_address(&mut self, address: Address, cx: &mut Context<'_>) {
-        let Some(ip) = v6(&address) else { return };
         let Ok(before) = self.addresses.put(address) else { return };
         self.facts.get(address.interface, cx);
         self.changed();
-        // On-link prefixes of advertisements are routes of their own (RFC 4861 §6.3.4): what nd makes of a prefix says nothing of the link.
-        let has_prefix = !address.dynamic || is_link_local(ip);
-        if before.is_none() && has_prefix && address.prefix_bits < 128 && address.interface != InterfaceIndex::LOOPBACK {
-            let route = prefix_route(address.interface, ip, address.prefix_bits);
+        let up = self.facts.peek(address.interface).is_none_or(|facts| facts.up);
+        for route in routes_of(&address).into_iter().filter(|_| before.is_none() && up) {
             if self.routes.insert(route).is_ok() {
                 self.tell_route("added", &route, cx);
             }
@@ -120,29 +166,63 @@ impl Ip6 {
     pub(super) fn address_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "address_delete", value, &["interface", "address", "prefix_bits"])?;
-        let (interface, ip, _) = interface_and_address(&arguments, cx)?;
-        if self.addresses.find(interface, ip).is_none() {
-            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string()));
+        let interfaces = request::interfaces(&arguments, cx)?;
+        let (ip, _) = address_and_bits(&arguments)?;
+        if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
+            let name = request::name_of(*without, cx);
+            return Err(arguments.fail(format!("{} (interface {name}); nothing is changed", TableError::AddressAbsent(ip))));
         }
-        self.delete_address(interface, ip, cx);
+        interfaces.into_iter().for_each(|interface| self.delete_address(interface, ip, cx));
         Ok(Value::Null)
     }
 
-    pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+    /// An administrator puts an interface up or down (Linux addrconf_ifdown): down, its routes go, and its addresses; up, nothing comes here.
+    pub(super) fn interface_set(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "route_add", value, KNOWN)?;
+        let arguments = Arguments::new(&block, "interface_set", value, &["interface", "up"])?;
+        let up = arguments.bool("up")?.ok_or_else(|| arguments.fail("up is missing"))?;
+        for interface in request::interfaces(&arguments, cx)?.into_iter().filter(|_| !up) {
+            self.delete_addresses(|address| address.interface == interface && interface != InterfaceIndex::LOOPBACK, cx);
+            self.remove_routes(|route| route.interface == interface && interface != InterfaceIndex::NONE, cx);
+        }
+        Ok(Value::Null)
+    }
+
+    /// Removes routes from every table.
+    pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
+        let others = self.others.values_mut().flat_map(|table| table.remove_where(&goes));
+        let gone: Vec<Route> = self.routes.remove_where(&goes).into_iter().chain(others).collect();
+        for route in gone {
+            self.tell_route("deleted", &route, cx);
+        }
+    }
+
+    /// The table of this number, if there is one.
+    fn table(&mut self, table: u32) -> Option<&mut Routes> {
+        if table == TABLE_MAIN { Some(&mut self.routes) } else { self.others.get_mut(&table) }
+    }
+
+    /// Every route, by table, destination, length and metric.
+    pub(super) fn all_routes(&self) -> Vec<Route> {
+        self.others.values().chain([&self.routes]).flat_map(Routes::sorted).collect()
+    }
+
+    pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
+        let arguments = Arguments::new(&block, "route_add", value, &known)?;
         let refused = |error: TableError| arguments.fail(error.to_string());
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
         let gateway = arguments.address_v6("gateway")?;
-        let interface = self.route_interface(&arguments, kind, gateway, cx)?;
+        let onlink = arguments.bool("onlink")?.unwrap_or(false);
+        let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
         let source = arguments.address_v6("source")?;
         if let Some(source) = source.filter(|source| !self.addresses.iter().any(|own| own.address == IpAddr::V6(*source))) {
             return Err(refused(TableError::SourceNotLocal(source)));
         }
-        if self.routes.len() >= ROUTES_MAX {
+        if self.routes.len() + self.others.values().map(Routes::len).sum::<usize>() >= ROUTES_MAX {
             return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
         }
         let route = Route {
@@ -154,17 +234,48 @@ impl Ip6 {
             metric: arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0).unwrap_or(METRIC_USER),
             mtu: arguments.number("mtu", MTU_MIN as u32, 65_575)?,
             kind,
+            ..Route::PLAIN
         };
-        self.routes.insert(route).map_err(|error| match error {
-            InsertError::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
-            InsertError::Invalid => {
+        let route = request::complete_route(&arguments, route, 0)?;
+        let adding = Adding::read(&arguments)?;
+        if self.table(route.table).is_none() && self.others.len() >= TABLES_MAX {
+            return Err(ControlError::Limit { what: "routing tables of one node".to_owned(), max: TABLES_MAX as u64 });
+        }
+        let before = self.insert_route(route, destination, adding).map_err(|error| match error {
+            Refusal::Insert(InsertError::Exists) => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+            Refusal::Insert(InsertError::Invalid) => {
                 refused(TableError::RouteInvalid(text.to_owned(), Ipv6Addr::from_bits(destination.to_bits() & mask(bits))))
             }
+            Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
         })?;
         self.facts.get(interface, cx);
         self.changed();
+        if let Some(before) = before {
+            self.tell_route("replaced", &before, cx);
+        }
         self.tell_route("added", &route, cx);
         Ok(Value::Null)
+    }
+
+    /// Puts a route where it belongs; tells which one it replaced.
+    fn insert_route(&mut self, route: Route, destination: Ipv6Addr, adding: Adding) -> Result<Option<Route>, Refusal> {
+        let twin = |other: &Route| other.metric == route.metric;
+        let known = self.table(route.table).is_some_and(|table| table.of_prefix(&route).any(twin));
+        if adding.must_exist && !known {
+            return Err(Refusal::Absent);
+        }
+        let table = if route.table == TABLE_MAIN { &mut self.routes } else { self.others.entry(route.table).or_default() };
+        let replaced = if adding.replace { table.remove(destination, route.prefix_bits, twin) } else { None };
+        match table.insert_at(route, adding.place.unwrap_or(Place::Last)) {
+            Ok(()) => Ok(replaced),
+            Err(error) => {
+                if let Some(replaced) = replaced {
+                    // It was there a moment ago.
+                    let _ = table.insert_at(replaced, Place::First);
+                }
+                Err(Refusal::Insert(error))
+            }
+        }
     }
 
     /// Where the route leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
@@ -173,6 +284,7 @@ impl Ip6 {
         arguments: &Arguments<'_>,
         kind: RouteKind,
         gateway: Option<Ipv6Addr>,
+        onlink: bool,
         cx: &Context<'_>,
     ) -> Result<InterfaceIndex, ControlError> {
         let refused = |error: TableError| arguments.fail(error.to_string());
@@ -184,7 +296,7 @@ impl Ip6 {
         if gateway.is_multicast() || self.addresses.iter().any(|own| own.address == IpAddr::V6(gateway)) {
             return Err(refused(TableError::GatewayInvalid(gateway)));
         }
-        if is_link_local(gateway) {
+        if is_link_local(gateway) || onlink {
             return said.ok_or_else(|| refused(TableError::GatewayWithoutInterface(gateway)));
         }
         let found = self.lookup(gateway, said).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
@@ -192,9 +304,12 @@ impl Ip6 {
     }
 
     pub(super) fn route_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind"];
+        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
+        let protocol = arguments.number("protocol", 0, 255)?.map(|number| number as u8);
+        let source = arguments.address_v6("source")?.map(IpAddr::V6);
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let gateway = arguments.address_v6("gateway")?.map(IpAddr::V6);
         let interface =
@@ -206,8 +321,10 @@ impl Ip6 {
                 && interface.is_none_or(|interface| route.interface == interface)
                 && metric.is_none_or(|metric| route.metric == metric)
                 && kind.is_none_or(|kind| route.kind == kind)
+                && protocol.is_none_or(|protocol| route.protocol == protocol)
+                && (source.is_none() || route.source == source)
         };
-        let Some(route) = self.routes.remove(destination, bits, fits) else {
+        let Some(route) = self.table(table).and_then(|table| table.remove(destination, bits, fits)) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
         };
         self.route_gone(&route, cx);
@@ -330,6 +447,10 @@ impl Ip6 {
         cx.table_changed(Table::Routes(Family::V6));
         let mut row = self.route_row(route);
         row["event"] = event.into();
+        row["v6"] = route.destination.is_ipv6().into();
+        row["protocol"] = route.protocol.into();
+        row["scope"] = route.scope.into();
+        row["onlink"] = route.onlink.into();
         cx.alert("route", row);
     }
 
@@ -347,15 +468,10 @@ impl Ip6 {
     }
 
     fn route_row(&self, route: &Route) -> Value {
-        let destination = match route.prefix_bits {
-            0 => "default".to_owned(),
-            128 => route.destination.to_string(),
-            bits => format!("{}/{bits}", route.destination),
-        };
         serde_json::json!({
-            "table": "main",
+            "table": if route.table == TABLE_MAIN { "main".to_owned() } else { route.table.to_string() },
             "kind": route.kind,
-            "destination": destination,
+            "destination": request::prefix_text(route.destination, route.prefix_bits),
             "gateway": route.gateway.map(|gateway| gateway.to_string()),
             "interface": route.interface.0,
             "interface_name": self.interface_name(route.interface),
@@ -375,7 +491,7 @@ impl Ip6 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.routes.sorted().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.all_routes().iter().map(|route| self.route_row(route)).collect();
         let mut local = |kind: &str, destination: String, interface: InterfaceIndex, metric: u32| {
             rows.push(serde_json::json!({
                 "table": "local", "kind": kind, "destination": destination, "gateway": null, "interface": interface.0,
@@ -392,12 +508,10 @@ impl Ip6 {
     }
 }
 
-fn interface_and_address(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<(InterfaceIndex, Ipv6Addr, u8), ControlError> {
-    let interface = arguments.value("interface").ok_or_else(|| arguments.fail("interface is missing"))?;
-    let interface = find_interface(interface, cx).map_err(|why| arguments.fail(why))?;
+fn address_and_bits(arguments: &Arguments<'_>) -> Result<(Ipv6Addr, u8), ControlError> {
     let (ip, bits) = arguments.prefix_v6("address")?.ok_or_else(|| arguments.fail("address is missing"))?;
     let bits = arguments.number("prefix_bits", 0, 128)?.map_or(bits, |bits| bits as u8);
-    Ok((interface, ip, bits))
+    Ok((ip, bits))
 }
 
 fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {

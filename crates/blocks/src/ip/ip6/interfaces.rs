@@ -69,6 +69,7 @@ impl Ip6 {
     fn forget_gone(&mut self, cx: &mut Context<'_>) {
         let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
         named.extend(self.routes.interfaces());
+        named.extend(self.others.values().flat_map(|table| table.interfaces()));
         named.extend(self.awake.iter().chain(self.links.keys()).copied());
         named.sort_unstable();
         named.dedup();
@@ -88,9 +89,7 @@ impl Ip6 {
         for address in self.addresses.remove_where(|address| goes(address.interface)) {
             self.tell_address("deleted", &address, cx);
         }
-        for route in self.routes.remove_where(|route| goes(route.interface)) {
-            self.tell_route("deleted", &route, cx);
-        }
+        self.remove_routes(|route| goes(route.interface), cx);
     }
 
     /// Has a new address to be proven unique first? Where somebody does that, and on links where there can be others.
@@ -167,23 +166,15 @@ impl Ip6 {
     /// The route to the prefix of an address that is gone goes with the last address in it; routes that prefer it as source go too.
     fn drop_prefix_route(&mut self, address: &Address, cx: &mut Context<'_>) {
         let Some(ip) = v6(address) else { return };
-        let heir = |(other, of): (Ipv6Addr, &Address)| {
-            of.prefix_bits == address.prefix_bits && super::addresses::same_prefix(other, ip, of.prefix_bits)
-        };
+        let same = |a: &Route, b: &Route| (a.destination, a.prefix_bits) == (b.destination, b.prefix_bits) && super::routes::is_same(a, b);
         // What was made of a prefix brought no route to it, and takes none with it.
-        let has_prefix = !address.dynamic || is_link_local(ip);
-        let last = has_prefix && !self.addresses.of(address.interface).any(heir);
-        let network = super::control::prefix_route(address.interface, ip, address.prefix_bits);
-        let still_local = !self.addresses.owners(ip).is_empty();
-        let goes = |route: &Route| {
-            let of_prefix = last
-                && (route.destination, route.prefix_bits) == (network.destination, network.prefix_bits)
-                && super::routes::is_same(route, &network);
-            of_prefix || (route.source == Some(ip.into()) && !still_local)
-        };
-        for route in self.routes.remove_where(goes) {
-            self.tell_route("deleted", &route, cx);
+        let mut brought = super::control::routes_of(address);
+        for (_, heir) in self.addresses.of(address.interface) {
+            let of_heir = super::control::routes_of(heir);
+            brought.retain(|route| !of_heir.iter().any(|other| same(route, other)));
         }
+        let still_local = !self.addresses.owners(ip).is_empty();
+        self.remove_routes(|route| brought.iter().any(|gone| same(route, gone)) || (route.source == Some(ip.into()) && !still_local), cx);
     }
 }
 

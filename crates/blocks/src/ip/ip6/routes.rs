@@ -19,6 +19,8 @@ pub(super) struct Routes {
     count: usize,
 }
 
+pub(in crate::ip) use crate::ip::request::Place;
+
 /// Why a route was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum InsertError {
@@ -33,13 +35,19 @@ impl Routes {
         self.count
     }
 
-    /// Adds a route. Linux too has several with the same prefix and metric, if they lead elsewhere.
+    /// Adds a route behind those with the same prefix and metric. Linux too has several, if they lead elsewhere.
     pub(super) fn insert(&mut self, route: Route) -> Result<(), InsertError> {
+        self.insert_at(route, Place::Last)
+    }
+
+    /// Adds a route.
+    pub(super) fn insert_at(&mut self, route: Route, place: Place) -> Result<(), InsertError> {
         let IpAddr::V6(destination) = route.destination else { return Err(InsertError::Invalid) };
         if route.prefix_bits > 128 || destination.to_bits() & !mask(route.prefix_bits) != 0 {
             return Err(InsertError::Invalid);
         }
-        if self.of_prefix(&route).any(|other| is_same(other, &route)) {
+        let exists = |other: &Route| is_same(other, &route) || place == Place::Alone && other.metric == route.metric;
+        if self.of_prefix(&route).any(exists) {
             return Err(InsertError::Exists);
         }
         let at = match self.tables.binary_search_by_key(&Reverse(route.prefix_bits), |(bits, _)| Reverse(*bits)) {
@@ -50,8 +58,8 @@ impl Routes {
             }
         };
         let alternatives = self.tables[at].1.entry(destination.to_bits()).or_default();
-        let place = alternatives.partition_point(|other| other.metric <= route.metric);
-        alternatives.insert(place, route);
+        let at = alternatives.partition_point(|other| other.metric < route.metric || place == Place::Last && other.metric == route.metric);
+        alternatives.insert(at, route);
         self.count += 1;
         Ok(())
     }
@@ -141,6 +149,7 @@ mod tests {
             metric,
             mtu: None,
             kind: RouteKind::Unicast,
+            ..Route::PLAIN
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Nd, count};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
-use weft_core::table::{Address, AddressState, Family, LinkType, Route, RouteKind};
+use weft_core::table::{Address, AddressState, Family, LinkType, PROTOCOL_KERNEL, PROTOCOL_RA, Route, RouteKind};
 use weft_core::*;
 use weft_wire::icmpv6::nd::{self, RouterFlags};
 use weft_wire::ipv6;
@@ -56,6 +56,8 @@ impl RouterRoute {
             metric: self.metric + if self.unreachable { UNREACHABLE_METRIC } else { 0 },
             mtu: None,
             kind: RouteKind::Unicast,
+            protocol: PROTOCOL_RA,
+            ..Route::PLAIN
         }
     }
 }
@@ -80,6 +82,8 @@ impl Prefix {
             metric: PREFIX_METRIC,
             mtu: None,
             kind: RouteKind::Unicast,
+            protocol: PROTOCOL_KERNEL,
+            ..Route::PLAIN
         }
     }
 }

@@ -32,6 +32,14 @@ impl Nud {
     }
 }
 
+impl Nud {
+    /// A state that somebody may set, by its name.
+    pub(in crate::ip) fn named(name: &str) -> Option<Nud> {
+        let settable = [Nud::Reachable, Nud::Stale, Nud::Delay, Nud::Probe, Nud::Failed, Nud::Permanent];
+        settable.into_iter().find(|state| state.name().eq_ignore_ascii_case(name))
+    }
+}
+
 /// Packets that wait for an address, oldest first.
 #[derive(Debug, Default)]
 pub(in crate::ip) struct Pending {

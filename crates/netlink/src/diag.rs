@@ -3,41 +3,50 @@
 //! Sockets of other families (AF_UNIX, AF_PACKET, AF_NETLINK) are the host's, not the node's: ENOENT, which the kernel says where it has no
 //! handler for a family.
 
-use super::{NLM_F_DUMP, Request};
-use crate::calls::Calls;
-use crate::face::{Errno, Stack};
+use crate::Tables;
+use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, Refusal};
+use crate::message::{INET, INET6, Message};
+use crate::packet::{Reply, Request};
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::Table;
+use weft_core::table::{Answer, Query, Table};
 
 /// SOCK_DIAG_BY_FAMILY, request and answer.
 const BY_FAMILY: u16 = 20;
 /// Bytes of `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 56;
+const IPPROTO_ICMP: u8 = 1;
+const IPPROTO_TCP: u8 = 6;
+const IPPROTO_UDP: u8 = 17;
+const IPPROTO_RAW: u8 = 255;
 
 /// Answers a request.
-pub(super) fn answer(request: &Request<'_>, stack: &mut dyn Stack, calls: &mut Calls) -> Result<Vec<(u16, Vec<u8>)>, Errno> {
-    let [family, protocol, _, _, states @ ..] = request.body else { return Err(Errno::EINVAL) };
+pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    let [family, protocol, _, _, states @ ..] = request.body else { return Err(Refusal::plain(EINVAL)) };
     let states = states.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
-    let inet = [libc::AF_INET, libc::AF_INET6].contains(&i32::from(*family));
-    if request.kind != BY_FAMILY || !inet || request.flags & NLM_F_DUMP != NLM_F_DUMP {
-        let errno = if request.kind == BY_FAMILY && !inet { Errno::ENOENT } else { Errno::EOPNOTSUPP };
-        calls.unsupported(format!("sock_diag message {}, family {family}", request.kind), errno);
-        return Err(errno);
+    let inet = [INET, INET6].contains(family);
+    if request.kind != BY_FAMILY || !inet || !request.is_dump() {
+        let errno = if request.kind == BY_FAMILY && !inet { ENOENT } else { EOPNOTSUPP };
+        tables.unsupported(format!("sock_diag message {}, family {family}", request.kind), errno);
+        return Err(Refusal::plain(errno));
     }
     if request.body.len() < REQUEST_BYTES {
-        return Err(Errno::EINVAL);
+        return Err(Refusal::plain(EINVAL));
     }
-    let wanted = |row: &Value| -> Option<(u16, Vec<u8>)> {
+    let wanted = |row: &Value| -> Option<Message> {
         let one = Socket::read(row)?;
         let fits = one.family == *family && one.protocol == *protocol && states & 1 << one.state != 0;
-        fits.then(|| (BY_FAMILY, one.encode()))
+        fits.then(|| Message::new(BY_FAMILY, &one.encode()))
     };
-    Ok(stack.table(Table::Sockets).iter().filter_map(wanted).collect())
+    let rows = match tables.ask(Table::Sockets, &Query::List(Table::Sockets)) {
+        Answer::List(rows) => rows,
+        _ => Vec::new(),
+    };
+    Ok(Reply::Dump(rows.iter().filter_map(wanted).collect(), false))
 }
 
 /// What `struct inet_diag_msg` says of a socket.
-pub(crate) struct Socket {
+pub struct Socket {
     /// AF_INET or AF_INET6.
     pub family: u8,
     /// IPPROTO_*.
@@ -60,16 +69,16 @@ impl Socket {
         let text = |field: &str| row.get(field)?.as_str();
         let number = |field: &str| row.get(field).and_then(Value::as_u64).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
         let protocol = match text("proto")? {
-            "tcp" => libc::IPPROTO_TCP,
-            "udp" => libc::IPPROTO_UDP,
-            "raw" => libc::IPPROTO_RAW,
-            "icmp" => libc::IPPROTO_ICMP,
+            "tcp" => IPPROTO_TCP,
+            "udp" => IPPROTO_UDP,
+            "raw" => IPPROTO_RAW,
+            "icmp" => IPPROTO_ICMP,
             _ => return None,
         };
         let local = endpoint(text("local")?)?;
         Some(Socket {
-            family: if local.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET } as u8,
-            protocol: u8::try_from(protocol).ok()?,
+            family: if local.is_ipv6() { INET6 } else { INET },
+            protocol,
             state: state(text("state")?)?,
             local,
             peer: text("peer").and_then(endpoint),

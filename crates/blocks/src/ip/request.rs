@@ -1,0 +1,114 @@
+//! What both IP blocks read alike from the arguments of their procedures: to whom an address goes, what belongs to it, where a route is put.
+
+use crate::arguments::Arguments;
+use crate::facts::find_interface;
+use std::net::IpAddr;
+use weft_core::table::{Address, Label, Route, TABLE_MAIN, Which};
+use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table};
+
+/// Where a route goes among those with its prefix and metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ip) enum Place {
+    /// There is none (NLM_F_EXCL).
+    Alone,
+    /// Behind them (NLM_F_APPEND).
+    Last,
+    /// Before them.
+    First,
+}
+
+/// How a route is added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ip) struct Adding {
+    /// Where it goes; none: as the block always did.
+    pub place: Option<Place>,
+    /// The first with its prefix and metric makes room (NLM_F_REPLACE).
+    pub replace: bool,
+    /// Only if there is one (no NLM_F_CREATE).
+    pub must_exist: bool,
+}
+
+impl Adding {
+    /// The argument `place`.
+    pub(in crate::ip) fn read(arguments: &Arguments<'_>) -> Result<Adding, ControlError> {
+        let (place, replace, must_exist) = match arguments.text("place")? {
+            None => (None, false, false),
+            Some("alone") => (Some(Place::Alone), false, false),
+            Some("last") => (Some(Place::Last), false, false),
+            Some("first") => (Some(Place::First), false, false),
+            Some("replace") => (Some(Place::First), true, false),
+            Some("change") => (Some(Place::First), true, true),
+            Some(other) => return Err(arguments.fail(format!("place: '{other}' is none of: alone, last, first, replace, change"))),
+        };
+        Ok(Adding { place, replace, must_exist })
+    }
+}
+
+/// Arguments of `route_add` that are of rtnetlink.
+pub(in crate::ip) const OF_ROUTE: [&str; 5] = ["table", "protocol", "scope", "onlink", "place"];
+
+/// Fills in the fields of a route that are of rtnetlink; `scope`: where nobody says one.
+pub(in crate::ip) fn complete_route(arguments: &Arguments<'_>, route: Route, scope: u8) -> Result<Route, ControlError> {
+    let byte = |name: &str| Ok::<_, ControlError>(arguments.number(name, 0, 255)?.map(|number| number as u8));
+    Ok(Route {
+        table: arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN),
+        protocol: byte("protocol")?.unwrap_or(route.protocol),
+        scope: byte("scope")?.unwrap_or(scope),
+        onlink: arguments.bool("onlink")?.unwrap_or(false),
+        ..route
+    })
+}
+
+/// Arguments of `address_add` that are of rtnetlink.
+pub(in crate::ip) const OF_ADDRESS: [&str; 8] = ["broadcast", "scope", "label", "flags", "metric", "valid_lft", "preferred_lft", "replace"];
+
+/// What is said of an address beside itself and its peer. Lifetimes are seconds.
+pub(in crate::ip) fn complete_address(arguments: &Arguments<'_>, address: Address, cx: &Context<'_>) -> Result<Address, ControlError> {
+    let label = match arguments.text("label")? {
+        None => Label::default(),
+        Some(text) => Label::new(text).ok_or_else(|| arguments.fail(format!("EINVAL: label: '{text}' has more than 15 bytes")))?,
+    };
+    let until = |name: &str| {
+        let seconds = arguments.number(name, 0, u32::MAX)?.filter(|seconds| *seconds != u32::MAX);
+        Ok::<_, ControlError>(seconds.map(|seconds| cx.now + Duration::from_secs(seconds.into())))
+    };
+    Ok(Address {
+        scope: arguments.number("scope", 0, 255)?.map_or(address.scope, |scope| scope as u8),
+        label,
+        flags: arguments.number("flags", 0, u32::MAX)?.unwrap_or(0),
+        metric: arguments.number("metric", 0, u32::MAX)?.unwrap_or(0),
+        valid_until: until("valid_lft")?,
+        preferred_until: until("preferred_lft")?,
+        ..address
+    })
+}
+
+/// The interface that is named, or the members of the group that is.
+pub(in crate::ip) fn interfaces(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<Vec<InterfaceIndex>, ControlError> {
+    let value = arguments.value("interface").ok_or_else(|| arguments.fail("interface is missing"))?;
+    let Some(group) = value.as_str().and_then(|text| text.strip_prefix("group:")) else {
+        return find_interface(value, cx).map(|one| vec![one]).map_err(|why| arguments.fail(why));
+    };
+    let number = group.parse().map_err(|_| arguments.fail(format!("interface: '{group}' is no group's number")))?;
+    match cx.ask(Table::Interfaces, &Query::Interfaces(Which::Group(number))) {
+        Answer::Interfaces(members) if !members.is_empty() => Ok(members.iter().map(|member| member.interface.index).collect()),
+        _ => Err(arguments.fail(format!("ENODEV: group {number} has no members"))),
+    }
+}
+
+/// The name of an interface, for people.
+pub(in crate::ip) fn name_of(interface: InterfaceIndex, cx: &Context<'_>) -> String {
+    match cx.ask(Table::Interfaces, &Query::Interface(interface)) {
+        Answer::Interface(found) => found.name,
+        _ => interface.0.to_string(),
+    }
+}
+
+/// "default", an address, or a prefix, as `ip route` has it.
+pub(in crate::ip) fn prefix_text(destination: IpAddr, bits: u8) -> String {
+    match (bits, destination.is_ipv4()) {
+        (0, _) => "default".to_owned(),
+        (32, true) | (128, false) => destination.to_string(),
+        (bits, _) => format!("{destination}/{bits}"),
+    }
+}

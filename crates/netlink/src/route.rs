@@ -1,0 +1,430 @@
+//! RTM_*ROUTE: routes, and the way to an address.
+
+use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT, Refusal, number_of};
+use crate::local::{self, TABLE_LOCAL, dump_order, network, width};
+use crate::message::{Attributes, INET, INET6, Message, byte, families, put, word};
+use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
+use crate::session::Options;
+use crate::{Tables, interfaces};
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_core::InterfaceIndex;
+use weft_core::table::{Answer, Family, Query, Route, RouteAnswer, RouteKind, TABLE_MAIN, Table, Which};
+
+pub(crate) const NEWROUTE: u16 = 24;
+pub(crate) const DELROUTE: u16 = 25;
+/// Bytes of `struct rtmsg`.
+const FIXED_BYTES: usize = 12;
+
+const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTA_TABLE: u16 = 15;
+const RTA_PREF: u16 = 20;
+const RTA_UID: u16 = 25;
+const RTAX_MTU: u16 = 2;
+/// Names of attributes for what routes here do not have.
+const LACKING: [(u16, &str); 6] = [
+    (9, "has no routes with several next hops"),
+    (18, "has no gateways of another family"),
+    (22, "has no routes that encapsulate"),
+    (23, "has no routes that expire"),
+    (30, "has no next-hop objects"),
+    (11, "has no realms"),
+];
+const RTNH_F_ONLINK: u32 = 4;
+const RTM_F_CLONED: u32 = 0x200;
+const RTM_F_FIB_MATCH: u32 = 0x2000;
+const RTCF_LOCAL: u32 = 0x8000_0000;
+const RTCF_BROADCAST: u32 = 0x1000_0000;
+const RTCF_MULTICAST: u32 = 0x2000_0000;
+const RT_SCOPE_NOWHERE: u8 = 255;
+
+/// The number of a kind: RTN_*.
+fn kind_number(kind: RouteKind) -> u8 {
+    match kind {
+        RouteKind::Unicast => 1,
+        RouteKind::Local => 2,
+        RouteKind::Broadcast => 3,
+        RouteKind::Multicast => 5,
+        RouteKind::Blackhole => 6,
+        RouteKind::Unreachable => 7,
+        RouteKind::Prohibit => 8,
+    }
+}
+
+/// The word for a kind that can be set; 0 is none.
+fn kind_word(number: u8) -> Result<Option<&'static str>, Refusal> {
+    Ok(Some(match number {
+        0 => return Ok(None),
+        1 => "unicast",
+        6 => "blackhole",
+        7 => "unreachable",
+        8 => "prohibit",
+        9 => return Err(Refusal::lacking("has no throw routes: there are no rules that would go on to another table")),
+        2..=5 => return Err(Refusal::lacking("sets no local, broadcast or multicast routes: they follow from addresses and groups")),
+        _ => return Err(Refusal::said(EINVAL, "Invalid route type")),
+    }))
+}
+
+pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    let attributes = Attributes::of(request.body, FIXED_BYTES);
+    match request.kind {
+        NEWROUTE => add(request, &attributes, tables),
+        DELROUTE => delete(request, &attributes, tables),
+        _ if request.is_dump() => Ok(dump(request, &attributes, options, tables)),
+        _ => get(request, &attributes, tables),
+    }
+}
+
+/// Every route of a family as the kernel lists them: table by table, the table local at the end.
+fn all(family: Family, tables: &mut dyn Tables) -> Vec<Route> {
+    let mut routes = match tables.ask(Table::Routes(family), &Query::Routes) {
+        Answer::Routes(routes) => routes,
+        _ => Vec::new(),
+    };
+    routes.sort_by(|a, b| a.table.cmp(&b.table).then(dump_order(a, b)).then(a.metric.cmp(&b.metric)));
+    let addresses = crate::address::all(family, tables);
+    routes.extend(local::routes(&addresses, &interfaces(tables, Which::All)));
+    routes
+}
+
+fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, tables: &mut dyn Tables) -> Reply {
+    let body = request.body;
+    let strict = options.strict;
+    let table = attributes.u32(RTA_TABLE).or(Some(byte(body, 4).into())).filter(|table| strict && *table != 0);
+    let interface = attributes.u32(RTA_OIF).filter(|_| strict);
+    let protocol = Some(byte(body, 5)).filter(|protocol| strict && *protocol != 0);
+    let kind = Some(byte(body, 7)).filter(|kind| strict && *kind != 0);
+    if word(body, 8) & RTM_F_CLONED != 0 {
+        // Cached routes: exceptions are not listed.
+        return Reply::Dump(Vec::new(), strict);
+    }
+    let mut messages = Vec::new();
+    let asked = families(byte(body, 0));
+    for family in asked {
+        let routes = all(*family, tables);
+        let known = [TABLE_MAIN, TABLE_LOCAL];
+        if let (Some(table), [family]) = (table, asked)
+            && !known.contains(&table)
+            && !routes.iter().any(|route| route.table == table)
+        {
+            let name = if *family == Family::V4 { "ipv4" } else { "ipv6" };
+            return Reply::DumpFailed(Refusal::said(ENOENT, format!("{name}: FIB table does not exist")));
+        }
+        let wanted = |route: &&Route| {
+            table.is_none_or(|table| route.table == table)
+                && interface.is_none_or(|interface| device(route) == interface)
+                && protocol.is_none_or(|protocol| route.protocol == protocol)
+                && kind.is_none_or(|kind| kind_number(route.kind) == kind)
+        };
+        messages.extend(routes.iter().filter(wanted).map(|route| message(route, NEWROUTE)));
+    }
+    let filtered = table.is_some() || interface.is_some() || protocol.is_some() || kind.is_some();
+    Reply::Dump(messages, filtered)
+}
+
+/// Where a route leads: those of IPv6 that refuse lead to `lo`.
+fn device(route: &Route) -> u32 {
+    if route.interface == InterfaceIndex::NONE && route.destination.is_ipv6() { InterfaceIndex::LOOPBACK.0 } else { route.interface.0 }
+}
+
+/// `struct rtmsg`.
+fn fixed(family: IpAddr, bits: u8, route: &Route, flags: u32) -> Vec<u8> {
+    let v6 = family.is_ipv6();
+    let scope = if v6 { 0 } else { route.scope };
+    let table = u8::try_from(route.table).unwrap_or(252);
+    let mut fixed = vec![if v6 { INET6 } else { INET }, bits, 0, 0, table, route.protocol, scope, kind_number(route.kind)];
+    fixed.extend(flags.to_ne_bytes());
+    fixed
+}
+
+/// fib_dump_info, rt6_fill_node.
+pub(crate) fn message(route: &Route, kind: u16) -> Message {
+    let v6 = route.destination.is_ipv6();
+    let flags = if route.onlink { RTNH_F_ONLINK } else { 0 };
+    let mut message = Message::new(kind, &fixed(route.destination, route.prefix_bits, route, flags));
+    message.u32(RTA_TABLE, route.table);
+    if route.prefix_bits > 0 {
+        message.address(RTA_DST, route.destination);
+    }
+    if v6 || route.metric != 0 {
+        message.u32(RTA_PRIORITY, route.metric);
+    }
+    if let Some(mtu) = route.mtu {
+        let mut metrics = Vec::new();
+        put(&mut metrics, RTAX_MTU, &mtu.to_ne_bytes());
+        message.bytes(RTA_METRICS, &metrics);
+    }
+    if let Some(source) = route.source {
+        message.address(RTA_PREFSRC, source);
+    }
+    if let Some(gateway) = route.gateway {
+        message.address(RTA_GATEWAY, gateway);
+    }
+    if device(route) != 0 {
+        message.u32(RTA_OIF, device(route));
+    }
+    if v6 {
+        message.u8(RTA_PREF, 0);
+    }
+    message
+}
+
+/// Destination and family of a change.
+struct Target {
+    v4: bool,
+    block: &'static str,
+    destination: IpAddr,
+    bits: u8,
+    table: u32,
+}
+
+fn target(request: &Request<'_>, attributes: &Attributes<'_>) -> Result<Target, Refusal> {
+    let body = request.body;
+    if body.len() < FIXED_BYTES {
+        return Err(Refusal::plain(EINVAL));
+    }
+    let v4 = match byte(body, 0) {
+        INET => true,
+        INET6 => false,
+        family => return Err(Refusal::lacking(&format!("has no routes of family {family}"))),
+    };
+    let nowhere: IpAddr = if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let destination = attributes.address(RTA_DST).unwrap_or(nowhere);
+    let bits = byte(body, 1);
+    if destination.is_ipv4() != v4 || bits > width(destination) {
+        return Err(Refusal::said(EINVAL, "Invalid prefix length"));
+    }
+    if byte(body, 2) != 0 || attributes.has(RTA_SRC) {
+        return Err(Refusal::lacking("routes by destination, not by source"));
+    }
+    if byte(body, 3) != 0 {
+        return Err(Refusal::lacking("routes by destination, not by type of service"));
+    }
+    if let Some(what) = attributes.any(&LACKING) {
+        return Err(Refusal::lacking(what));
+    }
+    // fib_valid_key_len; rt6_add takes what is behind the prefix away.
+    if v4 && network(destination, bits) != destination {
+        return Err(Refusal::said(EINVAL, "Invalid prefix for given prefix length"));
+    }
+    let table = attributes.u32(RTA_TABLE).unwrap_or_else(|| byte(body, 4).into());
+    let table = if table == 0 { TABLE_MAIN } else { table };
+    if table == TABLE_LOCAL {
+        return Err(Refusal::lacking("sets no routes in the table local: they follow from addresses"));
+    }
+    let block = if v4 { "ip4" } else { "ip6" };
+    Ok(Target { v4, block, destination: network(destination, bits), bits, table })
+}
+
+fn metrics(attributes: &Attributes<'_>) -> Result<Option<u32>, Refusal> {
+    let Some(metrics) = attributes.nested(RTA_METRICS) else { return Ok(None) };
+    if metrics.iter().any(|(kind, _)| kind != RTAX_MTU) {
+        return Err(Refusal::lacking("has no metrics of routes but mtu"));
+    }
+    Ok(metrics.u32(RTAX_MTU))
+}
+
+fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    let Target { v4, block, destination, bits, table } = target(request, attributes)?;
+    let kind = kind_word(byte(request.body, 7))?.unwrap_or("unicast");
+    let place = match (request.has(NLM_F_EXCL), request.has(NLM_F_REPLACE), request.has(NLM_F_CREATE)) {
+        (true, ..) => "alone",
+        (_, true, true) => "replace",
+        (_, true, false) => "change",
+        _ if request.has(NLM_F_APPEND) => "last",
+        // fib_table_insert: "if (!(cfg->fc_nlflags & NLM_F_CREATE)) err = -ENOENT"
+        (.., false) => "change",
+        _ => "first",
+    };
+    let onlink = word(request.body, 8) & RTNH_F_ONLINK != 0;
+    let interface = attributes.u32(RTA_OIF).filter(|_| kind == "unicast");
+    let gateway = attributes.address(RTA_GATEWAY);
+    if let Some(interface) = interface {
+        let Some(row) = interfaces(tables, Which::Index(InterfaceIndex(interface))).pop() else { return Err(Refusal::plain(ENODEV)) };
+        // fib_check_nh_nongw, fib_check_nh_v4_gw, ip6_route_info_create.
+        if !row.interface.up {
+            let text = match (v4, gateway.is_some(), onlink) {
+                (true, false, _) => Some("Device for nexthop is not up"),
+                (true, true, true) | (false, ..) => Some("Nexthop device is not up"),
+                (true, true, false) => None,
+            };
+            return match text {
+                Some(text) => Err(Refusal::said(ENETDOWN, text)),
+                None => Err(Refusal::said(ENETUNREACH, "Nexthop has invalid gateway")),
+            };
+        }
+    }
+    let mut arguments = json!({
+        "destination": format!("{destination}/{bits}"),
+        "kind": kind,
+        "metric": attributes.u32(RTA_PRIORITY).unwrap_or(0),
+        "table": table,
+        "protocol": byte(request.body, 5),
+        "scope": byte(request.body, 6),
+        "onlink": onlink,
+        "place": place,
+    });
+    for (name, value) in [("gateway", gateway), ("source", attributes.address(RTA_PREFSRC))] {
+        if let Some(address) = value {
+            arguments[name] = address.to_string().into();
+        }
+    }
+    for (name, value) in [("interface", interface), ("mtu", metrics(attributes)?)] {
+        if let Some(number) = value {
+            arguments[name] = number.into();
+        }
+    }
+    tables.exec(block, "route_add", arguments).map_err(|error| add_refusal(v4, &number_of(&error)))?;
+    Ok(Reply::Done)
+}
+
+fn add_refusal(v4: bool, (errno, why): &(i32, String)) -> Refusal {
+    let text = match (*errno, v4) {
+        (EEXIST, _) | (ENODEV, _) | (EHOSTUNREACH, false) | (ENOENT, true) => return Refusal::plain(*errno),
+        (ENOENT, false) => "Can not replace route - no match found",
+        (ENETUNREACH, true) => "Nexthop has invalid gateway",
+        (EINVAL, true) if why.contains("bits set") => "Invalid prefix for given prefix length",
+        (EINVAL, true) if why.contains("the source") => "Invalid prefsrc address",
+        (EINVAL, false) if why.contains("the source") => "Invalid source address",
+        (EINVAL, false) if why.contains("on which interface") => "Egress device not specified",
+        (EINVAL, false) if why.contains("cannot be a gateway") => "Gateway can not be a local address",
+        _ => return Refusal::said(*errno, format!("weft: {why}")),
+    };
+    Refusal::said(*errno, text)
+}
+
+fn delete(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    let Target { v4, block, destination, bits, table } = target(request, attributes)?;
+    let (protocol, scope) = (byte(request.body, 5), byte(request.body, 6));
+    let mut arguments = json!({"destination": format!("{destination}/{bits}"), "table": table});
+    if let Some(kind) = kind_word(byte(request.body, 7))? {
+        arguments["kind"] = kind.into();
+    }
+    if protocol != 0 {
+        arguments["protocol"] = protocol.into();
+    }
+    if v4 && scope != RT_SCOPE_NOWHERE {
+        arguments["scope"] = scope.into();
+    }
+    for (name, kind) in [("gateway", RTA_GATEWAY), ("source", RTA_PREFSRC)] {
+        if let Some(address) = attributes.address(kind) {
+            arguments[name] = address.to_string().into();
+        }
+    }
+    if let Some(metric) = attributes.u32(RTA_PRIORITY).filter(|metric| *metric != 0) {
+        arguments["metric"] = metric.into();
+    }
+    // Routes of IPv6 that refuse are listed as leading to `lo`.
+    if let Some(interface) = attributes.u32(RTA_OIF).filter(|index| v4 || *index != InterfaceIndex::LOOPBACK.0) {
+        arguments["interface"] = if interfaces(tables, Which::Index(InterfaceIndex(interface))).is_empty() {
+            return Err(Refusal::plain(if v4 { crate::errno::ESRCH } else { ENODEV }));
+        } else {
+            interface.into()
+        };
+    }
+    tables.exec(block, "route_delete", arguments).map_err(|error| Refusal::plain(number_of(&error).0))?;
+    Ok(Reply::Done)
+}
+
+/// RTM_GETROUTE without NLM_F_DUMP: the way to an address.
+fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    let family = if byte(request.body, 0) == INET6 { Family::V6 } else { Family::V4 };
+    let nowhere: IpAddr = if family == Family::V4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let destination = attributes.address(RTA_DST).unwrap_or(nowhere);
+    let source = attributes.address(RTA_SRC).filter(|source| !source.is_unspecified());
+    if destination.is_ipv4() != nowhere.is_ipv4() || source.is_some_and(|source| source.is_ipv4() != nowhere.is_ipv4()) {
+        return Err(Refusal::plain(EINVAL));
+    }
+    let bound = attributes.u32(RTA_OIF).filter(|index| *index != 0).map(InterfaceIndex);
+    if bound.is_some_and(|bound| interfaces(tables, Which::Index(bound)).is_empty()) {
+        return Err(Refusal::plain(ENODEV));
+    }
+    // inet6_rtm_getroute asks for whatever source; what answers has its own.
+    let asked = source.filter(|_| family == Family::V4);
+    let query = Query::Route { destination, source: asked, interface: bound };
+    let Answer::Route(way) = tables.ask(Table::Routes(family), &query) else { return Err(Refusal::plain(ENETUNREACH)) };
+    match way.kind {
+        RouteKind::Blackhole => return Err(Refusal::plain(EINVAL)),
+        RouteKind::Unreachable => return Err(Refusal::plain(EHOSTUNREACH)),
+        RouteKind::Prohibit => return Err(Refusal::plain(EACCES)),
+        _ => {}
+    }
+    let matched = matching(destination, &way, &all(family, tables));
+    if word(request.body, 8) & RTM_F_FIB_MATCH != 0 {
+        let route = matched.ok_or(Refusal::plain(EHOSTUNREACH))?;
+        return Ok(Reply::One(message(&route, NEWROUTE)));
+    }
+    Ok(Reply::One(match family {
+        Family::V4 => way_v4(destination, source, &way),
+        Family::V6 => way_v6(destination, source, &way, matched),
+    }))
+}
+
+/// The route that a way follows: the table local first, then the longest prefix, then the lowest metric.
+fn matching(destination: IpAddr, way: &RouteAnswer, routes: &[Route]) -> Option<Route> {
+    let fits = |route: &&Route| {
+        let local = route.table == TABLE_LOCAL && route.kind != RouteKind::Multicast;
+        let inside = local::covers(route.destination, route.prefix_bits, destination);
+        let leads = route.interface == way.interface || route.interface == InterfaceIndex::NONE;
+        inside && (local && route.kind == way.kind || route.table == TABLE_MAIN && leads)
+    };
+    routes.iter().filter(fits).min_by_key(|route| (route.table != TABLE_LOCAL, std::cmp::Reverse(route.prefix_bits), route.metric)).copied()
+}
+
+/// rt_fill_info.
+fn way_v4(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer) -> Message {
+    let flags = RTM_F_CLONED
+        | match way.kind {
+            RouteKind::Local => RTCF_LOCAL,
+            RouteKind::Broadcast => RTCF_LOCAL | RTCF_BROADCAST,
+            RouteKind::Multicast => RTCF_LOCAL | RTCF_MULTICAST,
+            _ => 0,
+        };
+    let route = Route { kind: way.kind, protocol: 0, table: TABLE_MAIN, ..Route::PLAIN };
+    let mut head = fixed(destination, 32, &route, flags);
+    if source.is_some() {
+        head[2] = 32;
+    }
+    let mut message = Message::new(NEWROUTE, &head);
+    message.u32(RTA_TABLE, TABLE_MAIN);
+    message.address(RTA_DST, destination);
+    if let Some(source) = source {
+        message.address(RTA_SRC, source);
+    }
+    message.u32(RTA_OIF, way.interface.0);
+    if source.is_none() {
+        message.address(RTA_PREFSRC, way.source);
+    }
+    if way.next_hop != destination {
+        message.address(RTA_GATEWAY, way.next_hop);
+    }
+    message.u32(RTA_UID, 0);
+    message
+}
+
+/// rt6_fill_node.
+fn way_v6(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer, matched: Option<Route>) -> Message {
+    let local = way.kind == RouteKind::Local;
+    let usual = Route { protocol: 2, table: if local { TABLE_LOCAL } else { TABLE_MAIN }, ..Route::PLAIN };
+    let route = Route { kind: way.kind, ..matched.unwrap_or(usual) };
+    let mut head = fixed(destination, 128, &route, if route.onlink { RTNH_F_ONLINK } else { 0 });
+    head[2] = 128;
+    let mut message = Message::new(NEWROUTE, &head);
+    message.address(RTA_DST, destination);
+    message.address(RTA_SRC, source.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
+    message.u32(RTA_TABLE, route.table);
+    message.u32(RTA_OIF, way.interface.0);
+    message.address(RTA_PREFSRC, way.source);
+    if way.next_hop != destination {
+        message.address(RTA_GATEWAY, way.next_hop);
+    }
+    message.u32(RTA_PRIORITY, route.metric);
+    message.u8(RTA_PREF, 0);
+    message
+}
