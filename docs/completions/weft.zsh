@@ -187,7 +187,7 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
-':file -- A WebAssembly module that is a block:_default' \
+':file -- A block\: a WebAssembly module (.wasm), native object (.so) or Python script (.py):_default' \
 && ret=0
 ;;
 (unload)
