@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +98,11 @@ test-load: ## many connections, long and short, and a flood of SYNs; what they c
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m load
+
+test-ring: ## a ring of nodes and a block that sends packets both ways: built in, as WebAssembly, native and in Python
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m ring
 
 test-faults: ## weft or programs killed, a full disk, an interface removed, wrong stack files
 	@tools/setup test

@@ -12,7 +12,7 @@ from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import killed, messages, stack_files, surroundings
+from . import blocks, killed, messages, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -36,6 +36,10 @@ def main() -> int:
         for kind in ("tap", "packet"):
             rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)
+    for case in blocks.CASES:
+        for policy in ("close", "bypass"):
+            rows.run(f"block/{case}/{policy}", lambda case=case, policy=policy: blocks.isolated(case, policy))
+    rows.run("block/another interface version", blocks.wrong_version)
     with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
         folder = Path(made)
         for name in stack_files.names():

@@ -15,6 +15,7 @@ pub mod guest;
 pub mod manifest;
 pub mod native;
 pub mod python;
+pub mod template;
 pub mod wasm;
 
 pub use files::Files;

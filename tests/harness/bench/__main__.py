@@ -21,6 +21,7 @@ RUST = (
     ("drop", ("-p", "weft-host", "--example", "bench-drop", "--", "--json"), True),
     ("graph", ("-p", "weft-core", "--example", "bench-graph", "--", "--json"), True),
     ("replace", ("-p", "weft-node", "--example", "bench-replace", "--", "--json"), True),
+    ("blocks", ("-p", "weft-plugin", "--example", "bench-blocks", "--", "--json"), False),
     ("threaded", ("-p", "weft-host", "--example", "bench-threaded", "--", "--json"), False),
 )
 

@@ -76,6 +76,9 @@ fn known(node: &Node, block: &str, procedure: &str) -> Result<(), ControlError> 
 
 fn help(error: &ControlError) -> &'static str {
     match error {
+        ControlError::NotLoaded { .. } => {
+            "a name that does not begin with / is looked for beside the scenario; docs/plugins.md describes blocks"
+        }
         ControlError::NoKind { .. } => "`weft help blocks` lists the kinds",
         ControlError::NoParameter { .. } | ControlError::BadValue { .. } | ControlError::NoProcedure { .. } => {
             "`weft help block KIND` lists parameters and procedures"
