@@ -64,14 +64,14 @@ _weft() {
             weft,help)
                 cmd="weft__subcmd__help"
                 ;;
-            weft,import)
-                cmd="weft__subcmd__import"
-                ;;
             weft,insert)
                 cmd="weft__subcmd__insert"
                 ;;
             weft,load)
                 cmd="weft__subcmd__load"
+                ;;
+            weft,new)
+                cmd="weft__subcmd__new"
                 ;;
             weft,pause)
                 cmd="weft__subcmd__pause"
@@ -112,8 +112,8 @@ _weft() {
             weft,up)
                 cmd="weft__subcmd__up"
                 ;;
-            weft__subcmd__import,fins)
-                cmd="weft__subcmd__import__subcmd__fins"
+            weft__subcmd__new,block)
+                cmd="weft__subcmd__new__subcmd__block"
                 ;;
             *)
                 ;;
@@ -122,7 +122,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload apply pause unpause subscribe console trace check import bridge sim exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply pause unpause subscribe console trace check bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -435,38 +435,6 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        weft__subcmd__import)
-            opts="-h --help fins"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        weft__subcmd__import__subcmd__fins)
-            opts="-h --out --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --out)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         weft__subcmd__insert)
             opts="-h --control --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -494,6 +462,38 @@ _weft() {
             case "${prev}" in
                 --control)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__new)
+            opts="-h --help block"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__new__subcmd__block)
+            opts="-h --lang --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --lang)
+                    COMPREPLY=($(compgen -W "rust c" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -42,6 +42,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "extract" -d 'Take a block
 complete -c weft -n "__fish_weft_needs_command" -f -a "replace" -d 'Put a new block in a block\'s place: `weft replace tcp tcp congestion=bbr`. It takes over the edges, the parameters that are not given, and the state: connections go on'
 complete -c weft -n "__fish_weft_needs_command" -f -a "load" -d 'Make the kind of block in a file known: `weft load alternate.wasm`. `weft add` and `weft replace` can use it then'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unload" -d 'Forget a kind of block that was loaded. No block may be of it'
+complete -c weft -n "__fish_weft_needs_command" -f -a "new" -d 'Begin something of your own: `weft new block mine`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none'
 complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unpause" -d 'Let the frames that `weft pause` has held go on, in their order'
@@ -127,6 +128,11 @@ complete -c weft -n "__fish_weft_using_subcommand load" -s h -l help -d 'Print h
 complete -c weft -n "__fish_weft_using_subcommand unload" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand unload" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unload" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand new; and not __fish_seen_subcommand_from block" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand new; and not __fish_seen_subcommand_from block" -f -a "block" -d 'Write a project for a block: it builds, and its tests pass. docs/plugins.md describes what blocks can do, docs/tutorial-ring.md makes one'
+complete -c weft -n "__fish_weft_using_subcommand new; and __fish_seen_subcommand_from block" -l lang -d 'The language: rust (as WebAssembly), or c (as WebAssembly, or as a native object where clang or lld are missing)' -r -f -a "rust\t''
+c\t''"
+complete -c weft -n "__fish_weft_using_subcommand new; and __fish_seen_subcommand_from block" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand apply" -l dry-run -d 'Change nothing: check, and print what would be done, in the words of the commands'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l json -d 'Print JSON instead of tables'

@@ -199,6 +199,32 @@ _arguments "${_arguments_options[@]}" : \
 ':kind -- The kind:_default' \
 && ret=0
 ;;
+(new)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+":: :_weft__subcmd__new_commands" \
+"*::: :->new" \
+&& ret=0
+
+    case $state in
+    (new)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:weft-new-command-$line[1]:"
+        case $line[1] in
+            (block)
+_arguments "${_arguments_options[@]}" : \
+'--lang=[The language\: rust (as WebAssembly), or c (as WebAssembly, or as a native object where clang or lld are missing)]:LANGUAGE:(rust c)' \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- Its kind, which also names the folder:_default' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (apply)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
@@ -407,6 +433,7 @@ _weft_commands() {
 'replace:Put a new block in a block'\''s place\: \`weft replace tcp tcp congestion=bbr\`. It takes over the edges, the parameters that are not given, and the state\: connections go on' \
 'load:Make the kind of block in a file known\: \`weft load alternate.wasm\`. \`weft add\` and \`weft replace\` can use it then' \
 'unload:Forget a kind of block that was loaded. No block may be of it' \
+'new:Begin something of your own\: \`weft new block mine\`' \
 'apply:Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none' \
 'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \
 'unpause:Let the frames that \`weft pause\` has held go on, in their order' \
@@ -527,6 +554,18 @@ _weft__subcmd__insert_commands() {
 _weft__subcmd__load_commands() {
     local commands; commands=()
     _describe -t commands 'weft load commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__new_commands] )) ||
+_weft__subcmd__new_commands() {
+    local commands; commands=(
+'block:Write a project for a block\: it builds, and its tests pass. docs/plugins.md describes what blocks can do, docs/tutorial-ring.md makes one' \
+    )
+    _describe -t commands 'weft new commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__new__subcmd__block_commands] )) ||
+_weft__subcmd__new__subcmd__block_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft new block commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__pause_commands] )) ||
 _weft__subcmd__pause_commands() {

@@ -1,5 +1,6 @@
 """The ring of docs/tutorial-ring.md: captures prove that packets go left and right by turns while the block is in, and only then. The same with the block built in,
-as WebAssembly and as a native object from one C source, and in Python."""
+as WebAssembly and as a native object from one C source, and in Python.
+And the projects that `weft new block` writes."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from console.stack import Stack
-from harness import paths
+from harness import paths, weft
 from harness.processes import Failure
 from live import frames
 from virtual.shared import difference, expect, run_rows, weft_command
@@ -169,6 +170,38 @@ def in_real_time(folder: Path) -> str:
         return f"{first}, then {second}"
 
 
+def command(folder: Path, *words: str, **environment: str) -> str:
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)}: status {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return done.stdout + done.stderr
+
+
+def new_block(folder: Path, language: str) -> str:
+    """The project that `weft new block` writes builds, passes its tests, and does in a world what its scenario expects."""
+    weft_command(folder, "new", "block", "my-block", "--lang", language)
+    place = folder / "my-block"
+    refused = weft_command(folder, "new", "block", "my-block", status=2).stderr
+    if "cannot make the folder my-block" not in refused:
+        raise Failure(f"a second one over the first: {refused}")
+    if language == "c":
+        path = os.pathsep.join([str(Path(weft.binary()).parent), os.environ["PATH"]])
+        said = command(place, "make", "test", PATH=path)
+        if "my-block: all tests passed" not in said or "received 90 datagrams" not in said:
+            raise Failure(f"make test: {said}")
+        # Without clang it is a native object, and does the same.
+        said = command(place, "make", "test", "CLANG=clang-is-not-there", PATH=path)
+        if "my-block.so" not in said or "received 90 datagrams" not in said:
+            raise Failure(f"make test without clang: {said}")
+        return "as WebAssembly and as a native object"
+    target = str(place / "target")
+    if "test result: ok. 1 passed" not in command(place, "cargo", "test", "--offline", CARGO_TARGET_DIR=target):
+        raise Failure("cargo test ran no test")
+    command(place, "cargo", "build", "--offline", "--release", "--target", "wasm32-unknown-unknown", CARGO_TARGET_DIR=target)
+    weft_command(place, "sim", "world.toml")
+    return "as WebAssembly"
+
+
 ROWS = {
     "ring/built in": partial(ring, scenario="ring.toml"),
     "ring/WebAssembly from C": partial(ring, scenario="ring-wasm.toml", make=to_wasm),
@@ -177,6 +210,8 @@ ROWS = {
     "ring/another build is another world": content_is_part_of_the_hash,
     "ring/replaced by another build while packets go by": replaced_live,
     "ring/at a running stack": in_real_time,
+    "new block/c": partial(new_block, language="c"),
+    "new block/rust": partial(new_block, language="rust"),
 }
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ fn main() {
         let mut both = [Vec::new(), Vec::new()];
         for _ in 0..REPEATS {
             both[0].push(slope(kind, Some(file), bytes, rounds));
-            both[1].push(slope("touch", None, bytes, 4000));
+            both[1].push(slope("touch", None, bytes, 40_000));
         }
         let [value, versus] = both.map(median);
         rows.push((name, value, versus));
