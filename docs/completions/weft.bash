@@ -64,6 +64,9 @@ _weft() {
             weft,help)
                 cmd="weft__subcmd__help"
                 ;;
+            weft,import)
+                cmd="weft__subcmd__import"
+                ;;
             weft,insert)
                 cmd="weft__subcmd__insert"
                 ;;
@@ -112,6 +115,9 @@ _weft() {
             weft,up)
                 cmd="weft__subcmd__up"
                 ;;
+            weft__subcmd__import,fins)
+                cmd="weft__subcmd__import__subcmd__fins"
+                ;;
             weft__subcmd__new,block)
                 cmd="weft__subcmd__new__subcmd__block"
                 ;;
@@ -122,7 +128,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply pause unpause subscribe console trace check bridge sim exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply pause unpause subscribe console trace check import bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -428,6 +434,38 @@ _weft() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__import)
+            opts="-h --help fins"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__import__subcmd__fins)
+            opts="-h --out --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
