@@ -47,7 +47,7 @@ lint: ## fmt, clippy, dependency direction, forbidden calls, unsafe code, sizes,
 	@$(PYTHON) -m harness.lint
 
 test-crates: ## cargo test of every crate
-	@tools/setup build
+	@tools/setup test
 	@$(PYTHON) -m harness.crates
 
 test-twins: ## one body, several hosts: the socket twins through the notify adapter beside the host kernel

@@ -4,7 +4,7 @@
 //! `--json` prints rows for `make bench`, otherwise a table. Beside each stands the built-in block, measured in turn with it.
 
 use std::any::Any;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant as Clock;
@@ -114,7 +114,7 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let folder = PathBuf::from(std::env::temp_dir()).join(format!("weft-bench-blocks-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("weft-bench-blocks-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     build(&folder);
     let slope = |kind: &str, file: Option<&str>, bytes: usize, rounds: usize| {
