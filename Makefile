@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim bench-engines
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -181,6 +181,11 @@ bench-interop: ## goodput beside Linux to Linux over the same bridge
 	@tools/setup bench
 	@cargo build --quiet --release --workspace --bins
 	@$(PYTHON) -m interop bench
+
+bench-engines: ## LANA's table: the engines and the kernel in its experiment, as a table and a plot
+	@tools/setup bench
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m harness.bench.engines
 
 bench: ## throughput, latency, connections, datagrams and drops beside the kernel, in memory, and the cost of the graph
 	@tools/setup bench

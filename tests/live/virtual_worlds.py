@@ -84,6 +84,9 @@ def sha_of(folder: Path, size: int) -> str:
             block = hashlib.sha512(str(number).encode()).digest() * 1024
             digest.update(block)
             file.write(block)
+    # The host notes when a file was read first, and programs of a node see that: it has been read after it was written.
+    written = (folder / "data" / "bulk").stat().st_mtime_ns
+    os.utime(folder / "data" / "bulk", ns=(written, written - 10**9))
     return digest.hexdigest()
 
 

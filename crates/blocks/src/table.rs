@@ -32,6 +32,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::delay::ROW,
         crate::tool::rate::ROW,
         crate::tool::alternate::ROW,
+        crate::tool::compress::ROW,
+        crate::tool::seal::ROW,
     ]
 }
 

@@ -2,12 +2,14 @@
 
 pub mod alternate;
 pub mod blackhole;
+pub mod compress;
 pub mod corrupt;
 pub mod counter;
 mod cut;
 pub mod delay;
 pub mod drop;
 pub mod duplicate;
+mod envelope;
 pub mod filter;
 pub mod forward;
 pub mod gilbert;
@@ -15,6 +17,7 @@ pub mod logger;
 pub mod loss;
 pub mod rate;
 pub mod reorder;
+pub mod seal;
 pub mod tee;
 #[cfg(test)]
 mod testing;

@@ -97,8 +97,8 @@ def _count(env: Environment, words: list[str], interface: str, dropped: Callable
     return Run((after - before) / span, *shares)
 
 
-def by_weft(env: Environment, backend: str, number: int, engine: str) -> Callable[[], Run]:
-    """A function that measures once."""
+def by_weft(env: Environment, backend: str, number: int, engine: str, started: Callable[[int], None] | None = None) -> Callable[[], Run]:
+    """A function that measures once. `started` is told the process that is to drop."""
     host = env.namespace(f"drop{number}")
     interface, words, url = weft.TAP, host.prefix, f"tap:{weft.TAP}"
     if backend == "packet":
@@ -110,6 +110,8 @@ def by_weft(env: Environment, backend: str, number: int, engine: str) -> Callabl
     daemon = weft.Daemon(env, host, name=f"drops-{number}", extra=("--stack", str(file)))
     if backend == "tap":
         host.ip("link", "set", weft.TAP, "up")
+    if started:
+        started(daemon.process.pid)
 
     def dropped() -> int:
         return sum(row["frames"] for row in daemon.show("drops") if (row["block"], row["reason"]) == ("drop", "discarded"))

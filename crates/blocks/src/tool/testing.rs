@@ -89,6 +89,15 @@ impl Bench {
     }
 }
 
+/// A frame that leaves, with this EtherType and payload.
+pub(crate) fn ethernet(ether_type: u16, payload: &[u8]) -> Frame {
+    let mut frame = Frame::egress();
+    frame.extend(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+    frame.extend(&ether_type.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
 /// An IPv4 packet of `datagrams` UDP datagrams with `bytes` of payload each, uncut.
 pub(crate) fn large_udp(datagrams: usize, bytes: usize) -> Frame {
     use weft_wire::{Protocol, checksum, ethernet::EtherType, ipv4, udp};
