@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod counted;
 mod facts;
 
 pub mod fuzzing;

@@ -229,10 +229,10 @@ fn assert_same(expected: &Told, replaced: &Told) {
 }
 
 #[test]
-fn transport_sockets_and_ethernet_are_replaced_and_no_frame_is_another() {
+fn blocks_on_the_way_are_replaced_and_no_frame_is_another() {
     for engine in ["inline", "queued"] {
         let expected = programs(engine, &[]);
-        let replaced = programs(engine, &["tcp", "sockets", "ether"]);
+        let replaced = programs(engine, &["tcp", "sockets", "ether", "ip4", "icmp4", "icmp6", "udp"]);
         assert_same(&expected, &replaced);
         assert!(replaced.2 > 500, "{} replacements", replaced.2);
     }

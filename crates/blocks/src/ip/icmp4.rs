@@ -147,6 +147,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutRedirects", text: "redirects sent" },
     ],
     asks: &[Table::Addresses(Family::V4)],
+    state_version: 1,
     ..Kind::EMPTY
 };
 
@@ -587,6 +588,23 @@ impl Block for Icmp4 {
 
     fn counters(&self) -> &[u64] {
         &self.counters
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = weft_core::state::Writer::new(now);
+        self.limit.write(&mut out);
+        crate::counted::write(&KIND, &self.counters, &mut out);
+        Ok(out.finish(KIND.name, KIND.state_version))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = weft_core::state::Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = <super::limit::Taken as weft_core::state::Field>::read(&mut from)
+            .and_then(|taken| Ok((taken, crate::counted::read(&KIND, &mut from)?)));
+        let (taken, counters) = read.and_then(|read| from.finish().map(|()| read)).map_err(|damage| damage.of(KIND.name))?;
+        self.limit.resume(taken);
+        self.counters = counters;
+        Ok(())
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -51,6 +51,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::table::{Address, Family, Route, TABLE_MAIN};
 use weft_core::*;
 
@@ -144,13 +145,20 @@ pub struct Ip4 {
     raw_wanted: Box<[bool; 256]>,
     bound: [bool; OUTPUTS],
     counters: [u64; count::ALL],
+    /// Its predecessor's timer is to be set.
+    resumed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Exported {
     addresses: Vec<Address>,
     routes: Vec<Route>,
+    /// Protocols that are wanted raw.
+    wanted_raw: Vec<u8>,
 }
+
+/// What state is read into before any of it is believed.
+type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths, [u64; count::ALL]);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
@@ -188,11 +196,28 @@ impl Ip4 {
             raw_wanted: Box::new([false; 256]),
             bound: [false; OUTPUTS],
             counters: [0; count::ALL],
+            resumed: false,
         }
     }
 
     fn is_bound(&self, port: OutPort) -> bool {
         self.bound[usize::from(port.0)]
+    }
+
+    fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
+        let read: Exported = from.serialised()?;
+        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
+            return Err(Damage::new("more addresses or routes than a node may have"));
+        }
+        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
+        let mut put = |route: Route| match route.table {
+            TABLE_MAIN => routes.insert_at(route, Place::Last).is_ok(),
+            other => others.entry(other).or_default().insert_at(route, Place::Last).is_ok(),
+        };
+        if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
+            return Err(Damage::new("a route twice, or of another family"));
+        }
+        Ok((read, (routes, others), from.take()?, self.paths.read(from)?, crate::counted::read(&KIND, from)?))
     }
 
     /// Everything cached about addresses, routes and interfaces is stale from here on.
@@ -229,6 +254,9 @@ impl Block for Ip4 {
             *bound = cx.is_bound(OutPort(port as u8));
         }
         self.interfaces_changed(cx);
+        if std::mem::take(&mut self.resumed) {
+            self.paths.resume(cx);
+        }
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -349,30 +377,30 @@ impl Block for Ip4 {
         &self.counters
     }
 
-    fn export(&self, _now: Instant) -> Result<State, StateError> {
-        let exported = Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes() };
-        State::write(KIND.name, KIND.state_version, &exported)
+    /// Not what is being put together of fragments, which begins anew.
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let wanted_raw = (0..=u8::MAX).filter(|number| self.raw_wanted[usize::from(*number)]).collect();
+        let mut out = Writer::new(now);
+        out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes(), wanted_raw });
+        out.put(&self.identification);
+        self.paths.write(&mut out);
+        crate::counted::write(&KIND, &self.counters, &mut out);
+        Ok(out.finish(KIND.name, KIND.state_version))
     }
 
-    fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        let damaged = |why: &str| StateError::Damaged { kind: KIND.name.to_owned(), why: why.to_owned() };
-        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
-            return Err(damaged("more addresses or routes than a node may have"));
-        }
-        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
-        let mut put = |route: Route| match route.table {
-            TABLE_MAIN => routes.insert_at(route, Place::Last).is_ok(),
-            other => others.entry(other).or_default().insert_at(route, Place::Last).is_ok(),
-        };
-        if !read.routes.into_iter().all(&mut put) || others.len() > TABLES_MAX {
-            return Err(damaged("a route twice, or of another family"));
-        }
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = self.read(&mut from).and_then(|read| from.finish().map(|()| read));
+        let (read, routes, identification, paths, counters) = read.map_err(|damage| damage.of(KIND.name))?;
         if !self.addresses.replace(read.addresses) {
-            return Err(damaged("an address twice, or of another family"));
+            return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
-        (self.routes, self.others) = (routes, others);
+        (self.routes, self.others) = routes;
+        (self.identification, self.paths, self.counters) = (identification, paths, counters);
+        *self.raw_wanted = [false; 256];
+        read.wanted_raw.iter().for_each(|number| self.raw_wanted[usize::from(*number)] = true);
         self.changed();
+        self.resumed = true;
         Ok(())
     }
 

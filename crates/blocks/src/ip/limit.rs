@@ -1,6 +1,7 @@
 //! Rate limits for ICMP errors of both families: token buckets in whole nanoseconds, so that two runs agree to the bit.
 
 use std::net::IpAddr;
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{Duration, Instant, KeyedHasher, Map};
 
 /// A bucket of `burst` tokens that gains one every `interval`.
@@ -10,6 +11,8 @@ struct Bucket {
     credit: Duration,
     at: Instant,
 }
+
+weft_core::fields!(struct Bucket { credit, at });
 
 impl Bucket {
     fn full(interval: Duration, burst: u32, now: Instant) -> Bucket {
@@ -38,6 +41,27 @@ const TARGETS_MAX: usize = 1024;
 /// Linux XRLIM_BURST_FACTOR: errors in a row to one target.
 const TARGET_BURST: u32 = 6;
 
+/// What was taken of a limit's buckets.
+#[derive(Debug)]
+pub(super) struct Taken {
+    all: Option<Bucket>,
+    targets: Vec<(IpAddr, Bucket)>,
+}
+
+impl Field for Taken {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.all);
+        out.put(&self.targets);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Taken, Damage> {
+        let (all, targets): (Option<Bucket>, Vec<(IpAddr, Bucket)>) = (from.take()?, from.take()?);
+        match targets.len() <= TARGETS_MAX {
+            true => Ok(Taken { all, targets }),
+            false => Err(Damage::new("more targets of errors than are remembered")),
+        }
+    }
+}
+
 /// The limit of all errors together, and of those to one target.
 #[derive(Debug)]
 pub(super) struct Limit {
@@ -52,6 +76,23 @@ pub(super) struct Limit {
 impl Limit {
     pub(super) fn new(per_second: u32, burst: u32, target_interval: Duration, hasher: KeyedHasher) -> Limit {
         Limit { per_second, burst, target_interval, all: None, targets: Map::with_hasher(hasher) }
+    }
+
+    /// What is taken, for a successor whose limits may be others.
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.put(&self.all);
+        out.number(self.targets.len() as u64);
+        for (target, bucket) in &self.targets {
+            out.put(target);
+            out.put(bucket);
+        }
+    }
+
+    /// Goes on from what a predecessor has taken.
+    pub(super) fn resume(&mut self, taken: Taken) {
+        self.all = taken.all;
+        self.targets.clear();
+        self.targets.extend(taken.targets);
     }
 
     /// Takes a token of both buckets, or says which has none. Linux too asks the global one first and takes from it only if both agree.

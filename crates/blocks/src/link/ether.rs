@@ -49,6 +49,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "InErrors", text: "frames shorter than their header" },
     ],
     asks: &[Table::Interfaces],
+    state_version: 1,
     ..Kind::EMPTY
 };
 
@@ -188,6 +189,15 @@ impl Block for Ether {
 
     fn counters(&self) -> &[u64] {
         &self.counters
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        Ok(crate::counted::export(&KIND, &self.counters, now))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        self.counters = crate::counted::import(&KIND, state, now)?;
+        Ok(())
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

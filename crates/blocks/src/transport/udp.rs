@@ -58,6 +58,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "OutErrors", text: "payloads that could not be sent" },
         Counter { name: "InIcmpErrors", text: "errors about sent datagrams passed up" },
     ],
+    state_version: 1,
     ..Kind::EMPTY
 };
 
@@ -281,6 +282,15 @@ impl Block for Udp {
 
     fn counters(&self) -> &[u64] {
         &self.counters
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        Ok(crate::counted::export(&KIND, &self.counters, now))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        self.counters = crate::counted::import(&KIND, state, now)?;
+        Ok(())
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

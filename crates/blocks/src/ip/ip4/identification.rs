@@ -17,6 +17,8 @@ pub(super) struct Identification {
     counters: Box<[u16; COUNTERS]>,
 }
 
+weft_core::fields!(struct Identification { hasher, counters });
+
 impl Identification {
     pub(super) fn new(rng: &mut Rng) -> Identification {
         let mut counters = Box::new([0u16; COUNTERS]);

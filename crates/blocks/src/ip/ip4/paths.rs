@@ -4,6 +4,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::table::{AddressKind, RouteKind};
 
 /// Destinations of which something is remembered, of each kind; the one that would be forgotten first makes room.
@@ -62,6 +63,25 @@ impl<T: Copy> Learned<T> {
     }
 }
 
+impl<T: Copy + Field> Learned<T> {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.entries.len() as u64);
+        for (destination, (value, expires)) in &self.entries {
+            out.put(destination);
+            out.put(value);
+            out.put(expires);
+        }
+    }
+    fn read(&self, from: &mut Reader<'_>) -> Result<Learned<T>, Damage> {
+        let mut learned = Learned::new(*self.entries.hasher());
+        for _ in 0..from.count(PATHS_MAX)? {
+            let (destination, value, expires) = (from.take()?, from.take()?, from.take()?);
+            learned.put(destination, value, expires);
+        }
+        Ok(learned)
+    }
+}
+
 /// A path's MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PathMtu {
@@ -80,6 +100,9 @@ struct Redirected {
     interface: InterfaceIndex,
 }
 
+weft_core::fields!(struct PathMtu { mtu, fragments });
+weft_core::fields!(struct Redirected { from, gateway, interface });
+
 /// Everything that routers told.
 #[derive(Debug)]
 pub(super) struct Paths {
@@ -91,6 +114,24 @@ pub(super) struct Paths {
 impl Paths {
     pub(super) fn new(hasher: KeyedHasher) -> Paths {
         Paths { mtus: Learned::new(hasher), redirects: Learned::new(hasher), timer: None }
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        self.mtus.write(out);
+        self.redirects.write(out);
+    }
+
+    /// What a predecessor was told, under the keys of this one's maps.
+    pub(super) fn read(&self, from: &mut Reader<'_>) -> Result<Paths, Damage> {
+        Ok(Paths { mtus: self.mtus.read(from)?, redirects: self.redirects.read(from)?, timer: None })
+    }
+
+    /// A successor's timer: nothing was set for it.
+    pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
+        self.timer = [self.mtus.next(), self.redirects.next()].into_iter().flatten().min();
+        if let Some(at) = self.timer {
+            cx.set_timer(TIMER_PATHS, at);
+        }
     }
 
     /// Rows that are remembered: at most [`PATHS_MAX`] path MTUs and as many redirects.

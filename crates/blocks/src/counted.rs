@@ -1,0 +1,41 @@
+//! Counters in exported state, by name: what a node has counted does not begin anew because a block was replaced, also by a build that counts more or less.
+
+use weft_core::state::{Damage, Reader, Writer};
+use weft_core::{Instant, Kind, State, StateError};
+
+/// Writes those that are not zero.
+pub(crate) fn write(kind: &Kind, counters: &[u64], out: &mut Writer) {
+    let counted = kind.counters.iter().zip(counters).filter(|(_, count)| **count > 0);
+    out.number(counted.clone().count() as u64);
+    for (row, count) in counted {
+        out.content(row.name.as_bytes());
+        out.number(*count);
+    }
+}
+
+/// Reads what [`write`] wrote.
+pub(crate) fn read<const N: usize>(kind: &Kind, from: &mut Reader<'_>) -> Result<[u64; N], Damage> {
+    let mut counters = [0; N];
+    for _ in 0..from.count(usize::MAX)? {
+        let (name, count) = (from.content()?, from.number()?);
+        let at = kind.counters.iter().position(|row| row.name.as_bytes() == name);
+        if let Some(place) = at.and_then(|at| counters.get_mut(at)) {
+            *place = count;
+        }
+    }
+    Ok(counters)
+}
+
+/// The state of a block that keeps nothing else.
+pub(crate) fn export(kind: &Kind, counters: &[u64], now: Instant) -> State {
+    let mut out = Writer::new(now);
+    write(kind, counters, &mut out);
+    out.finish(kind.name, kind.state_version)
+}
+
+/// Reads what [`export`] wrote.
+pub(crate) fn import<const N: usize>(kind: &Kind, state: &State, now: Instant) -> Result<[u64; N], StateError> {
+    let mut from = Reader::new(state, kind.name, kind.state_version, now)?;
+    let counters = read(kind, &mut from).and_then(|counters| from.finish().map(|()| counters));
+    counters.map_err(|damage| damage.of(kind.name))
+}
