@@ -96,7 +96,11 @@ impl State {
     /// Reads it back, if kind and version fit.
     pub fn read<T: DeserializeOwned>(&self, kind: &str, version: u32) -> Result<T, StateError> {
         self.is_of(kind, version)?;
-        postcard::from_bytes(&self.bytes).map_err(|error| StateError::Damaged { kind: kind.to_owned(), why: error.to_string() })
+        let damaged = |why: String| StateError::Damaged { kind: kind.to_owned(), why };
+        match postcard::take_from_bytes(&self.bytes).map_err(|error| damaged(error.to_string()))? {
+            (value, []) => Ok(value),
+            (_, rest) => Err(damaged(format!("{} bytes too many", rest.len()))),
+        }
     }
     fn is_of(&self, kind: &str, version: u32) -> Result<(), StateError> {
         if self.kind != kind {
@@ -148,7 +152,9 @@ mod tests {
         assert_eq!(state.read::<Vec<(u32, String)>>("arp", 2).unwrap(), [(1, "x".to_owned())]);
         assert!(matches!(state.read::<Vec<(u32, String)>>("ip4", 2), Err(StateError::WrongKind { .. })));
         assert!(matches!(state.read::<Vec<(u32, String)>>("arp", 3), Err(StateError::WrongVersion { found: 2, expected: 3, .. })));
-        let cut = State { bytes: state.bytes[..state.bytes.len() - 1].to_vec(), ..state };
+        let cut = State { bytes: state.bytes[..state.bytes.len() - 1].to_vec(), ..state.clone() };
         assert!(matches!(cut.read::<Vec<(u32, String)>>("arp", 2), Err(StateError::Damaged { .. })));
+        let long = State { bytes: [&state.bytes[..], &[0]].concat(), ..state.clone() };
+        assert_eq!(long.read::<Vec<(u32, String)>>("arp", 2).unwrap_err().to_string(), "state of arp is damaged: 1 bytes too many");
     }
 }

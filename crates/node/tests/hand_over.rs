@@ -232,7 +232,7 @@ fn assert_same(expected: &Told, replaced: &Told) {
 fn blocks_on_the_way_are_replaced_and_no_frame_is_another() {
     for engine in ["inline", "queued"] {
         let expected = programs(engine, &[]);
-        let replaced = programs(engine, &["tcp", "sockets", "ether", "ip4", "icmp4", "icmp6", "udp"]);
+        let replaced = programs(engine, &["tcp", "sockets", "ether", "ip4", "ip6", "icmp4", "icmp6", "udp", "loopback", "interfaces"]);
         assert_same(&expected, &replaced);
         assert!(replaced.2 > 500, "{} replacements", replaced.2);
     }
