@@ -104,6 +104,11 @@ pub(in crate::ip) fn name_of(interface: InterfaceIndex, cx: &Context<'_>) -> Str
     }
 }
 
+/// What a refusal says of the one among several interfaces that is to blame; nothing where there is one only.
+pub(in crate::ip) fn blame(interface: InterfaceIndex, several: bool, cx: &Context<'_>) -> String {
+    if several { format!(" (interface {}); nothing is changed", name_of(interface, cx)) } else { String::new() }
+}
+
 /// "default", an address, or a prefix, as `ip route` has it.
 pub(in crate::ip) fn prefix_text(destination: IpAddr, bits: u8) -> String {
     match (bits, destination.is_ipv4()) {

@@ -71,12 +71,13 @@ impl Ip4 {
         if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
+        let several = interfaces.len() > 1;
         let mut plan = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
             let plain = Address { peer, broadcast, ..Address::permanent(interface, ip.into(), bits) };
             let address = request::complete_address(&arguments, plain, cx)?;
             self.check_address(&address, ip, replace)
-                .map_err(|error| arguments.fail(format!("{error} (interface {}); nothing is changed", request::name_of(interface, cx))))?;
+                .map_err(|error| arguments.fail(format!("{error}{}", request::blame(interface, several, cx))))?;
             plan.push(address);
         }
         for address in plan {
@@ -169,8 +170,8 @@ impl Ip4 {
         let interfaces = request::interfaces(&arguments, cx)?;
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
-            let name = request::name_of(*without, cx);
-            return Err(arguments.fail(format!("{} (interface {name}); nothing is changed", TableError::AddressAbsent(ip))));
+            let blame = request::blame(*without, interfaces.len() > 1, cx);
+            return Err(arguments.fail(format!("{}{blame}", TableError::AddressAbsent(ip))));
         }
         for interface in interfaces {
             let _ = self.delete_address(interface, ip, cx);

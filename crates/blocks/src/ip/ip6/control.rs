@@ -116,10 +116,10 @@ impl Ip6 {
         if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
+        let several = interfaces.len() > 1;
         let mut plan = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
-            let refused =
-                |error: TableError| arguments.fail(format!("{error} (interface {}); nothing is changed", request::name_of(interface, cx)));
+            let refused = |error: TableError| arguments.fail(format!("{error}{}", request::blame(interface, several, cx)));
             if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
                 return Err(refused(TableError::AddressInvalid(ip)));
             }
@@ -169,8 +169,8 @@ impl Ip6 {
         let interfaces = request::interfaces(&arguments, cx)?;
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
-            let name = request::name_of(*without, cx);
-            return Err(arguments.fail(format!("{} (interface {name}); nothing is changed", TableError::AddressAbsent(ip))));
+            let blame = request::blame(*without, interfaces.len() > 1, cx);
+            return Err(arguments.fail(format!("{}{blame}", TableError::AddressAbsent(ip))));
         }
         interfaces.into_iter().for_each(|interface| self.delete_address(interface, ip, cx));
         Ok(Value::Null)

@@ -125,7 +125,7 @@ mod tests {
         };
         for (dialect, line, start, found) in [
             (Dialect::Own, "ins", 0, "insert"),
-            (Dialect::Own, "un", 0, "unbind unpause unsubscribe"),
+            (Dialect::Own, "un", 0, "unbind unload unpause unsubscribe"),
             (Dialect::Own, "get t", 4, "tcp."),
             (Dialect::Own, "get tcp.ms", 4, "tcp.mss tcp.mss_min"),
             (Dialect::Own, "set wan.del", 4, "wan.delay"),
