@@ -129,7 +129,7 @@ impl Ip6 {
             // The node's own link-local address becomes one that somebody set.
             let before = self.addresses.find(interface, ip);
             let same = |there: &Address| there.prefix_bits == bits && there.peer == peer;
-            if before.is_some_and(|there| !there.dynamic && !(replace && same(&there))) {
+            if before.is_some_and(|there| !(there.dynamic || replace && same(&there))) {
                 return Err(refused(TableError::AddressExists(ip)));
             }
             let state = match before.filter(|_| replace) {
