@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim bench-engines
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-gdb test-valgrind coverage bench-interop bench-sim bench-engines test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -170,6 +170,21 @@ test-twins-sim: ## virtual time: the socket twins inside a node, beside the host
 	@tools/setup test
 	@cargo build --quiet --release --workspace --bins --example socket-twins
 	@$(PYTHON) -m virtual twins
+
+test-iproute2: ## scripts of unmodified ip, ss and tc on the host kernel, on weft in real and in virtual time: equal, or listed in docs/compatibility.md
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m iproute2
+
+test-groups: ## interface groups through unmodified ip and through weft's own words: one assertion a row
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m groups
+
+bench-groups: ## the MTU of 128 to 2,048 interfaces: one ip each, ip -batch, one request for the group; weft and the kernel; 100,000 on weft
+	@tools/setup test
+	@cargo build --quiet --release --workspace --bins
+	@$(PYTHON) -m groups bench
 
 test-cpython-sim: ## virtual time: CPython's own tests inside a node, beside the same natively
 	@tools/setup test

@@ -4,6 +4,7 @@
 #[macro_use]
 mod output;
 mod command;
+mod groups;
 
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;

@@ -30,8 +30,9 @@ pub const COMMANDS: &[Row] = &[
     Row { name: "get", usage: "BLOCK[.PARAMETER]", doc: "read a parameter, or all of a block; the block may be a pattern" },
     Row {
         name: "set",
-        usage: "BLOCK.PARAMETER VALUE",
-        doc: "set a parameter; the block may be a pattern: then all that match are set, or none",
+        usage: "BLOCK.PARAMETER VALUE | group:GROUP KEY=VALUE…",
+        doc: "set a parameter; the block may be a pattern: then all that match are set, or none. Of an interface group: up, mtu, mac, group and the others that \
+              `interfaces set` takes, or an address or a route for each member; all members are set, or none",
     },
     Row { name: "exec", usage: "BLOCK PROCEDURE [KEY=VALUE…]", doc: "run a procedure of a block" },
     Row { name: "add", usage: "NAME KIND [KEY=VALUE…]", doc: "make a block" },
@@ -261,6 +262,9 @@ impl<'a, I: Iterator<Item = &'a str>> Rest<I> {
 
     fn set(&mut self) -> Result<Op, CommandError> {
         let first = self.next("the parameter")?;
+        if let Some(group) = first.strip_prefix("group:") {
+            return self.set_group(group);
+        }
         // `set a.b 5`, `set a.b=5` and, as `get` prints it, `set a.b = 5`.
         let (both, text) = match first.split_once('=') {
             Some(both) => both,
@@ -273,6 +277,40 @@ impl<'a, I: Iterator<Item = &'a str>> Rest<I> {
             return Err(self.wrong(both, "names no block and parameter: write BLOCK.PARAMETER, for example tcp.mss"));
         };
         Ok(Op::Set { target: Selector::parse(block), name: name.to_owned(), value: value(text) })
+    }
+
+    /// `group:5 mtu=1400 up=true`, `group:5 address=10.0.0.1/24`, `group:5 route=default gateway=10.0.0.254`: a procedure of the table's owner.
+    fn set_group(&mut self, group: &str) -> Result<Op, CommandError> {
+        let mut arguments = serde_json::Map::new();
+        while let Some(word) = self.words.next() {
+            let (key, text) = self.pair(word)?;
+            let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+            if arguments.insert(key.to_owned(), value).is_some() {
+                return Err(self.wrong(word, format!("gives '{key}' a second time")));
+            }
+        }
+        let text_of = |arguments: &serde_json::Map<String, Value>, key: &str| arguments.get(key).and_then(Value::as_str).map(str::to_owned);
+        let of_v6 = |text: Option<String>| text.is_some_and(|text| text.contains(':'));
+        let (block, procedure) = if let Some(address) = text_of(&arguments, "address") {
+            (if of_v6(Some(address)) { "ip6" } else { "ip4" }, "address_add")
+        } else if let Some(route) = text_of(&arguments, "route") {
+            arguments.shift_remove("route");
+            arguments.insert("destination".to_owned(), route.as_str().into());
+            let v6 = of_v6(Some(route)) || of_v6(text_of(&arguments, "gateway"));
+            (if v6 { "ip6" } else { "ip4" }, "route_add")
+        } else if arguments.is_empty() {
+            return Err(self.wrong(group, "what of the group? Write KEY=VALUE, for example mtu=1400"));
+        } else {
+            ("interfaces", "set")
+        };
+        if block == "interfaces" {
+            arguments.insert("of_group".to_owned(), serde_json::from_str(group).unwrap_or_else(|_| group.into()));
+            arguments.entry("report").or_insert(true.into());
+        } else {
+            arguments.insert("interface".to_owned(), format!("group:{group}").into());
+        }
+        let target = Selector::Name(block.to_owned());
+        Ok(Op::Exec { target, procedure: procedure.to_owned(), arguments: arguments.into() })
     }
 
     fn exec(&mut self) -> Result<Op, CommandError> {

@@ -1,6 +1,6 @@
 //! RTM_*ADDR: addresses of interfaces.
 
-use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, Refusal, number_of};
+use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
 use crate::message::{Attributes, INET, INET6, Message, byte, families, word};
 use crate::packet::{NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
 use crate::session::Options;
@@ -162,7 +162,8 @@ fn head(request: &Request<'_>) -> Result<(Family, &'static str, u8), Refusal> {
         INET6 if bits > 128 => Err(Refusal::said(EINVAL, "ipv6: Invalid prefix length")),
         INET => Ok((Family::V4, "ip4", bits)),
         INET6 => Ok((Family::V6, "ip6", bits)),
-        family => Err(Refusal::lacking(&format!("has no addresses of family {family}"))),
+        // rtnetlink_rcv_msg: nobody has registered for it.
+        _ => Err(Refusal::plain(EOPNOTSUPP)),
     }
 }
 

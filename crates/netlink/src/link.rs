@@ -1,7 +1,7 @@
 //! RTM_*LINK: interfaces.
 
 use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
-use crate::message::{Attributes, INET6, Message, mac_text, put, word};
+use crate::message::{Attributes, INET6, Message, byte, mac_text, put, word};
 use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Reply, Request};
 use crate::session::Options;
 use crate::{Tables, interfaces};
@@ -76,6 +76,7 @@ const IFF_LOWER_UP: u32 = 0x10000;
 pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
     let attributes = Attributes::of(request.body, FIXED_BYTES);
     match request.kind {
+        GETLINK if request.is_dump() && byte(request.body, 0) == INET6 => Ok(dump_v6(tables)),
         GETLINK if request.is_dump() => Ok(dump(&attributes, options, tables)),
         GETLINK => {
             let row = find(request.body, &attributes, tables)?;
@@ -95,6 +96,21 @@ fn dump(attributes: &Attributes<'_>, options: &Options, tables: &mut dyn Tables)
     let rows = if master.is_some_and(|master| master != 0) { Vec::new() } else { interfaces(tables, Which::All) };
     let wanted = |row: &&InterfaceRow| kind.is_none_or(|kind| kind == "dummy" && is_dummy(row));
     Reply::Dump(rows.iter().filter(wanted).map(|row| message(row, NEWLINK, stats)).collect(), filtered)
+}
+
+/// inet6_dump_ifinfo: what IPv6 knows of interfaces.
+fn dump_v6(tables: &mut dyn Tables) -> Reply {
+    let brief = |row: &InterfaceRow| {
+        let mut message = Message::new(NEWLINK, &head(row, INET6, NEWLINK));
+        message.text(IFLA_IFNAME, &row.interface.name);
+        if row.interface.link != LinkType::Raw {
+            message.bytes(IFLA_ADDRESS, &row.interface.mac);
+        }
+        message.u32(IFLA_MTU, row.interface.mtu);
+        message.u8(IFLA_OPERSTATE, operational_state(row));
+        message
+    };
+    Reply::Dump(interfaces(tables, Which::All).iter().map(brief).collect(), false)
 }
 
 /// Made by a program: nothing is behind it.
@@ -131,32 +147,39 @@ pub(crate) fn flags(row: &InterfaceRow) -> u32 {
         | on(IFF_DYNAMIC, settings.dynamic)
 }
 
-/// rtnl_fill_ifinfo.
-pub(crate) fn message(row: &InterfaceRow, kind: u16, stats: bool) -> Message {
-    let (interface, settings) = (&row.interface, &row.settings);
+/// `struct ifinfomsg`.
+fn head(row: &InterfaceRow, family: u8, kind: u16) -> Vec<u8> {
+    let interface = &row.interface;
     // ARPHRD_LOOPBACK, ARPHRD_ETHER, ARPHRD_NONE.
     let hardware: u16 = match interface.link {
         LinkType::Loopback => 772,
         LinkType::Ethernet => 1,
         LinkType::Raw => 0xfffe,
     };
-    let mut fixed = vec![0, 0];
+    let mut fixed = vec![family, 0];
     fixed.extend(hardware.to_ne_bytes());
     fixed.extend(interface.index.0.to_ne_bytes());
     fixed.extend(flags(row).to_ne_bytes());
     fixed.extend(if kind == DELLINK { u32::MAX } else { 0 }.to_ne_bytes());
-    let mut message = Message::new(kind, &fixed);
+    fixed
+}
+
+/// IF_OPER_UNKNOWN, IF_OPER_UP, IF_OPER_DOWN.
+fn operational_state(row: &InterfaceRow) -> u8 {
+    match (row.interface.up, row.interface.link) {
+        (true, LinkType::Loopback) => 0,
+        (true, _) => 6,
+        (false, _) => 2,
+    }
+}
+
+/// rtnl_fill_ifinfo.
+pub(crate) fn message(row: &InterfaceRow, kind: u16, stats: bool) -> Message {
+    let (interface, settings) = (&row.interface, &row.settings);
+    let mut message = Message::new(kind, &head(row, 0, kind));
     message.text(IFLA_IFNAME, &interface.name);
     message.u32(IFLA_TXQLEN, settings.tx_queue_packets);
-    // IF_OPER_UNKNOWN, IF_OPER_UP, IF_OPER_DOWN.
-    message.u8(
-        IFLA_OPERSTATE,
-        match (interface.up, interface.link) {
-            (true, LinkType::Loopback) => 0,
-            (true, _) => 6,
-            (false, _) => 2,
-        },
-    );
+    message.u8(IFLA_OPERSTATE, operational_state(row));
     message.u8(IFLA_LINKMODE, 0);
     message.u32(IFLA_MTU, interface.mtu);
     let (mtu_min, mtu_max) = if interface.link == LinkType::Loopback { (0, 0) } else { (68, 65_535) };
@@ -172,7 +195,7 @@ pub(crate) fn message(row: &InterfaceRow, kind: u16, stats: bool) -> Message {
     message.u8(IFLA_CARRIER, interface.up.into());
     message.text(IFLA_QDISC, "noqueue");
     if !settings.alias.is_empty() {
-        message.bytes(IFLA_IFALIAS, settings.alias.as_bytes());
+        message.text(IFLA_IFALIAS, &settings.alias);
     }
     if interface.link != LinkType::Raw {
         message.bytes(IFLA_ADDRESS, &interface.mac);
@@ -310,14 +333,14 @@ fn set(request: &Request<'_>, attributes: &Attributes<'_>, target: &serde_json::
         wishes.extend(target.clone());
     }
     tables.exec("interfaces", "set", wishes.into()).map_err(|error| refusal(&number_of(&error), mtu, of_group))?;
-    if up == Some(false) {
+    if let Some(up) = up {
         let interface = match of_group {
             Some(group) => format!("group:{group}").into(),
             None => target["index"].clone(),
         };
         for block in ["ip4", "ip6"] {
             // What is down has no routes and, of IPv6, no addresses. A graph without the block has neither, an empty group nobody.
-            let _ = tables.exec(block, "interface_set", json!({"interface": interface, "up": false}));
+            let _ = tables.exec(block, "interface_set", json!({"interface": interface, "up": up}));
         }
     }
     Ok(Reply::Done)

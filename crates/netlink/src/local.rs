@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_core::InterfaceIndex;
 use weft_core::table::{Address, AddressState, InterfaceRow, LinkType, PROTOCOL_KERNEL, Route, RouteKind, SCOPE_HOST, SCOPE_LINK};
 
 /// RT_TABLE_LOCAL.
@@ -87,7 +88,8 @@ fn of_v4(address: &Address, all: &[Address], plain: Route, routes: &mut Vec<Rout
     let local = Route { kind: RouteKind::Local, scope: SCOPE_HOST, source, ..plain };
     routes.push(Route { destination: address.address, prefix_bits: 32, ..local });
     let base = address.on_link();
-    if matches!(address.address, IpAddr::V4(ip) if ip.is_loopback()) && address.prefix_bits < 32 {
+    // "(dev->flags & IFF_LOOPBACK) ? RTN_LOCAL : RTN_UNICAST"
+    if plain.interface == InterfaceIndex::LOOPBACK && address.prefix_bits < 32 {
         routes.push(Route { destination: network(base, address.prefix_bits), prefix_bits: address.prefix_bits, ..local });
     }
     if address.prefix_bits < 31 {

@@ -245,6 +245,9 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     let onlink = word(request.body, 8) & RTNH_F_ONLINK != 0;
     let interface = attributes.u32(RTA_OIF).filter(|_| kind == "unicast");
     let gateway = attributes.address(RTA_GATEWAY);
+    if v4 && onlink && gateway.is_some() && interface.is_none() {
+        return Err(Refusal::said(ENODEV, "Nexthop device required for onlink"));
+    }
     if let Some(interface) = interface {
         let Some(row) = interfaces(tables, Which::Index(InterfaceIndex(interface))).pop() else { return Err(Refusal::plain(ENODEV)) };
         // fib_check_nh_nongw, fib_check_nh_v4_gw, ip6_route_info_create.

@@ -147,7 +147,7 @@ pub static KIND: Kind = Kind {
         },
         Named {
             name: "route_add",
-            doc: "destination (prefix or default), gateway?, interface?, source?, metric? (1024, also for 0), mtu?, kind? (unicast, blackhole, \
+            doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (1024, also for 0), mtu?, kind? (unicast, blackhole, \
                   unreachable, prohibit), onlink?, table? (254, the only one that is looked at), protocol?, place? (alone, last, first, \
                   replace, change): adds a route; the interface may be left out when the gateway is no link-local address",
         },

@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use std::net::IpAddr;
 use weft_core::table::{Address, Label, Route, TABLE_MAIN, Which};
-use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table};
+use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table, Value};
 
 /// Where a route goes among those with its prefix and metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,17 +96,56 @@ pub(in crate::ip) fn interfaces(arguments: &Arguments<'_>, cx: &Context<'_>) -> 
     }
 }
 
-/// The name of an interface, for people.
-pub(in crate::ip) fn name_of(interface: InterfaceIndex, cx: &Context<'_>) -> String {
-    match cx.ask(Table::Interfaces, &Query::Interface(interface)) {
-        Answer::Interface(found) => found.name,
-        _ => interface.0.to_string(),
+/// Which member of a group cannot be changed; of one interface nobody need be told.
+pub(in crate::ip) fn culprit(arguments: &Arguments<'_>, interface: InterfaceIndex, cx: &Context<'_>) -> String {
+    let group = arguments.value("interface").and_then(|value| value.as_str()).and_then(|text| text.strip_prefix("group:"));
+    match (group, cx.ask(Table::Interfaces, &Query::Interface(interface))) {
+        (Some(group), Answer::Interface(found)) => format!(": member '{}' of group {group}; none is changed", found.name),
+        _ => String::new(),
     }
 }
 
-/// What a refusal says of the one among several interfaces that is to blame; nothing where there is one only.
-pub(in crate::ip) fn blame(interface: InterfaceIndex, several: bool, cx: &Context<'_>) -> String {
-    if several { format!(" (interface {}); nothing is changed", name_of(interface, cx)) } else { String::new() }
+/// The arguments of `route_add` for each member of the group that they name as interface, with its name. None: they name no group.
+pub(in crate::ip) fn of_members(
+    block: &str,
+    procedure: &str,
+    value: &Value,
+    cx: &Context<'_>,
+) -> Result<Option<Vec<(String, Value)>>, ControlError> {
+    let Some(group) = value.get("interface").and_then(Value::as_str).and_then(|text| text.strip_prefix("group:")) else { return Ok(None) };
+    let failed = |why: String| ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why };
+    let number = group.parse().map_err(|_| failed(format!("interface: '{group}' is no group's number")))?;
+    let members = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::Group(number))) {
+        Answer::Interfaces(members) if !members.is_empty() => members,
+        _ => return Err(failed(format!("ENODEV: group {number} has no members"))),
+    };
+    let metric = value.get("metric").and_then(Value::as_u64).unwrap_or(0);
+    let each = members.into_iter().zip(metric..).map(|(member, metric)| {
+        let mut one = value.clone();
+        one["interface"] = member.interface.index.0.into();
+        one["metric"] = metric.into();
+        (member.interface.name, one)
+    });
+    Ok(Some(each.collect()))
+}
+
+/// The refusal of one member, as that of the whole.
+pub(in crate::ip) fn of_member(error: ControlError, name: &str) -> ControlError {
+    match error {
+        ControlError::ExecFailed { block, procedure, why } => {
+            ControlError::ExecFailed { block, procedure, why: format!("{why}: member '{name}'; none is changed") }
+        }
+        other => other,
+    }
+}
+
+/// The arguments that delete what these have added.
+pub(in crate::ip) fn without_place(added: &Value) -> Value {
+    let mut arguments = added.clone();
+    if let Value::Object(fields) = &mut arguments {
+        fields.retain(|name, _| !matches!(name.as_str(), "place" | "onlink" | "mtu"));
+    }
+    arguments
 }
 
 /// "default", an address, or a prefix, as `ip route` has it.

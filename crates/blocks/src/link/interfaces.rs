@@ -61,7 +61,8 @@ pub static KIND: Kind = Kind {
         Named {
             name: "add",
             doc: "name, index?, mac? (drawn at random), mtu? (1500), link? (ethernet or raw), backend?, gso_max_bytes? (0), checksum_offload? \
-                  (false), group? (0), up? (true): makes an interface; returns {index, mac}",
+                  (false), group? (0), up? (true), count?: makes an interface; returns {index, mac}. With count so many as one: name0, name1 …, with \
+                  addresses drawn at random; returns {index} of the first",
         },
         Named {
             name: "remove",
@@ -71,15 +72,12 @@ pub static KIND: Kind = Kind {
             name: "set",
             doc: "name, or of_group (a number); up?, mtu?, group?, mac?, new_name?, gso_max_bytes?, checksum_offload?, tx_queue_packets?, alias?, arp?, \
                   multicast?, promiscuous?, all_multicast?, dynamic?: changes an interface, or all of a group: every member or, with the name of \
-                  the one that cannot, none",
+                  the one that cannot, none. With report = true it returns the names of those that changed, with dry_run = true of those that would",
         },
     ],
     alerts: &[
         Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" },
-        Named {
-            name: "group_changed",
-            doc: "group, event (removed, set), members (their numbers): the interfaces of a group changed as one",
-        },
+        Named { name: "group_changed", doc: "group, event (added, removed, set), members (their numbers): interfaces of a group changed as one" },
     ],
     counters: &[
         Counter { name: "RxPackets", text: "frames received, all interfaces" },
@@ -268,10 +266,14 @@ impl Interfaces {
     }
 
     fn add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["name", "index", "mac", "mtu", "link", "backend", "gso_max_bytes", "checksum_offload", "group", "up"];
+        const KNOWN: &[&str] =
+            &["name", "index", "mac", "mtu", "link", "backend", "gso_max_bytes", "checksum_offload", "group", "up", "count"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "add", value, KNOWN)?;
         let name = arguments.required("name")?;
+        if let Some(count) = arguments.number("count", 1, INTERFACES_MAX as u32)? {
+            return self.add_many(&arguments, name, count, cx);
+        }
         self.check_name(&arguments, name)?;
         if self.by_name.len() >= INTERFACES_MAX {
             return Err(ControlError::Limit { what: "interfaces of one node".to_owned(), max: INTERFACES_MAX as u64 });
@@ -311,6 +313,40 @@ impl Interfaces {
         self.changed(&interface, "added", cx);
         self.put(Entry { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts::default() });
         Ok(serde_json::json!({"index": index, "mac": mac.to_string()}))
+    }
+
+    /// Makes many interfaces of one kind, as one change.
+    fn add_many(&mut self, arguments: &Arguments<'_>, name: &str, count: u32, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        if let Some(single) = ["index", "mac", "link", "backend"].into_iter().find(|single| arguments.value(single).is_some()) {
+            return Err(arguments.fail(format!("{single}: many interfaces cannot all have it; leave it out")));
+        }
+        let over = self.by_name.len() + count as usize > INTERFACES_MAX || self.next_index.saturating_add(count) > INTERFACE_INDEX_MAX;
+        if over {
+            return Err(ControlError::Limit { what: "interfaces of one node".to_owned(), max: INTERFACES_MAX as u64 });
+        }
+        (0..count).try_for_each(|number| self.check_name(arguments, &format!("{name}{number}")))?;
+        let plain = Interface {
+            index: InterfaceIndex::NONE,
+            name: String::new(),
+            mac: [0; 6],
+            mtu: arguments.number("mtu", MTU_MIN, MTU_MAX)?.unwrap_or(1500),
+            up: arguments.bool("up")?.unwrap_or(true),
+            link: LinkType::Ethernet,
+            group: arguments.number("group", 0, u32::MAX)?.unwrap_or(0),
+            gso_max_bytes: arguments.number("gso_max_bytes", 0, u32::MAX)?.unwrap_or(0).min(GSO_BYTES_MAX),
+            checksum_offload: arguments.bool("checksum_offload")?.unwrap_or(false),
+            backend: String::new(),
+        };
+        let first = self.next_index;
+        let group = plain.group;
+        for number in 0..count {
+            let (index, mac) = (InterfaceIndex(first + number), self.random_mac().0);
+            let interface = Interface { index, name: format!("{name}{number}"), mac, ..plain.clone() };
+            self.put(Entry { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts::default() });
+        }
+        let members: Vec<u32> = (first..first + count).collect();
+        self.group_changed(group, "added", &members, cx);
+        Ok(serde_json::json!({"index": first}))
     }
 
     /// A locally administered address from this block's own random stream.
@@ -396,6 +432,14 @@ impl Interfaces {
                 plan.push((*index, interface, settings));
             }
         }
+        let (dry_run, report) = (arguments.bool("dry_run")?.unwrap_or(false), arguments.bool("report")?.unwrap_or(false));
+        let told = match dry_run || report {
+            true => serde_json::json!({"changed": plan.iter().map(|(_, interface, _)| interface.name.clone()).collect::<Vec<_>>()}),
+            false => Value::Null,
+        };
+        if dry_run {
+            return Ok(told);
+        }
         let members: Vec<u32> = plan.iter().map(|(index, ..)| *index).collect();
         for (index, interface, settings) in plan {
             if group.is_none() {
@@ -406,7 +450,7 @@ impl Interfaces {
         if let Some(group) = group.filter(|_| !members.is_empty()) {
             self.group_changed(group, "set", &members, cx);
         }
-        Ok(Value::Null)
+        Ok(told)
     }
 
     fn commit(&mut self, index: u32, interface: Interface, settings: InterfaceSettings) {

@@ -59,7 +59,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let words: Vec<String> = ["exec".to_owned(), args.name, procedure].into_iter().chain(args.arguments).collect();
     let target = Target { control: args.control, json: args.json };
-    let value = target.connect()?.node(command::read(&words)?).map_err(|error| match error {
+    let value = target.connect()?.node(command::read(&crate::groups::numbered(&words))?).map_err(|error| match error {
         ClientError::Refused(ControlError::NoBlock { .. }) => {
             anyhow::anyhow!("{error}\nhelp: a program in a node of a world that runs: weft exec NODE -- PROGRAM")
         }

@@ -27,6 +27,7 @@ use anyhow::Context as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_core::control::Value;
 use weft_core::{Op, command};
 use weft_host::control::Client;
 use weft_host::publish::Publish;
@@ -55,14 +56,19 @@ impl Target {
 
 /// Carries out a change that was written in words and prints what changed.
 fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Result<ExitCode> {
-    let words: Vec<String> = words.into_iter().collect();
+    let words: Vec<String> = crate::groups::numbered(&words.into_iter().collect::<Vec<_>>());
     let op = from_here(command::read(&words)?)?;
     let mut client = target.connect()?;
     let op = weft_host::expression::in_changes(op, &mut client)?;
     let summary = client.node(op)?;
     match target.json {
         true => output::json(&summary),
-        false => summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line))),
+        false => {
+            summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line)));
+            // Of a group: who changed.
+            let changed = summary.pointer("/interfaces/changed").and_then(Value::as_array);
+            changed.into_iter().flatten().for_each(|name| output::line(&output::text(name)));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

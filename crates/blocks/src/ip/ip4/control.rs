@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use crate::ip::request::{self, Adding, Place};
 use std::net::Ipv4Addr;
-use weft_core::table::{NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
 
 /// Why a change of addresses or routes was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -71,14 +71,23 @@ impl Ip4 {
         if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        let several = interfaces.len() > 1;
         let mut plan = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
             let plain = Address { peer, broadcast, ..Address::permanent(interface, ip.into(), bits) };
             let address = request::complete_address(&arguments, plain, cx)?;
-            self.check_address(&address, ip, replace)
-                .map_err(|error| arguments.fail(format!("{error}{}", request::blame(interface, several, cx))))?;
-            plan.push(address);
+            let refused = |error: TableError| arguments.fail(error.to_string() + &request::culprit(&arguments, interface, cx));
+            self.check_address(&address, ip, replace).map_err(refused)?;
+            // inet_rtm_newaddr: of one that is there lifetimes and metric become others; set_ifa_lifetime.
+            plan.push(match self.addresses.find(interface, ip) {
+                Some(there) => Address {
+                    valid_until: address.valid_until,
+                    preferred_until: address.preferred_until,
+                    metric: address.metric,
+                    state: AddressState::Preferred,
+                    ..there
+                },
+                None => address,
+            });
         }
         for address in plan {
             // Checked just now.
@@ -170,8 +179,8 @@ impl Ip4 {
         let interfaces = request::interfaces(&arguments, cx)?;
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
-            let blame = request::blame(*without, interfaces.len() > 1, cx);
-            return Err(arguments.fail(format!("{}{blame}", TableError::AddressAbsent(ip))));
+            let culprit = request::culprit(&arguments, *without, cx);
+            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string() + &culprit));
         }
         for interface in interfaces {
             let _ = self.delete_address(interface, ip, cx);
@@ -244,7 +253,21 @@ impl Ip4 {
         Ok(Value::Null)
     }
 
+    /// A route for each member of the group that is named, of metrics that follow each other; or one.
     pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let Some(each) = request::of_members(&self.name, "route_add", value, cx)? else { return self.add_one_route(value, cx) };
+        for (at, (name, one)) in each.iter().enumerate() {
+            let Err(error) = self.add_one_route(one, cx) else { continue };
+            for (_, done) in each.iter().take(at) {
+                // It was added a moment ago.
+                let _ = self.route_delete(&request::without_place(done), cx);
+            }
+            return Err(request::of_member(error, name));
+        }
+        Ok(Value::Null)
+    }
+
+    fn add_one_route(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
         let arguments = Arguments::new(&block, "route_add", value, &known)?;

@@ -49,7 +49,7 @@ pub static KIND: Kind = Kind {
         },
         Named {
             name: "route_add",
-            doc: "destination (prefix or default), gateway?, interface?, source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
+            doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
                   prohibit), onlink?, table? (254, the only one that is looked at), protocol?, scope?, place? (alone, last, first, replace, \
                   change): adds a route; the interface may be left out when the gateway is on a network of one",
         },

@@ -116,10 +116,9 @@ impl Ip6 {
         if self.addresses.len() + interfaces.len() > ADDRESSES_MAX {
             return Err(ControlError::Limit { what: "addresses of one node".to_owned(), max: ADDRESSES_MAX as u64 });
         }
-        let several = interfaces.len() > 1;
         let mut plan = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
-            let refused = |error: TableError| arguments.fail(format!("{error}{}", request::blame(interface, several, cx)));
+            let refused = |error: TableError| arguments.fail(error.to_string() + &request::culprit(&arguments, interface, cx));
             if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
                 return Err(refused(TableError::AddressInvalid(ip)));
             }
@@ -169,20 +168,24 @@ impl Ip6 {
         let interfaces = request::interfaces(&arguments, cx)?;
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
-            let blame = request::blame(*without, interfaces.len() > 1, cx);
-            return Err(arguments.fail(format!("{}{blame}", TableError::AddressAbsent(ip))));
+            let culprit = request::culprit(&arguments, *without, cx);
+            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string() + &culprit));
         }
         interfaces.into_iter().for_each(|interface| self.delete_address(interface, ip, cx));
         Ok(Value::Null)
     }
 
-    /// An administrator puts an interface up or down (Linux addrconf_ifdown): down, its routes go, and its addresses; up, nothing comes here.
+    /// An administrator puts an interface up or down (Linux addrconf_ifdown): down, its routes go, and its addresses. Up, `lo` gets its own again (init_loopback).
     pub(super) fn interface_set(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "interface_set", value, &["interface", "up"])?;
         let up = arguments.bool("up")?.ok_or_else(|| arguments.fail("up is missing"))?;
-        for interface in request::interfaces(&arguments, cx)?.into_iter().filter(|_| !up) {
-            self.delete_addresses(|address| address.interface == interface && interface != InterfaceIndex::LOOPBACK, cx);
+        let interfaces = request::interfaces(&arguments, cx)?;
+        if up && interfaces.contains(&InterfaceIndex::LOOPBACK) {
+            self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
+        }
+        for interface in interfaces.into_iter().filter(|_| !up) {
+            self.delete_addresses(|address| address.interface == interface, cx);
             self.remove_routes(|route| route.interface == interface && interface != InterfaceIndex::NONE, cx);
         }
         Ok(Value::Null)
@@ -207,7 +210,21 @@ impl Ip6 {
         self.others.values().chain([&self.routes]).flat_map(Routes::sorted).collect()
     }
 
+    /// A route for each member of the group that is named, of metrics that follow each other; or one.
     pub(super) fn route_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let Some(each) = request::of_members(&self.name, "route_add", value, cx)? else { return self.add_one_route(value, cx) };
+        for (at, (name, one)) in each.iter().enumerate() {
+            let Err(error) = self.add_one_route(one, cx) else { continue };
+            for (_, done) in each.iter().take(at) {
+                // It was added a moment ago.
+                let _ = self.route_delete(&request::without_place(done), cx);
+            }
+            return Err(request::of_member(error, name));
+        }
+        Ok(Value::Null)
+    }
+
+    fn add_one_route(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
         let arguments = Arguments::new(&block, "route_add", value, &known)?;

@@ -3,7 +3,7 @@
 use super::addresses::{is_link_local, v6};
 use super::*;
 use std::net::Ipv6Addr;
-use weft_core::table::{AddressState, LinkType};
+use weft_core::table::{AddressState, LinkType, Which};
 use weft_wire::ethernet::Mac;
 use weft_wire::ipv6::MTU_MIN;
 
@@ -27,8 +27,8 @@ impl Ip6 {
         self.has_interfaces = self.facts.refresh(cx);
         self.changed();
         self.forget_gone(cx);
-        let known: Vec<InterfaceIndex> = match cx.ask(Table::Interfaces, &Query::List(Table::Interfaces)) {
-            Answer::List(rows) => rows.iter().filter_map(|row| row["index"].as_u64()).map(|index| InterfaceIndex(index as u32)).collect(),
+        let known: Vec<InterfaceIndex> = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) {
+            Answer::Interfaces(rows) => rows.iter().map(|row| row.interface.index).collect(),
             _ => return,
         };
         for interface in known {

@@ -11,7 +11,7 @@ use super::{Nd, count};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
-use weft_core::table::{Address, AddressState, Family, LinkType, PROTOCOL_KERNEL, PROTOCOL_RA, Route, RouteKind};
+use weft_core::table::{Address, AddressState, Family, LinkType, PROTOCOL_KERNEL, PROTOCOL_RA, Route, RouteKind, Which};
 use weft_core::*;
 use weft_wire::icmpv6::nd::{self, RouterFlags};
 use weft_wire::ipv6;
@@ -181,9 +181,8 @@ impl Nd {
         if !self.facts.refresh(cx) {
             return;
         }
-        let Answer::List(rows) = cx.ask(Table::Interfaces, &Query::List(Table::Interfaces)) else { return };
-        let indexes = rows.iter().filter_map(|row| u32::try_from(row.get("index")?.as_u64()?).ok()).map(InterfaceIndex);
-        let now: BTreeSet<InterfaceIndex> = indexes.collect();
+        let Answer::Interfaces(rows) = cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) else { return };
+        let now: BTreeSet<InterfaceIndex> = rows.iter().map(|row| row.interface.index).collect();
         let known: Vec<InterfaceIndex> = self.routers.up.union(&now).copied().collect();
         for interface in known {
             self.interface_changed(interface, cx);

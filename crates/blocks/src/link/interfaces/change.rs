@@ -25,6 +25,8 @@ pub(super) const KNOWN: &[&str] = &[
     "promiscuous",
     "all_multicast",
     "dynamic",
+    "dry_run",
+    "report",
 ];
 
 /// What is to be; what is not named stays.

@@ -144,7 +144,7 @@ fn own(words: &[&str]) -> Result<Said, String> {
         ["unsubscribe"] => Ok(Said::Deafen),
         ["show", what @ ("calls" | "published")] => Ok(Said::Daemons((*what).to_owned())),
         [name, ..] if OWN.iter().any(|row| row.name == *name) => Err(usage(OWN, name)),
-        words => command::read(words).map(Said::Op).map_err(|error| error.to_string()),
+        words => op(words),
     }
 }
 
@@ -155,7 +155,8 @@ fn usage(rows: &[Row], name: &str) -> String {
 
 /// An operation in the console's own words.
 fn op(words: &[&str]) -> Result<Said, String> {
-    command::read(words).map(Said::Op).map_err(|error| error.to_string())
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    command::read(&crate::groups::numbered(&words)).map(Said::Op).map_err(|error| error.to_string())
 }
 
 fn with<'a>(first: &'a str, rest: &[&'a str]) -> Vec<&'a str> {

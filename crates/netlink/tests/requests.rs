@@ -1,0 +1,328 @@
+//! Requests against tables that stand still: what is written is read by netlink-packet-route, whose idea of the messages is its own; nothing that a program
+//! sends makes it panic.
+
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags};
+use netlink_packet_route::link::{LinkAttribute, State};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourState};
+use netlink_packet_route::route::{RouteAttribute, RouteProtocol, RouteType};
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use weft_core::table::{
+    Address, AddressState, Answer, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Query, Route, RouteKind,
+    Table, Which,
+};
+use weft_core::{ControlError, Instant, InterfaceIndex};
+use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, Tables};
+
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+const DUMP: u16 = 0x300;
+const SOL_NETLINK: i32 = 270;
+const EXT_ACK: i32 = 11;
+const STRICT: i32 = 12;
+
+/// A node with lo, weft0 and as many others as one likes, which writes down what it is told.
+#[derive(Default)]
+struct Still {
+    more: u32,
+    told: Vec<(String, String, Value)>,
+    refuses: Option<&'static str>,
+    unsupported: Vec<String>,
+}
+
+fn interface(index: u32, name: &str, link: LinkType, group: u32) -> InterfaceRow {
+    let interface = Interface {
+        index: InterfaceIndex(index),
+        name: name.to_owned(),
+        mac: [2, 0, 0, 0, 0, index as u8],
+        mtu: 1500,
+        up: true,
+        link,
+        group,
+        gso_max_bytes: 0,
+        checksum_offload: false,
+        backend: "tap:x".to_owned(),
+    };
+    InterfaceRow { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts { rx_packets: 7, ..InterfaceCounts::default() } }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+impl Still {
+    fn interfaces(&self, which: &Which) -> Vec<InterfaceRow> {
+        let first = [interface(1, "lo", LinkType::Loopback, 0), interface(2, "weft0", LinkType::Ethernet, 7)];
+        let rest = (3..3 + self.more).map(|index| interface(index, &format!("x{index}"), LinkType::Ethernet, 7));
+        let all = first.into_iter().chain(rest);
+        let wanted = |row: &InterfaceRow| match which {
+            Which::All => true,
+            Which::Index(index) => row.interface.index == *index,
+            Which::Named(name) => row.interface.name == *name,
+            Which::Group(group) => row.interface.group == *group,
+        };
+        all.filter(wanted).collect()
+    }
+}
+
+impl Tables for Still {
+    fn ask(&mut self, _: Table, query: &Query) -> Answer {
+        let weft0 = InterfaceIndex(2);
+        match query {
+            Query::Interfaces(which) => Answer::Interfaces(self.interfaces(which)),
+            Query::Addresses => Answer::Addresses(vec![
+                Address::permanent(weft0, ip("10.0.0.1"), 24),
+                Address { broadcast: Some("10.0.0.255".parse().unwrap()), ..Address::permanent(weft0, ip("10.0.0.2"), 24) },
+                Address { state: AddressState::Tentative, dynamic: true, ..Address::permanent(weft0, ip("fe80::1"), 64) },
+            ]),
+            Query::Routes => Answer::Routes(vec![
+                Route { gateway: Some(ip("10.0.0.254")), interface: weft0, ..Route::PLAIN },
+                Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN },
+            ]),
+            Query::List(Table::Neighbours(Family::V6)) => {
+                Answer::List(vec![json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true})])
+            }
+            _ => Answer::None,
+        }
+    }
+    fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
+        if let Some(why) = self.refuses {
+            return Err(ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.to_owned() });
+        }
+        self.told.push((block.to_owned(), procedure.to_owned(), arguments));
+        Ok(json!({"index": 9}))
+    }
+    fn now(&mut self) -> Instant {
+        Instant::ZERO
+    }
+    fn unsupported(&mut self, what: String, _: i32) {
+        self.unsupported.push(what);
+    }
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = ((16 + body.len()) as u32).to_ne_bytes().to_vec();
+    [kind, flags | REQUEST].iter().for_each(|half| bytes.extend(half.to_ne_bytes()));
+    [7_u32, 0].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+    bytes.extend(body);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = [(4 + value.len() as u16).to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn session(options: &[i32]) -> Session {
+    let mut session = Session::new(3, NETLINK_ROUTE).unwrap();
+    options.iter().for_each(|option| session.set_option(SOL_NETLINK, *option, &1_i32.to_ne_bytes()).unwrap());
+    session
+}
+
+/// (type, flags, body) of every message in packets.
+fn messages(packets: &[Vec<u8>]) -> Vec<(u16, u16, Vec<u8>)> {
+    let mut found = Vec::new();
+    for packet in packets {
+        let mut rest = &packet[..];
+        while rest.len() >= 16 {
+            let length = u32::from_ne_bytes(rest[..4].try_into().unwrap()) as usize;
+            let half = |at: usize| u16::from_ne_bytes(rest[at..at + 2].try_into().unwrap());
+            found.push((half(4), half(6), rest[16..length].to_vec()));
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+    found
+}
+
+/// The messages that netlink-packet-route makes of packets.
+fn read(packets: &[Vec<u8>]) -> Vec<RouteNetlinkMessage> {
+    let mut found = Vec::new();
+    for packet in packets {
+        let mut rest = &packet[..];
+        while rest.len() >= 16 {
+            let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).unwrap();
+            if let NetlinkPayload::InnerMessage(message) = parsed.payload {
+                found.push(message);
+            }
+            rest = rest.get((parsed.header.length as usize).next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+    found
+}
+
+/// The errno (positive) and the sentence of a refusal.
+fn refusal(packets: &[Vec<u8>]) -> (i32, Option<String>) {
+    let (kind, flags, body) = messages(packets).remove(0);
+    assert_eq!(kind, 2, "NLMSG_ERROR");
+    let errno = -i32::from_ne_bytes(body[..4].try_into().unwrap());
+    let text = (flags & 0x200 != 0).then(|| {
+        let length = u32::from_ne_bytes(body[4..8].try_into().unwrap()) as usize;
+        let at = 4 + length.next_multiple_of(4);
+        let end = usize::from(u16::from_ne_bytes(body[at..at + 2].try_into().unwrap()));
+        String::from_utf8(body[at + 4..at + end - 1].to_vec()).unwrap()
+    });
+    (errno, text)
+}
+
+#[test]
+fn a_dump_is_multi_part_ends_with_done_and_fits_pages() {
+    let mut node = Still { more: 100, ..Still::default() };
+    let packets = session(&[]).answers(&request(18, DUMP, &[0; 16]), 99, false, &mut node);
+    assert!(packets.len() > 1 && packets.iter().all(|packet| packet.len() <= 3800));
+    let found = messages(&packets);
+    assert_eq!(found.len(), 103);
+    assert!(found[..102].iter().all(|(kind, flags, _)| (*kind, *flags) == (16, 2)));
+    assert_eq!((found[102].0, found[102].1, &found[102].2[..]), (3, 2, &[0; 4][..]));
+    let RouteNetlinkMessage::NewLink(weft0) = &read(&packets)[1] else { panic!("not a link") };
+    assert_eq!(weft0.header.index, 2);
+    for expected in [LinkAttribute::IfName("weft0".to_owned()), LinkAttribute::Mtu(1500), LinkAttribute::OperState(State::Up), LinkAttribute::Group(7)]
+    {
+        assert!(weft0.attributes.contains(&expected), "{expected:?}");
+    }
+    assert!(weft0.attributes.iter().any(|one| matches!(one, LinkAttribute::Stats64(stats) if stats.rx_packets == 7)));
+}
+
+#[test]
+fn addresses_routes_and_neighbours_are_what_others_read() {
+    let mut node = Still::default();
+    let mut ask = |kind: u16, body: &[u8]| read(&session(&[]).answers(&request(kind, DUMP, body), 1, false, &mut node));
+    let addresses = ask(22, &[2, 0, 0, 0, 0, 0, 0, 0]);
+    let RouteNetlinkMessage::NewAddress(second) = &addresses[1] else { panic!("not an address") };
+    assert!(second.header.flags.contains(AddressHeaderFlags::Secondary | AddressHeaderFlags::Permanent));
+    assert!(second.attributes.contains(&AddressAttribute::Broadcast("10.0.0.255".parse().unwrap())));
+    assert!(second.attributes.contains(&AddressAttribute::Label("weft0".to_owned())));
+    let routes = ask(26, &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let RouteNetlinkMessage::NewRoute(blackhole) = &routes[0] else { panic!("not a route") };
+    assert_eq!((blackhole.header.kind, blackhole.header.table), (RouteType::BlackHole, 100));
+    let RouteNetlinkMessage::NewRoute(default) = &routes[1] else { panic!("not a route") };
+    assert_eq!((default.header.destination_prefix_length, default.header.protocol), (0, RouteProtocol::Static));
+    assert!(default.attributes.contains(&RouteAttribute::Oif(2)));
+    let neighbours = ask(30, &[10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let RouteNetlinkMessage::NewNeighbour(one) = &neighbours[0] else { panic!("not a neighbour") };
+    assert_eq!(one.header.state, NeighbourState::Reachable);
+    assert!(one.attributes.contains(&NeighbourAttribute::LinkLayerAddress(vec![2, 0, 0, 0, 0, 0x99])));
+}
+
+#[test]
+fn strict_dumps_are_filtered_and_a_table_that_is_not_there_ends_the_dump() {
+    let mut node = Still::default();
+    let body = [&[2_u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &attribute(15, &100_u32.to_ne_bytes())].concat();
+    let found = messages(&session(&[STRICT]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|(_, flags, _)| flags & 0x20 != 0), "NLM_F_DUMP_FILTERED");
+    let body = [&[2_u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &attribute(15, &101_u32.to_ne_bytes())].concat();
+    let found = messages(&session(&[STRICT, EXT_ACK]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+    let (kind, flags, body) = &found[0];
+    assert_eq!((*kind, flags & 0x200), (3, 0x200), "NLMSG_DONE with NLM_F_ACK_TLVS");
+    assert_eq!(i32::from_ne_bytes(body[..4].try_into().unwrap()), -2);
+    assert!(String::from_utf8_lossy(body).contains("ipv4: FIB table does not exist"));
+}
+
+#[test]
+fn a_link_is_set_by_one_procedure_and_acknowledged() {
+    let mut node = Still::default();
+    let mut body = [&[0_u8; 4][..], &2_u32.to_ne_bytes(), &1_u32.to_ne_bytes(), &1_u32.to_ne_bytes()].concat();
+    body.extend(attribute(4, &1400_u32.to_ne_bytes()));
+    body.extend(attribute(1, &[2, 0, 0, 0, 0, 9]));
+    let packets = session(&[]).answers(&request(16, ACK, &body), 1, true, &mut node);
+    assert_eq!(refusal(&packets), (0, None));
+    let (block, procedure, arguments) = &node.told[0];
+    assert_eq!((&block[..], &procedure[..]), ("interfaces", "set"));
+    assert_eq!(*arguments, json!({"mac": "02:00:00:00:00:09", "mtu": 1400, "up": true, "index": 2}));
+    // Without the right to it nothing is told.
+    node.told.clear();
+    let packets = session(&[]).answers(&request(16, ACK, &body), 1, false, &mut node);
+    assert_eq!((refusal(&packets), node.told.len()), ((1, None), 0));
+}
+
+#[test]
+fn a_group_is_set_by_one_procedure_and_the_member_that_cannot_is_named() {
+    let mut node = Still::default();
+    let mut body = vec![0; 16];
+    body.extend(attribute(27, &7_u32.to_ne_bytes()));
+    body.extend(attribute(4, &10_u32.to_ne_bytes()));
+    assert_eq!(refusal(&session(&[]).answers(&request(16, ACK, &body), 1, true, &mut node)), (0, None));
+    assert_eq!(node.told[0].2, json!({"mtu": 10, "of_group": 7}));
+    node.refuses = Some("EINVAL: mtu: 10 is no whole number from 68 to 65535: member 'weft0' of group 7; none is changed");
+    let said = refusal(&session(&[EXT_ACK]).answers(&request(16, ACK, &body), 1, true, &mut node));
+    assert_eq!(said, (22, Some("mtu less than device minimum: member 'weft0' of group 7; none is changed".to_owned())));
+    assert_eq!(refusal(&session(&[]).answers(&request(16, ACK, &body), 1, true, &mut node)), (22, None), "nobody asked for a sentence");
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name_and_counted() {
+    let mut node = Still::default();
+    let route = [&[2_u8, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0][..], &attribute(1, &[10, 9, 0, 0]), &attribute(9, &[0; 8])].concat();
+    let said = refusal(&session(&[EXT_ACK]).answers(&request(24, ACK | 0x600, &route), 1, true, &mut node));
+    assert_eq!(said, (95, Some("weft has no routes with several next hops".to_owned())));
+    let rule = refusal(&session(&[EXT_ACK]).answers(&request(32, ACK, &[2; 12]), 1, true, &mut node));
+    assert_eq!(rule.0, 95);
+    assert_eq!(node.unsupported.len(), 2);
+    assert!(node.told.is_empty());
+}
+
+#[test]
+fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group() {
+    let mut node = Still { more: 3, ..Still::default() };
+    let mut listener = session(&[]);
+    assert!(!listener.listens());
+    listener.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).unwrap();
+    let value = json!({"group": 7, "event": "set", "members": [2, 3, 4, 5]});
+    let packet = listener.notification("group_changed", &value, &mut node).unwrap();
+    assert_eq!(messages(&[packet]).iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [16; 4]);
+    let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted"});
+    assert_eq!(listener.notification("address", &address, &mut node), None, "it did not ask for addresses");
+    listener.set_option(SOL_NETLINK, 1, &5_u32.to_ne_bytes()).unwrap();
+    let packet = listener.notification("address", &address, &mut node).unwrap();
+    assert_eq!(messages(&[packet])[0].0, 21, "RTM_DELADDR");
+    assert_eq!(listener.set_option(SOL_NETLINK, 1, &0_u32.to_ne_bytes()), Err(22));
+    assert_eq!(listener.set_option(SOL_NETLINK, 77, &0_u32.to_ne_bytes()), Err(92));
+}
+
+#[test]
+fn sessions_are_of_two_protocols_and_bind_as_the_kernel_does() {
+    assert_eq!(Session::new(1, NETLINK_ROUTE).unwrap_err(), 94);
+    assert_eq!(Session::new(3, 15).unwrap_err(), 93);
+    let mut one = Session::new(2, NETLINK_SOCK_DIAG).unwrap();
+    assert_eq!(one.bind(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Err(22));
+    assert_eq!(one.name(5)[4..8], 5_u32.to_ne_bytes());
+    assert_eq!(one.bind(&[16, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]), Err(22), "it has a port already");
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    let mut node = Still::default();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..40_000 {
+        let kind = [16, 17, 18, 19, 20, 21, 22, 24, 25, 26, 28, 29, 30, 32, 34, 38][random() as usize % 16];
+        let mut body: Vec<u8> = (0..random() % 24).map(|_| random() as u8).collect();
+        for _ in 0..random() % 6 {
+            let value: Vec<u8> = (0..random() % 20).map(|_| random() as u8).collect();
+            body.extend(attribute((random() % 64) as u16, &value));
+        }
+        if let Some(first) = body.first_mut().filter(|_| random() % 4 != 0) {
+            *first = [0, 2, 10][random() as usize % 3];
+        }
+        let mut packet = request(kind, random() as u16, &body);
+        if random() % 8 == 0 {
+            packet.truncate(random() as usize % (packet.len() + 1));
+        }
+        node.told.clear();
+        node.refuses = (random() % 3 == 0).then_some("EEXIST: it is there");
+        for protocol in [NETLINK_ROUTE, NETLINK_SOCK_DIAG] {
+            let mut session = Session::new(3, protocol).unwrap();
+            session.answers(&packet, 1, true, &mut node);
+        }
+    }
+}
