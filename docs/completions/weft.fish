@@ -32,7 +32,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "shutdown" -d 'End a stack
 complete -c weft -n "__fish_weft_needs_command" -f -a "run" -d 'Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program\'s'
 complete -c weft -n "__fish_weft_needs_command" -f -a "show" -d 'Show what a node is and what it has counted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "get" -d 'Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get \'*\'`'
-complete -c weft -n "__fish_weft_needs_command" -f -a "set" -d 'Set a parameter while the node runs: `weft set tcp.mss 536`, or `weft set tcp.mss=536`'
+complete -c weft -n "__fish_weft_needs_command" -f -a "set" -d 'Set a parameter while the node runs: `weft set tcp.mss 536`, or `weft set tcp.mss=536`. Or set all interfaces of a group, every one or none: `weft set group:wifi mtu=1400`, `weft set group:5 address=10.0.0.1/24`, `weft set group:5 route=10.9.0.0/16`; groups have numbers, or names in /etc/iproute2/group. With dry_run=true it says who would change'
 complete -c weft -n "__fish_weft_needs_command" -f -a "add" -d 'Make a block: `weft add wan delay delay=20ms`. It is bound to nothing yet: `weft insert` puts it into an edge'
 complete -c weft -n "__fish_weft_needs_command" -f -a "delete" -d 'Remove a block and its edges'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bind" -d 'Make an edge from an output to an input: `weft bind tcp ip4`, `weft bind tcp:ip4 ip4:upper`'

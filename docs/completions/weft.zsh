@@ -105,8 +105,9 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
-':name -- block.parameter, or block.parameter=value; the block may be a pattern\: then all that match are set, or none:_default' \
-'::value -- The value\: a number, true, false, a word, 20ms, 100mbit:_default' \
+':name -- block.parameter, or block.parameter=value; the block may be a pattern\: then all that match are set, or none. Or group\:GROUP:_default' \
+'::value -- The value\: a number, true, false, a word, 20ms, 100mbit. Of a group KEY=VALUE:_default' \
+'*::more -- Of a group, more of them:_default' \
 && ret=0
 ;;
 (add)
@@ -423,7 +424,7 @@ _weft_commands() {
 'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
 'show:Show what a node is and what it has counted' \
 'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
-'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`' \
+'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`. Or set all interfaces of a group, every one or none\: \`weft set group\:wifi mtu=1400\`, \`weft set group\:5 address=10.0.0.1/24\`, \`weft set group\:5 route=10.9.0.0/16\`; groups have numbers, or names in /etc/iproute2/group. With dry_run=true it says who would change' \
 'add:Make a block\: \`weft add wan delay delay=20ms\`. It is bound to nothing yet\: \`weft insert\` puts it into an edge' \
 'delete:Remove a block and its edges' \
 'bind:Make an edge from an output to an input\: \`weft bind tcp ip4\`, \`weft bind tcp\:ip4 ip4\:upper\`' \

@@ -11,7 +11,7 @@ What is taken out of both sides before (`normal`):
 - the other end of the veth pair: `@if3`, `link-netnsid 0`, and their JSON fields;
 - lifetimes count down: seconds are rounded up to tens;
 - counters of `-s` on weft0: the kernel sends multicast of its own. Those of lo stay;
-- neighbours are listed in the order of a hash: sorted, line by line within one command; ages and references of `-s`.
+- neighbours and connections are listed in the order of a hash: sorted, line by line within one command; ages and references of `-s`.
 
 In the namespace IPv6 addresses are usable at once (accept_dad=0, as dad_transmits=0 on weft), and secondary addresses outlive primary ones (promote_secondaries=1, as
 always on weft).
@@ -147,6 +147,8 @@ def _commands(output: str):
         if re.match(r"\$ ip (-\S+ )*neigh", command):
             body = [_sorted_json(line) for line in lines[1:]]
             lines = [lines[0], *sorted(body, key=lambda line: (line.startswith("status "), line))]
+        if "'ss'" in command:
+            lines = [lines[0], *sorted(lines[1:])]
         if re.match(r"\$ ip -s .*weft0", command):
             lines = [re.sub(r"\d+", "N", line) if re.match(r"\s+\d+ ", line) else line for line in lines]
             lines = [re.sub(r"\s+", " ", line) for line in lines]

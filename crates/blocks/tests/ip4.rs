@@ -307,7 +307,8 @@ fn addresses_and_routes_are_refused_with_their_reasons() {
         (
             "address_add",
             json!({"interface": 2, "adress": "10.0.0.3"}),
-            "there is no argument 'adress'; it takes: interface, address, prefix_bits",
+            "there is no argument 'adress'; it takes: interface, address, prefix_bits, peer, broadcast, scope, label, flags, metric, \
+             valid_lft, preferred_lft, replace",
         ),
         ("address_delete", json!({"interface": 2, "address": "10.0.0.9"}), "EADDRNOTAVAIL: the interface does not have 10.0.0.9"),
         ("route_add", json!({"destination": "default", "gateway": "10.0.0.7"}), "EEXIST: there is a route to default with metric 0"),

@@ -10,9 +10,8 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Exchanges the names of groups in `group:NAME` and `group=NAME` for numbers. What has no number stays, and is refused by whoever gets it.
 pub fn numbered(words: &[String]) -> Vec<String> {
     let exchange = |word: &String| {
-        let (prefix, name) = ["group:", "group=", "interface=group:"]
-            .into_iter()
-            .find_map(|prefix| word.strip_prefix(prefix).map(|name| (prefix, name)))?;
+        let (prefix, name) =
+            ["group:", "group=", "interface=group:"].into_iter().find_map(|prefix| word.strip_prefix(prefix).map(|name| (prefix, name)))?;
         (name.parse::<u32>().is_err()).then(|| number(name).map(|number| format!("{prefix}{number}"))).flatten()
     };
     words.iter().map(|word| exchange(word).unwrap_or_else(|| word.clone())).collect()

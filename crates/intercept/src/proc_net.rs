@@ -229,8 +229,8 @@ fn neighbours(stack: &mut dyn Stack) -> String {
             continue;
         };
         let mac: Vec<String> = one.mac.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
-        // ATF_COM
-        let flags = if one.mac.is_some() { 2 } else { 0 };
+        // ATF_COM, ATF_PERM
+        let flags = if one.mac.is_some() { 2 } else { 0 } | if one.state == "PERMANENT" { 4 } else { 0 };
         let _ = writeln!(
             text,
             "{:<16} 0x{:<10x}0x{flags:<10x}{:<17}     *        {}",

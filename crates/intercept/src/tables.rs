@@ -129,6 +129,8 @@ fn bits_of(address: IpAddr) -> u8 {
 }
 
 fn route(row: &Value, family: Family) -> Option<RouteRow> {
+    // Nothing looks at the others.
+    text(row, "table").filter(|table| matches!(*table, "main" | "local"))?;
     let address = |field| text(row, field).and_then(|text| text.parse().ok());
     Some(RouteRow {
         local_table: text(row, "table") == Some("local"),

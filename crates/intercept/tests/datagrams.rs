@@ -82,8 +82,11 @@ fn interfaces_and_addresses_come_from_the_node() {
     assert!(routes.output.contains("default via 10.77.0.1 dev weft0"), "{}", routes.output);
     let get = host.run(&["ip", "route", "get", "192.0.2.1"]);
     assert!(get.output.contains("192.0.2.1 via 10.77.0.1 dev weft0"), "{}", get.output);
-    let change = host.run(&["ip", "link", "set", "weft0", "down"]);
-    assert!(change.code != 0 && change.output.contains("not permitted"), "{}", change.output);
+    let change = host.run(&["ip", "link", "set", "weft0", "mtu", "1400"]);
+    assert_eq!(change.code, 0, "{}", change.output);
+    assert!(host.run(&["ip", "link", "show", "weft0"]).output.contains("mtu 1400"));
+    let refused = host.run(&["ip", "link", "set", "weft0", "mtu", "3"]);
+    assert!(refused.code != 0 && refused.output.contains("mtu less than device minimum"), "{}", refused.output);
     host.python(
         r#"
 import socket, fcntl, struct

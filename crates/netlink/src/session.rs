@@ -1,7 +1,7 @@
 //! A netlink socket: what a program has set of it, and who answers what it sends.
 
 use crate::errno::{EINVAL, EPERM, Refusal};
-use crate::message::{byte, word};
+use crate::message::{Message, byte, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
 use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
 use std::collections::BTreeSet;
@@ -192,6 +192,16 @@ impl Session {
     }
 }
 
+/// RTM_GETNSID: `ip monitor` asks for the number of every namespace that has a name.
+const GETNSID: u16 = 90;
+
+/// rtnl_net_fill: NETNSA_NSID_NOT_ASSIGNED, since no other namespace has anything to do with the node.
+fn no_number() -> Message {
+    let mut message = Message::new(GETNSID - 2, &[0; 4]);
+    message.u32(1, u32::MAX);
+    message
+}
+
 /// rtnetlink_rcv_msg.
 fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
     // The kind of a message is its number's low two bits: new, delete, get, set. "if (kind != RTNL_KIND_GET && !netlink_net_capable(skb,
@@ -207,6 +217,7 @@ fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut 
         28..=30 => neighbour::answer(request, options, tables),
         32..=34 => rule::answer(request),
         38 => qdisc::answer(request, tables),
+        GETNSID => Ok(Reply::One(no_number())),
         kind => Err(Refusal::lacking(&format!("knows no rtnetlink message {kind}"))),
     };
     if let Err(Refusal { errno: errno @ crate::errno::EOPNOTSUPP, text: Some(text) }) = &reply {

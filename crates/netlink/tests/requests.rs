@@ -45,7 +45,11 @@ fn interface(index: u32, name: &str, link: LinkType, group: u32) -> InterfaceRow
         checksum_offload: false,
         backend: "tap:x".to_owned(),
     };
-    InterfaceRow { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts { rx_packets: 7, ..InterfaceCounts::default() } }
+    InterfaceRow {
+        interface,
+        settings: InterfaceSettings::default(),
+        counts: InterfaceCounts { rx_packets: 7, ..InterfaceCounts::default() },
+    }
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -68,22 +72,26 @@ impl Still {
 }
 
 impl Tables for Still {
-    fn ask(&mut self, _: Table, query: &Query) -> Answer {
+    fn ask(&mut self, table: Table, query: &Query) -> Answer {
         let weft0 = InterfaceIndex(2);
         match query {
             Query::Interfaces(which) => Answer::Interfaces(self.interfaces(which)),
+            Query::Addresses if table == Table::Addresses(Family::V6) => Answer::Addresses(vec![Address {
+                state: AddressState::Tentative,
+                dynamic: true,
+                ..Address::permanent(weft0, ip("fe80::1"), 64)
+            }]),
             Query::Addresses => Answer::Addresses(vec![
                 Address::permanent(weft0, ip("10.0.0.1"), 24),
                 Address { broadcast: Some("10.0.0.255".parse().unwrap()), ..Address::permanent(weft0, ip("10.0.0.2"), 24) },
-                Address { state: AddressState::Tentative, dynamic: true, ..Address::permanent(weft0, ip("fe80::1"), 64) },
             ]),
-            Query::Routes => Answer::Routes(vec![
+            Query::Routes if table == Table::Routes(Family::V4) => Answer::Routes(vec![
                 Route { gateway: Some(ip("10.0.0.254")), interface: weft0, ..Route::PLAIN },
                 Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN },
             ]),
-            Query::List(Table::Neighbours(Family::V6)) => {
-                Answer::List(vec![json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true})])
-            }
+            Query::List(Table::Neighbours(Family::V6)) => Answer::List(vec![
+                json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true}),
+            ]),
             _ => Answer::None,
         }
     }
@@ -180,7 +188,8 @@ fn a_dump_is_multi_part_ends_with_done_and_fits_pages() {
     assert_eq!((found[102].0, found[102].1, &found[102].2[..]), (3, 2, &[0; 4][..]));
     let RouteNetlinkMessage::NewLink(weft0) = &read(&packets)[1] else { panic!("not a link") };
     assert_eq!(weft0.header.index, 2);
-    for expected in [LinkAttribute::IfName("weft0".to_owned()), LinkAttribute::Mtu(1500), LinkAttribute::OperState(State::Up), LinkAttribute::Group(7)]
+    for expected in
+        [LinkAttribute::IfName("weft0".to_owned()), LinkAttribute::Mtu(1500), LinkAttribute::OperState(State::Up), LinkAttribute::Group(7)]
     {
         assert!(weft0.attributes.contains(&expected), "{expected:?}");
     }

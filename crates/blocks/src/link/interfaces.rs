@@ -77,7 +77,10 @@ pub static KIND: Kind = Kind {
     ],
     alerts: &[
         Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" },
-        Named { name: "group_changed", doc: "group, event (added, removed, set), members (their numbers): interfaces of a group changed as one" },
+        Named {
+            name: "group_changed",
+            doc: "group, event (added, removed, set), members (their numbers): interfaces of a group changed as one",
+        },
     ],
     counters: &[
         Counter { name: "RxPackets", text: "frames received, all interfaces" },

@@ -1,5 +1,6 @@
 //! SIOC[GS]IF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
-//! whatever socket they come through; none reaches the host's interfaces. Setting needs CAP_NET_ADMIN on Linux and is EPERM here.
+//! whatever socket they come through; none reaches the host's interfaces. What they set is set by the procedures that netlink uses, too: flags, MTU,
+//! link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are netlink's alone.
 
 use super::{Call, Outcome};
 use crate::face::Stack;
@@ -7,8 +8,10 @@ use crate::memory::Memory;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
+use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Address, Family, LinkType};
+use weft_core::{Op, Selector};
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -27,23 +30,52 @@ const SIOCGIFMTU: u32 = 0x8921;
 const SIOCGIFHWADDR: u32 = 0x8927;
 const SIOCGIFINDEX: u32 = 0x8933;
 const SIOCGIFTXQLEN: u32 = 0x8942;
+const SIOCSIFFLAGS: u32 = 0x8914;
+const SIOCSIFADDR: u32 = 0x8916;
+const SIOCSIFBRDADDR: u32 = 0x891a;
+const SIOCSIFNETMASK: u32 = 0x891c;
+const SIOCSIFMTU: u32 = 0x8922;
+const SIOCSIFNAME: u32 = 0x8923;
+const SIOCSIFHWADDR: u32 = 0x8924;
+const SIOCSIFTXQLEN: u32 = 0x8943;
 /// Requests that change something: routes, ARP, SIOCSIF*.
-const SETTING: [u32; 15] =
-    [0x890b, 0x890c, 0x8914, 0x8916, 0x8918, 0x891a, 0x891c, 0x891e, 0x8922, 0x8924, 0x8943, 0x8953, 0x8955, 0x8936, 0x8923];
+const SETTING: [u32; 15] = [
+    0x890b,
+    0x890c,
+    SIOCSIFFLAGS,
+    SIOCSIFADDR,
+    0x8918,
+    SIOCSIFBRDADDR,
+    SIOCSIFNETMASK,
+    0x891e,
+    SIOCSIFMTU,
+    SIOCSIFHWADDR,
+    SIOCSIFTXQLEN,
+    0x8953,
+    0x8955,
+    0x8936,
+    SIOCSIFNAME,
+];
 
 /// Answers a request about interfaces.
 pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32) -> Result<Outcome, Errno> {
-    answer_in(call, turn.stack, request, call.argument(2)).map(|()| Outcome::Done(0)).inspect_err(|errno| {
+    answer_in(call, turn.stack, request, call.argument(2), true).map(|()| Outcome::Done(0)).inspect_err(|errno| {
         if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
             s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
         }
     })
 }
 
-/// Answers a request about interfaces in a program's memory. EPERM for what would change something, EOPNOTSUPP for what is not known.
-pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64) -> Result<(), Errno> {
+/// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
+/// EOPNOTSUPP for what is not known.
+pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
     if SETTING.contains(&request) {
-        return Err(Errno(libc::EPERM));
+        if !manages {
+            return Err(Errno(libc::EPERM));
+        }
+        let mut ifreq = [0; IFREQ_BYTES];
+        memory.read(pointer, &mut ifreq)?;
+        return set(stack, request, &ifreq);
     }
     let interfaces = tables::interfaces(stack);
     let addresses = tables::addresses(stack, Family::V4);
@@ -91,6 +123,92 @@ pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u3
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     }
     memory.write(pointer, &ifreq)
+}
+
+/// Runs a procedure of a block.
+fn told(stack: &mut dyn Stack, block: &str, procedure: &str, arguments: serde_json::Value) -> Result<(), Errno> {
+    let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
+    stack.control(op).map(|_| ()).map_err(|error| Errno(weft_netlink::number_of(&error).0))
+}
+
+/// dev_ifsioc, devinet_ioctl.
+fn set(stack: &mut dyn Stack, request: u32, ifreq: &[u8; IFREQ_BYTES]) -> Result<(), Errno> {
+    let (name, union) = ifreq.split_at(NAME_BYTES);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    let name = text(name);
+    let interface = tables::interfaces(stack).into_iter().find(|one| one.name == name).ok_or(Errno(libc::ENODEV))?;
+    let number = u32::from_ne_bytes([union[0], union[1], union[2], union[3]]);
+    let index = interface.index;
+    let arguments = match request {
+        SIOCSIFMTU => json!({"index": index, "mtu": number}),
+        SIOCSIFTXQLEN => json!({"index": index, "tx_queue_packets": number}),
+        SIOCSIFNAME => json!({"index": index, "new_name": text(&union[..NAME_BYTES])}),
+        SIOCSIFHWADDR => json!({"index": index, "mac": union[2..8]}),
+        SIOCSIFFLAGS => {
+            let on = |flag: i32| i32::from(u16::from_ne_bytes([union[0], union[1]])) & flag != 0;
+            let arguments = json!({
+                "index": index, "up": on(libc::IFF_UP), "arp": !on(libc::IFF_NOARP), "multicast": on(libc::IFF_MULTICAST),
+                "promiscuous": on(libc::IFF_PROMISC), "all_multicast": on(libc::IFF_ALLMULTI), "dynamic": on(libc::IFF_DYNAMIC),
+            });
+            told(stack, "interfaces", "set", arguments)?;
+            if on(libc::IFF_UP) != interface.up {
+                for block in ["ip4", "ip6"] {
+                    // A graph without the block has neither routes nor addresses.
+                    let _ = told(stack, block, "interface_set", json!({"interface": index, "up": on(libc::IFF_UP)}));
+                }
+            }
+            return Ok(());
+        }
+        SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR => return set_address(stack, request, &interface, union),
+        _ => return Err(Errno(libc::EOPNOTSUPP)),
+    };
+    told(stack, "interfaces", "set", arguments)
+}
+
+/// The first IPv4 address of an interface becomes another, or its mask or broadcast address does.
+fn set_address(stack: &mut dyn Stack, request: u32, interface: &InterfaceRow, union: &[u8]) -> Result<(), Errno> {
+    if i32::from(u16::from_ne_bytes([union[0], union[1]])) != libc::AF_INET {
+        return Err(Errno(libc::EINVAL));
+    }
+    let value = Ipv4Addr::new(union[4], union[5], union[6], union[7]);
+    let before = tables::addresses(stack, Family::V4).into_iter().find(|address| address.interface.0 == interface.index);
+    let (address, bits) = match (request, before.as_ref().and_then(v4)) {
+        // inet_abc_len: the prefix of the address's class.
+        (SIOCSIFADDR, _) => (value, class_bits(value).ok_or(Errno(libc::EINVAL))?),
+        (_, None) => return Err(Errno(libc::EADDRNOTAVAIL)),
+        (SIOCSIFNETMASK, Some((address, _))) => {
+            let bits = u32::from(value).leading_ones();
+            // bad_mask
+            if u32::from(value).checked_shl(bits).unwrap_or(0) != 0 {
+                return Err(Errno(libc::EINVAL));
+            }
+            (address, bits as u8)
+        }
+        (_, Some((address, mask))) => (address, u32::from(mask).leading_ones() as u8),
+    };
+    let mut arguments = json!({"interface": interface.index, "address": address.to_string(), "prefix_bits": bits});
+    if request == SIOCSIFBRDADDR {
+        arguments["broadcast"] = value.to_string().into();
+    }
+    if let Some(before) = before {
+        told(stack, "ip4", "address_delete", json!({"interface": interface.index, "address": before.address.to_string()}))?;
+    }
+    if address.is_unspecified() {
+        // "ifconfig eth0 0.0.0.0" takes the address away.
+        return Ok(());
+    }
+    told(stack, "ip4", "address_add", arguments)
+}
+
+/// RFC 791 §3.2: classes A, B and C; none of D and E.
+fn class_bits(address: Ipv4Addr) -> Option<u8> {
+    match address.octets()[0] {
+        _ if address.is_unspecified() => Some(0),
+        0..=127 => Some(8),
+        128..=191 => Some(16),
+        192..=223 => Some(24),
+        _ => None,
+    }
 }
 
 /// `struct ifconf { int ifc_len; struct ifreq *ifc_req; }`: the addresses of all interfaces.

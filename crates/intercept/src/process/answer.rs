@@ -155,7 +155,7 @@ impl Tree {
             libc::SYS_setsid | libc::SYS_setpgid => self.regroup(thread, posted),
             libc::SYS_prctl => self.death_signal(thread, posted, guest),
             libc::SYS_socket => self.make_socket(thread, posted, outside),
-            libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(posted, guest, outside.stack()),
+            libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(thread, posted, guest, outside.stack()),
             _ => self.socket_call(thread, posted, guest, outside),
         }
     }

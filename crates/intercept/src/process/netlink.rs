@@ -67,7 +67,7 @@ impl Tree {
             libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), guest),
             libc::SYS_recvmsg => self.take_answer(posted, &Message::read(guest, a[1])?, posted.int(2), guest),
             libc::SYS_readv => self.take_answer(posted, &super::socket::vectors(guest, a[1], a[2])?, 0, guest),
-            libc::SYS_ioctl => self.interface_ioctl(posted, guest, outside.stack()),
+            libc::SYS_ioctl => self.interface_ioctl(thread, posted, guest, outside.stack()),
             _ => {
                 let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
                     return Err(Errno(libc::EBADF));

@@ -64,7 +64,7 @@ impl Tree {
             libc::SYS_accept | libc::SYS_accept4 => self.accept(thread, s, posted, guest, outside),
             libc::SYS_getsockopt => self.get_option(s, posted, guest, stack),
             libc::SYS_setsockopt => self.set_option(s, posted, guest, stack),
-            libc::SYS_ioctl => self.socket_ioctl(s, posted, guest, stack),
+            libc::SYS_ioctl => self.socket_ioctl(thread, s, posted, guest, stack),
             // net/socket.c, sock_read_iter: "if (!iov_iter_count(to)) /* Match SYS5 behaviour */ return 0;"
             libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
             libc::SYS_read => self.receive_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), 0),
@@ -227,10 +227,17 @@ impl Tree {
         }
     }
 
-    fn socket_ioctl(&mut self, s: SocketId, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
+    fn socket_ioctl(
+        &mut self,
+        thread: ThreadId,
+        s: SocketId,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        stack: &mut dyn Stack,
+    ) -> Result<Outcome, Errno> {
         let request = posted.arguments[1] as u32;
         if (0x8910..0x8a00).contains(&request) && request != 0x894b {
-            return self.interface_ioctl(posted, guest, stack);
+            return self.interface_ioctl(thread, posted, guest, stack);
         }
         let value =
             stack.ioctl(s, u64::from(request), &[]).inspect_err(|errno| self.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
@@ -239,9 +246,16 @@ impl Tree {
     }
 
     /// SIOCGIF* and so on, through whatever socket.
-    pub(super) fn interface_ioctl(&mut self, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
+    pub(super) fn interface_ioctl(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        guest: &Guest<'_>,
+        stack: &mut dyn Stack,
+    ) -> Result<Outcome, Errno> {
         let request = posted.arguments[1] as u32;
-        crate::call::interface::answer_in(guest, stack, request, posted.arguments[2])
+        let manages = self.real.is_some() || self.manages_network(thread);
+        crate::call::interface::answer_in(guest, stack, request, posted.arguments[2], manages)
             .inspect_err(|errno| {
                 if !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
                     self.calls.unsupported(format!("ioctl {request:#x}"), *errno);

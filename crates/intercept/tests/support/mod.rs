@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
-use weft_core::Context;
+use weft_core::{Context, ControlError, Message, Op, Value};
 use weft_intercept::spawn::{Command, Program, exit_code};
 use weft_intercept::{Epoll, Lend, Readiness, Sockets, Supervisor};
 
@@ -33,6 +33,11 @@ impl Lend for Node {
     fn sockets<R>(&mut self, f: impl FnOnce(&mut Sockets, &mut Context<'_>) -> R) -> Option<R> {
         let now = self.now();
         self.node.sockets(now, f)
+    }
+
+    fn control(&mut self, op: Op) -> Result<Value, ControlError> {
+        let now = self.now();
+        self.node.control(now, &Message { serial: 0, op }).result
     }
 }
 
