@@ -550,6 +550,20 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_set_by_the_owner_of_what_is_set() {
+        let told = |line: &str| match parse(line) {
+            Ok(Op::Exec { target, procedure, arguments }) => format!("{target} {procedure} {arguments}"),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(told("set group:5 mtu=1400 up=true"), r#"interfaces set {"mtu":1400,"up":true,"of_group":5,"report":true}"#);
+        assert_eq!(told("set group:5 address=fd00::1/64"), r#"ip6 address_add {"address":"fd00::1/64","interface":"group:5"}"#);
+        let route = r#"ip4 route_add {"gateway":"10.0.0.9","destination":"default","interface":"group:5"}"#;
+        assert_eq!(told("set group:5 route=default gateway=10.0.0.9"), route);
+        assert!(parse("set group:5").unwrap_err().to_string().contains("mtu=1400"));
+        assert!(parse("set group:5 mtu=1 mtu=2").unwrap_err().to_string().contains("second time"));
+    }
+
+    #[test]
     fn words_are_split_as_a_shell_does() {
         for (line, words) in [
             ("", &[][..]),
