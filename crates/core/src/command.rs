@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn a_group_is_set_by_the_owner_of_what_is_set() {
         let told = |line: &str| match parse(line) {
-            Ok(Op::Exec { target, procedure, arguments }) => format!("{target} {procedure} {arguments}"),
+            Ok(Some(Op::Exec { target, procedure, arguments })) => format!("{target} {procedure} {arguments}"),
             other => panic!("{line}: {other:?}"),
         };
         assert_eq!(told("set group:5 mtu=1400 up=true"), r#"interfaces set {"mtu":1400,"up":true,"of_group":5,"report":true}"#);
