@@ -12,13 +12,14 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import terminal, words
+from . import schema, terminal, words
 from .stack import Stack
 
 ROWS: dict[str, Callable[[Stack], str]] = {
     "words/own": lambda stack: words.script(stack, "own", words.OWN),
     "words/fins": lambda stack: words.script(stack, "fins", words.FINS, "--fins"),
     "words/lana": lambda stack: words.script(stack, "lana", words.LANA, "--lana"),
+    "words/schema": schema.of_tables,
     "terminal/completion": terminal.completion,
     "terminal/history": terminal.history,
     "terminal/ctrl-c": terminal.change_of_mind,

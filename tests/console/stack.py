@@ -17,14 +17,14 @@ SECONDS_MAX = 60
 class Stack:
     """Up while it is entered, in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "XDG_STATE_HOME": str(folder), "TERM": "xterm", "HOME": str(folder)}
         self.environment.pop("WEFT_CONTROL", None)
         (folder / "stack.toml").write_text(STACK)
 
     def __enter__(self) -> "Stack":
-        self.daemon = subprocess.Popen(self.command("up", "--stack", "stack.toml"), cwd=self.folder, env=self.environment,
+        self.daemon = subprocess.Popen(self.command("up", "--stack", "stack.toml", *self.options), cwd=self.folder, env=self.environment,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.daemon.stdout
         line = self.daemon.stdout.readline()
