@@ -111,3 +111,26 @@ fn diff_speaks_of_calls_where_a_program_is_the_first_to_differ() {
     let (status, words, _) = place.said(&["diff", "one", "three"]);
     assert!(status == Some(1) && words.contains("its programs") && words.contains("--calls"), "{words}");
 }
+
+/// Not in a process where another world has begun already: nodes that share their files are of the time of the first of them.
+#[test]
+fn a_fresh_file_of_the_hosts_has_its_own_time() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new("fresh");
+    // Nodes see this folder of the host's.
+    let path = std::path::PathBuf::from(format!("/var/tmp/weft-fresh-{}", std::process::id()));
+    std::fs::write(&path, "fresh").unwrap();
+    // Beyond the tick of the kernel's clock of file times.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let written = std::fs::metadata(&path).unwrap().mtime();
+    let look = format!("stat -c '%X %Y' {}; touch /tmp/mine; stat -c '%X %Y' /tmp/mine", path.display());
+    let text = format!("duration = \"1s\"\n[nodes.a]\n[programs.look]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", \"{look}\"]\n");
+    std::fs::write(place.0.join("w.toml"), text).unwrap();
+    let (code, _, errors) = place.said(&["sim", "w.toml", "--out", "results"]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(code, Some(0), "{errors}");
+    let said = std::fs::read_to_string(place.0.join("results/programs/look/stdout")).unwrap();
+    let (fresh, mine) = said.trim_end().split_once('\n').unwrap();
+    assert_eq!(fresh, format!("{written} {written}"), "in the second in which the world began as in any other");
+    assert_ne!(mine, fresh, "what the node makes is of its own time");
+}

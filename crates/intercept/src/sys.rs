@@ -612,9 +612,13 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The host's clock, in seconds since 1970.
-pub fn real_seconds() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_secs())
+/// The clock that the host's kernel writes times of files by, in nanoseconds since 1970: no file that is made later has an earlier time
+/// (CLOCK_REALTIME_COARSE; `current_time` of fs/inode.c).
+pub fn real_nanos() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a timespec of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut now) };
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64).max(1)
 }
 
 /// A mount of a folder that is nowhere yet, to be read only, in which files of the user that is root in that user namespace are shown as such where the file system can

@@ -59,15 +59,16 @@ fn plain((seconds, nanos): (i64, u32), touched: bool) -> (i64, u32) {
     let epoch = header().epoch.load(Relaxed) as i64;
     if seconds > SET {
         (seconds - AHEAD, nanos)
-    } else if touched && seconds >= began() {
+    } else if touched && (seconds, nanos) >= began() {
         (epoch / NANOS, (epoch % NANOS) as u32)
     } else {
         (seconds, nanos)
     }
 }
 
-fn began() -> i64 {
-    header().real_start.load(Relaxed) as i64
+fn began() -> (i64, u32) {
+    let nanos = header().real_start.load(Relaxed) as i64;
+    (nanos / NANOS, (nanos % NANOS) as u32)
 }
 
 /// Where the times of reading, writing, changing and making are; 0: it is not told.
@@ -82,9 +83,9 @@ pub struct Places {
 pub fn show(places: &Places, mode: u32) -> Result<(), isize> {
     // Regular, folder, link. Everything else has been there since the host began, or is the node's.
     let lasts = matches!(mode & 0o170_000, 0o100_000 | 0o040_000 | 0o120_000);
-    let begins = |time: (i64, u32)| if lasts || time.0 > SET { time } else { (began(), 0) };
+    let begins = |time: (i64, u32)| if lasts || time.0 > SET { time } else { began() };
     let last = begins(read(places.changed)?);
-    let touched = last.0 >= began();
+    let touched = last >= began();
     let modified = plain(begins(read(places.written)?), touched);
     let reading = read(places.accessed)?;
     let reading = if reading.0 > SET { plain(reading, touched) } else { modified };

@@ -206,7 +206,7 @@ pub struct Header {
     pub init_failed: AtomicU32,
     /// errno of the last failure.
     pub init_errno: AtomicU32,
-    /// When the node began by the host's clock, in seconds since 1970: files that were written later are said to be from the node's start.
+    /// When the node began by the host's clock, in nanoseconds since 1970: files that were written later are said to be from the node's start.
     /// 0: programs see files as the host does.
     pub real_start: AtomicU64,
     /// Bytes of memory that the machine is said to have.

@@ -24,7 +24,7 @@ const REPLY_LIMIT_MS: libc::c_int = 30_000;
 #[derive(Debug)]
 pub(super) struct Nursery {
     pid: libc::pid_t,
-    /// Seconds since 1970 when it was made: nothing that nodes have of their own is older.
+    /// Nanoseconds since 1970 when it was made: nothing that nodes have of their own is older.
     pub born: u64,
     orders: Mutex<OwnedFd>,
     layout: Layout,
@@ -61,7 +61,7 @@ impl Nursery {
         super::launch::widen_limits();
         let users = if sys::is_root() { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
-        let born = sys::real_seconds();
+        let born = sys::real_nanos();
         let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) });
         nursery.prepare(&below.1)?;
         places.insert(below, Arc::downgrade(&nursery));
