@@ -5,6 +5,7 @@ use common::*;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_blocks::ip::ip4::ADDRESSES_MAX;
+use weft_core::state::{Reader, Writer};
 use weft_core::table::{Address, AddressKind, Family, Route, RouteAnswer, RouteKind};
 use weft_core::*;
 use weft_wire::ethernet::{EtherType, Mac};
@@ -413,17 +414,33 @@ fn addresses_and_routes_move_to_a_new_block() {
     assert_eq!(tables.iter().map(|table| node.list(*table)).collect::<Vec<_>>(), before);
 }
 
+/// Bytes of state in which nothing is.
+fn with_nothing(now: Instant, version: u32) -> usize {
+    Writer::new(now).finish("ip4", version).bytes.len()
+}
+
 #[test]
 fn state_with_more_addresses_than_a_node_may_have_is_refused() {
     let mut node = Node::with_peer();
     let id = node.id("ip4");
     let state = node.engine.graph().block(id).unwrap().export(node.now).unwrap();
-    let (addresses, routes) = state.read::<(Vec<Address>, Vec<Route>)>("ip4", state.version).unwrap();
+    let now = node.now;
+    let (addresses, routes, raw): (Vec<Address>, Vec<Route>, Vec<u8>) =
+        Reader::new(&state, "ip4", state.version, now).unwrap().serialised().unwrap();
+    // Behind the table stands what is kept as it is, then the number of buffers and the sum, which are written anew.
+    let with = |addresses: &[Address], rest: &[u8]| {
+        let mut out = Writer::new(now);
+        out.serialised(&(addresses, &routes, &raw));
+        rest.iter().for_each(|byte| out.byte(*byte));
+        out.finish("ip4", state.version)
+    };
+    let tail = with_nothing(now, state.version);
+    let rest = &state.bytes[with(&addresses, &[]).bytes.len() - tail..state.bytes.len() - tail];
     let mut import = |count: u32| {
         let addresses: Vec<Address> =
             (0..count).map(|nth| Address { address: Ipv4Addr::from(0x0a00_0001 + nth).into(), ..addresses[0] }).collect();
-        let state = State::write("ip4", state.version, &(addresses, &routes)).unwrap();
-        node.engine.with(node.now, id, |block, _| block.import(&state, Instant::ZERO)).unwrap()
+        let state = with(&addresses, rest);
+        node.engine.with(node.now, id, |block, _| block.import(&state, now)).unwrap()
     };
     import(ADDRESSES_MAX as u32).unwrap();
     let refused = import(ADDRESSES_MAX as u32 + 1).unwrap_err().to_string();

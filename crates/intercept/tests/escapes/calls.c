@@ -75,9 +75,9 @@ int main(int argc, char **argv)
 	say("x32 sendto", native(syscall(0x40000000 | SYS_sendto, 0, data, 7, 0, address, sizeof *to)));
 	say("x32 ioctl", native(syscall(0x40000000 | 514, local, SIOCGIFMTU, interface)));
 
-	// What lo has in most places anyway, so that a success changes nothing.
+	// The stack has a lo of its own; the test looks whether the host's has become another.
 	strcpy(interface->ifr_name, "lo");
-	interface->ifr_mtu = 65536;
+	interface->ifr_mtu = 65000;
 	say("i386 SIOCSIFMTU", i386(54, local, SIOCSIFMTU, (long)interface, 0, 0, 0));
 	say("i386 SIOCGIFMTU", i386(54, local, SIOCGIFMTU, (long)interface, 0, 0, 0));
 	say("native SIOCSIFMTU", native(ioctl(local, SIOCSIFMTU, interface)));

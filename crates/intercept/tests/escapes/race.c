@@ -32,9 +32,9 @@ int main(void)
 	if (socket_end < 0 || work < 0 || pthread_create(&thread, 0, exchange, 0))
 		return 1;
 	for (int round = 0; round < 5000; round++) {
-		// What lo has in most places anyway, so that a success changes nothing.
+		// The stack has a lo of its own; the test looks whether the host's has become another.
 		struct ifreq interface = {.ifr_name = "lo"};
-		interface.ifr_mtu = 65536;
+		interface.ifr_mtu = 65000;
 		if (!ioctl(work, SIOCSIFMTU, &interface))
 			through++;
 		else if (errno == EPERM || errno == ENOTTY || errno == EBADF)
@@ -44,6 +44,6 @@ int main(void)
 	}
 	stop = 1;
 	pthread_join(thread, 0);
-	printf("through %d, refused %d, other %d\n", through, refused, other);
+	printf("answered %d, other %d\n", through + refused, other);
 	return 0;
 }
