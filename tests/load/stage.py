@@ -73,7 +73,7 @@ class Stage:
             env.run("sysctl", ["sh", "-c", f"echo '{value}' > /proc/sys/net/ipv4/{name}"], self.peer)
         self._holder = env.start("p-holder", ["sleep", "infinity"], self.program)
         # Only then do what is held now and its counters mean P.
-        self._holder.wait_for(lambda: self._holder.pid in self.program.pids(), "in its namespace")
+        self._holder.wait_for(lambda: self._holder.pid in self.program.pids() and _is_sleep(self._holder.pid, env.id), "in its namespace")
         self._files = 0
 
     def words(self, role: str, side: str) -> list[str]:
@@ -194,6 +194,15 @@ def _memory_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise Failure(f"process {pid} has no memory: it has ended")
+
+
+def _is_sleep(pid: int, mark: str) -> bool:
+    """Has it executed what it is to be? Before that, and for a moment then, its environment cannot be read, and so it would not be counted."""
+    try:
+        entry = Path("/proc", str(pid))
+        return (entry / "comm").read_text() == "sleep\n" and f"{MARK}={mark}\0".encode() in (entry / "environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _namespaces(mark: str) -> set[str]:
