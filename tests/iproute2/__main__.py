@@ -16,6 +16,9 @@ What is taken out of both sides before (`normal`):
 In the namespace IPv6 addresses are usable at once (accept_dad=0, as dad_transmits=0 on weft), and secondary addresses outlive primary ones (promote_secondaries=1, as
 always on weft).
 
+What the kernel and weft do by a timer may come late on a busy machine: a script that does not compare in real time as it should is run again on both, up to three
+times, and counts when it never does.
+
 A script that differs is a row of the table in docs/compatibility.md ("iproute2"), with the reason. One that differs without a row fails, and so does a row whose
 script does not differ. `--show` prints the differences.
 
@@ -48,6 +51,7 @@ DOCUMENT = paths.ROOT / "docs" / "compatibility.md"
 MAC = "02:00:00:00:00:0a"
 SCRIPT_SECONDS_MAX = 60
 WORLD_SECONDS_MAX = 240
+ATTEMPTS_MAX = 3
 REAL, VIRTUAL = "real", "virtual"
 
 STACK = f"""[node]
@@ -177,16 +181,16 @@ def run_one(env: Environment, words: list[str], folder: Path) -> tuple[str, str]
     return normal(out), normal(error)
 
 
-def natively(env: Environment, script: Script) -> tuple[str, str]:
-    folder = env.folder / "native" / script.name
+def natively(env: Environment, script: Script, attempt: int) -> tuple[str, str]:
+    folder = env.folder / f"native{attempt}" / script.name
     folder.mkdir(parents=True)
     (folder / "script").write_text(script.text(str(folder)))
     (folder / "native").write_text(NATIVE)
     return run_one(env, [paths.tool("unshare"), "-n", "sh", str(folder / "native"), str(folder / "script")], folder)
 
 
-def in_real_time(env: Environment, script: Script) -> tuple[str, str]:
-    folder = env.folder / "real" / script.name
+def in_real_time(env: Environment, script: Script, attempt: int) -> tuple[str, str]:
+    folder = env.folder / f"real{attempt}" / script.name
     folder.mkdir(parents=True)
     (folder / "script").write_text(script.text(str(folder)))
     (folder / "stack.toml").write_text(STACK.replace("BACKEND", "tap:weft0"))
@@ -274,9 +278,14 @@ def main() -> int:
         took: dict[str, float] = {}
 
         def both(script: Script) -> None:
+            """The kernel's timers may be late on a busy machine: what is not as expected is asked again, up to ATTEMPTS_MAX times."""
             started = time.monotonic()
-            native[script.name] = natively(env, script)
-            real[script.name] = in_real_time(env, script)
+            for attempt in range(ATTEMPTS_MAX):
+                native[script.name] = natively(env, script, attempt)
+                real[script.name] = in_real_time(env, script, attempt)
+                row = rows.get(script.name)
+                if (native[script.name] != real[script.name]) == (row is not None and row[0] in ("both", REAL)):
+                    break
             took[script.name] = time.monotonic() - started
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
