@@ -587,12 +587,21 @@ impl Init {
     }
 }
 
-impl Drop for Init {
-    fn drop(&mut self) {
+impl Init {
+    /// Kills the whole node and waits until nothing is left of it. Whoever made it may go, too.
+    pub fn end(&mut self) {
         self.kill();
         if self.pid != 0 {
             let _ = sys::wait(self.pid, 0);
+            self.pid = 0;
         }
+        self.nursery = None;
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
