@@ -3,8 +3,8 @@
 
 use crate::abi;
 use crate::channel::{channel, header};
+use crate::memory;
 use crate::nursery;
-use crate::stack::Kernel;
 use crate::sys;
 use crate::thread;
 use crate::x86_64::{entry, numbers as nr};
@@ -12,15 +12,29 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const SIGCHLD: usize = 17;
 
-pub unsafe fn run(kernel: &Kernel) -> ! {
+/// What a process 1 has from who made it.
+pub struct Inherited {
+    /// What [`guard`] said.
+    pub guarded: isize,
+    /// What [`memory::kernels`] said.
+    pub vdso: Option<[usize; 2]>,
+}
+
+impl Inherited {
+    /// Nobody has prepared anything.
+    pub fn by_itself() -> Inherited {
+        Inherited { guarded: guard(), vdso: None }
+    }
+}
+
+pub unsafe fn run(inherited: &Inherited) -> ! {
     // The child reads no randomised address: ADDR_NO_RANDOMIZE holds from the next exec on. Nothing of what weft was started with is kept.
     const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
     sys::call(nr::PERSONALITY, &[ADDR_NO_RANDOMIZE]);
     // PR_SET_TIMERSLACK: Linux's own.
     sys::call(nr::PRCTL, &[29, 50_000]);
-    let _ = kernel;
     sys::call(nr::PRCTL, &[15, c"init".as_ptr() as usize]);
-    prepare();
+    prepare(inherited);
     short_slices();
     ignore_children(1);
     // PR_SET_DUMPABLE, or the controller could not read our memory after a change of identity.
@@ -67,8 +81,11 @@ fn short_slices() {
     sys::call(nr::SCHED_SETATTR, &[0, attributes.as_ptr() as usize, 0]);
 }
 
-/// Namespaces, host name, /proc, the filter on the vsyscall page.
-fn prepare() {
+/// Namespaces, host name, /proc.
+fn prepare(inherited: &Inherited) {
+    let [before, bytes] = inherited.vdso.unwrap_or_default();
+    header().vdso_before.store(before as u64, Relaxed);
+    header().vdso_bytes.store(bytes as u64, Relaxed);
     let flags = header().flags.load(Relaxed);
     if flags & abi::SET_NAME != 0 {
         let name = header().name.pointer();
@@ -94,6 +111,13 @@ fn prepare() {
             failed(abi::INIT_PROC, errno);
         }
     }
+    if inherited.guarded < 0 {
+        failed(abi::INIT_VSYSCALL, inherited.guarded);
+    }
+}
+
+/// The filter on the vsyscall page, for this process and all that come of it.
+pub fn guard() -> isize {
     // PR_SET_NO_NEW_PRIVS: without privilege a filter needs it; set-user-id programs get no rights here either way.
     sys::call(nr::PRCTL, &[38, 1, 0, 0, 0]);
     #[repr(C)]
@@ -102,10 +126,7 @@ fn prepare() {
         filter: usize,
     }
     let program = Program { length: entry::VSYSCALL_FILTER.len() as u16, filter: entry::VSYSCALL_FILTER.as_ptr() as usize };
-    let errno = sys::call(nr::SECCOMP, &[1, 0, &raw const program as usize]);
-    if errno < 0 {
-        failed(abi::INIT_VSYSCALL, errno);
-    }
+    sys::call(nr::SECCOMP, &[1, 0, &raw const program as usize])
 }
 
 /// SIGCHLD ignored: the kernel reaps orphans by itself.

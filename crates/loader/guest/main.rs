@@ -70,7 +70,7 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
             strict::image::start(&from_kernel);
         }
         if channel::header().exec_channel.load(Relaxed) == u32::MAX {
-            init::run(&from_kernel);
+            init::run(&init::Inherited::by_itself());
         }
         program(&from_kernel)
     }
@@ -88,7 +88,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         local::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
-        memory::unmap_kernels();
+        memory::unmap_kernels(from_kernel.vdso());
         memory::reserve();
         let vdso = elf::map_vdso();
         gate::prepare();

@@ -1,10 +1,12 @@
 //! The program's break, and keeping its mappings off ours.
 
+use crate::channel::header;
 use crate::abi;
 use crate::sheet;
 use crate::signal;
 use crate::sys;
 use crate::x86_64::{entry, gate, numbers as nr};
+use core::sync::atomic::Ordering::Relaxed;
 
 const PAGE: usize = 4096;
 const MAP_TYPE: usize = 0xf;
@@ -140,16 +142,36 @@ fn mapped(number: usize, a: &[usize; 6], result: usize) {
 }
 
 /// Takes the kernel's vDSO and the pages that it reads out of the process: they tell the host's time and processor to whoever finds them.
-pub fn unmap_kernels() {
+pub fn unmap_kernels(vdso: usize) {
+    let (before, bytes) = (header().vdso_before.load(Relaxed) as usize, header().vdso_bytes.load(Relaxed) as usize);
+    if bytes != 0 && vdso != 0 {
+        sys::unmap(vdso - before, bytes);
+        return;
+    }
+    let found = find_kernels();
+    found.iter().filter(|[start, end]| start < end).for_each(|[start, end]| sys::unmap(*start, end - start));
+}
+
+/// What [`unmap_kernels`] needs to know, of a process like all others: `vdso_before` and `vdso_bytes` of the header. None: they lie otherwise.
+pub fn kernels(vdso: usize) -> Option<[usize; 2]> {
+    let found = find_kernels();
+    let there = || found.iter().filter(|[start, end]| start < end);
+    let (start, end) = (there().map(|range| range[0]).min()?, there().map(|range| range[1]).max()?);
+    let bytes: usize = there().map(|[start, end]| end - start).sum();
+    (bytes == end - start && (start..end).contains(&vdso)).then_some([vdso - start, bytes])
+}
+
+/// Where /proc/self/maps names them; what is empty is none.
+fn find_kernels() -> [[usize; 2]; 8] {
+    // Nothing is unmapped while the list is read.
+    let mut found = [[0_usize; 2]; 8];
     let fd = sys::call(nr::OPEN, &[c"/proc/self/maps".as_ptr() as usize, 0x8_0000, 0]);
     if fd < 0 {
-        return;
+        return found;
     }
     let mut line = [0_u8; 512];
     let mut used = 0;
     let mut text = [0_u8; 4096];
-    // Nothing is unmapped while the list is read.
-    let mut found = [[0_usize; 2]; 8];
     let mut count = 0;
     loop {
         let bytes = sys::call(nr::READ, &[fd as usize, text.as_mut_ptr() as usize, text.len()]);
@@ -174,9 +196,7 @@ pub fn unmap_kernels() {
         }
     }
     sys::call(nr::CLOSE, &[fd as usize]);
-    for [start, end] in &found[..count] {
-        sys::call(nr::MUNMAP, &[*start, end - start]);
-    }
+    found
 }
 
 /// The addresses in a line of /proc/PID/maps, if it is about [vdso], [vvar] or [vvar_vclock].

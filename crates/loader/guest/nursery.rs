@@ -7,6 +7,7 @@
 use crate::abi::{self, Order};
 use crate::channel;
 use crate::init;
+use crate::memory;
 use crate::stack::Kernel;
 use crate::sys;
 use crate::x86_64::numbers as nr;
@@ -27,6 +28,8 @@ pub fn is_here() -> bool {
 }
 
 pub fn run(kernel: &Kernel) -> ! {
+    // What is the same for all that are born here is done once.
+    let inherited = init::Inherited { guarded: init::guard(), vdso: memory::kernels(kernel.vdso()) };
     loop {
         let mut descriptors = [-1_i32; DESCRIPTORS];
         let Some(order) = receive(&mut descriptors) else {
@@ -38,7 +41,7 @@ pub fn run(kernel: &Kernel) -> ! {
             _ => sys::call(nr::CLONE, &[CLONE_NEWPID | CLONE_PARENT | SIGCHLD, 0, 0, 0, 0]),
         };
         if pid == 0 && order.what == abi::ORDER_BEAR {
-            begin(kernel, &order, descriptors);
+            begin(&inherited, &order, descriptors);
         }
         for fd in descriptors {
             sys::call(nr::CLOSE, &[fd as usize]);
@@ -97,7 +100,7 @@ pub fn do_list(steps: i32) {
 }
 
 /// In the new process: namespaces, files, descriptors; then it is init.
-fn begin(kernel: &Kernel, order: &Order, descriptors: [i32; DESCRIPTORS]) -> ! {
+fn begin(inherited: &init::Inherited, order: &Order, descriptors: [i32; DESCRIPTORS]) -> ! {
     let [arena, control, commands, ..] = descriptors;
     let give_up = || sys::call(nr::EXIT_GROUP, &[1]);
     if do_steps(order.namespaces, order.steps_bytes as usize, &descriptors) != 0 {
@@ -119,7 +122,7 @@ fn begin(kernel: &Kernel, order: &Order, descriptors: [i32; DESCRIPTORS]) -> ! {
         give_up();
     }
     // SAFETY: a process of its own, with the arena mapped.
-    unsafe { init::run(kernel) }
+    unsafe { init::run(inherited) }
 }
 
 /// What weft was started with leads out of the node: /proc/1/fd must not name it.

@@ -46,6 +46,15 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// Where the kernel has put its vDSO; 0: nowhere.
+    pub fn vdso(&self) -> usize {
+        // SAFETY: the list ends with a zero.
+        let entries = (0..).map(|index| unsafe { *self.auxiliary.add(index) }).take_while(|entry| entry[0] != 0);
+        entries.filter(|entry| entry[0] == AT_SYSINFO_EHDR).map(|entry| entry[1]).next().unwrap_or(0)
+    }
+}
+
 /// Builds the program's stack below the kernel's; returns where it begins. Arguments and environment are where the kernel put them.
 pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize) -> usize {
     let real = t.strict.on;

@@ -209,6 +209,10 @@ pub struct Header {
     /// When the node began by the host's clock, in nanoseconds since 1970: files that were written later are said to be from the node's start.
     /// 0: programs see files as the host does.
     pub real_start: AtomicU64,
+    /// The kernel's vDSO and the pages that it reads are one range, the same in every process: it begins so many bytes before what AT_SYSINFO_EHDR says.
+    pub vdso_before: AtomicU64,
+    /// Its length. 0: not known.
+    pub vdso_bytes: AtomicU64,
     /// Bytes of memory that the machine is said to have.
     pub memory: AtomicU64,
     /// Until then the running thread may answer calls by itself that it is sure of, and log them ([`Entry`]); 0: none. Not beyond `grant`.

@@ -617,21 +617,28 @@ impl Steps {
     /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
     /// `at`: where what begins with a name is written.
     fn own_files<'p>(&mut self, files: &Files, at: &dyn Fn(&OsStr) -> &'p PathBuf, root: &Path, again: bool) -> Result<(), StartError> {
+        let mut made = BTreeSet::new();
         for file in &files.own {
-            let (path, fresh) = self.place(&file.path, at, root)?;
+            let (path, fresh) = self.place(&file.path, at, root, &mut made)?;
             if fresh || !again {
                 self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
             }
         }
         for mount in &files.mounts {
-            let (path, _) = self.place(&mount.to, at, root)?;
+            let (path, _) = self.place(&mount.to, at, root, &mut made)?;
             self.folder(&path, 0o755)?;
         }
         Ok(())
     }
 
-    /// Makes the folders above a path of the node's; says where that is now, and whether it is empty when the node begins again.
-    fn place<'p>(&mut self, path: &Path, at: &dyn Fn(&OsStr) -> &'p PathBuf, root: &Path) -> Result<(PathBuf, bool), StartError> {
+    /// Makes the folders above a path of the node's that are not among `made`; says where that is now, and whether it is empty when the node begins again.
+    fn place<'p>(
+        &mut self,
+        path: &Path,
+        at: &dyn Fn(&OsStr) -> &'p PathBuf,
+        root: &Path,
+        made: &mut BTreeSet<PathBuf>,
+    ) -> Result<(PathBuf, bool), StartError> {
         let mut parts = path.components();
         let absolute = parts.next() == Some(Component::RootDir);
         let parts: Vec<_> = parts.collect();
@@ -645,7 +652,7 @@ impl Steps {
         let mut place = at(first).clone();
         for part in &parts[..parts.len() - 1] {
             place.push(part);
-            if !NEW.iter().any(|(new, _)| place == root.join(new)) {
+            if !NEW.iter().any(|(new, _)| place == root.join(new)) && made.insert(place.clone()) {
                 self.folder(&place, 0o755)?;
             }
         }
