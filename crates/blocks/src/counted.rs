@@ -26,16 +26,32 @@ pub(crate) fn read<const N: usize>(kind: &Kind, from: &mut Reader<'_>) -> Result
     Ok(counters)
 }
 
-/// The state of a block that keeps nothing else.
-pub(crate) fn export(kind: &Kind, counters: &[u64], now: Instant) -> State {
+/// The state of a block: what `rest` writes, then what was counted.
+pub(crate) fn export_with(kind: &Kind, counters: &[u64], now: Instant, rest: impl FnOnce(&mut Writer)) -> State {
     let mut out = Writer::new(now);
+    rest(&mut out);
     write(kind, counters, &mut out);
     out.finish(kind.name, kind.state_version)
 }
 
+/// Reads what [`export_with`] wrote, to its end: nothing is taken over before all is read.
+pub(crate) fn import_with<const N: usize, T>(
+    kind: &Kind,
+    state: &State,
+    now: Instant,
+    rest: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>,
+) -> Result<(T, [u64; N]), StateError> {
+    let mut from = Reader::new(state, kind.name, kind.state_version, now)?;
+    let read = rest(&mut from).and_then(|read| Ok((read, self::read(kind, &mut from)?)));
+    read.and_then(|read| from.finish().map(|()| read)).map_err(|damage| damage.of(kind.name))
+}
+
+/// The state of a block that keeps nothing else.
+pub(crate) fn export(kind: &Kind, counters: &[u64], now: Instant) -> State {
+    export_with(kind, counters, now, |_| ())
+}
+
 /// Reads what [`export`] wrote.
 pub(crate) fn import<const N: usize>(kind: &Kind, state: &State, now: Instant) -> Result<[u64; N], StateError> {
-    let mut from = Reader::new(state, kind.name, kind.state_version, now)?;
-    let counters = read(kind, &mut from).and_then(|counters| from.finish().map(|()| counters));
-    counters.map_err(|damage| damage.of(kind.name))
+    import_with(kind, state, now, |_| Ok(())).map(|((), counters)| counters)
 }

@@ -406,6 +406,37 @@ fn path_mtus_and_redirects_are_learned_within_reason() {
 }
 
 #[test]
+fn what_routers_told_and_what_was_counted_goes_on_in_a_new_block() {
+    let mut node = Node::new();
+    let replace = |node: &mut Node| {
+        node.control(Op::Replace { name: "ip6".to_owned(), kind: "ip6".to_owned(), parameters: Default::default(), drop_state: false })
+            .unwrap()
+    };
+    node.tell(Change::PathMtu { destination: FAR_IP.into(), mtu: 1400 });
+    node.tell(Change::Redirect { destination: FAR_IP.into(), gateway: ip("fe80::7").into(), interface: ETH0, from: ip("fd77::fe").into() });
+    node.tell(Change::LinkParameters { interface: ETH0, mtu: None, hop_limit: Some(9) });
+    node.exec("ip6", "address_delete", json!({"interface": "eth0", "address": OUR_LINK_IP.to_string()})).unwrap();
+    node.send(b"x", OUR_IP, PEER_IP);
+    node.advance(Duration::from_secs(300));
+    let told = |node: &mut Node| {
+        let route = node.route(FAR_IP, None, None).unwrap();
+        let hops = parse(&node.send(b"x", OUR_IP, PEER_IP)[0]).1.hop_limit;
+        (route.mtu, route.next_hop, hops, addresses(node))
+    };
+    let before = told(&mut node);
+    assert_eq!((before.0, before.1, before.2), (1400, IpAddr::V6(ip("fe80::7")), 9));
+    let sent = node.counter("ip6", "OutRequests");
+    replace(&mut node);
+    assert_eq!(
+        (told(&mut node), node.counter("ip6", "OutRequests")),
+        (before, sent + 1),
+        "no link-local address comes again that somebody took away"
+    );
+    node.advance(Duration::from_secs(301));
+    assert_eq!(node.route(FAR_IP, None, None).unwrap().mtu, 1500, "ten minutes from when it was told");
+}
+
+#[test]
 fn raw_sockets_get_copies_and_send_whole_packets() {
     let mut node = Node::new();
     let wants = |number, wanted| Change::WantRaw { protocol: Protocol(number), wanted };

@@ -370,17 +370,11 @@ impl Block for Icmp6 {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = weft_core::state::Writer::new(now);
-        self.limit.write(&mut out);
-        crate::counted::write(&KIND, &self.counters, &mut out);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| self.limit.write(out)))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = weft_core::state::Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = <super::limit::Taken as weft_core::state::Field>::read(&mut from)
-            .and_then(|taken| Ok((taken, crate::counted::read(&KIND, &mut from)?)));
-        let (taken, counters) = read.and_then(|read| from.finish().map(|()| read)).map_err(|damage| damage.of(KIND.name))?;
+        let (taken, counters) = crate::counted::import_with(&KIND, state, now, |from| from.take())?;
         self.limit.resume(taken);
         self.counters = counters;
         Ok(())

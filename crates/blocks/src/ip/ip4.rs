@@ -51,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weft_core::state::{Damage, Reader, Writer};
+use weft_core::state::{Damage, Reader};
 use weft_core::table::{Address, Family, Route, TABLE_MAIN};
 use weft_core::*;
 
@@ -158,7 +158,7 @@ struct Exported {
 }
 
 /// What state is read into before any of it is believed.
-type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths, [u64; count::ALL]);
+type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
@@ -217,7 +217,7 @@ impl Ip4 {
         if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
             return Err(Damage::new("a route twice, or of another family"));
         }
-        Ok((read, (routes, others), from.take()?, self.paths.read(from)?, crate::counted::read(&KIND, from)?))
+        Ok((read, (routes, others), from.take()?, self.paths.read(from)?))
     }
 
     /// Everything cached about addresses, routes and interfaces is stale from here on.
@@ -380,18 +380,15 @@ impl Block for Ip4 {
     /// Not what is being put together of fragments, which begins anew.
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let wanted_raw = (0..=u8::MAX).filter(|number| self.raw_wanted[usize::from(*number)]).collect();
-        let mut out = Writer::new(now);
-        out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes(), wanted_raw });
-        out.put(&self.identification);
-        self.paths.write(&mut out);
-        crate::counted::write(&KIND, &self.counters, &mut out);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
+            out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes(), wanted_raw });
+            out.put(&self.identification);
+            self.paths.write(out);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = self.read(&mut from).and_then(|read| from.finish().map(|()| read));
-        let (read, routes, identification, paths, counters) = read.map_err(|damage| damage.of(KIND.name))?;
+        let ((read, routes, identification, paths), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }

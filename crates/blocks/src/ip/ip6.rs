@@ -49,6 +49,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use weft_core::state::{Damage, Reader};
 use weft_core::table::{Address, Family, Route, TABLE_MAIN};
 use weft_core::*;
 use weft_wire::Protocol;
@@ -202,7 +203,7 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 2,
+    state_version: 3,
     ..Kind::EMPTY
 };
 
@@ -287,6 +288,12 @@ struct Link {
     hop_limit: Option<u8>,
 }
 
+weft_core::fields!(struct Link { mtu, hop_limit });
+
+/// What state is read into: the tables, and what was learned.
+type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Told);
+type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, Exceptions);
+
 #[derive(Serialize, Deserialize)]
 struct Exported {
     addresses: Vec<Address>,
@@ -322,6 +329,25 @@ impl Ip6 {
             bound: [false; OUTPUTS],
             counters: [0; count::ALL],
         }
+    }
+
+    /// What a predecessor wrote, checked; nothing is taken over yet.
+    fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
+        let read: Exported = from.serialised()?;
+        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
+            return Err(Damage::new("more addresses or routes than a node may have"));
+        }
+        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
+        let mut put = |route: Route| match route.table {
+            TABLE_MAIN => routes.insert(route).is_ok(),
+            other => others.entry(other).or_default().insert(route).is_ok(),
+        };
+        if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
+            return Err(Damage::new("a route twice, or of another family"));
+        }
+        let awake: Vec<InterfaceIndex> = from.take()?;
+        let told = (awake.into_iter().collect(), from.take()?, self.exceptions.read(from)?);
+        Ok((read, (routes, others), told))
     }
 
     #[inline]
@@ -368,6 +394,7 @@ impl Block for Ip6 {
         }
         self.interfaces_changed(cx);
         self.schedule_lifetimes(cx);
+        self.schedule_exceptions(cx);
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -468,33 +495,27 @@ impl Block for Ip6 {
         &self.counters
     }
 
-    fn export(&self, _now: Instant) -> Result<State, StateError> {
-        let exported = Exported {
-            addresses: self.addresses.iter().copied().collect(),
-            routes: self.all_routes(),
-            wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
-        };
-        State::write(KIND.name, KIND.state_version, &exported)
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
+            out.serialised(&Exported {
+                addresses: self.addresses.iter().copied().collect(),
+                routes: self.all_routes(),
+                wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
+            });
+            out.put(&self.awake.iter().copied().collect::<Vec<_>>());
+            out.put(&self.links);
+            self.exceptions.write(out);
+        }))
     }
 
-    fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        let damaged = |why: &str| StateError::Damaged { kind: KIND.name.to_owned(), why: why.to_owned() };
-        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
-            return Err(damaged("more addresses or routes than a node may have"));
-        }
-        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
-        let mut put = |route: Route| match route.table {
-            TABLE_MAIN => routes.insert(route).is_ok(),
-            other => others.entry(other).or_default().insert(route).is_ok(),
-        };
-        if !read.routes.into_iter().all(&mut put) || others.len() > TABLES_MAX {
-            return Err(damaged("a route twice, or of another family"));
-        }
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let ((read, routes, told), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
-            return Err(damaged("an address twice, or of another family"));
+            return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
-        (self.routes, self.others) = (routes, others);
+        (self.routes, self.others) = routes;
+        (self.awake, self.links, self.exceptions) = told;
+        self.counters = counters;
         self.wanted_raw = [0; 4];
         read.wanted_raw.iter().for_each(|number| self.wanted_raw[usize::from(number >> 6)] |= 1 << (number & 63));
         self.changed();

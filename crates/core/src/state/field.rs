@@ -508,6 +508,17 @@ impl Field for Ipv4Addr {
     }
 }
 
+impl Field for Ipv6Addr {
+    #[inline]
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.octets());
+    }
+    #[inline]
+    fn read(from: &mut Reader<'_>) -> Result<Ipv6Addr, Damage> {
+        from.take().map(<[u8; 16]>::into)
+    }
+}
+
 impl Field for IpAddr {
     #[inline]
     fn write(&self, out: &mut Writer) {

@@ -1,6 +1,7 @@
 //! What routers told about single destinations: path MTUs (RFC 8201) and better first hops (RFC 4861 §8). Bounded; path MTUs age.
 
 use std::net::Ipv6Addr;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant, InterfaceIndex, KeyedHasher, Map};
 
 /// Most destinations that are remembered; the one added first makes room (Linux: 1024 for each hash row's depth, FIB6_MAX_DEPTH).
@@ -17,6 +18,8 @@ struct Exception {
     gateway: Option<(Ipv6Addr, InterfaceIndex)>,
 }
 
+weft_core::fields!(struct Exception { mtu, gateway });
+
 #[derive(Debug)]
 pub(super) struct Exceptions {
     of: Map<Ipv6Addr, Exception>,
@@ -25,6 +28,24 @@ pub(super) struct Exceptions {
 impl Exceptions {
     pub(super) fn new(hasher: KeyedHasher) -> Exceptions {
         Exceptions { of: Map::with_hasher(hasher) }
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.number(self.of.len() as u64);
+        for (destination, exception) in &self.of {
+            out.put(destination);
+            out.put(exception);
+        }
+    }
+
+    /// What a predecessor was told, under the keys of this one's map.
+    pub(super) fn read(&self, from: &mut Reader<'_>) -> Result<Exceptions, Damage> {
+        let mut exceptions = Exceptions::new(*self.of.hasher());
+        for _ in 0..from.count(EXCEPTIONS_MAX)? {
+            let (destination, exception) = (from.take()?, from.take()?);
+            exceptions.of.insert(destination, exception);
+        }
+        Ok(exceptions)
     }
 
     /// Destinations that are remembered.
