@@ -16,14 +16,8 @@ const O_CLOEXEC: usize = 0o2_000_000;
 const O_ACCMODE: usize = 3;
 const SEGMENTS: &[u8] = b"/proc/sysvipc/shm";
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
-/// How a path begins and ends, and what is opened instead: what `process::root` has put there. Numbers of mounts and devices are the host's.
-const INSTEAD: [(&[u8], &[u8], &CStr); 5] = [
-    (b"/proc/", b"/mountinfo", c"/run/weft/mountinfo"),
-    (b"/proc/", b"/mounts", c"/run/weft/mounts"),
-    (b"/proc/", b"/mountstats", c"/run/weft/mounts"),
-    (b"/proc/", b"/cgroup", c"/run/weft/cgroup"),
-    (b"/proc/sys/kernel/random/boot_id", b"", c"/run/weft/boot_id"),
-];
+/// A path, and what is opened instead: what `process::root` has put there.
+const BOOT_ID: (&[u8], &CStr) = (b"/proc/sys/kernel/random/boot_id", c"/run/weft/boot_id");
 
 /// The beginning of a path of the program's, as much as is needed here; None: it cannot be read, or is longer.
 fn with_path<R>(at: usize, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
@@ -47,8 +41,7 @@ pub fn instead(t: &Thread, at: usize) -> Option<usize> {
         if path == EXECUTABLE {
             return Some(t.process.executable.pointer() as usize);
         }
-        let found = INSTEAD.iter().find(|(begin, end, _)| own_files && path.starts_with(begin) && path.ends_with(end));
-        found.map(|(_, _, name)| name.as_ptr() as usize)
+        (own_files && path == BOOT_ID.0).then(|| BOOT_ID.1.as_ptr() as usize)
     })?
 }
 

@@ -147,6 +147,12 @@ pub fn of_any_process(rest: &str) -> Option<String> {
         "personality" => "00040000\n".to_owned(),
         "autogroup" => "/autogroup-1 nice 0\n".to_owned(),
         "wchan" => "0".to_owned(),
+        // Numbers of mounts and devices are the host's.
+        "cgroup" => "0::/\n".to_owned(),
+        "mountinfo" => {
+            "1 0 0:1 / / rw,relatime - weft weft rw\n2 1 0:2 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw\n".to_owned()
+        }
+        "mounts" | "mountstats" => "weft / weft rw,relatime 0 0\nproc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n".to_owned(),
         "smaps" | "smaps_rollup" | "numa_maps" | "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset"
         | "cpu_resctrl_groups" | "syscall" | "stack" | "pagemap" => String::new(),
         _ => return None,

@@ -83,13 +83,6 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 /// Folders that programs of the node can write to though they are another user's on the host: they exist in the node's layer, too.
 const WRITABLE: [&str; 11] = ["etc", "home", "opt", "srv", "var", "var/cache", "var/lib", "var/log", "var/mail", "var/spool", "var/tmp"];
-/// What the loader opens instead of files of the same names under /proc/PID: numbers of mounts and devices are the host's.
-const SAID_FILES: [(&str, &str); 3] = [
-    ("cgroup", "0::/\n"),
-    ("mountinfo", "1 0 0:1 / / rw,relatime - weft weft rw\n2 1 0:2 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw\n"),
-    ("mounts", "weft / weft rw,relatime 0 0\nproc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n"),
-];
-
 /// Something to do.
 #[derive(Debug)]
 enum Act {
@@ -683,12 +676,8 @@ impl Steps {
         self.mount("mount /proc", "proc", &proc, c"proc", flags, b"", Otherwise::Instead(1))?;
         // In some containers no new one may be mounted.
         self.mount("show the host's /proc", Path::new(LOW).join("proc"), &proc, c"", libc::MS_BIND | libc::MS_REC, b"", Otherwise::Fail)?;
-        let said = root.join("run/weft");
-        self.folder(&said, 0o555)?;
-        for (name, contents) in SAID_FILES {
-            self.file(&said.join(name), Arc::from(contents.as_bytes()), 0o444)?;
-        }
-        Ok(())
+        // Where layers are laid later.
+        self.folder(&root.join("run/weft"), 0o555)
     }
 
     /// The list as the process that performs it reads it ([`abi::Step`]).
