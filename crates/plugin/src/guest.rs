@@ -320,8 +320,8 @@ impl GuestBlock {
 
     /// Tells the code the numbers of the interfaces that its parameters name, where they have become others.
     fn find_interfaces(&mut self, cx: &Context<'_>) {
-        for (index, meaning) in self.manifest.meanings.iter().enumerate().filter(|(_, meaning)| **meaning == Meaning::Interface) {
-            debug_assert_eq!(*meaning, Meaning::Interface);
+        let interfaces = self.manifest.meanings.iter().enumerate().filter(|(_, meaning)| **meaning == Meaning::Interface);
+        for (index, _) in interfaces {
             let name = self.parameters[index].as_str().unwrap_or_default();
             let number = match cx.ask(Table::Interfaces, &Query::InterfaceNamed(name.to_owned())) {
                 Answer::Interface(interface) => u64::from(interface.index.0),

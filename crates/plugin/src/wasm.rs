@@ -1,7 +1,7 @@
 //! Blocks as WebAssembly: isolated, with fuel and memory for so much and no more, and the same results everywhere.
 //!
-//! An interpreter (wasmi) and no compiler: a compiler's build takes minutes, its code is for one kind of processor, and what it costs to get into and out of
-//! a module is what matters for blocks that look at headers. See docs/plugins.md for the interface.
+//! An interpreter (wasmi) and no compiler: fuel, traps and results are the same on every kind of processor, and for blocks that look at headers what it
+//! costs to get into and out of a module matters more than what it computes there. See docs/plugins.md for the interface.
 
 use crate::INTERFACE_VERSION;
 use crate::exchange::{self, RECORD_BYTES, Record, Said};
