@@ -96,7 +96,7 @@ complete -c weft -n "__fish_weft_using_subcommand show" -l json -d 'Print JSON i
 complete -c weft -n "__fish_weft_using_subcommand show" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand get" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand get" -l json -d 'Print JSON instead of tables'
-complete -c weft -n "__fish_weft_using_subcommand get" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand get" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand set" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand set" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand set" -s h -l help -d 'Print help'

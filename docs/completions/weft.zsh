@@ -94,9 +94,9 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--json[Print JSON instead of tables]' \
-'-h[Print help]' \
-'--help[Print help]' \
-':name -- Block, or block.parameter; the block may be a pattern:_default' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':name -- Block, or block.parameter; the block may be a pattern. Or group\:GROUP, or group\:GROUP.FIGURE:_default' \
 && ret=0
 ;;
 (set)

@@ -249,6 +249,42 @@ def _(s: Stack) -> None:
     want("dev a" not in s.ip("route show 10.67.0.0/16")[1], s.ip("route show 10.67.0.0/16"))
 
 
+@row("weft get group:G: what each member has carried, and the sum; one figure of it")
+def _(s: Stack) -> None:
+    rows = json.loads(succeeds(s.weft("get", "group:100", "--json")))
+    want(set(rows) == {"a0", "a1", "a2", "group:100"} and rows["group:100"]["rx_packets"] == 0, rows)
+    figures = json.loads(succeeds(s.weft("get", "group:100.tx_bytes", "--json")))
+    total = figures.pop("group:100")["tx_bytes"]
+    want(total > 0 and total == sum(row["tx_bytes"] for row in figures.values()), (total, figures))
+    want("group:0.rx_bytes" in succeeds(s.weft("get", "group:default.rx_bytes")), s.weft("get", "group:default.rx_bytes"))
+
+
+@row("a filter's expression and a class are about a group, by number or name, and follow who joins it")
+def _(s: Stack) -> None:
+    succeeds(s.weft("add", "sort", "classify"))
+    succeeds(s.weft("insert", "sort", "ip4:lower", "arp:upper"))
+    succeeds(s.weft("set", "sort.class1", "oifgroup default"))
+    succeeds(s.weft("set", "sort.class2", "group 100 and dscp ef"))
+    want("sort.class1 = oifgroup 0" in succeeds(s.weft("get", "sort.class1")), s.weft("get", "sort.class1"))
+    status, said = s.weft("set", "sort.class2", "group nowhere")
+    want(status != 0 and "/etc/iproute2/group" in said, said)
+    ping = [*s.daemon.run_words(), "ping", "-c", "1", "-W", "0.2", "-I", "a0", "-Q", "0xb8", "10.6.0.77"]
+
+    def counts() -> dict[str, int]:
+        rows = json.loads(succeeds(s.weft("show", "counters", "--json")))
+        return next(row["counters"] for row in rows if row["block"] == "sort")
+
+    subprocess.run(ping, capture_output=True, timeout=60, env=s.env.variables())
+    want(counts()["Class1"] == 0 and counts()["Class2"] >= 1, counts())
+    before = counts()["Class2"]
+    succeeds(s.ip("link set dev a0 group default"))
+    subprocess.run(ping, capture_output=True, timeout=60, env=s.env.variables())
+    want(counts()["Class1"] >= 1 and counts()["Class2"] == before, counts())
+    succeeds(s.ip("link set dev a0 group 100"))
+    succeeds(s.weft("extract", "sort"))
+    succeeds(s.weft("delete", "sort"))
+
+
 @row("ip link del group: 0 is EPERM, an unknown one ENODEV")
 def _(s: Stack) -> None:
     want("Operation not permitted" in s.ip("link del group 0")[1], s.ip("link del group 0"))

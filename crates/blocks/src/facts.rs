@@ -16,6 +16,7 @@ pub(crate) struct Facts {
     pub up: bool,
     pub link: LinkType,
     pub gso_max_bytes: u32,
+    pub group: u32,
 }
 
 impl From<&Interface> for Facts {
@@ -27,6 +28,7 @@ impl From<&Interface> for Facts {
             up: interface.up,
             link: interface.link,
             gso_max_bytes: interface.gso_max_bytes,
+            group: interface.group,
         }
     }
 }

@@ -20,6 +20,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::forward::ROW,
         crate::tool::tee::ROW,
         crate::tool::filter::ROW,
+        crate::tool::classify::ROW,
         crate::tool::counter::ROW,
         crate::tool::logger::ROW,
         crate::tool::loss::ROW,

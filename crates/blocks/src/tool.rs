@@ -2,7 +2,9 @@
 
 pub mod alternate;
 pub mod blackhole;
+pub mod classify;
 pub mod compress;
+mod condition;
 pub mod corrupt;
 pub mod counter;
 mod cut;

@@ -7,14 +7,47 @@ const FILES: [&str; 2] = ["/etc/iproute2/group", "/usr/share/iproute2/group"];
 /// Longest file that is read, bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Exchanges the names of groups in `group:NAME` and `group=NAME` for numbers. What has no number stays, and is refused by whoever gets it.
+/// Exchanges the names of groups in `group:NAME` and `group=NAME`, and in expressions (`udp and iifgroup NAME`), for numbers. What has no number
+/// stays, and is refused by whoever gets it.
 pub fn numbered(words: &[String]) -> Vec<String> {
     let exchange = |word: &String| {
         let (prefix, name) =
             ["group:", "group=", "interface=group:"].into_iter().find_map(|prefix| word.strip_prefix(prefix).map(|name| (prefix, name)))?;
-        (name.parse::<u32>().is_err()).then(|| number(name).map(|number| format!("{prefix}{number}"))).flatten()
+        // Behind the last dot of `group:NAME.FIGURE` stands what is read of it.
+        let (name, figure) = name.split_once('.').map_or((name, String::new()), |(name, figure)| (name, format!(".{figure}")));
+        (name.parse::<u32>().is_err()).then(|| number(name).map(|number| format!("{prefix}{number}{figure}"))).flatten()
     };
-    words.iter().map(|word| exchange(word).unwrap_or_else(|| word.clone())).collect()
+    words.iter().map(|word| exchange(word).unwrap_or_else(|| in_expression(word))).collect()
+}
+
+/// Compiles an expression in which groups may have their names.
+///
+/// # Errors
+/// As [`weft_host::expression::compile`].
+pub fn compile(expression: &str, link: &str) -> Result<weft_node::Compiled, String> {
+    weft_host::expression::compile(&in_expression(expression), link)
+}
+
+/// The same in an expression of filter or classify: what stands behind `group`, `iifgroup` and `oifgroup`.
+pub fn in_expression(text: &str) -> String {
+    in_words(text, number)
+}
+
+fn in_words(text: &str, number: impl Fn(&str) -> Option<u32>) -> String {
+    let mut found = String::with_capacity(text.len());
+    let mut before = "";
+    for piece in text.split_inclusive(|c: char| c.is_whitespace() || "()=".contains(c)) {
+        let word = piece.trim_end_matches(|c: char| c.is_whitespace() || "()=".contains(c));
+        let names_group = ["group", "iifgroup", "oifgroup"].contains(&before) && word.parse::<u32>().is_err();
+        match number(word).filter(|_| names_group) {
+            Some(number) => found.push_str(&format!("{number}{}", &piece[word.len()..])),
+            None => found.push_str(piece),
+        }
+        if !word.is_empty() {
+            before = word;
+        }
+    }
+    found
 }
 
 fn number(name: &str) -> Option<u32> {
@@ -47,5 +80,10 @@ mod tests {
         assert_eq!((in_text(text, "wifi"), in_text(text, "lte"), in_text(text, "radio")), (Some(7), Some(16), None));
         let words = ["set", "group:default", "group=default", "mtu=1400", "group:5"].map(str::to_owned);
         assert_eq!(numbered(&words), ["set", "group:0", "group=0", "mtu=1400", "group:5"]);
+        let get = ["get", "group:default.rx_bytes", "filter.expression=udp and oifgroup default"].map(str::to_owned);
+        assert_eq!(numbered(&get), ["get", "group:0.rx_bytes", "filter.expression=udp and oifgroup 0"]);
+        let seven = |name: &str| (name == "wifi").then_some(7);
+        assert_eq!(in_words("not (iifgroup wifi) and port 5 or group 3", seven), "not (iifgroup 7) and port 5 or group 3");
+        assert_eq!(in_words("host wifi or group lte", seven), "host wifi or group lte", "what is no group's name stays");
     }
 }

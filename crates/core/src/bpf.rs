@@ -285,7 +285,7 @@ impl Program {
 
 /// A big-endian number of the frame; `None`: beyond its end.
 #[inline]
-fn load(frame: &Frame, at: u32, bytes: u8) -> Option<u32> {
+pub(crate) fn load(frame: &Frame, at: u32, bytes: u8) -> Option<u32> {
     let (at, bytes) = (at as usize, usize::from(bytes));
     let value = |bytes: &[u8]| bytes.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
     if let Some(found) = at.checked_add(bytes).and_then(|end| frame.head().get(at..end)) {

@@ -27,7 +27,11 @@ pub struct Row {
 
 /// Every command that is an operation on a node.
 pub const COMMANDS: &[Row] = &[
-    Row { name: "get", usage: "BLOCK[.PARAMETER]", doc: "read a parameter, or all of a block; the block may be a pattern" },
+    Row {
+        name: "get",
+        usage: "BLOCK[.PARAMETER] | group:GROUP[.FIGURE]",
+        doc: "read a parameter, or all of a block; the block may be a pattern. Of an interface group: what each member has carried, and the sum",
+    },
     Row {
         name: "set",
         usage: "BLOCK.PARAMETER VALUE | group:GROUP KEY=VALUE…",

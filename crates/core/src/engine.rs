@@ -15,6 +15,7 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
 use crate::solo::Solo;
+use crate::statistics;
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Family, Query, Table};
 use crate::time::Instant;
@@ -415,6 +416,9 @@ impl Engine {
     }
 
     fn get(&self, target: &Selector, name: Option<&str>) -> Result<Value, ControlError> {
+        if let Selector::Group(group) = target {
+            return statistics::of_group(group, name, |query| self.answer(Table::Interfaces, query));
+        }
         let mut out = serde_json::Map::new();
         for id in self.select(target)? {
             let (Some(kind), Some(block)) = (self.slots.kind(id), self.slots.block(id)) else { continue };
@@ -454,12 +458,15 @@ impl Engine {
     }
 
     fn rows(&self, table: Table) -> Vec<Value> {
-        let answer =
-            self.slots.owner(table).and_then(|owner| self.slots.block(owner)).map(|block| block.query(&Query::List(table), self.now));
-        match answer {
-            Some(Answer::List(rows)) => rows,
+        match self.answer(table, &Query::List(table)) {
+            Answer::List(rows) => rows,
             _ => Vec::new(),
         }
+    }
+
+    fn answer(&self, table: Table, query: &Query) -> Answer {
+        let owner = self.slots.owner(table).and_then(|owner| self.slots.block(owner));
+        owner.map_or(Answer::None, |block| block.query(query, self.now))
     }
 
     fn show(&self, show: Show) -> Value {

@@ -20,6 +20,6 @@ pub use foresee::Coming;
 pub use node::{Node, block_table};
 pub use shape::{BlockShape, EdgeShape, Shape};
 pub use stack::{
-    AddressSection, Base, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection, Stack,
-    StackError, explain, locate,
+    AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection,
+    Stack, StackError, explain, locate,
 };

@@ -59,6 +59,10 @@ use toml::Spanned;
 use weft_core::control::Value;
 use weft_core::{End, Loader, Mode, Op};
 
+mod expression;
+
+pub use expression::Compiled;
+
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
 
@@ -450,29 +454,6 @@ impl Stack {
             .entry(Spanned::new(at.clone(), block.to_owned()))
             .or_default()
             .insert(Spanned::new(at.clone(), parameter.to_owned()), Spanned::new(at, value));
-        Ok(())
-    }
-
-    /// Has filters' expressions compiled: `compile` gets an expression and what frames begin with ("ethernet" or "ip") and gives the program's text.
-    ///
-    /// # Errors
-    /// What is wrong with an expression, and where it stands.
-    pub fn compile_filters(&mut self, compile: impl Fn(&str, &str) -> Result<String, String>) -> Result<(), StackError> {
-        let mut programs = Vec::new();
-        for entry in self.blocks().filter(|entry| entry.kind.as_deref().unwrap_or(&entry.name) == "filter") {
-            let text = |name: &str| entry.parameters.get(name).and_then(Value::as_str);
-            if let (Some(expression), None) = (text("expression"), text("program")) {
-                let span = entry.spans.get("expression").cloned().unwrap_or_else(|| entry.span.clone());
-                let program = compile(expression, text("link").unwrap_or("ethernet"))
-                    .map_err(|why| self.error(span.clone(), &format!("expression: {why}"), "pcap-filter(7) describes expressions"))?;
-                programs.push((entry.name.clone(), span, program));
-            }
-        }
-        for (name, span, program) in programs {
-            if let Some((_, fields)) = self.raw.block.iter_mut().find(|(of, _)| *of.get_ref() == name) {
-                fields.insert(Spanned::new(span.clone(), "program".to_owned()), Spanned::new(span, toml::Value::String(program)));
-            }
-        }
         Ok(())
     }
 

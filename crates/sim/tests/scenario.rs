@@ -460,3 +460,24 @@ restart = "client"
     let failures = run(&late, &[]).2;
     assert!(failures.iter().any(|failure| failure.contains("its node 'client' has crashed")), "{failures:?}");
 }
+
+/// Nobody compiles anything for a node in a world: what stands in events and stack files is understood where it runs.
+#[test]
+fn expressions_are_understood_on_simulated_nodes_and_follow_groups() {
+    let events = "[[events]]\nat = \"1500ms\"\nnode = \"client\"\ncontrol = [\"add sort classify\", \"insert sort ip4:lower arp:upper\", \
+                  \"add gate filter link=ip\", \"insert gate sort:out arp:upper\", \"set gate.expression 'icmp and oifgroup 7'\", \
+                  \"set sort.class2 'icmp[icmptype] = icmp-echo'\"]\n\
+                  [[events]]\nat = \"2500ms\"\nnode = \"client\"\ncontrol = [\"exec interfaces set index=2 group=7\"]\n";
+    let (world, _, _) = run(&format!("{}{events}", PING.replace("count = 2", "count = 4")), &[]);
+    let of = |block: &str| {
+        let graph = world.graph(0).unwrap();
+        graph.block(graph.find(block).unwrap()).unwrap().counters().to_vec()
+    };
+    // At 0 s and 1 s nothing is in the way; at 2 s the interface is in no group, at 3 s in group 7.
+    assert_eq!(of("sort"), [0, 0, 2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(of("gate"), [1, 1]);
+    assert_eq!(figure(&world, 0, "replies"), 3);
+    let wrong = "[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [\"add gate filter expression='udp prot 53'\"]\n";
+    let refused = parse(&format!("{PING}{wrong}"), &[]).unwrap_err();
+    assert!(refused.contains("'prot' (word 2)"), "{refused}");
+}

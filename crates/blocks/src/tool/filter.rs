@@ -1,10 +1,12 @@
-//! Lets through what a packet filter accepts: classic BPF, which `tcpdump -ddd` makes of an expression.
+//! Lets through what an expression accepts ([`weft_core::expression`]), or a program of classic BPF, which `tcpdump -ddd` makes of one.
 //!
 //! The filter sees the frame as it is on the edge: on Ethernet edges from the link-layer header, on edges of IP packets from the IP header. Whoever
-//! compiles an expression must know which (`tcpdump -y EN10MB` or `-y RAW`).
+//! compiles a program must know which (`tcpdump -y EN10MB` or `-y RAW`).
 
+use super::condition::{Condition, Groups};
 use std::any::Any;
 use weft_core::bpf::Program;
+use weft_core::expression::{Expression, Framing};
 use weft_core::*;
 
 const ACCEPTED: OutPort = OutPort(0);
@@ -13,17 +15,17 @@ const REJECTED: OutPort = OutPort(1);
 /// What this kind declares.
 pub static KIND: Kind = Kind {
     name: "filter",
-    summary: "lets through what a packet filter (classic BPF) accepts",
-    doc: "Runs the program over each frame as it is on this edge. Accepted frames leave through out; the others through rejected, and where that is \
-          not bound they are dropped (reason filtered). Without a program everything is accepted. The program is text as `tcpdump -ddd` prints \
-          it, with commas for line ends; `weft set filter.expression 'tcp port 80'`, and expression in a stack file, have tcpdump make one, \
-          for frames of `link`. Large frames are judged whole, by their first segment.\n\
+    summary: "lets through what an expression or a packet filter (classic BPF) accepts",
+    doc: "Asks about each frame as it is on this edge. Accepted frames leave through out; the others through rejected, and where that is \
+          not bound they are dropped (reason filtered). Without expression and program everything is accepted. An expression is in the words of \
+          pcap-filter(7), and of weft's own: `dscp ef`, and `group 7`, `iifgroup 7`, `oifgroup 7` for the group of the interface that a frame comes \
+          in by or goes out by; a change of groups takes effect at once. A program is text as `tcpdump -ddd` prints it, with commas for line ends; \
+          behind # may stand what it was made of. What an expression needs of libpcap beyond addresses, ports, protocols, lengths and bytes (vlan, \
+          mpls, names of hosts) the weft command has tcpdump make a program of, for frames of `link`. Expression and program: to set one is to \
+          clear the other. Large frames are judged whole, by their first segment.\n\
           Example: insert filter interfaces:upper ether:lower; set filter.expression 'not udp port 53'",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
-    outputs: &[
-        Port::required("out", Carries::Any, "those that the program accepts"),
-        Port::optional("rejected", Carries::Any, "the others"),
-    ],
+    outputs: &[Port::required("out", Carries::Any, "those that are accepted"), Port::optional("rejected", Carries::Any, "the others")],
     parameters: &[
         Parameter {
             name: "program",
@@ -37,17 +39,18 @@ pub static KIND: Kind = Kind {
             value: ParameterType::Text,
             default: "\"\"",
             live: true,
-            doc: "what the program was made of (pcap-filter(7)); to set it is to set the program, through tcpdump",
+            doc: "such as \"udp port 53 and not dscp ef\", \"oifgroup 7\"; empty: accept everything",
         },
         Parameter {
             name: "link",
             value: ParameterType::Choice(&["ethernet", "ip"]),
             default: "\"ethernet\"",
             live: false,
-            doc: "what frames begin with on this edge, for expressions",
+            doc: "what frames begin with on this edge",
         },
     ],
     counters: &[Counter { name: "Accepted", text: "frames accepted" }, Counter { name: "Rejected", text: "frames rejected" }],
+    asks: &[Table::Interfaces],
     ..Kind::EMPTY
 };
 
@@ -55,27 +58,43 @@ pub static KIND: Kind = Kind {
 pub const ROW: BlockRow = BlockRow {
     kind: &KIND,
     make: |config| {
-        let text = config.text("program");
-        let expression = config.text("expression");
-        if text.is_empty() && !expression.is_empty() {
-            return Err(config.bad("expression", "was not compiled: only the weft command does that; give program instead"));
-        }
-        let program = read(&text).map_err(|error| config.bad("program", error.to_string()))?;
-        Ok(Box::new(Filter { program, text, expression, link: config.text("link"), counters: [0; 2] }))
+        let (program, expression, link) = (config.text("program"), config.text("expression"), config.text("link"));
+        let condition = match (program.is_empty(), expression.is_empty()) {
+            (false, false) => return Err(config.bad("expression", "there is a program, too: give one of the two")),
+            (false, true) => read_program(&program).map_err(|error| config.bad("program", error))?,
+            (true, _) => read_expression(&expression, &link).map_err(|error| config.bad("expression", error))?,
+        };
+        Ok(Box::new(Filter { name: config.name.clone(), condition, program, link, groups: Groups::default(), counters: [0; 2] }))
     },
 };
 
-fn read(text: &str) -> Result<Option<Program>, weft_core::bpf::BpfError> {
-    if text.trim().is_empty() { Ok(None) } else { Program::parse(text).map(Some) }
+/// Instructions, and behind # a remark.
+fn read_program(text: &str) -> Result<Option<Condition>, String> {
+    let instructions = text.split_once('#').map_or(text, |(instructions, _)| instructions);
+    if instructions.trim().is_empty() {
+        return Ok(None);
+    }
+    Program::parse(instructions).map(|program| Some(Condition::Program(program))).map_err(|error| error.to_string())
+}
+
+fn read_expression(text: &str, link: &str) -> Result<Option<Condition>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    Expression::parse(text, Framing::named(link))
+        .map(|expression| Some(Condition::Expression(expression)))
+        .map_err(|error| error.to_string())
 }
 
 /// The block.
 #[derive(Debug)]
 pub struct Filter {
-    program: Option<Program>,
-    text: String,
-    expression: String,
+    name: String,
+    condition: Option<Condition>,
+    /// The program's text, as it was set.
+    program: String,
     link: String,
+    groups: Groups,
     counters: [u64; 2],
 }
 
@@ -87,39 +106,51 @@ impl Block for Filter {
     fn process(&mut self, _port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         let otherwise = if cx.is_bound(REJECTED) { Verdict::Forward(REJECTED) } else { Verdict::Drop(Reason::Filtered) };
         vector.each(|frame| {
-            let accepted = self.program.as_ref().is_none_or(|program| program.run(frame) > 0);
+            let accepted = self.condition.as_ref().is_none_or(|condition| condition.accepts(frame, &mut self.groups, cx));
             self.counters[usize::from(!accepted)] += 1;
             if accepted { Verdict::Forward(ACCEPTED) } else { otherwise }
         });
     }
 
+    fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
+        self.groups.table_changed(table, cx);
+    }
+
+    fn row_changed(&mut self, table: Table, row: Row, cx: &mut Context<'_>) {
+        self.groups.row_changed(table, row, cx);
+    }
+
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
         match name {
-            "program" => Some(self.text.clone().into()),
-            "expression" => Some(self.expression.clone().into()),
+            "program" => Some(self.program.clone().into()),
+            "expression" => Some(self.condition.as_ref().map_or("", Condition::expression).into()),
             "link" => Some(self.link.clone().into()),
             _ => None,
         }
     }
 
     fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
-        let bad = |why: String| Err(ControlError::BadValue { block: KIND.name.to_owned(), parameter: name.to_owned(), why });
-        match name {
-            "program" => read(value.as_str().unwrap_or_default()).map(|_| ()).or_else(|error| bad(error.to_string())),
-            _ => Ok(()),
-        }
+        let text = value.as_str().unwrap_or_default();
+        let read = match name {
+            "program" => read_program(text),
+            "expression" => read_expression(text, &self.link),
+            _ => Ok(None),
+        };
+        read.map(|_| ()).map_err(|why| ControlError::BadValue { block: self.name.clone(), parameter: name.to_owned(), why })
     }
 
     fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
         let text = value.as_str().unwrap_or_default().to_owned();
+        // Neither can fail: they were checked.
         match name {
             "program" => {
-                // Cannot fail: it was checked.
-                self.program = read(&text).unwrap_or_default();
-                self.text = text;
-                self.expression.clear();
+                self.condition = read_program(&text).unwrap_or_default();
+                self.program = text;
             }
-            "expression" => self.expression = text,
+            "expression" => {
+                self.condition = read_expression(&text, &self.link).unwrap_or_default();
+                self.program.clear();
+            }
             _ => {}
         }
     }
@@ -136,7 +167,7 @@ impl Block for Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::testing::Bench;
+    use crate::tool::testing::{Bench, large_udp};
 
     #[test]
     fn frames_are_judged_and_programs_changed_while_it_runs() {
@@ -152,5 +183,25 @@ mod tests {
         let refused = bench.set("program", "48 0 0 0").unwrap_err();
         assert!(refused.to_string().contains("must return"), "{refused}");
         assert_eq!(bench.get("program"), "48 0 0 0,53 0 1 5,6 0 0 65535,6 0 0 0");
+    }
+
+    #[test]
+    fn expressions_need_nobody_and_clear_the_program() {
+        let mut bench = Bench::new("filter", &[("link", "ip".into()), ("program", "6 0 0 0 # nothing".into())]);
+        let frames = || [large_udp(1, 10), large_udp(1, 500)];
+        bench.send(Instant::ZERO, frames());
+        assert_eq!((bench.taken().len(), bench.get("program")), (0, "6 0 0 0 # nothing".into()));
+        bench.set("expression", "udp dst port 2 and greater 500").unwrap();
+        assert_eq!((bench.get("program"), bench.get("expression")), ("".into(), "udp dst port 2 and greater 500".into()));
+        bench.send(Instant::ZERO, frames());
+        assert_eq!(bench.taken().len(), 1);
+        let refused = bench.set("expression", "udp prot 2").unwrap_err().to_string();
+        assert!(refused.contains("tool") && refused.contains("'prot' (word 2)"), "{refused}");
+        assert_eq!(bench.get("expression"), "udp dst port 2 and greater 500", "what was refused changes nothing");
+        bench.set("program", "6 0 0 1").unwrap();
+        assert_eq!(bench.get("expression"), "");
+        bench.set("expression", "").unwrap();
+        bench.send(Instant::ZERO, frames());
+        assert_eq!(bench.taken().len(), 2, "without a condition everything is accepted");
     }
 }

@@ -26,7 +26,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut stack = read_stack(&args.file)?;
-    stack.compile_filters(weft_host::expression::compile)?;
+    stack.compile_filters(crate::groups::compile)?;
     let shape = Shape::of(&stack)?;
     let answer = args.target.connect()?.ask(Ask::Apply { shape, dry_run: args.dry_run })?;
     if args.target.json {

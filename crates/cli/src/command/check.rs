@@ -21,7 +21,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut stack = read_stack(&args.file)?;
     let is_completed = stack.is_incomplete();
     stack.complete(0);
-    stack.compile_filters(weft_host::expression::compile)?;
+    stack.compile_filters(crate::groups::compile)?;
     weft_host::ground::check(&stack)?;
     let node = Node::check(&stack)?;
     let graph = node.engine().graph();

@@ -8,16 +8,19 @@ use weft_core::command;
 use weft_core::control::Op;
 
 /// Read parameters: `weft get tcp.mss`, `weft get tcp`, `weft get '*'`.
+///
+/// Or what the interfaces of a group have carried, each and all together: `weft get group:wifi`, `weft get group:7.rx_bytes`; groups have
+/// numbers, or names in /etc/iproute2/group.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Block, or block.parameter; the block may be a pattern
+    /// Block, or block.parameter; the block may be a pattern. Or group:GROUP, or group:GROUP.FIGURE
     name: String,
     #[command(flatten)]
     target: Target,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let op = command::read(&["get", &args.name])?;
+    let op = command::read(&crate::groups::numbered(&["get".to_owned(), args.name]))?;
     let parameter = if let Op::Get { name, .. } = &op { name.clone() } else { None };
     let value = args.target.connect()?.node(op)?;
     match args.target.json {

@@ -198,7 +198,7 @@ impl StackArgs {
             let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
             first.backend = format!("tap:{tap}");
         }
-        stack.compile_filters(weft_host::expression::compile)?;
+        stack.compile_filters(crate::groups::compile)?;
         Ok((stack, is_free))
     }
 }
