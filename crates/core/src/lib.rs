@@ -33,6 +33,7 @@ pub mod state;
 mod statistics;
 pub mod stream;
 pub mod table;
+pub mod tcp_info;
 pub mod time;
 pub mod timer;
 pub mod transaction;

@@ -415,6 +415,17 @@ pub struct Sysctl {
     pub value: String,
 }
 
+/// The timer of a flow that is shown: the first of those that run, as inet_sk_diag_fill looks for them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FlowTimer {
+    /// idiag_timer: 0 none, 1 retransmission, 2 keepalive, 3 TIME-WAIT, 4 zero window probe.
+    pub kind: u8,
+    /// Retransmissions or probes so far.
+    pub retransmits: u8,
+    /// Until it fires.
+    pub expires_ms: u32,
+}
+
 /// A question to the owner of a table. Answers do not change the owner.
 #[derive(Clone, Debug)]
 pub enum Query {
@@ -456,6 +467,10 @@ pub enum Query {
     },
     /// TCP_INFO and friends of a flow (owner of `Flows`).
     FlowInfo(FlowId),
+    /// The timer of a flow that sock_diag(7) shows (owner of `Flows`).
+    FlowTimer(FlowId),
+    /// The rows of [`Query::List`] with what only sock_diag(7) shows: buffers, type of service, what is shut down (owner of `Sockets`).
+    SocketDetails,
     /// How many bytes could go with a SYN (RFC 7413; owner of `Flows`)?
     FastOpen {
         /// Own address.
@@ -494,11 +509,13 @@ pub enum Answer {
     Wanted(bool),
     /// To [`Query::FlowInfo`].
     FlowInfo(Box<StreamInfo>),
+    /// To [`Query::FlowTimer`].
+    FlowTimer(FlowTimer),
     /// To [`Query::FastOpen`]: bytes; 0 when there is no cookie yet, so that the SYN can only ask for one; `None`: clients may not.
     FastOpen(Option<u32>),
     /// To [`Query::CongestionControls`]: name of each, the node's default first.
     CongestionControls(Vec<String>),
-    /// To [`Query::List`]: one JSON object a row.
+    /// To [`Query::List`] and [`Query::SocketDetails`]: one JSON object a row.
     List(Vec<serde_json::Value>),
     /// There is no such thing.
     None,

@@ -15,6 +15,8 @@ const GATEWAY: u32 = 2;
 const HOST: u32 = 4;
 const REJECT: u32 = 0x200;
 const LOCAL: u32 = 0x8000_0000;
+/// State of a socket without a connection.
+const TCP_CLOSE: u8 = 7;
 
 /// The text of a file, by its name below /proc/net; None: it is none of these.
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
@@ -58,7 +60,14 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
     let tcp = protocol == libc::IPPROTO_TCP;
     let mut text = header(name, v6);
     let all = stack.table(Table::Sockets);
-    let chosen = all.iter().filter_map(Socket::read).filter(|one| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6);
+    // Linux's tables have no TCP socket that neither listens nor has a connection, and no UDP socket without a port.
+    let listed = |one: &Socket| match protocol {
+        libc::IPPROTO_TCP => one.state != TCP_CLOSE,
+        libc::IPPROTO_UDP => one.local.port() != 0,
+        _ => true,
+    };
+    let of_file = |one: &Socket| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6 && listed(one);
+    let chosen = all.iter().filter_map(Socket::read).filter(of_file);
     for (number, one) in chosen.enumerate() {
         let nobody = if v6 { SocketAddr::from(([0_u16; 8], 0)) } else { SocketAddr::from(([0_u8; 4], 0)) };
         let width = if tcp { 4 } else { 5 };

@@ -11,8 +11,8 @@ use weft_core::InterfaceIndex;
 use weft_core::control::Value;
 use weft_core::table::{Answer, Family, Query, Table, Which};
 
-const NEWNEIGH: u16 = 28;
-const DELNEIGH: u16 = 29;
+pub(crate) const NEWNEIGH: u16 = 28;
+pub(crate) const DELNEIGH: u16 = 29;
 /// Bytes of `struct ndmsg`.
 const FIXED_BYTES: usize = 12;
 const NDA_DST: u16 = 1;
@@ -28,8 +28,8 @@ const STATES: [(&str, u16); 7] =
 const NUD_NOARP: u16 = 0x40;
 
 /// A row as its owner tells it.
-struct Row {
-    interface: u32,
+pub(crate) struct Row {
+    pub(crate) interface: u32,
     address: IpAddr,
     mac: Option<Vec<u8>>,
     state: u16,
@@ -37,7 +37,7 @@ struct Row {
 }
 
 impl Row {
-    fn read(row: &Value) -> Option<Row> {
+    pub(crate) fn read(row: &Value) -> Option<Row> {
         let text = |field: &str| row.get(field)?.as_str();
         let byte = |part: &str| u8::from_str_radix(part, 16).ok();
         Some(Row {
@@ -58,13 +58,13 @@ fn all(family: Family, tables: &mut dyn Tables) -> Vec<Row> {
 }
 
 /// neigh_fill_info.
-fn message(row: &Row) -> Message {
+pub(crate) fn message(row: &Row, kind: u16) -> Message {
     let mut fixed = vec![if row.address.is_ipv6() { INET6 } else { INET }, 0, 0, 0];
     fixed.extend(row.interface.to_ne_bytes());
     fixed.extend(row.state.to_ne_bytes());
     // RTN_UNICAST
     fixed.extend([if row.router { NTF_ROUTER } else { 0 }, 1]);
-    let mut message = Message::new(NEWNEIGH, &fixed);
+    let mut message = Message::new(kind, &fixed);
     message.address(NDA_DST, row.address);
     if let Some(mac) = &row.mac {
         message.bytes(NDA_LLADDR, mac);
@@ -84,7 +84,7 @@ pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn 
         }
         let rows: Vec<Row> = families(byte(request.body, 0)).iter().flat_map(|family| all(*family, tables)).collect();
         let wanted = |row: &&Row| only.is_none_or(|only| row.interface == only);
-        return Ok(Reply::Dump(rows.iter().filter(wanted).map(message).collect(), only.is_some()));
+        return Ok(Reply::Dump(rows.iter().filter(wanted).map(|row| message(row, NEWNEIGH)).collect(), only.is_some()));
     }
     if proxies {
         return Err(Refusal::lacking("answers for nobody else: it has no proxy neighbours"));
@@ -104,7 +104,7 @@ pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn 
         }
         _ => {
             let found = all(family, tables).into_iter().find(|row| row.interface == index && row.address == address);
-            found.map(|row| Reply::One(message(&row))).ok_or_else(|| Refusal::said(ENOENT, "Neighbour entry not found"))
+            found.map(|row| Reply::One(message(&row, NEWNEIGH))).ok_or_else(|| Refusal::said(ENOENT, "Neighbour entry not found"))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::link::{self, DELLINK, NEWLINK};
 use crate::message::Message;
+use crate::neighbour::{self, DELNEIGH, NEWNEIGH};
 use crate::route::{DELROUTE, NEWROUTE};
 use crate::{Tables, address, interfaces};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,6 +13,7 @@ use weft_core::table::{
 };
 
 const RTNLGRP_LINK: u32 = 1;
+const RTNLGRP_NEIGH: u32 = 3;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV4_ROUTE: u32 = 7;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
@@ -28,6 +30,7 @@ pub(crate) fn messages(name: &str, value: &Value, tables: &mut dyn Tables) -> Ve
         }
         "address" => of_address(value, tables).into_iter().collect(),
         "route" => of_route(value).into_iter().collect(),
+        "neighbour" => of_neighbour(value).into_iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -92,6 +95,11 @@ fn of_address(value: &Value, tables: &mut dyn Tables) -> Option<(u32, Message)> 
             }
         },
     ))
+}
+
+fn of_neighbour(value: &Value) -> Option<(u32, Message)> {
+    let kind = if is_gone(value) { DELNEIGH } else { NEWNEIGH };
+    Some((RTNLGRP_NEIGH, neighbour::message(&neighbour::Row::read(value)?, kind)))
 }
 
 fn of_route(value: &Value) -> Option<(u32, Message)> {

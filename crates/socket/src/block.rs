@@ -228,6 +228,7 @@ impl Block for Sockets {
         let _ = now;
         match query {
             Query::List(Table::Sockets) => Answer::List(self.rows()),
+            Query::SocketDetails => Answer::List(self.details()),
             _ => Answer::None,
         }
     }
@@ -303,6 +304,39 @@ impl Sockets {
         });
         sockets.chain(orphans).collect()
     }
+}
+
+impl Sockets {
+    /// The same rows with what sock_diag(7) shows. Sockets that no hash table of Linux would have are left out: TCP's that neither listen nor have a
+    /// connection, and UDP's without a port.
+    fn details(&self) -> Vec<Value> {
+        let mut rows = self.rows();
+        for (row, (_, socket)) in rows.iter_mut().zip(self.store.iter()) {
+            let stream = socket.stream();
+            row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
+            row["details"] = details_of(socket);
+        }
+        rows.retain(|row| row.get("hashed").is_none_or(|hashed| *hashed == true));
+        rows
+    }
+}
+
+fn details_of(socket: &Socket) -> Value {
+    let options = &socket.options;
+    let (send_buffer, received, dropped) = match &socket.body {
+        Body::Stream(stream) => {
+            let grown = if stream.transport.send_buffer.is_none() { stream.capacity } else { 0 };
+            (grown.max(options.send_buffer as usize), 0, 0)
+        }
+        Body::Datagram(datagram) | Body::Ping(datagram) => (options.send_buffer as usize, datagram.queued_truesize, datagram.dropped),
+        Body::Raw(raw) => (options.send_buffer as usize, raw.queue.queued_truesize, raw.queue.dropped),
+    };
+    json!({
+        "interface": options.interface, "uid": socket.owner, "mark": options.mark, "priority": options.priority, "tos": options.tos,
+        "tclass": options.traffic_class, "v6_only": options.v6_only,
+        "shutdown": u8::from(socket.shutdown.receive) | u8::from(socket.shutdown.send) << 1,
+        "receive_buffer": options.receive_buffer, "send_buffer": send_buffer, "received_bytes": received, "dropped": dropped,
+    })
 }
 
 fn row(id: SocketId, socket: &Socket) -> Value {

@@ -25,7 +25,6 @@ mod face;
 mod fast_open;
 mod filter;
 mod inet6;
-pub mod info;
 mod multicast;
 pub mod options;
 mod outgoing;

@@ -447,6 +447,7 @@ impl Block for TcpBlock {
                 Some(FlowOwner::Listener(key)) => self.listener_info(*key),
                 Some(FlowOwner::TimeWait(_)) | None => Answer::None,
             },
+            Query::FlowTimer(flow) => self.flow_timer(*flow, now),
             Query::CongestionControls => {
                 let default = &self.settings.congestion;
                 let others = crate::congestion::NAMES.iter().filter(|name| **name != default).map(|name| (*name).to_owned());

@@ -86,7 +86,10 @@ pub static KIND: Kind = Kind {
         Named { name: "delete", doc: "interface, address: forgets a neighbour" },
         Named { name: "flush", doc: "interface?: forgets all neighbours but permanent ones" },
     ],
-    alerts: &[Named { name: "conflict", doc: "interface, address, mac: another station uses one of this node's addresses" }],
+    alerts: &[
+        Named { name: "conflict", doc: "interface, address, mac: another station uses one of this node's addresses" },
+        neighbour::NEIGHBOUR_ALERT,
+    ],
     counters: &[
         neighbour::count::ROWS[0],
         neighbour::count::ROWS[1],

@@ -129,6 +129,7 @@ pub static KIND: Kind = Kind {
     alerts: &[
         Named { name: "duplicate", doc: "interface, address: another station has this tentative address; it stays unused" },
         Named { name: "conflict", doc: "interface, address, mac: another station advertises one of this node's addresses" },
+        neighbour::NEIGHBOUR_ALERT,
     ],
     counters: &[
         neighbour::count::ROWS[0],

@@ -245,8 +245,9 @@ impl Resolver {
         if full || self.cache.len() >= self.limits.collect_above {
             let collected = self.cache.collect(cx.now, self.limits.stale_time, full);
             self.counters[count::COLLECTED] += collected.len() as u64;
-            for slot in collected {
+            for (slot, neighbour) in collected {
                 cx.cancel_timer(u64::from(slot));
+                tell(&neighbour, "deleted", cx);
             }
         }
         if self.cache.len() >= self.limits.entries_max {
@@ -292,6 +293,7 @@ impl Resolver {
             Nud::Delay => {
                 neighbour.state = Nud::Probe;
                 neighbour.probes = 0;
+                tell(neighbour, "set", cx);
                 self.solicitation(slot, cx)
             }
             Nud::Incomplete | Nud::Probe => self.solicitation(slot, cx),
@@ -305,6 +307,7 @@ impl Resolver {
         neighbour.state = Nud::Failed;
         neighbour.probes = 0;
         neighbour.updated = cx.now;
+        tell(neighbour, "set", cx);
         for mut frame in std::mem::take(&mut neighbour.pending) {
             if cx.is_bound(OUT_FAILED) {
                 let from = frame.meta().src;
@@ -324,11 +327,15 @@ impl Resolver {
         };
         let reachable_until = self.reachable_until(interface, cx);
         let Some(neighbour) = self.cache.get_mut(slot) else { return };
+        let before = (neighbour.state_at(cx.now), neighbour.mac);
         neighbour.mac = mac;
         neighbour.updated = cx.now;
         neighbour.probes = 0;
         neighbour.state = if reachable { Nud::Reachable } else { Nud::Stale };
         neighbour.reachable_until = reachable_until;
+        if before != (neighbour.state, mac) {
+            tell(neighbour, "set", cx);
+        }
         cx.cancel_timer(u64::from(slot));
         let waiting = std::mem::take(&mut neighbour.pending);
         if !reachable && !waiting.is_empty() {
@@ -356,9 +363,13 @@ impl Resolver {
         }
         let reachable_until = self.reachable_until(interface, cx);
         let Some(neighbour) = self.cache.get_mut(slot) else { return };
+        let before = neighbour.state_at(cx.now);
         neighbour.state = Nud::Reachable;
         neighbour.reachable_until = reachable_until;
         neighbour.probes = 0;
+        if before != Nud::Reachable {
+            tell(neighbour, "set", cx);
+        }
         if busy {
             cx.cancel_timer(u64::from(slot));
         }
@@ -377,10 +388,22 @@ impl Resolver {
         told.unwrap_or(self.limits.retransmit_time)
     }
 
+    /// Forgets a neighbour that somebody deletes. Linux's neigh_delete makes it FAILED first, and tells of that.
+    fn give_up(&mut self, slot: u32, cx: &mut Context<'_>) {
+        let Some(neighbour) = self.cache.get_mut(slot) else { return };
+        if neighbour.has_mac() {
+            neighbour.state = Nud::Failed;
+            tell(neighbour, "set", cx);
+        }
+        self.forget(slot, cx);
+    }
+
     /// Forgets a neighbour and what waits for it.
     pub(super) fn forget(&mut self, slot: u32, cx: &mut Context<'_>) {
         cx.cancel_timer(u64::from(slot));
-        for frame in self.cache.remove(slot).map(|neighbour| neighbour.pending).into_iter().flatten() {
+        let Some(neighbour) = self.cache.remove(slot) else { return };
+        tell(&neighbour, "deleted", cx);
+        for frame in neighbour.pending {
             cx.drop(frame, Reason::NeighbourFailed);
         }
     }
@@ -417,11 +440,15 @@ impl Resolver {
         let Some(neighbour) = slot.and_then(|slot| self.cache.get_mut(slot)) else {
             return Err(ControlError::Limit { what: "neighbours".to_owned(), max: self.limits.entries_max as u64 });
         };
+        let before = (known.is_some(), neighbour.state_at(cx.now), neighbour.mac);
         neighbour.mac = mac.unwrap_or(neighbour.mac);
         neighbour.state = state;
         neighbour.router = arguments.bool("router")?.unwrap_or(neighbour.router);
         neighbour.updated = cx.now;
         neighbour.reachable_until = reachable_until;
+        if before != (true, state, neighbour.mac) {
+            tell(neighbour, "set", cx);
+        }
         cx.cancel_timer(u64::from(slot.unwrap_or(0)));
         let mac = neighbour.mac;
         let waiting = if needs_mac { std::mem::take(&mut neighbour.pending) } else { cache::Pending::default() };
@@ -439,7 +466,7 @@ impl Resolver {
         let Some(slot) = self.cache.find(interface, address) else {
             return Err(arguments.fail(format!("ENOENT: {address} is no neighbour on that interface")));
         };
-        self.forget(slot, cx);
+        self.give_up(slot, cx);
         Ok(Value::Null)
     }
 
@@ -449,10 +476,21 @@ impl Resolver {
         let only = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
         let fits = |neighbour: &Neighbour| neighbour.state != Nud::Permanent && only.is_none_or(|only| neighbour.interface == only);
         for slot in self.cache.slots_where(fits) {
-            self.forget(slot, cx);
+            self.give_up(slot, cx);
         }
         Ok(Value::Null)
     }
+}
+
+/// What listeners hear of neighbours, where Linux's neigh_update_notify tells: not of INCOMPLETE and DELAY. That REACHABLE has run out nobody notices
+/// before a packet needs it.
+pub(super) const NEIGHBOUR_ALERT: Named =
+    Named { name: "neighbour", doc: "event (set, deleted), interface, address, mac, state: a neighbour has come, is another, or has gone" };
+
+fn tell(neighbour: &Neighbour, event: &str, cx: &mut Context<'_>) {
+    let mut value = neighbour.row(cx.now);
+    value["event"] = event.into();
+    cx.alert(NEIGHBOUR_ALERT.name, value);
 }
 
 /// Reads the argument of this name as an address of the block's family.

@@ -199,10 +199,23 @@ fn set_ip_options(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     a.of_family(false, StreamOption::IpOptions(prepared.given().to_vec()))
 }
 
+/// rt_tos2priority: TC_PRIO_BESTEFFORT, _BULK, _INTERACTIVE and _INTERACTIVE_BULK by the two upper bits of the old type of service.
+fn priority_of(tos: u8) -> i32 {
+    match tos & 0x18 {
+        0x00 => 0,
+        0x08 => 2,
+        0x10 => 6,
+        _ => 4,
+    }
+}
+
 fn set_tos(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     // __ip_sock_set_tos: "if (sk->sk_type == SOCK_STREAM) { val &= ~INET_ECN_MASK; val |= inet_sk(sk)->tos & INET_ECN_MASK; }"
     let old = a.options()?.tos;
     let tos = if a.stream().is_ok() { (value as u8 & !3) | (old & 3) } else { value as u8 };
+    if tos != old {
+        a.options()?.priority = priority_of(tos);
+    }
     a.options()?.tos = tos;
     a.of_family(false, StreamOption::Tos(tos))
 }

@@ -3,7 +3,6 @@
 use super::{Access, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::info;
 use crate::socket::TcpState;
 use std::time::Duration;
 use weft_core::{Answer, Query, StreamOption, Table};
@@ -139,7 +138,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Never(Errno::ENOPROTOOPT),
         Get::Bytes(|a, length| {
             let info = a.sockets.flow_info(a.id, a.cx);
-            Ok(info::to_bytes(&info, length))
+            Ok(weft_core::tcp_info::to_bytes(&info, length))
         }),
     ),
     row(

@@ -656,6 +656,9 @@ impl TcpBlock {
             state: crate::connection::State::Listen as u8,
             unacked: listener.waiting,
             sacked: listener.backlog,
+            // tcp_init_sock: TCP_INIT_CWND, sysctl_tcp_reordering.
+            snd_cwnd: 10,
+            reordering: 3,
             congestion,
             ..StreamInfo::default()
         }))

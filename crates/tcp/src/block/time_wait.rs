@@ -5,6 +5,7 @@ use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, TcpBlock, UPPER};
 use crate::connection::{Finished, Headers};
 use crate::counters::Counter;
+use weft_core::table::{Answer, FlowTimer};
 use weft_core::{Context, FlowId, Frame, Instant, Reason, StreamEvent, StreamMessage, Value};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
@@ -59,6 +60,20 @@ impl TcpBlock {
         self.out.counters.add(Counter::TW, 1);
         self.out.counters.add(Counter::TCPTimeWaitNow, 1);
         cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::TimeWait) });
+    }
+
+    /// [`weft_core::Query::FlowTimer`].
+    pub(super) fn flow_timer(&self, flow: FlowId, now: Instant) -> Answer {
+        match self.flows.get(&flow) {
+            Some(FlowOwner::Connection(key)) => {
+                self.connections.get(*key).map_or(Answer::None, |slot| Answer::FlowTimer(slot.connection.shown_timer(now)))
+            }
+            Some(FlowOwner::TimeWait(key)) => self.time_waits.get(*key).map_or(Answer::None, |record| {
+                let left = if record.until > now { (record.until - now).as_millis() } else { 0 };
+                Answer::FlowTimer(FlowTimer { kind: 3, retransmits: 0, expires_ms: u32::try_from(left).unwrap_or(u32::MAX) })
+            }),
+            Some(FlowOwner::Listener(_)) | None => Answer::None,
+        }
     }
 
     pub(super) fn end_time_wait(&mut self, key: u64, cx: &mut Context<'_>) -> Option<Record> {

@@ -1,7 +1,9 @@
 //! TCP_INFO (tcp_get_info).
 
 use super::handshake::header_bytes;
+use super::timers::Timer;
 use super::{Connection, Limit, State};
+use weft_core::table::FlowTimer;
 use weft_core::{Duration, Instant, StreamInfo};
 
 /// TCPI_OPT_*
@@ -91,6 +93,29 @@ impl Connection {
             congestion: self.control.name().to_owned(),
             cc_info: self.control.cc_info(),
             user_mss: self.send.peer_mss,
+        }
+    }
+
+    /// What `ss -o` shows (inet_sk_diag_fill).
+    pub fn shown_timer(&self, now: Instant) -> FlowTimer {
+        let due = |timers: &[Timer]| timers.iter().map(|timer| self.timers.at(*timer)).min().filter(|at| *at != Instant::FAR_FUTURE);
+        let shown = |kind, retransmits: u32, at: Instant| FlowTimer {
+            kind,
+            retransmits: retransmits.min(255) as u8,
+            expires_ms: if at > now { millis(at - now) } else { 0 },
+        };
+        let retransmits = if self.state == State::SynSent { self.syn_retransmitted } else { self.recovery.timeouts };
+        if let Some(at) = due(&[Timer::Retransmit, Timer::Probe, Timer::Reorder]) {
+            shown(1, retransmits, at)
+        } else if let Some(at) = due(&[Timer::Persist]) {
+            shown(4, self.probes_unanswered, at)
+        } else if let Some(at) = due(&[Timer::Keepalive]) {
+            shown(2, self.keepalive_unanswered, at)
+        } else if let Some(at) = due(&[Timer::FinWait2]) {
+            // tcp_time_wait: FIN-WAIT-2 without a program is a small record in Linux, too.
+            shown(3, 0, at)
+        } else {
+            FlowTimer::default()
         }
     }
 

@@ -132,6 +132,19 @@ impl Neighbour {
             state => state,
         }
     }
+    /// For people, and for `ip monitor neigh`.
+    pub(in crate::ip) fn row(&self, now: Instant) -> Value {
+        let mut row = serde_json::json!({
+            "interface": self.interface.0,
+            "address": self.address.to_string(),
+            "mac": self.has_mac().then(|| self.mac.to_string()),
+            "state": self.state_at(now).name(),
+        });
+        if self.router {
+            row["router"] = true.into();
+        }
+        row
+    }
     pub(in crate::ip) fn has_mac(&self) -> bool {
         !matches!(self.state, Nud::Incomplete | Nud::Failed)
     }
@@ -205,7 +218,7 @@ impl Cache {
 
     /// Takes out unused entries older than `stale_time`; when the cache is full, at least the least recently used one. Permanent
     /// entries and those with waiting packets stay.
-    pub(in crate::ip) fn collect(&mut self, now: Instant, stale_time: Duration, full: bool) -> Vec<u32> {
+    pub(in crate::ip) fn collect(&mut self, now: Instant, stale_time: Duration, full: bool) -> Vec<(u32, Neighbour)> {
         if !full && self.collected_at.is_some_and(|at| now < at + COLLECT_INTERVAL) {
             return Vec::new();
         }
@@ -217,28 +230,13 @@ impl Cache {
             let oldest = candidates.filter(|(_, entry)| free(entry)).min_by_key(|(_, entry)| entry.used.max(entry.updated));
             old.extend(oldest.map(|(slot, _)| slot as u32));
         }
-        for slot in &old {
-            self.remove(*slot);
-        }
-        old
+        old.into_iter().filter_map(|slot| Some((slot, self.remove(slot)?))).collect()
     }
 
     pub(in crate::ip) fn rows(&self, now: Instant) -> Vec<Value> {
         let mut entries: Vec<&Neighbour> = self.slots.iter().flatten().collect();
         entries.sort_by_key(|entry| (entry.interface, entry.address));
-        let row = |entry: &Neighbour| {
-            let mut row = serde_json::json!({
-                "interface": entry.interface.0,
-                "address": entry.address.to_string(),
-                "mac": entry.has_mac().then(|| entry.mac.to_string()),
-                "state": entry.state_at(now).name(),
-            });
-            if entry.router {
-                row["router"] = true.into();
-            }
-            row
-        };
-        entries.into_iter().map(row).collect()
+        entries.into_iter().map(|entry| entry.row(now)).collect()
     }
 
     pub(in crate::ip) fn export(&self, now: Instant) -> Vec<ExportedNeighbour> {
