@@ -15,6 +15,8 @@ const GATEWAY: u32 = 2;
 const HOST: u32 = 4;
 const REJECT: u32 = 0x200;
 const LOCAL: u32 = 0x8000_0000;
+/// RTF_NONEXTHOP of IPv6: leads to no neighbour.
+const NO_NEXT_HOP: u32 = 0x0020_0000;
 /// State of a socket without a connection.
 const TCP_CLOSE: u8 = 7;
 
@@ -185,9 +187,22 @@ fn routes6(stack: &mut dyn Stack) -> String {
     let interfaces = tables::interfaces(stack);
     let nowhere = IpAddr::from([0_u8; 16]);
     let mut text = String::new();
-    for route in tables::routes(stack, Family::V6) {
+    let routes = tables::routes(stack, Family::V6);
+    // The root of a table without a default route is fib6_null_entry; the table local never has one.
+    let defaults = routes.iter().any(|route| !route.local_table && route.destination == (nowhere, 0));
+    for _ in 0..if defaults { 1 } else { 2 } {
+        let nothing = hex(nowhere);
+        let flags = REJECT | NO_NEXT_HOP;
+        let _ = writeln!(text, "{nothing} 00 {nothing} 00 {nothing} ffffffff 00000001 00000000 {flags:08x} {:>8}", "lo");
+    }
+    for route in routes {
         let (destination, bits) = route.destination;
-        let flags = UP | if route.gateway.is_some() { GATEWAY } else { 0 } | if route.local_table { LOCAL } else { 0 };
+        let flags = match route.kind {
+            RouteKind::Local => UP | LOCAL | NO_NEXT_HOP,
+            RouteKind::Unreachable | RouteKind::Prohibit | RouteKind::Blackhole => REJECT | NO_NEXT_HOP,
+            _ => UP | if route.gateway.is_some() { GATEWAY } else { 0 },
+        };
+        let device = if route.interface == 0 { 1 } else { route.interface };
         let _ = writeln!(
             text,
             "{} {bits:02x} {} 00 {} {:08x} 00000001 00000000 {flags:08x} {:>8}",
@@ -195,7 +210,7 @@ fn routes6(stack: &mut dyn Stack) -> String {
             hex(nowhere),
             hex(route.gateway.unwrap_or(nowhere)),
             route.metric,
-            name_of(&interfaces, route.interface)
+            name_of(&interfaces, device)
         );
     }
     text
@@ -215,7 +230,8 @@ fn addresses6(stack: &mut dyn Stack) -> String {
         } else {
             0
         };
-        let flags = if one.state == AddressState::Tentative { 0x40 } else { 0 } | if one.dynamic { 0 } else { 0x80 };
+        let flags = if one.state == AddressState::Tentative { 0x40 } else { 0 }
+            | if one.dynamic && !address.is_unicast_link_local() { 0 } else { 0x80 };
         let _ = writeln!(
             text,
             "{} {:02x} {:02x} {scope:02x} {flags:02x} {:>8}",

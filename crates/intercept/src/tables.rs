@@ -23,6 +23,12 @@ pub struct InterfaceRow {
     pub link: LinkType,
     /// Group.
     pub group: u32,
+    /// Queue length, packets.
+    pub tx_queue_packets: u32,
+    /// IFF_NOARP, IFF_PROMISC, IFF_ALLMULTI and IFF_DYNAMIC, as programs set them.
+    pub set_flags: i32,
+    /// IFF_MULTICAST, if a program said so.
+    pub multicast: Option<bool>,
 }
 
 /// A route.
@@ -108,6 +114,17 @@ fn interface(row: &Value) -> Option<InterfaceRow> {
         up: row.get("up")?.as_bool()?,
         link: serde_json::from_value(row.get("link")?.clone()).ok()?,
         group: number(row, "group").unwrap_or(0),
+        tx_queue_packets: number(row, "tx_queue_packets").unwrap_or(1000),
+        set_flags: [
+            ("arp", false, libc::IFF_NOARP),
+            ("promiscuous", true, libc::IFF_PROMISC),
+            ("all_multicast", true, libc::IFF_ALLMULTI),
+            ("dynamic", true, libc::IFF_DYNAMIC),
+        ]
+        .into_iter()
+        .filter(|(field, means, _)| row.get(*field).and_then(Value::as_bool) == Some(*means))
+        .fold(0, |flags, (_, _, flag)| flags | flag),
+        multicast: row.get("multicast").and_then(Value::as_bool),
     })
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u3
         SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
         SIOCGIFMTU => union[..4].copy_from_slice(&interface.mtu.to_ne_bytes()),
         SIOCGIFMETRIC => union[..4].fill(0),
-        SIOCGIFTXQLEN => union[..4].copy_from_slice(&1000_i32.to_ne_bytes()),
+        SIOCGIFTXQLEN => union[..4].copy_from_slice(&interface.tx_queue_packets.to_ne_bytes()),
         SIOCGIFHWADDR => {
             union[..2].copy_from_slice(&hardware_type(interface.link).to_ne_bytes());
             union[2..8].copy_from_slice(&interface.mac);
@@ -258,7 +258,12 @@ pub(crate) fn flags(interface: &InterfaceRow) -> u32 {
         LinkType::Ethernet => libc::IFF_BROADCAST | libc::IFF_MULTICAST,
         LinkType::Raw => libc::IFF_POINTOPOINT | libc::IFF_NOARP,
     };
-    (up | kind) as u32
+    let kind = match interface.multicast {
+        Some(true) => kind | libc::IFF_MULTICAST,
+        Some(false) => kind & !libc::IFF_MULTICAST,
+        None => kind,
+    };
+    (up | kind | interface.set_flags) as u32
 }
 
 /// ARPHRD_* of linux/if_arp.h.
