@@ -82,6 +82,9 @@ _weft() {
             weft,replace)
                 cmd="weft__subcmd__replace"
                 ;;
+            weft,restore)
+                cmd="weft__subcmd__restore"
+                ;;
             weft,run)
                 cmd="weft__subcmd__run"
                 ;;
@@ -96,6 +99,9 @@ _weft() {
                 ;;
             weft,sim)
                 cmd="weft__subcmd__sim"
+                ;;
+            weft,snapshot)
+                cmd="weft__subcmd__snapshot"
                 ;;
             weft,subscribe)
                 cmd="weft__subcmd__subscribe"
@@ -128,7 +134,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply pause unpause subscribe console trace check import bridge sim exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause subscribe console trace check import bridge sim exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -577,6 +583,24 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        weft__subcmd__restore)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         weft__subcmd__run)
             opts="-h --stack --set --engine --tap --seed --capture --nat --publish --control --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -715,6 +739,24 @@ _weft() {
                     return 0
                     ;;
                 --wall-limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__snapshot)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -44,6 +44,8 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "load" -d 'Make the kind o
 complete -c weft -n "__fish_weft_needs_command" -f -a "unload" -d 'Forget a kind of block that was loaded. No block may be of it'
 complete -c weft -n "__fish_weft_needs_command" -f -a "new" -d 'Begin something of your own: `weft new block mine`'
 complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none'
+complete -c weft -n "__fish_weft_needs_command" -f -a "snapshot" -d 'Write the state of all blocks into a file, as it stands at one moment: connections, tables, timers, frames that are held. Only its owner can read it'
+complete -c weft -n "__fish_weft_needs_command" -f -a "restore" -d 'Put the state in a file of `weft snapshot` into all blocks, at one moment: into all of them or into none. Timers go on with the time that they had left'
 complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unpause" -d 'Let the frames that `weft pause` has held go on, in their order'
 complete -c weft -n "__fish_weft_needs_command" -f -a "subscribe" -d 'Print the alerts of blocks and the changes that are made to them, as they come, until interrupted'
@@ -137,6 +139,12 @@ complete -c weft -n "__fish_weft_using_subcommand apply" -l control -d 'Control 
 complete -c weft -n "__fish_weft_using_subcommand apply" -l dry-run -d 'Change nothing: check, and print what would be done, in the words of the commands'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand snapshot" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand snapshot" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand restore" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand restore" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand pause" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand pause" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand pause" -s h -l help -d 'Print help (see more with \'--help\')'

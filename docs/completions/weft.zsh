@@ -236,6 +236,24 @@ _arguments "${_arguments_options[@]}" : \
 ':file -- The stack file (TOML); `weft help stack` shows what to write into one:_files' \
 && ret=0
 ;;
+(snapshot)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':file -- The file; one that is there is replaced when the new one is complete:_default' \
+&& ret=0
+;;
+(restore)
+_arguments "${_arguments_options[@]}" : \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':file -- The file:_default' \
+&& ret=0
+;;
 (pause)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
@@ -436,6 +454,8 @@ _weft_commands() {
 'unload:Forget a kind of block that was loaded. No block may be of it' \
 'new:Begin something of your own\: \`weft new block mine\`' \
 'apply:Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none' \
+'snapshot:Write the state of all blocks into a file, as it stands at one moment\: connections, tables, timers, frames that are held. Only its owner can read it' \
+'restore:Put the state in a file of \`weft snapshot\` into all blocks, at one moment\: into all of them or into none. Timers go on with the time that they had left' \
 'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \
 'unpause:Let the frames that \`weft pause\` has held go on, in their order' \
 'subscribe:Print the alerts of blocks and the changes that are made to them, as they come, until interrupted' \
@@ -578,6 +598,11 @@ _weft__subcmd__replace_commands() {
     local commands; commands=()
     _describe -t commands 'weft replace commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__restore_commands] )) ||
+_weft__subcmd__restore_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft restore commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__run_commands] )) ||
 _weft__subcmd__run_commands() {
     local commands; commands=()
@@ -597,6 +622,11 @@ _weft__subcmd__show_commands() {
 _weft__subcmd__sim_commands() {
     local commands; commands=()
     _describe -t commands 'weft sim commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__snapshot_commands] )) ||
+_weft__subcmd__snapshot_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft snapshot commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__subscribe_commands] )) ||
 _weft__subcmd__subscribe_commands() {

@@ -23,6 +23,7 @@ pub mod memory;
 pub mod nat;
 pub mod packet;
 pub mod pcapng;
+pub mod snapshot;
 pub mod tap;
 pub mod trace;
 pub mod tun;

@@ -362,6 +362,13 @@ pub trait Block: Any + Send {
         Vec::new()
     }
 
+    /// The node went back to what it held at another time, or in another process. Frames that it had given to the world then are nobody's any more, and
+    /// nobody will report that they have left: what is counted of them counts as left. What may be given out once only (numbers of a cipher) may have been
+    /// given out since, and begins at another place.
+    fn went_back(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
+
     /// Why it has stopped working, if it has: a block that runs somebody else's code is isolated when that fails.
     fn failure(&self) -> Option<&str> {
         None

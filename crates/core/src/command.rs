@@ -60,6 +60,16 @@ pub const COMMANDS: &[Row] = &[
         doc: "make the kind of block in a file known, or another build of it: blocks that exist stay what they are",
     },
     Row { name: "unload", usage: "KIND", doc: "forget a kind of block that was loaded; no block may be of it" },
+    Row {
+        name: "snapshot",
+        usage: "FILE",
+        doc: "write the state of all blocks into a file: connections, tables, timers and frames that are held, as they stand at one moment",
+    },
+    Row {
+        name: "restore",
+        usage: "FILE",
+        doc: "put the state in such a file into all blocks, or into none; the graph must have the shape that it had",
+    },
     Row { name: "pause", usage: "", doc: "hold every frame in the graph; calls, timers and changes go on" },
     Row { name: "unpause", usage: "", doc: "let the frames that were held go on, in their order" },
     Row {
@@ -203,7 +213,9 @@ pub fn read<W: AsRef<str>>(words: &[W]) -> Result<Op, CommandError> {
         "insert" => rest.insert(),
         "extract" => rest.block("the block's name").map(|block| Op::Extract { block }),
         "replace" => rest.replace(),
-        "load" => rest.load(),
+        "load" => rest.file().map(|file| Op::Load { file }),
+        "snapshot" => rest.file().map(|file| Op::Snapshot { file }),
+        "restore" => rest.file().map(|file| Op::Restore { file }),
         "unload" => rest.block("the kind").map(|kind| Op::Unload { kind }),
         "pause" => Ok(Op::Pause),
         "unpause" => Ok(Op::Unpause),
@@ -375,10 +387,10 @@ impl<'a, I: Iterator<Item = &'a str>> Rest<I> {
         Ok((kind.to_owned(), parameters, drop_state))
     }
 
-    fn load(&mut self) -> Result<Op, CommandError> {
+    fn file(&mut self) -> Result<String, CommandError> {
         match self.next("the file")? {
             "" => Err(self.wrong("", "is empty: give the file")),
-            file => Ok(Op::Load { file: file.to_owned() }),
+            file => Ok(file.to_owned()),
         }
     }
 
@@ -455,6 +467,8 @@ pub fn write(op: &Op) -> Option<String> {
         }
         Op::Load { file } => words.extend(["load".to_owned(), file.clone()]),
         Op::Unload { kind } => words.extend(["unload".to_owned(), kind.clone()]),
+        Op::Snapshot { file } => words.extend(["snapshot".to_owned(), file.clone()]),
+        Op::Restore { file } => words.extend(["restore".to_owned(), file.clone()]),
         Op::Show(what) => words.extend(["show".to_owned(), what.name().to_owned()]),
         Op::All(ops) => return ops.iter().map(write).collect::<Option<Vec<_>>>().map(|lines| lines.join("\n")),
         Op::Pause => words.push("pause".to_owned()),
@@ -520,6 +534,8 @@ mod tests {
             "replace a counter --drop-state",
             "load blocks/alternate.wasm",
             "unload alternate-c",
+            "snapshot n1.snapshot",
+            "restore '/tmp/a b.snapshot'",
             "pause",
             "unpause",
             "subscribe 'ip*'",

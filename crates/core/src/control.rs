@@ -147,6 +147,16 @@ pub enum Op {
         /// The kind.
         kind: String,
     },
+    /// Write the state of all blocks, as it stands at one frame boundary, into a file.
+    Snapshot {
+        /// The file; where a name leads that does not begin with `/`, the world decides.
+        file: String,
+    },
+    /// Put the state in such a file into all blocks, at one frame boundary: into all of them or into none.
+    Restore {
+        /// The file.
+        file: String,
+    },
     /// Several operations as one transaction: all or none.
     All(Vec<Op>),
     /// Hold every frame inside the graph, at the edge that it was about to pass. Calls, timers and control messages go on.
@@ -169,7 +179,7 @@ impl Op {
     pub fn is_change(&self) -> bool {
         match self {
             Op::All(ops) => ops.iter().all(Op::is_change),
-            op => !op.is_question() && !matches!(op, Op::Exec { .. } | Op::Pause | Op::Unpause),
+            op => !op.is_question() && !matches!(op, Op::Exec { .. } | Op::Pause | Op::Unpause | Op::Snapshot { .. } | Op::Restore { .. }),
         }
     }
 
@@ -187,9 +197,9 @@ impl Op {
             Op::Bind { from, to } => named(&from.block) || named(&to.block),
             Op::Unbind { from, to } => named(&from.block) || to.as_ref().is_some_and(|to| named(&to.block)),
             Op::Insert { block, from, to } => [block, from, to].iter().any(|end| named(&end.block)),
-            Op::Load { .. } | Op::Unload { .. } => false,
+            Op::Load { .. } | Op::Unload { .. } | Op::Snapshot { .. } => false,
             Op::All(ops) => ops.iter().any(|op| op.concerns(target)),
-            Op::Pause | Op::Unpause | Op::List(_) | Op::Show(_) => true,
+            Op::Pause | Op::Unpause | Op::Restore { .. } | Op::List(_) | Op::Show(_) => true,
         }
     }
 }
@@ -428,6 +438,22 @@ pub enum ControlError {
     StateRefused {
         /// The block.
         block: String,
+        /// Why.
+        why: String,
+    },
+    /// There is no snapshot.
+    #[error("cannot write the snapshot '{file}': {why}")]
+    NotSaved {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// The snapshot is not restored, and nothing has changed.
+    #[error("cannot restore '{file}': {why}")]
+    NotRestored {
+        /// The file.
+        file: String,
         /// Why.
         why: String,
     },

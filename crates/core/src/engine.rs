@@ -14,7 +14,9 @@ use crate::parameter;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
+use crate::snapshot::SnapshotError;
 use crate::solo::Solo;
+use crate::state::State;
 use crate::statistics;
 use crate::stream::StreamMessage;
 use crate::table::{Answer, Family, Query, Table};
@@ -318,6 +320,15 @@ impl Engine {
         transaction::prepare(&self.slots, &self.table, ops, self.now, &mut self.rng, &mut self.successors)
     }
 
+    /// Checks that a snapshot's states fit this graph, and makes the blocks that will hold them, without changing anything.
+    ///
+    /// # Errors
+    /// What does not fit, with the block.
+    pub fn prepare_restore(&mut self, now: Instant, blocks: &[(String, State)]) -> Result<Plan, SnapshotError> {
+        self.advance(now);
+        transaction::prepare_restore(&self.slots, &self.table, blocks, self.now, &mut self.rng, &mut self.successors)
+    }
+
     /// Makes a change that was prepared, at a frame boundary. Returns what changed.
     pub fn commit(&mut self, plan: Plan) -> Vec<String> {
         let done = transaction::commit(&mut self.slots, plan, self.now);
@@ -355,6 +366,9 @@ impl Engine {
             Op::Show(show) => Ok(self.show(*show)),
             Op::Pause => Ok(self.pause().into()),
             Op::Unpause => Ok(self.unpause().into()),
+            Op::Snapshot { .. } | Op::Restore { .. } => {
+                Err(ControlError::World { why: "this node has nobody who reads and writes files for it".to_owned() })
+            }
             change => {
                 let plan = self.prepare(std::slice::from_ref(change))?;
                 Ok(self.commit(plan).into())

@@ -24,6 +24,9 @@ pub trait Execute: std::fmt::Debug + Send {
     fn completed(&mut self, now: Instant, completion: Completion);
     /// See [`Engine::control`]. What follows from a change has happened when it returns.
     fn control(&mut self, now: Instant, message: &Message) -> Reply;
+    /// Stops the graph at a frame boundary, and calls `f` with the engine that has all of its blocks until then. True: `f` has put other blocks into
+    /// their places.
+    fn at_rest(&mut self, now: Instant, f: &mut dyn FnMut(&mut Engine) -> bool);
     /// See [`Engine::take_outgoing`].
     fn take_outgoing(&mut self) -> Vec<Outgoing>;
     /// See [`Engine::has_outgoing`].

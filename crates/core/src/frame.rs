@@ -330,6 +330,15 @@ impl Frame {
     pub fn position(&self) -> u16 {
         self.0.start as u16
     }
+    /// All of the head, what was pulled and the room in front too, and where the frame begins in it: for state.
+    pub(crate) fn whole_head(&self) -> (usize, &[u8]) {
+        (self.0.start, &self.0.head)
+    }
+    /// A frame of the parts of another one. `start` lies in the head.
+    pub(crate) fn of_parts(meta: Meta, start: usize, head: &[u8], tail: Tail) -> Frame {
+        let tail_bytes = tail.iter().map(Bytes::len).sum();
+        Frame(Box::new(Inner { meta, start, head: SmallVec::from_slice(head), tail, tail_bytes }))
+    }
     /// Moves the start back (or on) to a position taken earlier: un-pulls headers. A position beyond the head is ignored.
     pub fn rewind(&mut self, position: u16) {
         if usize::from(position) <= self.0.head.len() {

@@ -6,6 +6,7 @@
 //! the bytes as well.
 
 mod field;
+mod frame;
 
 pub use field::{Damage, Field, Reader, Writer};
 

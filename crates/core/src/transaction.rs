@@ -9,6 +9,8 @@ use crate::frame::Frame;
 use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Found, Slots};
 use crate::parameter;
 use crate::rng::Rng;
+use crate::snapshot::{self, SnapshotError};
+use crate::state::State;
 use crate::table::Table;
 use crate::time::Instant;
 use indexmap::IndexMap;
@@ -37,6 +39,10 @@ pub struct Plan {
     edges_changed: bool,
     /// The kinds that there are from then on, if others.
     kinds: Option<BlockTable>,
+    /// Places whose new block has taken over what the old one held: its frames are the new one's.
+    handed_over: BTreeSet<BlockId>,
+    /// Blocks go back to what they held: the frames that the old ones hold are those of another course of events, of which nobody waits for the end.
+    restores: bool,
     summary: Vec<String>,
 }
 
@@ -44,6 +50,10 @@ impl Plan {
     /// What will change, a line each.
     pub fn summary(&self) -> &[String] {
         &self.summary
+    }
+    /// The block that will stand at a place, where it is a new one.
+    pub fn made(&mut self, id: BlockId) -> Option<&mut dyn Block> {
+        self.made.get_mut(&id).map(|block| &mut **block as &mut dyn Block)
     }
 }
 
@@ -84,6 +94,30 @@ pub fn prepare(
     Ok(plan.plan)
 }
 
+/// Checks that a snapshot's states fit the running graph, and makes a block for each, which takes its state over. Parameters stay what they are.
+///
+/// # Errors
+/// What does not fit, with the block. Nothing has changed.
+pub fn prepare_restore(
+    slots: &Slots,
+    table: &BlockTable,
+    blocks: &[(String, State)],
+    now: Instant,
+    rng: &mut Rng,
+    successors: &mut Rng,
+) -> Result<Plan, SnapshotError> {
+    snapshot::check_shape(slots, blocks)?;
+    let mut planner = Planner { slots, table, now, rng, successors, plan: Plan::of(slots) };
+    for (name, state) in blocks {
+        planner.restore(name, state)?;
+    }
+    let mut plan = planner.plan;
+    plan.assign_owners().map_err(|error| SnapshotError::NotMade { block: "?".to_owned(), why: error.to_string() })?;
+    plan.restores = true;
+    plan.summary.push(format!("restore: {} blocks", plan.made.len()));
+    Ok(plan)
+}
+
 /// Are all ports bound that must be? Asked when a whole stack is loaded; a live graph may have open ends.
 pub fn check_complete(slots: &Slots) -> Result<(), ControlError> {
     let entered: BTreeSet<Edge> = slots.edges().map(|(_, _, to, port)| (to, port)).collect();
@@ -122,7 +156,7 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
             slots.slots.resize_with(index + 1, || None);
         }
         if slots.slots[index].is_some() {
-            let old = slots.end(id, Some(block), now);
+            let old = slots.end(id, Some(block), now).filter(|_| !plan.restores && !plan.handed_over.contains(&id));
             done.given_up.extend(old.into_iter().flat_map(|mut old| old.give_up()));
             done.replaced.push(id);
         } else {
@@ -158,7 +192,17 @@ impl Plan {
         let edges = slots.edges().map(|(from, port, to, input)| ((from, port), (to, input))).collect();
         let shape = Shape { blocks, names: slots.names.clone(), edges, next: slots.slots.len() as u32 };
         let (made, owners) = (BTreeMap::new(), BTreeMap::new());
-        Plan { shape, made, sets: Vec::new(), owners, edges_changed: false, kinds: None, summary: Vec::new() }
+        Plan {
+            shape,
+            made,
+            sets: Vec::new(),
+            owners,
+            edges_changed: false,
+            kinds: None,
+            handed_over: BTreeSet::new(),
+            restores: false,
+            summary: Vec::new(),
+        }
     }
 
     fn end_name(&self, id: BlockId, port: &str) -> String {
@@ -504,19 +548,19 @@ impl Planner<'_> {
         let Some(old) = self.slots.block(id) else {
             return Err(refused("it was made in the same transaction".to_owned()));
         };
-        let mut parameters = given.clone();
-        for parameter in new_kind.parameters {
-            if let Some(value) = old.get(parameter.name, self.now).filter(|_| old_kind.parameter(parameter.name).is_some()) {
-                parameters.entry(parameter.name.to_owned()).or_insert(value);
-            }
-        }
-        let rng = self.successors.fork(name);
-        let mut block = self.make(name, kind, &parameters, rng)?;
+        let mut block = self.successor(name, old, new_kind, given)?;
+        let mut handed_over = false;
         if !drop_state {
             let state = old.export(self.now).map_err(|error| refused(error.to_string()))?;
             if state.version > 0 {
                 block.import(&state, self.now).map_err(|error| refused(error.to_string()))?;
+                handed_over = true;
             }
+        }
+        if handed_over {
+            self.plan.handed_over.insert(id);
+        } else {
+            self.plan.handed_over.remove(&id);
         }
         self.move_edges(id, name, old_kind, block.kind())?;
         self.plan.shape.blocks.insert(id, (name.to_owned(), block.kind()));
@@ -525,6 +569,35 @@ impl Planner<'_> {
         let version =
             if then == now || old_kind.name != new_kind.name { String::new() } else { format!(": version {now} in place of {then}") };
         self.plan.summary.push(format!("replace {name} {kind}{version}"));
+        Ok(())
+    }
+
+    /// A block of this kind that is to stand in another one's place, with the parameters of that where no others are given.
+    fn successor(
+        &mut self,
+        name: &str,
+        old: &dyn Block,
+        kind: &'static Kind,
+        given: &IndexMap<String, Value>,
+    ) -> Result<Box<dyn Block>, ControlError> {
+        let mut parameters = given.clone();
+        for parameter in kind.parameters {
+            if let Some(value) = old.get(parameter.name, self.now).filter(|_| old.kind().parameter(parameter.name).is_some()) {
+                parameters.entry(parameter.name.to_owned()).or_insert(value);
+            }
+        }
+        let rng = self.successors.fork(name);
+        self.make(name, kind.name, &parameters, rng)
+    }
+
+    /// A block of the graph goes back to what a snapshot holds of it. One that keeps no state stays as it is.
+    fn restore(&mut self, name: &str, state: &State) -> Result<(), SnapshotError> {
+        let found = self.slots.find(name).and_then(|id| Some((id, self.slots.kind(id)?, self.slots.block(id)?)));
+        let Some((id, kind, old)) = found.filter(|(_, kind, _)| kind.state_version > 0 || state.version > 0) else { return Ok(()) };
+        let not_made = |error: ControlError| SnapshotError::NotMade { block: name.to_owned(), why: error.to_string() };
+        let mut block = self.successor(name, old, kind, &IndexMap::new()).map_err(not_made)?;
+        block.import(state, self.now).map_err(|error| SnapshotError::State { block: name.to_owned(), error })?;
+        self.plan.made.insert(id, block);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ pub mod publish;
 pub mod reactor;
 pub mod run;
 pub mod signals;
+mod snapshot;
 pub mod spin;
 pub mod threaded;
 mod tidy;

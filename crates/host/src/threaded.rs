@@ -200,22 +200,30 @@ impl Execute for Threaded {
             let why = "the threaded engine cannot hold frames: pause a stack with engine = \"inline\" or \"queued\"".to_owned();
             return Reply { serial: message.serial, result: Err(ControlError::World { why }) };
         }
+        let mut result = Err(ControlError::World { why: "the engine did not answer".to_owned() });
+        self.at_rest(now, &mut |engine| {
+            result = engine.control(now, message).result;
+            rebuilds(&message.op)
+        });
+        Reply { serial: message.serial, result }
+    }
+
+    fn at_rest(&mut self, now: Instant, f: &mut dyn FnMut(&mut Engine) -> bool) {
         let shared = Arc::clone(&self.shared);
         let mut groups = shared.topology.enter_all();
         let work = collect(&shared, &mut groups, &mut self.engine);
         self.engine.carry(now, work);
         // Timers that are due have had no chance to fire.
         self.engine.run(now);
-        let reply = self.engine.control(now, message);
+        let is_other = f(&mut self.engine);
         self.publish();
-        match rebuilds(&message.op) {
+        match is_other {
             true => {
                 drop(groups);
                 self.restart();
             }
             false => place(&shared, &mut groups, self.engine.lend()),
         }
-        reply
     }
 
     fn take_outgoing(&mut self) -> Vec<Outgoing> {

@@ -536,6 +536,17 @@ impl World {
             Ask::Hello => Ok(
                 serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),
             ),
+            Ask::Node(Op::Snapshot { file }) => {
+                let answer = crate::snapshot::save(&mut self.node, now, &file)?;
+                self.note(Op::Snapshot { file }, &answer);
+                Ok(answer)
+            }
+            Ask::Node(Op::Restore { file }) => {
+                let attached = self.attached();
+                let answer = crate::snapshot::restore(&mut self.node, now, &file, attached)?;
+                self.note(Op::Restore { file }, &answer);
+                Ok(answer)
+            }
             Ask::Node(op) => {
                 let drops = matches!(op, Op::Show(Show::Drops));
                 let message = Message { serial: request.serial, op };
@@ -584,6 +595,26 @@ impl World {
                 Ok(serde_json::json!({"programs": self.programs.trees()}))
             }
         }
+    }
+
+    /// Who uses the node's sockets, for people.
+    fn attached(&self) -> Option<String> {
+        let count = |number: usize, what: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{number} {what}s")),
+        };
+        let programs = count(self.programs.trees(), "program").map(|programs| {
+            let sockets = count(self.programs.stand_ins(), "socket").unwrap_or_else(|| "no socket".to_owned());
+            format!("{programs} attached ({sockets} of theirs)")
+        });
+        let rows = self.publisher.rows();
+        let published = rows.as_array().into_iter().flatten().filter_map(|row| {
+            let open = count(usize::try_from(row["open"].as_u64()?).ok()?, "connection")?;
+            Some(format!("{open} through the published port {}", row["published"].as_str().unwrap_or("?")))
+        });
+        let all: Vec<String> = programs.into_iter().chain(published).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     /// The number of an interface, by its name.

@@ -9,6 +9,7 @@ mod default_graph;
 pub mod fins;
 mod foresee;
 mod node;
+mod restore;
 mod shape;
 mod stack;
 

@@ -10,7 +10,7 @@ use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
     Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Op, Reply,
-    Rng, Selector, State, StateError, transaction,
+    Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
 
@@ -38,6 +38,12 @@ impl Runner {
         match self {
             Runner::Core(engine) => engine.control(now, message),
             Runner::Other(other) => other.control(now, message),
+        }
+    }
+    fn at_rest(&mut self, now: Instant, f: &mut dyn FnMut(&mut Engine) -> bool) {
+        match self {
+            Runner::Core(engine) => drop(f(engine)),
+            Runner::Other(other) => other.at_rest(now, f),
         }
     }
 }
@@ -378,6 +384,34 @@ impl Node {
                 state
             }
         }
+    }
+    /// The state of all blocks, as it stands at this frame boundary. Frames that a paused graph holds, and those that have left the node, are none of it.
+    ///
+    /// # Errors
+    /// A block that cannot export what it holds.
+    pub fn snapshot(&mut self, now: Instant, time: TimeKind) -> Result<Snapshot, SnapshotError> {
+        let mut blocks = Ok(Vec::new());
+        self.engine.at_rest(now, &mut |engine| {
+            blocks = Snapshot::states(engine.graph(), now);
+            false
+        });
+        let (weft, boot_epoch_ns) = (env!("CARGO_PKG_VERSION").to_owned(), self.boot_time.unwrap_or(0));
+        Ok(Snapshot { weft, node: self.name.clone(), time, at: now, boot_epoch_ns, blocks: blocks? })
+    }
+    /// Puts the state of a snapshot into all blocks at this frame boundary; parameters and edges stay. `own`: this world took it of this node, since it
+    /// booted last. Sockets that programs hold stay theirs, so they must be those of the snapshot; of another world's, there may be none. Returns what changed.
+    ///
+    /// # Errors
+    /// What does not fit. Nothing has changed then.
+    pub fn restore(&mut self, now: Instant, snapshot: &Snapshot, own: bool) -> Result<Vec<String>, SnapshotError> {
+        let mut result = Ok(Vec::new());
+        let sockets = self.sockets;
+        self.engine.at_rest(now, &mut |engine| {
+            result = crate::restore::restore(engine, now, sockets, snapshot, own);
+            result.is_ok()
+        });
+        self.find_ends(now);
+        result
     }
     /// Gives back memory that a burst of traffic needed and a quiet node does not. Nothing that can be observed changes.
     pub fn give_back_memory(&mut self, now: Instant) {

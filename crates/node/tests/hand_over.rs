@@ -229,21 +229,14 @@ fn assert_same(expected: &Told, replaced: &Told) {
 }
 
 #[test]
-fn blocks_on_the_way_are_replaced_and_no_frame_is_another() {
+fn any_block_is_replaced_and_no_frame_is_another() {
+    let all = &["tcp", "sockets", "ether", "ip4", "ip6", "arp", "nd", "udp", "icmp4", "icmp6", "igmp", "mld", "loopback", "interfaces"];
     for engine in ["inline", "queued"] {
         let expected = programs(engine, &[]);
-        let replaced = programs(engine, &["tcp", "sockets", "ether", "ip4", "ip6", "icmp4", "icmp6", "udp", "loopback", "interfaces"]);
+        let replaced = programs(engine, all);
         assert_same(&expected, &replaced);
-        assert!(replaced.2 > 500, "{} replacements", replaced.2);
+        assert!(replaced.2 > 500 && replaced.1.len() > 500, "{} replacements", replaced.2);
     }
-}
-
-/// The others begin some things anew (identifications of packets, limits of a rate), but nothing that a connection hangs on.
-#[test]
-fn any_block_is_replaced_and_no_connection_is_lost() {
-    let all = &["tcp", "sockets", "ether", "ip4", "ip6", "arp", "nd", "udp", "icmp4", "icmp6", "igmp", "mld", "loopback", "interfaces"];
-    let (_, frames, replacements) = programs("inline", all);
-    assert!(replacements > 500 && frames.len() > 500);
 }
 
 #[test]

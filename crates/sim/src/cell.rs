@@ -474,13 +474,23 @@ pub(crate) struct Cell {
     pub actors: Vec<Slot>,
     /// What its programs had written when it crashed.
     pub disk: Option<weft_intercept::process::Disk>,
+    /// The snapshots that were taken of it since it booted.
+    pub taken: crate::world::Taken,
     changed: Vec<SocketId>,
     due: Vec<usize>,
 }
 
 impl Cell {
     pub fn new(name: &str, machine: Machine, large_frames: bool) -> Cell {
-        Cell { core: Core::new(name, large_frames), machine, actors: Vec::new(), disk: None, changed: Vec::new(), due: Vec::new() }
+        Cell {
+            core: Core::new(name, large_frames),
+            machine,
+            actors: Vec::new(),
+            disk: None,
+            taken: Default::default(),
+            changed: Vec::new(),
+            due: Vec::new(),
+        }
     }
 
     /// Adds an actor, which has its first turn at `at`.

@@ -45,3 +45,4 @@ pub use scenario::Scenario;
 pub use trace::{OPPORTUNITY_BYTES, RateTrace};
 pub use wire::{FRAME_BYTES_MIN, WireCounters};
 pub use world::{FlowSample, LINGER, Reason, RunEnd, WireSample, World, WorldError};
+pub use world::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};

@@ -37,6 +37,8 @@ pub struct Plan {
     pub programs: Vec<ProgramPlan>,
     /// What happens from outside, in any order.
     pub events: Vec<EventPlan>,
+    /// Snapshots that events restore and that this world does not write, by the names that events give them.
+    pub snapshots: std::collections::BTreeMap<String, Arc<[u8]>>,
     /// Where names lead, for programs.
     pub hosts: Hosts,
     /// The first address of the other family, of nodes that have one.
@@ -104,6 +106,7 @@ impl Default for Plan {
             wires: Vec::new(),
             programs: Vec::new(),
             events: Vec::new(),
+            snapshots: Default::default(),
             hosts: Hosts::new(),
             hosts_also: Hosts::new(),
             sample: None,

@@ -22,14 +22,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::table::Interface;
-use weft_core::{Instant, InterfaceIndex, Message, Op, Rng, command};
+use weft_core::{Instant, InterfaceIndex, Rng};
 use weft_intercept::process::processor::Claim;
 use weft_node::{Node, Stack};
 
 mod act;
+mod control;
 mod samples;
 mod visit;
 mod windows;
+
+pub use control::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};
+pub(crate) use control::{Taken, check_name};
 
 /// After the last program that is waited for has ended, connections may still close for so long.
 pub const LINGER: Duration = Duration::from_secs(1);
@@ -115,6 +119,7 @@ pub struct FlowSample {
 /// A world.
 pub struct World {
     plan: Plan,
+    kept: control::Kept,
     lanes: Vec<Lane>,
     places: Vec<Place>,
     /// The cluster of each group.
@@ -210,6 +215,7 @@ impl World {
         let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());
         Ok(World {
             plan,
+            kept: control::Kept::default(),
             lanes,
             places,
             clusters,
@@ -429,25 +435,6 @@ impl World {
         self.lanes.iter_mut().for_each(|lane| std::mem::forget(std::mem::take(&mut lane.groups)));
     }
 
-    /// Sends a control message to a node. What is not only a question is part of the hash.
-    ///
-    /// # Errors
-    /// The node refuses, or there is none.
-    pub fn control(&mut self, node: usize, op: Op) -> Result<serde_json::Value, String> {
-        let now = self.now;
-        let cell = self.cell_mut(node).ok_or("there is no such node")?;
-        cell.core.now = cell.core.now.max(now);
-        let Machine::Host(host) = &mut cell.machine else { return Err(format!("'{}' has no stack, or is off", cell.core.name)) };
-        let told = (!op.is_question()).then(|| command::write(&op).unwrap_or_else(|| format!("{op:?}")));
-        let result = host.control(now, &Message { serial: 0, op }).result.map_err(|error| error.to_string());
-        if let Some(told) = told {
-            let (Ok(answer) | Err(answer)) = result.as_ref().map(serde_json::Value::to_string).map_err(Clone::clone);
-            cell.core.told(result.is_err(), &format!("{told}\n{answer}"));
-        }
-        cell.carry_on();
-        result
-    }
-
     /// A node's graph, to look at. None: it has no stack, or is off.
     pub fn graph(&self, node: usize) -> Option<&weft_core::graph::Slots> {
         match &self.cell(node)?.machine {
@@ -526,6 +513,7 @@ impl World {
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
+                cell.taken = Default::default();
                 cell.core.off = false;
                 let result = start_programs(&plan, node, &programs, &common, cell, now, cpu);
                 cell.begin();

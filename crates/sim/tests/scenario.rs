@@ -195,6 +195,21 @@ fn a_graph_is_taken_apart_and_put_together_during_a_transfer() {
 }
 
 #[test]
+fn a_node_goes_back_to_a_snapshot_and_the_hash_does_not_know() {
+    let told = |at: &str, control: &str| format!("[[events]]\nat = \"{at}\"\nnode = \"client\"\ncontrol = [\"{control}\"]\n");
+    let (plain, ..) = run(PING, &[]);
+    let both = |at: &str| told(at, "snapshot a.snapshot") + &told(at, "restore a.snapshot");
+    let (world, _, failures) = run(&format!("{PING}{}{}", both("1s"), both("2500us")), &[]);
+    assert_eq!((world.hash(), failures), (plain.hash(), Vec::new()));
+    // A node that has booted since holds other sockets, and a snapshot of another node's is none of its own.
+    let rebooted = "[[events]]\nat = \"1100ms\"\nrestart = \"client\"\n".to_owned() + &told("1200ms", "restore a.snapshot");
+    let scenario = parse(&format!("{PING}{}{rebooted}", told("1s", "snapshot a.snapshot")), &[]).unwrap();
+    let end = World::new(scenario.plan, 1).unwrap().run(&mut |_| true);
+    assert_eq!(end.failures.len(), 1, "{:?}", end.failures);
+    assert!(end.failures[0].contains("restore a.snapshot: programs hold 1 sockets of this node"), "{:?}", end.failures);
+}
+
+#[test]
 fn what_a_node_is_told_is_checked_when_the_scenario_is_loaded() {
     let told = |commands: &str| parse(&format!("{PING}[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [{commands}]\n"), &[]);
     for (commands, wrong) in [
@@ -203,6 +218,9 @@ fn what_a_node_is_told_is_checked_when_the_scenario_is_loaded() {
         ("\"exec arp flsuh\"", "s.toml:15: node 'client': block 'arp' has no procedure 'flsuh'; did you mean 'flush'?"),
         ("\"exec arp flush\", \"delete arp\"", "s.toml:15: this is no part of a change"),
         ("\"get tcp.mss\"", "s.toml:15: an event asks nothing"),
+        ("\"snapshot /tmp/a.snapshot\"", "s.toml:15: snapshot: '/tmp/a.snapshot': a snapshot lies in the folder of results"),
+        ("\"snapshot a.snapshot\", \"restore a.snapshot\"", "s.toml:15: this is no part of a change"),
+        ("\"restore a.snapshot\"", "s.toml:15: restore: 'a.snapshot': there is no such file or folder"),
         ("", "s.toml:15: the node is told nothing"),
     ] {
         let error = told(commands).unwrap_err();

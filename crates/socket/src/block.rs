@@ -204,6 +204,11 @@ impl Block for Sockets {
         self.datagram_left(token, bytes);
     }
 
+    fn went_back(&mut self, _cx: &mut Context<'_>) {
+        let ids: Vec<SocketId> = self.store.iter().map(|(id, _)| id).collect();
+        ids.into_iter().for_each(|id| self.datagram_left(id.number(), u32::MAX));
+    }
+
     fn export(&self, now: Instant) -> Result<State, StateError> {
         Ok(self.export_state(now))
     }
@@ -339,7 +344,7 @@ fn details_of(socket: &Socket) -> Value {
     })
 }
 
-fn row(id: SocketId, socket: &Socket) -> Value {
+pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
     let address = |address| crate::address::of_domain(socket.domain, address).to_string();
     let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
     let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);

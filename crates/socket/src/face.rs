@@ -11,7 +11,7 @@ use crate::options::{self, Options};
 use crate::ports::{HoldId, Ports, Rules};
 use crate::socket::{Body, Datagram, Phase, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
@@ -419,6 +419,25 @@ impl Sockets {
     /// What poll(2) would say.
     pub fn readiness(&self, s: SocketId) -> crate::Poll {
         self.store.get(s).map_or(crate::Poll::NONE, crate::readiness::of)
+    }
+
+    /// The sockets that programs hold, with their readiness: all but those that wait to be accepted.
+    pub fn held(&self) -> BTreeMap<SocketId, crate::Poll> {
+        let queued: BTreeSet<SocketId> =
+            self.store.iter().filter_map(|(_, socket)| socket.stream()).flat_map(|stream| stream.accept_queue.iter().copied()).collect();
+        self.store.iter().filter(|(id, _)| !queued.contains(id)).map(|(id, socket)| (id, crate::readiness::of(socket))).collect()
+    }
+
+    /// A socket as people know it: `tcp 10.0.0.2:7000`. None: there is none.
+    pub fn describe(&self, s: SocketId) -> Option<String> {
+        let row = crate::block::row(s, self.store.get(s)?);
+        let part = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
+        Some(format!("{} {} (peer {})", part("proto"), part("local"), part("peer")))
+    }
+
+    /// Whoever waits for these looks at them again: they are other than when they looked.
+    pub fn tell_changed(&mut self, sockets: impl IntoIterator<Item = SocketId>) {
+        sockets.into_iter().for_each(|s| self.touch(s));
     }
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.

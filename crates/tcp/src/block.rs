@@ -432,6 +432,13 @@ impl Block for TcpBlock {
         self.with_connection(token, cx, |connection, env| connection.on_completed(env, bytes));
     }
 
+    fn went_back(&mut self, cx: &mut Context<'_>) {
+        let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.with_connection(key, cx, |connection, env| connection.on_completed(env, u32::MAX));
+        }
+    }
+
     fn table_changed(&mut self, table: Table, _cx: &mut Context<'_>) {
         if matches!(table, Table::Interfaces | Table::Addresses(_) | Table::Routes(_)) {
             self.epoch += 1;

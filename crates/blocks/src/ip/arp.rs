@@ -14,13 +14,13 @@
 //! probes are answered, conflicts counted and reported; addresses are not defended, as in Linux).
 
 use super::neighbour::cache::Nud;
-use super::neighbour::{self, OUT_LOWER, Resolver, Solicitation, Step, TOKEN_OF_BLOCK, cache, parameter, sort};
+use super::neighbour::{self, OUT_LOWER, Resolver, Solicitation, Step, TOKEN_OF_BLOCK, parameter, sort};
 use crate::arguments::Arguments;
 use crate::facts::FactsCache;
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::table::{AddressKind, Family, LinkType};
 use weft_core::*;
 use weft_wire::arp::{self, Operation, Packet};
@@ -106,7 +106,7 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Neighbours(Family::V4)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V4), Table::Routes(Family::V4)],
-    state_version: 2,
+    state_version: 3,
     ..Kind::EMPTY
 };
 
@@ -132,12 +132,10 @@ pub struct Arp {
     announced: BTreeSet<(InterfaceIndex, Ipv4Addr)>,
     /// Announcements still to come.
     announcing: Vec<(InterfaceIndex, Ipv4Addr, u32)>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exported {
-    neighbours: Vec<cache::ExportedNeighbour>,
-    announced: Vec<(InterfaceIndex, Ipv4Addr)>,
+    /// When the next of them is due.
+    announce_at: Instant,
+    /// State was taken over: timers are still to be set.
+    resumed: bool,
 }
 
 impl Arp {
@@ -151,6 +149,8 @@ impl Arp {
             facts: FactsCache::default(),
             announced: BTreeSet::new(),
             announcing: Vec::new(),
+            announce_at: Instant::FAR_FUTURE,
+            resumed: false,
         }
     }
 
@@ -324,12 +324,14 @@ impl Arp {
             return;
         }
         self.announcing.extend(fresh.into_iter().map(|(interface, address)| (interface, address, self.announcements)));
-        cx.set_timer(TOKEN_ANNOUNCE, cx.now);
+        self.announce_at = cx.now;
+        cx.set_timer(TOKEN_ANNOUNCE, self.announce_at);
     }
 
     /// RFC 5227 §2.3: "An ARP Announcement is identical to the ARP Probe described above, except that now the sender and target IP
     /// addresses are both set to the host's newly selected IPv4 address."
     fn announce(&mut self, cx: &mut Context<'_>) {
+        self.announce_at = Instant::FAR_FUTURE;
         let due = std::mem::take(&mut self.announcing);
         for (interface, address, left) in due {
             let Some(facts) = self.facts.get(interface, cx).filter(|facts| facts.link == LinkType::Ethernet) else { continue };
@@ -343,7 +345,8 @@ impl Arp {
             }
         }
         if !self.announcing.is_empty() {
-            cx.set_timer(TOKEN_ANNOUNCE, cx.now + ANNOUNCE_INTERVAL);
+            self.announce_at = cx.now + ANNOUNCE_INTERVAL;
+            cx.set_timer(TOKEN_ANNOUNCE, self.announce_at);
         }
     }
 }
@@ -417,6 +420,12 @@ impl Block for Arp {
 
     fn started(&mut self, cx: &mut Context<'_>) {
         self.facts.refresh(cx);
+        if std::mem::take(&mut self.resumed) {
+            self.resolver.resume(cx);
+            if self.announce_at != Instant::FAR_FUTURE {
+                cx.set_timer(TOKEN_ANNOUNCE, self.announce_at);
+            }
+        }
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -487,17 +496,26 @@ impl Block for Arp {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let announced = self.announced.iter().copied().collect();
-        State::write(KIND.name, KIND.state_version, &Exported { neighbours: self.resolver.cache.export(now), announced })
+        let Arp { name: _, lock_time: _, announcements: _, facts: _, resumed: _, resolver, announced, announcing, announce_at } = self;
+        let mut out = Writer::new(now);
+        resolver.export(&mut out);
+        out.put(announced);
+        out.put(announcing);
+        out.put(announce_at);
+        Ok(out.finish(KIND.name, KIND.state_version))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        if read.neighbours.len() > self.resolver.limits.entries_max || read.announced.len() > ANNOUNCED_MAX {
-            return Err(StateError::Damaged { kind: KIND.name.to_owned(), why: "more neighbours than entries_max".to_owned() });
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let resolver = self.resolver.read(&mut from);
+        let read = resolver.and_then(|resolver| Ok((resolver, from.take::<BTreeSet<_>>()?, from.take::<Vec<_>>()?, from.take()?)));
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (resolver, announced, announcing, announce_at) = read.map_err(|damage| damage.of(KIND.name))?;
+        if announced.len() > ANNOUNCED_MAX || announcing.len() > ANNOUNCED_MAX {
+            return Err(Damage::new("more announcements than can be").of(KIND.name));
         }
-        self.resolver.cache.import(read.neighbours, now);
-        self.announced = read.announced.into_iter().collect();
+        self.resolver.take_over(resolver);
+        (self.announced, self.announcing, self.announce_at, self.resumed) = (announced, announcing, announce_at, true);
         Ok(())
     }
 

@@ -10,10 +10,10 @@
 //! Standards: RFC 3376 (host), RFC 2236 and RFC 1112 where such a querier is present.
 
 use super::membership::{self, IncomingQuery, Membership, Outgoing, PARAMETERS, RESPONSE_V1, Record, Traits, Version, count};
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use weft_core::state::{Reader, Writer};
 use weft_core::table::Family;
 use weft_core::*;
 use weft_wire::ethernet::EtherType;
@@ -72,7 +72,7 @@ pub static KIND: Kind = Kind {
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V4)],
     asks: &[Table::Interfaces, Table::Routes(Family::V4)],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
@@ -85,11 +85,6 @@ pub struct Igmp {
     membership: Membership,
     /// When the timer is due.
     due: Option<Instant>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exported {
-    wishes: Vec<membership::ExportedWish>,
 }
 
 impl Igmp {
@@ -317,14 +312,19 @@ impl Block for Igmp {
         &self.membership.counters
     }
 
-    fn export(&self, _now: Instant) -> Result<State, StateError> {
-        State::write(KIND.name, KIND.state_version, &Exported { wishes: self.membership.export() })
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = Writer::new(now);
+        self.membership.export(&mut out);
+        Ok(out.finish(KIND.name, KIND.state_version))
     }
 
-    fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        let damaged = || StateError::Damaged { kind: KIND.name.to_owned(), why: "more memberships than memberships_max".to_owned() };
-        self.membership.import(read.wishes).then_some(()).ok_or_else(damaged)
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = self.membership.read(&mut from);
+
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        self.membership.take_over(read.map_err(|damage| damage.of(KIND.name))?);
+        Ok(())
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

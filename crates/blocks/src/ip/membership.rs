@@ -17,9 +17,9 @@ use group::Group;
 pub(super) use settings::{COUNTERS, PARAMETERS, Settings, count};
 
 use crate::facts::FactsCache;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::table::{Family, LinkType};
 use weft_core::*;
 pub(super) use weft_wire::igmp::RecordKind;
@@ -105,15 +105,6 @@ struct Link {
     general_at: Option<Instant>,
     /// The next repetition of changes.
     change_at: Option<Instant>,
-}
-
-/// A holder's wish as exported state.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ExportedWish {
-    interface: InterfaceIndex,
-    group: IpAddr,
-    holder: u64,
-    filter: Filter,
 }
 
 /// Who wants what on which interface, and what is to be told of it.
@@ -585,35 +576,43 @@ impl Membership {
         self.groups.iter().filter(|(_, entry)| !entry.current.is_nothing()).map(row).collect()
     }
 
-    pub(super) fn export(&self) -> Vec<ExportedWish> {
-        let wish = |((interface, group), entry): (&Key, &Group)| {
-            let (interface, group) = (*interface, *group);
-            let wishes = entry.holders.iter().map(move |(holder, filter)| ExportedWish {
-                interface,
-                group,
-                holder: *holder,
-                filter: filter.clone(),
-            });
-            wishes.collect::<Vec<_>>()
-        };
-        self.groups.iter().flat_map(wish).collect()
+    /// Writes all of it: wishes, and what is still to be said and when.
+    pub(super) fn export(&self, out: &mut Writer) {
+        let Membership { traits: _, settings: _, facts: _, memberships: _, counters, groups, links, up } = self;
+        out.put(counters);
+        out.put(groups);
+        out.put(links);
+        out.put(up);
     }
 
-    /// False: more than a block may hold.
-    pub(super) fn import(&mut self, wishes: Vec<ExportedWish>) -> bool {
-        if wishes.len() > self.settings.memberships_max {
-            return false;
+    /// What was said by the block before this one is not said again, and what it was about to say is said when it would have been.
+    pub(super) fn take_over(&mut self, read: Read) {
+        let Read { counters, groups, links, up } = read;
+        self.memberships = groups.values().map(|group| group.holders.len()).sum();
+        (self.counters, self.groups, self.links, self.up) = (counters, groups, links, up);
+    }
+
+    /// Reads what [`Membership::export`] wrote.
+    pub(super) fn read(&self, from: &mut Reader<'_>) -> Result<Read, Damage> {
+        let read = Read { counters: from.take()?, groups: from.take()?, links: from.take()?, up: from.take()? };
+        let memberships: usize = read.groups.values().map(|group| group.holders.len()).sum();
+        if memberships > self.settings.memberships_max {
+            return Err(Damage::new("more memberships than memberships_max"));
         }
-        self.groups.clear();
-        for wish in wishes {
-            // What was said by the block before this one need not be said again.
-            self.up.insert(wish.interface);
-            self.groups.entry((wish.interface, wish.group)).or_default().holders.insert(wish.holder, wish.filter);
+        let v4 = self.traits.all_hosts.is_ipv4();
+        match read.groups.iter().all(|((_, ip), group)| ip.is_ipv4() == v4 && ip.is_multicast() && group.is_sound()) {
+            true => Ok(read),
+            false => Err(Damage::new("a group that cannot be")),
         }
-        for group in self.groups.values_mut() {
-            group.current = Filter::merge(group.holders.values());
-        }
-        self.memberships = self.groups.values().map(|group| group.holders.len()).sum();
-        true
     }
 }
+
+/// The parts of exported state.
+pub(super) struct Read {
+    counters: [u64; count::ALL],
+    groups: BTreeMap<Key, Group>,
+    links: BTreeMap<InterfaceIndex, Link>,
+    up: BTreeSet<InterfaceIndex>,
+}
+
+weft_core::fields!(struct Link { reports_until, leaves_until, robustness, query_interval, general_at, change_at });

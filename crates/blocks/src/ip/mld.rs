@@ -11,10 +11,10 @@
 //! Standards: RFC 3810 (host), RFC 2710 where such a querier is present, RFC 3590 (sources of reports).
 
 use super::membership::{self, IncomingQuery, Membership, Outgoing, PARAMETERS, Record, Traits, Version, count};
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
+use weft_core::state::{Reader, Writer};
 use weft_core::table::{AddressState, Family};
 use weft_core::*;
 use weft_wire::ethernet::EtherType;
@@ -76,7 +76,7 @@ pub static KIND: Kind = Kind {
     counters: &membership::COUNTERS,
     owns: &[Table::Groups(Family::V6)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V6)],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
@@ -91,11 +91,6 @@ pub struct Mld {
     sources: BTreeMap<InterfaceIndex, Ipv6Addr>,
     /// When the timer is due.
     due: Option<Instant>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exported {
-    wishes: Vec<membership::ExportedWish>,
 }
 
 const fn is_link_local(address: Ipv6Addr) -> bool {
@@ -362,14 +357,22 @@ impl Block for Mld {
         &self.membership.counters
     }
 
-    fn export(&self, _now: Instant) -> Result<State, StateError> {
-        State::write(KIND.name, KIND.state_version, &Exported { wishes: self.membership.export() })
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = Writer::new(now);
+        self.membership.export(&mut out);
+        out.put(&self.sources);
+        Ok(out.finish(KIND.name, KIND.state_version))
     }
 
-    fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        let damaged = || StateError::Damaged { kind: KIND.name.to_owned(), why: "more memberships than memberships_max".to_owned() };
-        self.membership.import(read.wishes).then_some(()).ok_or_else(damaged)
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = self.membership.read(&mut from);
+        let read = read.and_then(|read| Ok((read, from.take()?)));
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (read, sources) = read.map_err(|damage| damage.of(KIND.name))?;
+        self.membership.take_over(read);
+        self.sources = sources;
+        Ok(())
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -20,16 +20,16 @@ mod neighbours;
 mod own;
 mod routers;
 
-use super::neighbour::cache::{ExportedNeighbour, Nud};
+use super::neighbour::cache::Nud;
 use super::neighbour::{self, OUT_LOWER, Resolver, Step, TOKEN_OF_BLOCK, parameter, sort};
 use crate::arguments::Arguments;
 use crate::facts::FactsCache;
 use message::Received;
 use own::Own;
-use routers::{ExportedRouters, Routers};
-use serde::{Deserialize, Serialize};
+use routers::Routers;
 use std::any::Any;
 use std::net::{IpAddr, Ipv6Addr};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::table::{Family, LinkType};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
@@ -156,7 +156,7 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Neighbours(Family::V6)],
     asks: &[Table::Interfaces, Table::Addresses(Family::V6), Table::Routes(Family::V6)],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
@@ -210,12 +210,8 @@ pub struct Nd {
     routers: Routers,
     /// When [`TOKEN_WORK`] is due.
     work_at: Option<Instant>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exported {
-    neighbours: Vec<ExportedNeighbour>,
-    routers: ExportedRouters,
+    /// State was taken over: timers are still to be set.
+    resumed: bool,
 }
 
 impl Nd {
@@ -242,6 +238,7 @@ impl Nd {
             own: Own::default(),
             routers: Routers::default(),
             work_at: None,
+            resumed: false,
         }
     }
 
@@ -374,6 +371,9 @@ impl Block for Nd {
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {
+        if std::mem::take(&mut self.resumed) {
+            self.resolver.resume(cx);
+        }
         self.look_at_addresses(cx);
         self.look_at_interfaces(cx);
         self.schedule(cx);
@@ -485,17 +485,25 @@ impl Block for Nd {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let exported = Exported { neighbours: self.resolver.cache.export(now), routers: self.routers.export(now) };
-        State::write(KIND.name, KIND.state_version, &exported)
+        let Nd { name: _, settings: _, facts: _, work_at: _, resumed: _, resolver, own, routers } = self;
+        let mut out = Writer::new(now);
+        resolver.export(&mut out);
+        out.put(own);
+        out.put(routers);
+        Ok(out.finish(KIND.name, KIND.state_version))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
-        if read.neighbours.len() > self.resolver.limits.entries_max {
-            return Err(StateError::Damaged { kind: KIND.name.to_owned(), why: "more neighbours than entries_max".to_owned() });
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let resolver = self.resolver.read(&mut from);
+        let read = resolver.and_then(|resolver| Ok((resolver, from.take::<Own>()?, from.take::<Routers>()?)));
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (resolver, own, routers) = read.map_err(|damage| damage.of(KIND.name))?;
+        if !routers.is_sound() {
+            return Err(Damage::new("routers that cannot have told that").of(KIND.name));
         }
-        self.resolver.cache.import(read.neighbours, now);
-        self.routers.import(read.routers, now);
+        self.resolver.take_over(resolver);
+        (self.own, self.routers, self.resumed) = (own, routers, true);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use crate::facts::find_interface;
 use cache::{Cache, Neighbour, Nud};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
 
@@ -175,6 +176,16 @@ pub(super) struct LinkTimes {
     pub retransmit: Option<Duration>,
 }
 
+weft_core::fields!(struct LinkTimes { reachable, retransmit });
+
+/// What [`Resolver::read`] read.
+pub(super) struct ReadResolver {
+    cache: Cache,
+    times: BTreeMap<InterfaceIndex, LinkTimes>,
+    counters: Box<[u64]>,
+    last: u32,
+}
+
 /// The neighbour cache with its states and queues.
 #[derive(Debug)]
 pub(super) struct Resolver {
@@ -196,6 +207,40 @@ impl Resolver {
             times: BTreeMap::new(),
             counters: vec![0; counters].into_boxed_slice(),
             last: 0,
+        }
+    }
+
+    /// Writes neighbours with what waits for them, times and counters.
+    pub(super) fn export(&self, out: &mut Writer) {
+        let Resolver { limits: _, cache, times, counters, last } = self;
+        out.put(cache.entries());
+        out.put(cache.free());
+        out.put(&cache.collected_at());
+        out.put(times);
+        out.put(&counters.to_vec());
+        out.put(last);
+    }
+
+    /// Reads what [`Resolver::export`] wrote, into nothing yet.
+    pub(super) fn read(&self, from: &mut Reader<'_>) -> Result<ReadResolver, Damage> {
+        let (entries, free, collected_at) = (from.take()?, from.take()?, from.take()?);
+        let cache = self.cache.of_parts(entries, free, collected_at)?;
+        let (times, counters, last): (_, Vec<u64>, u32) = (from.take()?, from.take()?, from.take()?);
+        match cache.len() > self.limits.entries_max || counters.len() != self.counters.len() {
+            true => Err(Damage::new("more neighbours than entries_max, or other counters")),
+            false => Ok(ReadResolver { cache, times, counters: counters.into_boxed_slice(), last }),
+        }
+    }
+
+    /// Goes on with what was read.
+    pub(super) fn take_over(&mut self, read: ReadResolver) {
+        (self.cache, self.times, self.counters, self.last) = (read.cache, read.times, read.counters, read.last);
+    }
+
+    /// Sets the timers of neighbours that were taken over.
+    pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
+        for (slot, due) in self.cache.due() {
+            cx.set_timer(u64::from(slot), due);
         }
     }
 
@@ -223,7 +268,7 @@ impl Resolver {
             Nud::Stale => {
                 neighbour.state = Nud::Delay;
                 neighbour.source = source;
-                cx.set_timer(u64::from(slot), delay);
+                neighbour.arm(slot, delay, cx);
             }
             Nud::Incomplete => return Step::Wait(slot),
             Nud::Failed => {
@@ -282,13 +327,17 @@ impl Resolver {
         neighbour.probes += 1;
         let (interface, target, source) = (neighbour.interface, neighbour.address, neighbour.source);
         let only = (neighbour.state == Nud::Probe).then_some(neighbour.mac);
-        cx.set_timer(u64::from(slot), cx.now + self.retransmit_time(interface));
+        let again = cx.now + self.retransmit_time(interface);
+        if let Some(neighbour) = self.cache.get_mut(slot) {
+            neighbour.arm(slot, again, cx);
+        }
         Some(Solicitation { interface, target, source, only })
     }
 
     /// The timer of an entry is due.
     pub(super) fn timer(&mut self, slot: u32, cx: &mut Context<'_>) -> Option<Solicitation> {
         let neighbour = self.cache.get_mut(slot)?;
+        neighbour.due = Instant::FAR_FUTURE;
         match neighbour.state {
             Nud::Delay => {
                 neighbour.state = Nud::Probe;
@@ -336,11 +385,11 @@ impl Resolver {
         if before != (neighbour.state, mac) {
             tell(neighbour, "set", cx);
         }
-        cx.cancel_timer(u64::from(slot));
+        neighbour.disarm(slot, cx);
         let waiting = std::mem::take(&mut neighbour.pending);
         if !reachable && !waiting.is_empty() {
             neighbour.state = Nud::Delay;
-            cx.set_timer(u64::from(slot), cx.now + self.limits.delay_time);
+            neighbour.arm(slot, cx.now + self.limits.delay_time, cx);
         }
         for mut frame in waiting {
             frame.meta_mut().dst_mac = mac;
@@ -371,7 +420,7 @@ impl Resolver {
             tell(neighbour, "set", cx);
         }
         if busy {
-            cx.cancel_timer(u64::from(slot));
+            neighbour.disarm(slot, cx);
         }
     }
 
@@ -449,7 +498,7 @@ impl Resolver {
         if before != (true, state, neighbour.mac) {
             tell(neighbour, "set", cx);
         }
-        cx.cancel_timer(u64::from(slot.unwrap_or(0)));
+        neighbour.disarm(slot.unwrap_or(0), cx);
         let mac = neighbour.mac;
         let waiting = if needs_mac { std::mem::take(&mut neighbour.pending) } else { cache::Pending::default() };
         for mut frame in waiting {

@@ -3,12 +3,13 @@
 //! Jitter is uniform in ±`jitter` around `delay`. Frames keep their order (a frame leaves no earlier than the one before it) unless
 //! `reorder` allows otherwise. Changes of delay and jitter count for frames that come in afterwards.
 //!
-//! Large frames are held whole while there is no jitter, and cut first when there is. Frames that wait when the block is replaced or
-//! deleted are lost: it refuses to export them.
+//! Large frames are held whole while there is no jitter, and cut first when there is. Frames that wait when the block is replaced leave its
+//! successor at the time that they would have left; when it is deleted they are lost.
 
 use crate::tool::cut::cut_all;
 use std::any::Any;
 use std::collections::BTreeMap;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::*;
 
 const OUT: OutPort = OutPort(0);
@@ -18,8 +19,8 @@ pub static KIND: Kind = Kind {
     name: "delay",
     summary: "holds frames back: delay and jitter",
     doc: "Passes each frame on after delay ± jitter (uniform), in order unless reorder is set. Frames beyond queue_frames_max or \
-          queue_bytes_max are dropped (queue-full). Large frames are cut first when there is jitter. Its queue is not exported: replace it \
-          with drop-state, and waiting frames are lost.\nExample: insert delay interfaces:upper ether:lower; set delay.delay 20ms",
+          queue_bytes_max are dropped (queue-full). Large frames are cut first when there is jitter. Its state is what waits: a successor \
+          passes it on at the same times.\nExample: insert delay interfaces:upper ether:lower; set delay.delay 20ms",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames, later")],
     parameters: &[
@@ -193,6 +194,34 @@ impl Block for Delay {
         &self.counters
     }
 
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = Writer::new(now);
+        out.put(&self.rng);
+        out.put(&self.queue);
+        out.put(&self.number);
+        out.put(&self.last);
+        out.put(&self.counters);
+        Ok(out.finish(KIND.name, KIND.state_version))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read =
+            (|| Ok((from.take::<Rng>()?, from.take::<BTreeMap<(Instant, u64), Frame>>()?, from.take()?, from.take()?, from.take()?)))();
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (rng, queue, number, last, counters) = read.map_err(|damage: Damage| damage.of(KIND.name))?;
+        if queue.keys().any(|(_, of)| *of > number) {
+            return Err(Damage::new("a frame that has not come yet").of(KIND.name));
+        }
+        self.bytes = queue.values().map(|frame| frame.len() as u64).sum();
+        (self.rng, self.queue, self.number, self.last, self.counters) = (rng, queue, number, last, counters);
+        Ok(())
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        self.set_timer(cx);
+    }
+
     fn give_up(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.queue).into_values().collect()
     }
@@ -269,8 +298,19 @@ mod tests {
         assert_eq!(drain(&mut bench).len(), 3);
         bench.send(Instant::from_millis(2000), (0..5).map(numbered));
         assert_eq!(drain(&mut bench).len(), 2);
-        let refused = Op::Replace { name: "tool".to_owned(), kind: "delay".to_owned(), parameters: Default::default(), drop_state: false };
-        let reply = bench.engine.control(Instant::ZERO, &Message { serial: 1, op: refused });
-        assert!(reply.result.unwrap_err().to_string().contains("cannot export"));
+    }
+
+    #[test]
+    fn a_successor_passes_what_waits_at_the_same_times() {
+        let mut bench = Bench::new("delay", &[("delay", "20ms".into()), ("jitter", "5ms".into())]);
+        let mut other = Bench::new("delay", &[("delay", "20ms".into()), ("jitter", "5ms".into())]);
+        for at in [0, 3, 7] {
+            for bench in [&mut bench, &mut other] {
+                bench.send(Instant::from_millis(at), [numbered(at as u8), numbered(100)]);
+            }
+            bench.replace("delay");
+        }
+        assert_eq!(drain(&mut bench), drain(&mut other));
+        assert_eq!(bench.counters(), other.counters());
     }
 }

@@ -3,11 +3,12 @@
 //! No bucket and no burst: a frame leaves at the end of its serialisation, to the nanosecond (what is left of a division is carried on).
 //! Large frames are cut first, so that each segment takes its own time and headers count.
 //!
-//! Frames that wait when the block is replaced or deleted are lost: it refuses to export them.
+//! Frames that wait when the block is replaced are its successor's to send, at the same times; when it is deleted they are lost.
 
 use crate::tool::cut::cut_all;
 use std::any::Any;
 use std::collections::VecDeque;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::*;
 
 const OUT: OutPort = OutPort(0);
@@ -19,8 +20,8 @@ pub static KIND: Kind = Kind {
     summary: "a wire's rate: exact serialisation time for each frame",
     doc: "Passes frames on one after the other, each when its bits (with overhead_bytes, for example 24 for Ethernet's preamble, checksum and \
           gap) have been sent at `rate`. A frame that would make more than queue_bytes_max wait is dropped (queue-full); the frame being \
-          sent does not count. Rate 0 means no limit. Large frames are cut first, where they have an IP header. Its queue is not exported: \
-          replace it with drop-state, and waiting frames are lost.\nExample: insert rate ether:lower interfaces:upper; set rate.rate 100mbit",
+          sent does not count. Rate 0 means no limit. Large frames are cut first, where they have an IP header. Its state is what it \
+          sends and what waits: a successor goes on with both.\nExample: insert rate ether:lower interfaces:upper; set rate.rate 100mbit",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames, spaced")],
     parameters: &[
@@ -179,6 +180,38 @@ impl Block for Rate {
         &self.counters
     }
 
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = Writer::new(now);
+        out.put(&self.sending);
+        out.put(&self.queue);
+        out.put(&((self.carry >> 64) as u64, self.carry as u64));
+        out.put(&self.counters);
+        Ok(out.finish(KIND.name, KIND.state_version))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read =
+            (|| Ok((from.take::<Option<(Frame, Instant)>>()?, from.take::<VecDeque<Frame>>()?, from.take::<(u64, u64)>()?, from.take()?)))(
+            );
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (sending, queue, (high, low), counters) = read.map_err(|damage: Damage| damage.of(KIND.name))?;
+        if sending.is_none() && !queue.is_empty() {
+            return Err(Damage::new("frames that wait for nothing").of(KIND.name));
+        }
+        self.queue_bytes = queue.iter().map(|frame| frame.len() as u64).sum();
+        // What is left over of a division by another rate is none of this one's.
+        self.carry = (u128::from(high) << 64 | u128::from(low)) % u128::from(self.rate.max(1));
+        (self.sending, self.queue, self.counters) = (sending, queue, counters);
+        Ok(())
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        if let Some((_, end)) = &self.sending {
+            cx.set_timer(0, *end);
+        }
+    }
+
     fn give_up(&mut self) -> Vec<Frame> {
         self.sending.take().map(|(frame, _)| frame).into_iter().chain(self.queue.drain(..)).collect()
     }
@@ -242,5 +275,28 @@ mod tests {
         bench.send(Instant::ZERO, (0..3).map(|_| Frame::ingress(&[0; 1250])));
         bench.set("rate", "0bit").unwrap();
         assert_eq!(departures(&mut bench), [1_000_000; 3]);
+    }
+
+    #[test]
+    fn a_successor_goes_on_where_the_block_was() {
+        let mut both = [(); 2].map(|()| Bench::new("rate", &[("rate", "1mbit".into())]));
+        let mut left = [Vec::new(), Vec::new()];
+        for at in 0..60u8 {
+            for (bench, left) in both.iter_mut().zip(&mut left) {
+                let now = Instant::from_millis(u64::from(at) / 3);
+                bench.send(now, [Frame::ingress(&[at; 100])]);
+                bench.engine.run(now);
+                left.extend(bench.taken().iter().map(|frame| (now, frame.head()[0])));
+            }
+            both[0].replace("rate");
+        }
+        for (bench, left) in both.iter_mut().zip(&mut left) {
+            while let Some(next) = bench.engine.next_timer() {
+                bench.engine.run(next);
+                left.extend(bench.taken().iter().map(|frame| (next, frame.head()[0])));
+            }
+        }
+        assert!(!left[0].is_empty() && left[0] == left[1], "{left:?}");
+        assert_eq!(both[0].counters(), both[1].counters());
     }
 }

@@ -3,6 +3,7 @@
 use crate::tool::cut::cut_all;
 use std::any::Any;
 use std::collections::VecDeque;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::*;
 
 const OUT: OutPort = OutPort(0);
@@ -12,8 +13,8 @@ pub static KIND: Kind = Kind {
     name: "reorder",
     summary: "lets some frames be overtaken",
     doc: "With the given probability holds a frame back until `frames` later ones have passed, at most `time`. At most 64 are held; a frame that \
-          finds no place passes as if it had not been chosen. Large frames are cut first, where they have an IP header. Held frames are not \
-          exported: replace it with drop-state, and they are lost. Drops nothing else.\n\
+          finds no place passes as if it had not been chosen. Large frames are cut first, where they have an IP header. Held frames are its \
+          state, which a successor takes over. Drops nothing.\n\
           Example: insert reorder interfaces:upper ether:lower; set reorder.probability 0.05",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames in another order")],
@@ -75,6 +76,8 @@ struct Held {
     until: Instant,
 }
 
+weft_core::fields!(struct Held { frame, waits_for, until });
+
 /// The block.
 #[derive(Debug)]
 pub struct Reorder {
@@ -97,7 +100,7 @@ impl Reorder {
         }
         self.pass(frame, cx);
         for held in &mut self.held {
-            held.waits_for -= 1;
+            held.waits_for = held.waits_for.saturating_sub(1);
         }
         self.release(cx, |held| held.waits_for == 0);
     }
@@ -165,6 +168,34 @@ impl Block for Reorder {
         &self.counters
     }
 
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        let mut out = Writer::new(now);
+        out.put(&self.rng);
+        out.put(&self.held);
+        out.put(&self.counters);
+        Ok(out.finish(KIND.name, KIND.state_version))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
+        let read = (|| Ok((from.take::<Rng>()?, from.take::<VecDeque<Held>>()?, from.take()?)))();
+        let read = read.and_then(|read| from.finish().map(|()| read));
+        let (rng, held, counters) = read.map_err(|damage: Damage| damage.of(KIND.name))?;
+        if held.len() > HELD_MAX {
+            return Err(Damage::new("more frames than are held").of(KIND.name));
+        }
+        (self.rng, self.held, self.counters) = (rng, held, counters);
+        Ok(())
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        self.set_timer(cx);
+    }
+
+    fn give_up(&mut self) -> Vec<Frame> {
+        self.held.drain(..).map(|held| held.frame).collect()
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
@@ -206,5 +237,28 @@ mod tests {
         assert!(no_place > 0, "the table is bounded");
         bench.engine.run(Instant::from_millis(10));
         assert_eq!((at_once + numbers(&mut bench).len(), bench.get("held_frames")), (100, 0.into()));
+    }
+
+    #[test]
+    fn a_successor_goes_on_where_the_block_was() {
+        let mut both = [(); 2].map(|()| Bench::new("reorder", &[("probability", 0.3.into())]));
+        let mut left = [Vec::new(), Vec::new()];
+        for at in 0..60u8 {
+            for (bench, left) in both.iter_mut().zip(&mut left) {
+                let now = Instant::from_millis(u64::from(at) / 3);
+                bench.send(now, [Frame::ingress(&[at; 100])]);
+                bench.engine.run(now);
+                left.extend(bench.taken().iter().map(|frame| (now, frame.head()[0])));
+            }
+            both[0].replace("reorder");
+        }
+        for (bench, left) in both.iter_mut().zip(&mut left) {
+            while let Some(next) = bench.engine.next_timer() {
+                bench.engine.run(next);
+                left.extend(bench.taken().iter().map(|frame| (next, frame.head()[0])));
+            }
+        }
+        assert!(!left[0].is_empty() && left[0] == left[1], "{left:?}");
+        assert_eq!(both[0].counters(), both[1].counters());
     }
 }

@@ -299,6 +299,11 @@ impl Block for Seal {
         Ok(())
     }
 
+    /// Frames may have been sealed since under numbers that would come again.
+    fn went_back(&mut self, cx: &mut Context<'_>) {
+        cx.rng.fill(&mut self.prefix);
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
@@ -310,6 +315,24 @@ mod tests {
     use crate::tool::testing::{Bench, ethernet};
 
     const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    #[test]
+    fn a_number_does_not_come_again_after_a_block_went_back() {
+        let mut bench = bench(KEY);
+        let state = bench.engine.graph().block(bench.tool).unwrap().export(Instant::ZERO).unwrap();
+        let (now, tool) = (bench.engine.now(), bench.tool);
+        let prefix = |block: &mut dyn Block| block.as_any_mut().downcast_mut::<Seal>().unwrap().prefix;
+        let before = bench.engine.with(now, tool, |block, _| prefix(block)).unwrap();
+        let again = bench.engine.with(now, tool, |block, cx| {
+            block.import(&state, cx.now).unwrap();
+            let as_it_was = prefix(block);
+            block.went_back(cx);
+            (as_it_was, prefix(block))
+        });
+        let (as_it_was, since) = again.unwrap();
+        assert_eq!(as_it_was, before);
+        assert_ne!(since, before);
+    }
 
     fn bench(key: &str) -> Bench {
         Bench::new("seal", &[("key", key.into())])

@@ -26,7 +26,7 @@ impl Block for End {
 /// A graph of the tool (`tool`) and the end of the world behind it.
 pub(crate) struct Bench {
     pub engine: Engine,
-    tool: BlockId,
+    pub(crate) tool: BlockId,
 }
 
 impl Bench {

@@ -1,4 +1,4 @@
-//! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `load`, `unload`, `pause` and `unpause`: changes of the graph while it runs.
+//! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `load`, `unload`, `snapshot`, `restore`, `pause` and `unpause`: changes of the graph while it runs.
 
 use super::{Target, told};
 use std::process::ExitCode;
@@ -117,6 +117,37 @@ pub fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
 
 pub fn unload(args: UnloadArgs) -> anyhow::Result<ExitCode> {
     told(&args.target, ["unload".to_owned(), args.kind])
+}
+
+/// Write the state of all blocks into a file, as it stands at one moment: connections, tables, timers, frames that are held. Only its owner can read it.
+///
+/// `weft restore` puts it back, also into another stack of the same shape. Parameters and edges are not in it: those are the stack file's
+#[derive(clap::Args, Debug)]
+pub struct SnapshotArgs {
+    /// The file; one that is there is replaced when the new one is complete
+    file: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Put the state in a file of `weft snapshot` into all blocks, at one moment: into all of them or into none. Timers go on with the time that they had left.
+///
+/// The graph must have the blocks that it had, by name and kind. Nothing may be attached: a stack whose sockets are in use is refused. In virtual worlds
+/// (`control` of a scenario's events) programs may run on
+#[derive(clap::Args, Debug)]
+pub struct RestoreArgs {
+    /// The file
+    file: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["snapshot".to_owned(), args.file])
+}
+
+pub fn restore(args: RestoreArgs) -> anyhow::Result<ExitCode> {
+    told(&args.target, ["restore".to_owned(), args.file])
 }
 
 /// Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`).

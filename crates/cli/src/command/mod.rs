@@ -75,8 +75,11 @@ fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Res
 
 /// Files that a person names lie where the person is, not where the daemon is.
 pub fn from_here(op: Op) -> anyhow::Result<Op> {
+    let absolute = |file: String| std::path::absolute(&file).map(|path| path.display().to_string()).context("the current folder");
     Ok(match op {
-        Op::Load { file } => Op::Load { file: std::path::absolute(&file).context("the current folder")?.display().to_string() },
+        Op::Load { file } => Op::Load { file: absolute(file)? },
+        Op::Snapshot { file } => Op::Snapshot { file: absolute(file)? },
+        Op::Restore { file } => Op::Restore { file: absolute(file)? },
         other => other,
     })
 }

@@ -170,6 +170,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
     let captures = match &args.out {
         Some(dir) => {
             folder::begin(dir, &scenario.file)?;
+            world.keep_snapshots(dir);
             if args.record.is_some() {
                 world.record(dir).with_context(|| format!("cannot record into {}", dir.display()))?;
             }

@@ -9,7 +9,7 @@
 use super::{State, StateError};
 use crate::time::{Duration, Instant};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use weft_wire::tcp::Seq;
@@ -463,6 +463,24 @@ impl<K: Field + Ord, V: Field> Field for BTreeMap<K, V> {
             map.insert(key, V::read(from)?);
         }
         Ok(map)
+    }
+}
+
+impl<K: Field + Ord> Field for BTreeSet<K> {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.len() as u64);
+        self.iter().for_each(|key| key.write(out));
+    }
+    fn read(from: &mut Reader<'_>) -> Result<BTreeSet<K>, Damage> {
+        let mut set = BTreeSet::new();
+        for _ in 0..from.count(usize::MAX)? {
+            let key = K::read(from)?;
+            if set.last().is_some_and(|last| *last >= key) {
+                return Err(Damage::new("a set is out of order"));
+            }
+            set.insert(key);
+        }
+        Ok(set)
     }
 }
 

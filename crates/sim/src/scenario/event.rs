@@ -6,9 +6,10 @@ use super::raw::{Event, Raw};
 use super::rehearsal::Rehearsal;
 use super::wire::direction;
 use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
+use crate::world::check_name;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
-use weft_core::{Instant, Op, Selector, command};
+use weft_core::{Instant, Op, Selector, Snapshot, command};
 use weft_node::StackError;
 
 /// Every event, with what wires are at that time.
@@ -26,13 +27,47 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(),
     events.sort_by_key(|(at, _)| *at);
     let mut wires: Vec<[DirectionPlan; 2]> = plan.wires.iter().map(|wire| wire.directions.clone()).collect();
     let mut cut: BTreeSet<usize> = BTreeSet::new();
+    let mut written: BTreeSet<String> = BTreeSet::new();
     let mut rehearsal = Rehearsal::default();
     for (at, event) in events {
         let actions = actions(source, event, plan, &mut wires, &mut cut)?;
         for action in &actions {
+            if let (Action::Control { op, .. }, Some(lines)) = (action, &event.get_ref().control) {
+                snapshots(source, op, lines, &mut written, plan)?;
+            }
             rehearsal.act(source, plan, at, action, event.get_ref().control.as_ref())?;
         }
         plan.events.extend(actions.into_iter().map(|action| EventPlan { at, action }));
+    }
+    Ok(())
+}
+
+/// A snapshot is written into the folder of results. One that is restored is from there, if an earlier event writes it; else it lies beside the
+/// scenario, and is read now.
+fn snapshots(
+    source: &Source<'_>,
+    op: &Op,
+    lines: &Spanned<Vec<Spanned<String>>>,
+    written: &mut BTreeSet<String>,
+    plan: &mut Plan,
+) -> Result<(), StackError> {
+    let span = lines.get_ref().first().map_or(lines.span(), Spanned::span);
+    match op {
+        Op::Snapshot { file } => {
+            check_name(file).map_err(|why| source.error(span, format!("snapshot: '{file}': {why}"), WORDS))?;
+            written.insert(file.clone());
+        }
+        Op::Restore { file } if !written.contains(file) => {
+            let wrong = |why: String| {
+                let help =
+                    "no earlier event writes a snapshot of that name: one that `weft snapshot` wrote is looked for beside the scenario";
+                source.error(span.clone(), format!("restore: '{file}': {why}"), help)
+            };
+            let bytes = weft_backend::snapshot::read(&source.beside(file)).map_err(wrong)?;
+            Snapshot::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
+            plan.snapshots.insert(file.clone(), bytes.into());
+        }
+        _ => {}
     }
     Ok(())
 }

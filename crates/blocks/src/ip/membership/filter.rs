@@ -1,17 +1,28 @@
 //! What is wanted of a group: a filter of sources, and how the wishes of several holders become one (RFC 3376 §3.2, RFC 3810 §4.2).
 
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_core::SourceFilter;
+use weft_core::state::{Damage, Field, Reader, Writer};
 
 /// A filter mode with its sources.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ip) enum Filter {
     /// Only these; none: the group is not listened to.
     Include(BTreeSet<IpAddr>),
     /// All but these.
     Exclude(BTreeSet<IpAddr>),
+}
+
+impl Field for Filter {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.is_exclude());
+        out.put(self.sources());
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Filter, Damage> {
+        let (exclude, sources) = (from.take()?, from.take()?);
+        Ok(if exclude { Filter::Exclude(sources) } else { Filter::Include(sources) })
+    }
 }
 
 impl Filter {

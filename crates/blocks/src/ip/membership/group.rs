@@ -37,7 +37,14 @@ impl Default for Group {
     }
 }
 
+weft_core::fields!(struct Group { holders, current, mode_left, sources_left, response, old_left, last_reporter });
+
 impl Group {
+    /// Does what is counted follow from the rest?
+    pub(super) fn is_sound(&self) -> bool {
+        self.current == Filter::merge(self.holders.values()) && self.sources_left.values().all(|left| *left > 0)
+    }
+
     /// Notes what is to be told of a change.
     pub(super) fn changed(&mut self, before: &Filter, robustness: u32) {
         if before.is_exclude() != self.current.is_exclude() {

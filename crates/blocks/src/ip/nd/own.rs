@@ -8,6 +8,7 @@ use super::message::{NONCE_BYTES, is_link_local, packet, solicited_node};
 use super::{Nd, count};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::table::{Address, AddressState, Family, LinkType};
 use weft_core::*;
 use weft_wire::icmpv6::nd;
@@ -70,6 +71,19 @@ pub(super) struct Own {
     /// Solicited-node groups, and for how many addresses.
     groups: BTreeMap<Key, u32>,
     detections: Detections,
+}
+
+weft_core::fields!(struct Detection { sent, looped, due, nonce });
+weft_core::fields!(struct Own { list, groups, detections });
+
+impl Field for Detections {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.all);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Detections, Damage> {
+        let all: BTreeMap<Key, Detection> = from.take()?;
+        Ok(Detections { by_due: all.iter().map(|(key, detection)| (detection.due, *key)).collect(), all })
+    }
 }
 
 impl Own {

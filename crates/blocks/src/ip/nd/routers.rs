@@ -8,7 +8,6 @@
 
 use super::message::{ALL_ROUTERS, Received, interface_identifier, is_link_local, join, packet};
 use super::{Nd, count};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Address, AddressState, Family, LinkType, PROTOCOL_KERNEL, PROTOCOL_RA, Route, RouteKind, Which};
@@ -106,12 +105,10 @@ pub(super) struct Routers {
     up: BTreeSet<InterfaceIndex>,
 }
 
-/// As exported state: times from the export on, in nanoseconds; none: for ever.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct ExportedRouters {
-    routes: Vec<(InterfaceIndex, Ipv6Addr, Ipv6Addr, u8, u32, Option<Duration>)>,
-    prefixes: Vec<(InterfaceIndex, Ipv6Addr, u8, Option<Duration>)>,
-}
+weft_core::fields!(struct RouterRoute { interface, router, destination, prefix_bits, metric, unreachable, until });
+weft_core::fields!(struct Prefix { interface, prefix, bits, until });
+weft_core::fields!(struct Soliciting { interface, left, due });
+weft_core::fields!(struct Routers { routes, prefixes, soliciting, up });
 
 impl Routers {
     /// When the next lifetime ends or solicitation is due.
@@ -137,30 +134,12 @@ impl Routers {
         routes.chain(prefixes).collect()
     }
 
-    pub(super) fn export(&self, now: Instant) -> ExportedRouters {
-        let left = |until: Option<Instant>| until.map(|until| until.since(now));
-        let route = |route: &RouterRoute| {
-            (route.interface, route.router, route.destination, route.prefix_bits, route.route().metric, left(route.until))
-        };
-        ExportedRouters {
-            routes: self.routes.iter().map(route).collect(),
-            prefixes: self.prefixes.iter().map(|prefix| (prefix.interface, prefix.prefix, prefix.bits, left(prefix.until))).collect(),
-        }
-    }
-
-    pub(super) fn import(&mut self, read: ExportedRouters, now: Instant) {
-        let at = |left: Option<Duration>| left.map(|left| now + left);
-        *self = Routers::default();
-        for (interface, router, destination, prefix_bits, metric, left) in read.routes.into_iter().take(ROUTERS_MAX) {
-            let (metric, unreachable) = match metric > ROUTER_METRIC + 1 {
-                true => (metric - UNREACHABLE_METRIC, true),
-                false => (metric, false),
-            };
-            self.routes.push(RouterRoute { interface, router, destination, prefix_bits, metric, unreachable, until: at(left) });
-        }
-        for (interface, prefix, bits, left) in read.prefixes.into_iter().take(PREFIXES_MAX) {
-            self.prefixes.push(Prefix { interface, prefix, bits, until: at(left) });
-        }
+    /// Is it what routers can have told?
+    pub(super) fn is_sound(&self) -> bool {
+        let bits = self.routes.iter().map(|route| route.prefix_bits).chain(self.prefixes.iter().map(|prefix| prefix.bits));
+        let metrics = self.routes.iter().all(|route| route.metric.abs_diff(ROUTER_METRIC) <= 1);
+        let few = self.routes.len() <= ROUTERS_MAX && self.prefixes.len() <= PREFIXES_MAX;
+        few && metrics && bits.max().is_none_or(|bits| bits <= 128) && self.soliciting.iter().all(|soliciting| soliciting.left > 0)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The neighbour cache: entries in slots, found by interface and address; their states; collection of old ones.
 
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::{Duration, Frame, Instant, InterfaceIndex, KeyedHasher, Map, Value};
+use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::{Context, Duration, Frame, Instant, InterfaceIndex, KeyedHasher, Map, Value};
 use weft_wire::ethernet::Mac;
 
 /// Neighbour unreachability state, with Linux's names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::ip) enum Nud {
     Incomplete,
     Reachable,
@@ -94,9 +94,44 @@ pub(in crate::ip) struct Neighbour {
     /// It says that it is a router (neighbour discovery only).
     pub router: bool,
     pub pending: Pending,
+    /// When its timer is due; never: it has none.
+    pub due: Instant,
+}
+
+weft_core::fields!(
+    enum Nud {
+        Incomplete = 0,
+        Reachable = 1,
+        Stale = 2,
+        Delay = 3,
+        Probe = 4,
+        Failed = 5,
+        Permanent = 6,
+    }
+);
+weft_core::fields!(struct Neighbour { interface, address, mac, state, reachable_until, used, updated, probes, source, router, pending, due });
+
+impl Field for Pending {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.frames);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Pending, Damage> {
+        let frames: VecDeque<Frame> = from.take()?;
+        Ok(Pending { bytes: frames.iter().map(Frame::len).sum(), frames })
+    }
 }
 
 impl Neighbour {
+    /// Sets the timer of the slot that it is in.
+    pub(in crate::ip) fn arm(&mut self, slot: u32, at: Instant, cx: &mut Context<'_>) {
+        self.due = at;
+        cx.set_timer(u64::from(slot), at);
+    }
+    /// Takes it back.
+    pub(in crate::ip) fn disarm(&mut self, slot: u32, cx: &mut Context<'_>) {
+        self.due = Instant::FAR_FUTURE;
+        cx.cancel_timer(u64::from(slot));
+    }
     /// In state FAILED, which the first packet moves on.
     pub(in crate::ip) fn new(interface: InterfaceIndex, address: IpAddr, now: Instant) -> Neighbour {
         Neighbour {
@@ -111,6 +146,7 @@ impl Neighbour {
             source: Ipv4Addr::UNSPECIFIED.into(),
             router: false,
             pending: Pending::default(),
+            due: Instant::FAR_FUTURE,
         }
     }
     /// May a packet use its address without a change of state?
@@ -148,18 +184,6 @@ impl Neighbour {
     pub(in crate::ip) fn has_mac(&self) -> bool {
         !matches!(self.state, Nud::Incomplete | Nud::Failed)
     }
-}
-
-/// A neighbour as exported state: times relative to the export.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::ip) struct ExportedNeighbour {
-    interface: InterfaceIndex,
-    address: IpAddr,
-    mac: [u8; 6],
-    state: Nud,
-    reachable_for: Duration,
-    unused_for: Duration,
-    router: bool,
 }
 
 /// All neighbours.
@@ -239,33 +263,39 @@ impl Cache {
         entries.into_iter().map(|entry| entry.row(now)).collect()
     }
 
-    pub(in crate::ip) fn export(&self, now: Instant) -> Vec<ExportedNeighbour> {
-        let kept = self.slots.iter().flatten().filter(|entry| entry.has_mac());
-        kept.map(|entry| ExportedNeighbour {
-            interface: entry.interface,
-            address: entry.address,
-            mac: entry.mac.0,
-            state: entry.state_at(now),
-            reachable_for: entry.reachable_until.since(now),
-            unused_for: now.since(entry.used),
-            router: entry.router,
-        })
-        .collect()
+    /// What stands in each slot, for state.
+    pub(in crate::ip) fn entries(&self) -> &Vec<Option<Neighbour>> {
+        &self.slots
     }
-
-    /// What was DELAY or PROBE starts again as STALE.
-    pub(in crate::ip) fn import(&mut self, neighbours: Vec<ExportedNeighbour>, now: Instant) {
-        for read in neighbours {
-            let mut neighbour = Neighbour::new(read.interface, read.address, now);
-            neighbour.mac = Mac(read.mac);
-            neighbour.state = match read.state {
-                Nud::Delay | Nud::Probe => Nud::Stale,
-                state => state,
-            };
-            neighbour.reachable_until = now + read.reachable_for;
-            neighbour.used = now - read.unused_for;
-            neighbour.router = read.router;
-            self.insert(neighbour);
+    /// Slots that are free, the next last.
+    pub(in crate::ip) fn free(&self) -> &Vec<u32> {
+        &self.free
+    }
+    pub(in crate::ip) fn collected_at(&self) -> Option<Instant> {
+        self.collected_at
+    }
+    /// A cache of such parts, which finds its neighbours as this one does.
+    pub(in crate::ip) fn of_parts(
+        &self,
+        slots: Vec<Option<Neighbour>>,
+        free: Vec<u32>,
+        collected_at: Option<Instant>,
+    ) -> Result<Cache, Damage> {
+        let mut by_address = Map::with_hasher(*self.by_address.hasher());
+        for (slot, neighbour) in slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot, entry.as_ref()?))) {
+            if by_address.insert((neighbour.interface, neighbour.address), slot as u32).is_some() {
+                return Err(Damage::new("a neighbour is there twice"));
+            }
         }
+        let unused: BTreeSet<u32> = slots.iter().enumerate().filter(|(_, entry)| entry.is_none()).map(|(slot, _)| slot as u32).collect();
+        match free.len() == unused.len() && free.iter().copied().collect::<BTreeSet<u32>>() == unused {
+            true => Ok(Cache { slots, free, by_address, collected_at }),
+            false => Err(Damage::new("a slot that is free is none")),
+        }
+    }
+    /// Slots with a timer, and when it is due.
+    pub(in crate::ip) fn due(&self) -> Vec<(u32, Instant)> {
+        let entries = self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?.due)));
+        entries.filter(|(_, due)| *due != Instant::FAR_FUTURE).collect()
     }
 }

@@ -61,7 +61,7 @@ impl Words {
             ["set", block] if self.dialect == Dialect::Lana => keys(self.kind_of(block)),
             ["get" | "set", ..] if self.dialect == Dialect::Own => Vec::new(),
             ["exec", block] => self.kind_of(block).into_iter().flat_map(|kind| kind.procedures).map(|row| row.name.to_owned()).collect(),
-            ["load" | "unload"] if self.dialect == Dialect::Own => Vec::new(),
+            ["load" | "unload" | "snapshot" | "restore"] if self.dialect == Dialect::Own => Vec::new(),
             ["add", _] | ["preload" | "load"] => kinds(),
             ["replace" | "replace_drop", _] => kinds(),
             ["add" | "replace", _, kind, ..] => keys(self.kind(kind)),

@@ -16,11 +16,12 @@ const SEEDS_MAX: usize = 10;
 /// Files beside the summary, which goes last.
 const FILES: [&str; 5] = ["wall.json", "calls.json", "generations.jsonl", "output.log", "summary.json"];
 /// Folders, and how names of files end there that weft writes.
-const FOLDERS: [(&str, &[&str]); 4] = [
+const FOLDERS: [(&str, &[&str]); 5] = [
     ("captures", &[".pcapng"]),
     ("series", &[".csv", ".parquet"]),
     ("pictures", &[".svg", ".png"]),
     ("record", &[".events", "index.json"]),
+    (weft_sim::SNAPSHOTS_FOLDER, &[weft_sim::SNAPSHOT_SUFFIX]),
 ];
 /// Files of each program.
 const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
