@@ -12,7 +12,7 @@ from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import blocks, killed, messages, stack_files, surroundings
+from . import blocks, killed, messages, snapshots, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -40,6 +40,8 @@ def main() -> int:
         for policy in ("close", "bypass"):
             rows.run(f"block/{case}/{policy}", lambda case=case, policy=policy: blocks.isolated(case, policy))
     rows.run("block/another interface version", blocks.wrong_version)
+    for name, body in snapshots.ROWS.items():
+        rows.run(name, body)
     with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
         folder = Path(made)
         for name in stack_files.names():

@@ -99,6 +99,7 @@ class Source:
             lambda: {"replace": {"name": name, "kind": self.random.choice((name, kind)), "parameters": self.parameters(), "drop_state": self.random.random() < 0.5}},
             lambda: {"all": [self.operation() for _ in range(self.random.randrange(4))]},
             lambda: self.random.choice(("pause", "unpause")),
+            lambda: {self.random.choice(("snapshot", "restore")): {"file": self.random.choice(("", "relative", "/proc", "/dev/null", "/no-such/file", "x" * 5000))}},
             lambda: {"list": self.random.choice(("interfaces", "sockets", "flows", "no-such", {"routes": "v4"}, {"neighbours": "v6"}))},
             lambda: {"show": self.random.choice(SHOWS)},
         )
