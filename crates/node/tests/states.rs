@@ -13,8 +13,25 @@ use weft_core::{Bytes, Instant, Rng, State, command, parameter};
 use weft_node::block_table;
 
 /// Kinds that are in the folder, each from a node in the midst of things.
-const KINDS: [&str; 13] =
-    ["arp", "delay", "ether", "gilbert", "igmp", "interfaces", "mld", "nd", "rate", "reorder", "sockets", "tcp", "udp"];
+const KINDS: [&str; 17] = [
+    "arp",
+    "delay",
+    "ether",
+    "gilbert",
+    "icmp4",
+    "icmp6",
+    "igmp",
+    "interfaces",
+    "ip4",
+    "ip6",
+    "mld",
+    "nd",
+    "rate",
+    "reorder",
+    "sockets",
+    "tcp",
+    "udp",
+];
 /// Files were written at this time of their nodes.
 const AT: Instant = Instant::from_millis(60_000);
 

@@ -292,7 +292,7 @@ weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
 type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Told);
-type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, Exceptions);
+type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
 struct Exported {
@@ -346,7 +346,7 @@ impl Ip6 {
             return Err(Damage::new("a route twice, or of another family"));
         }
         let awake: Vec<InterfaceIndex> = from.take()?;
-        let told = (awake.into_iter().collect(), from.take()?, self.exceptions.read(from)?);
+        let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
         Ok((read, (routes, others), told))
     }
 
@@ -504,6 +504,8 @@ impl Block for Ip6 {
             });
             out.put(&self.awake.iter().copied().collect::<Vec<_>>());
             out.put(&self.links);
+            // One flow keeps its label.
+            out.put(&self.flow_hasher);
             self.exceptions.write(out);
         }))
     }
@@ -514,7 +516,7 @@ impl Block for Ip6 {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         (self.routes, self.others) = routes;
-        (self.awake, self.links, self.exceptions) = told;
+        (self.awake, self.links, self.flow_hasher, self.exceptions) = told;
         self.counters = counters;
         self.wanted_raw = [0; 4];
         read.wanted_raw.iter().for_each(|number| self.wanted_raw[usize::from(number >> 6)] |= 1 << (number & 63));
