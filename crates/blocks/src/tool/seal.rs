@@ -274,10 +274,10 @@ impl Block for Seal {
         &self.counters
     }
 
-    /// The count of numbers above all: none may come a second time under one key. Beginnings of numbers stay with their block: state that is older than
-    /// what was sealed since, from a file, makes none come again.
+    /// The count of numbers above all: none may come a second time under one key.
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let mut out = weft_core::state::Writer::new(now);
+        out.put(&self.prefix);
         out.put(&self.count);
         out.put(&self.waiting);
         out.put(&self.counters);
@@ -287,15 +287,15 @@ impl Block for Seal {
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
         let mut from = weft_core::state::Reader::new(state, KIND.name, KIND.state_version, now)?;
         let read = (|| {
-            let all = (from.take()?, from.take::<VecDeque<Waiting>>()?);
+            let all = (from.take()?, from.take()?, from.take::<VecDeque<Waiting>>()?);
             Ok((all, from.take()?))
         })();
-        let ((count, waiting), counters) =
+        let ((prefix, count, waiting), counters) =
             read.and_then(|read| from.finish().map(|()| read)).map_err(|damage: weft_core::state::Damage| damage.of(KIND.name))?;
         if waiting.len() > WAITING_MAX {
             return Err(StateError::Damaged { kind: KIND.name.to_owned(), why: "more pieces than may wait".to_owned() });
         }
-        (self.count, self.waiting, self.counters) = (count, waiting, counters);
+        (self.prefix, self.count, self.waiting, self.counters) = (prefix, count, waiting, counters);
         Ok(())
     }
 
