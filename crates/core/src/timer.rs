@@ -31,19 +31,25 @@ impl Timers {
     }
     /// Takes back all timers of a block.
     pub fn cancel_all(&mut self, block: BlockId) {
-        self.take_all(block);
+        let count = self.set.range((block, 0)..=(block, u64::MAX)).count();
+        self.forget_all(block, count);
     }
     /// Takes back all timers of a block and returns them, by token.
     pub fn take_all(&mut self, block: BlockId) -> Vec<(u64, Instant)> {
         let timers: Vec<(u64, Instant)> = self.set.range((block, 0)..=(block, u64::MAX)).map(|((_, token), at)| (*token, *at)).collect();
-        // One look at everything is cheaper than looking up most of it.
-        if timers.len() > self.set.len() / 16 {
-            self.set.retain(|(of, _), _| *of != block);
-            self.due.retain(|(_, of, _)| *of != block);
-        } else {
-            timers.iter().for_each(|(token, _)| self.cancel(block, *token));
-        }
+        self.forget_all(block, timers.len());
         timers
+    }
+    /// `count`: so many timers the block has.
+    fn forget_all(&mut self, block: BlockId, count: usize) {
+        // To build both anew is cheaper than to look up much of them.
+        if count > self.set.len() / 16 {
+            self.set = std::mem::take(&mut self.set).into_iter().filter(|((of, _), _)| *of != block).collect();
+            self.due = std::mem::take(&mut self.due).into_iter().filter(|(_, of, _)| *of != block).collect();
+        } else {
+            let tokens: Vec<u64> = self.set.range((block, 0)..=(block, u64::MAX)).map(|((_, token), _)| *token).collect();
+            tokens.into_iter().for_each(|token| self.cancel(block, token));
+        }
     }
     /// When the first is due.
     pub fn next(&self) -> Option<Instant> {

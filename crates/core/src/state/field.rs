@@ -16,7 +16,7 @@ use weft_wire::tcp::Seq;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// An instant is written as this far away at most: 146 years.
-const DISTANCE_NS_MAX: i64 = 1 << 62;
+const DISTANCE_NS_MAX: u64 = 1 << 62;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 8;
 
@@ -90,7 +90,10 @@ impl Writer {
             length += 1;
         }
         out[length] = number as u8;
-        self.bytes.extend_from_slice(&out[..=length]);
+        // All ten and then cut: a copy of a known length needs no call.
+        let end = self.bytes.len() + length + 1;
+        self.bytes.extend_from_slice(&out);
+        self.bytes.truncate(end);
     }
     /// Writes a number that is small on both sides of zero.
     #[inline]
@@ -352,9 +355,9 @@ impl Field for Instant {
             Instant::FAR_FUTURE => out.byte(0),
             at => {
                 // Zigzag as in `signed`, and one more for what stands for never.
-                let distance = i128::from(at.as_nanos()) - i128::from(out.now.as_nanos());
-                let distance = distance.clamp(-i128::from(DISTANCE_NS_MAX), i128::from(DISTANCE_NS_MAX)) as i64;
-                out.number((distance << 1 ^ distance >> 63) as u64 + 1);
+                let (at, now) = (at.as_nanos(), out.now.as_nanos());
+                let twice = at.abs_diff(now).min(DISTANCE_NS_MAX) << 1;
+                out.number(if at < now { twice } else { twice + 1 });
             }
         }
     }
