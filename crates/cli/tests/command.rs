@@ -146,6 +146,57 @@ fn a_running_graph_becomes_that_of_a_file() {
 }
 
 #[test]
+fn a_file_whose_blocks_come_from_files_is_applied_with_them() {
+    let place = Place::new("apply-loads");
+    let (_daemon, _output) = Daemon::start(&place);
+    let before = place.said(&["show", "edges"]).1;
+    let done = |words: &[&str]| {
+        let (code, output, error) = place.said(words);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{words:?}");
+        output
+    };
+    std::fs::create_dir(place.0.join("stacks")).unwrap();
+    let script = place.0.join("stacks/alternate.py");
+    let ring = "[block.ring]\nkind = \"alternate-python\"\nleft_gateway = \"10.0.0.1\"\n\
+                [graph]\nload = [\"alternate.py\"]\ninsert = [\"ring ip4:lower arp:upper\"]\n";
+    std::fs::write(place.0.join("stacks/ring.toml"), format!("{STACK}{ring}")).unwrap();
+    std::fs::write(&script, include_str!("../../../examples/ring/alternate.py")).unwrap();
+    let load = format!("load {}", script.display());
+    let planned = [
+        &load,
+        "unbind ip4:lower arp:upper",
+        "add ring alternate-python left_gateway=10.0.0.1",
+        "bind ip4:lower ring:in",
+        "bind ring:out arp:upper",
+    ];
+    assert_eq!(
+        done(&["apply", "stacks/ring.toml", "--dry-run"]).lines().collect::<Vec<_>>(),
+        planned,
+        "the file lies beside the stack file"
+    );
+    assert_eq!(place.said(&["show", "edges"]).1, before, "it only looked");
+    assert!(place.said(&["add", "ring", "alternate-python"]).2.contains("there is no kind of block named 'alternate-python'"));
+    assert!(done(&["apply", "stacks/ring.toml"]).starts_with("load alternate-python 1.0.0+"));
+    assert_eq!(done(&["get", "ring.left_gateway"]), "ring.left_gateway = 10.0.0.1");
+    assert_eq!(done(&["apply", "stacks/ring.toml"]), "(nothing to change)");
+    // A parameter that may be set while it runs is set; another build takes over.
+    std::fs::write(place.0.join("stacks/ring.toml"), format!("{STACK}{}", ring.replace("10.0.0.1", "10.0.0.2"))).unwrap();
+    assert_eq!(done(&["apply", "stacks/ring.toml"]), "set ring.left_gateway \"10.0.0.2\"");
+    std::fs::write(&script, std::fs::read_to_string(&script).unwrap().replace("version = \"1.0.0\"", "version = \"1.1.0\"")).unwrap();
+    assert_eq!(done(&["apply", "stacks/ring.toml", "--dry-run"]), format!("{load}\nreplace ring alternate-python"));
+    assert!(done(&["apply", "stacks/ring.toml"]).starts_with("load alternate-python 1.1.0+"));
+    assert!(done(&["show", "blocks", "--json"]).contains(r#""kind":"alternate-python","version":"1.1.0+"#));
+    assert_eq!(done(&["get", "ring.left_gateway"]), "ring.left_gateway = 10.0.0.2");
+    // What the file leaves out goes; its kind stays for whoever wants it, and is not loaded again.
+    done(&["apply", "stack.toml"]);
+    assert_eq!(place.said(&["show", "edges"]).1, before);
+    assert_eq!(done(&["apply", "stacks/ring.toml", "--dry-run"]).lines().next(), Some(planned[1]));
+    std::fs::remove_file(&script).unwrap();
+    let (code, _, error) = place.said(&["apply", "stacks/ring.toml"]);
+    assert!(code == Some(2) && error.starts_with("weft: stacks/ring.toml:8: cannot load 'alternate.py': there is no such file"), "{error}");
+}
+
+#[test]
 fn subscribers_hear_of_alerts_and_changes() {
     let place = Place::new("subscribe");
     let (mut daemon, _output) = Daemon::start(&place);

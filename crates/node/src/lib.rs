@@ -19,7 +19,7 @@ pub mod fuzzing;
 pub use default_graph::{BLOCKS, EDGES};
 pub use foresee::Coming;
 pub use node::{Node, block_table};
-pub use shape::{BlockShape, EdgeShape, Shape};
+pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection,
     Stack, StackError, explain, locate,

@@ -469,7 +469,8 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
 
 /// The kinds of block that the file wants from other files: known before parameters of blocks are checked.
 fn load(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
-    for (op, span) in stack.loads() {
+    for (file, span) in stack.load_files() {
+        let op = Op::Load { file: file.to_owned() };
         let plan = engine
             .prepare(std::slice::from_ref(&op))
             .map_err(|error| stack.error(span, &error.to_string(), &help_for(&error, &op, &[])))?;

@@ -57,7 +57,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use weft_core::control::Value;
-use weft_core::{End, Loader, Mode, Op};
+use weft_core::{End, Loader, Mode};
 
 mod expression;
 
@@ -391,8 +391,8 @@ impl Stack {
         self.loader.clone()
     }
     /// `[graph] load`
-    pub(crate) fn loads(&self) -> impl Iterator<Item = (Op, Range<usize>)> {
-        self.raw.graph.load.iter().map(|file| (Op::Load { file: file.get_ref().clone() }, file.span()))
+    pub(crate) fn load_files(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        self.raw.graph.load.iter().map(|file| (file.get_ref().as_str(), file.span()))
     }
     /// `[node]`
     pub fn node(&self) -> &NodeSection {

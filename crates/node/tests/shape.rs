@@ -1,7 +1,8 @@
 //! Graphs that are brought to another shape: from any to any other, in one step, and what is in both stays.
 
-use weft_core::{BlockId, Instant, Message, Op, Rng, Selector, command};
-use weft_node::{Node, Shape, Stack};
+use std::sync::{Arc, Mutex};
+use weft_core::{Block, BlockId, Instant, Kind, Loaded, Loader, Message, Op, Rng, Selector, Show, command};
+use weft_node::{Node, Shape, Stack, block_table};
 
 /// Edges of the default graph into which blocks are put, with what their frames begin with.
 const PLACES: [(&str, &str); 5] = [
@@ -98,7 +99,7 @@ fn any_graph_becomes_any_other_in_one_step_and_what_is_in_both_stays() {
 fn a_difference_is_as_small_as_it_can_be() {
     let to = |from: &str, to: &str| -> Vec<String> {
         let (from, to) = (Shape::of(&stack(from)).unwrap(), Shape::of(&stack(to)).unwrap());
-        from.to(&to).iter().map(|op| command::write(op).unwrap()).collect()
+        from.to(&to, &block_table()).iter().map(|op| command::write(op).unwrap()).collect()
     };
     let wan = "[block.wan]\nkind = \"delay\"\ndelay = \"20ms\"\n[graph]\ninsert = [\"wan ether:lower interfaces:upper\"]\n";
     assert_eq!(
@@ -141,4 +142,102 @@ fn blocks_that_are_made_later_know_when_the_node_booted() {
     node.apply(Instant::ZERO, &shape, false).unwrap();
     let value = ask(&mut node, Op::Get { target: Selector::parse("icmp4"), name: Some("boot_time".to_owned()) });
     assert_eq!(value["icmp4"], 77);
+}
+
+/// A block that no crate has.
+struct Tally(&'static Kind);
+
+impl Block for Tally {
+    fn kind(&self) -> &'static Kind {
+        self.0
+    }
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// A shelf of one file, which has a build of this version in it; and how often that was read.
+#[derive(Debug, Default)]
+struct Shelf(Mutex<(&'static str, usize)>);
+
+impl Shelf {
+    fn put(&self, version: &'static str) {
+        *self.0.lock().unwrap() = (version, 0);
+    }
+    fn reads(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
+impl Loader for Shelf {
+    fn load(&self, file: &str) -> Result<Loaded, String> {
+        let mut shelf = self.0.lock().unwrap();
+        shelf.1 += 1;
+        if file != "tally.wasm" {
+            return Err("there is no such file".to_owned());
+        }
+        let table = block_table();
+        let counter = table.get("counter").unwrap().kind;
+        let (inputs, outputs) = (counter.inputs, counter.outputs);
+        let kind: &'static Kind = Box::leak(Box::new(Kind { name: "tally", version: shelf.0, inputs, outputs, ..Kind::EMPTY }));
+        Ok(Loaded { kind, make: Arc::new(move |_| Ok(Box::new(Tally(kind)))) })
+    }
+}
+
+const TALLY: &str = "[block.t]\nkind = \"tally\"\n[graph]\nload = [\"tally.wasm\"]\ninsert = [\"t ether:lower interfaces:upper\"]\n";
+
+#[test]
+fn kinds_from_files_are_loaded_in_the_same_step_and_once_a_build() {
+    let shelf = Arc::new(Shelf::default());
+    shelf.put("1.0.0+a");
+    let on_shelf = |text: &str| {
+        let mut stack = stack(text);
+        stack.set_loader(shelf.clone());
+        stack
+    };
+    let mut node = Node::new(&on_shelf(""), 1).unwrap();
+    let words = |ops: &[Op]| ops.iter().map(|op| command::write(op).unwrap()).collect::<Vec<_>>();
+    let loaded = |node: &Node| node.engine().kinds().loaded().map(|kind| kind.version).collect::<Vec<_>>();
+    let (plain, tally) = (graph(&mut node), Shape::of(&on_shelf(TALLY)).unwrap());
+
+    let (ops, _) = node.apply(Instant::ZERO, &tally, true).unwrap();
+    assert_eq!(words(&ops)[..3], ["load tally.wasm", "unbind ether:lower interfaces:upper", "add t tally"]);
+    assert_eq!((loaded(&node), &graph(&mut node)), (vec![], &plain), "it was only looked at");
+    // A change that cannot be leaves no kind behind either.
+    let mut wrong = tally.clone();
+    wrong.blocks.get_mut("tcp").unwrap().parameters.insert("mss".to_owned(), "much".into());
+    assert!(node.apply(Instant::ZERO, &wrong, false).unwrap_err().to_string().starts_with("tcp.mss: "));
+    assert_eq!((loaded(&node), &graph(&mut node)), (vec![], &plain));
+
+    assert_eq!(node.apply(Instant::ZERO, &tally, false).unwrap().0, ops);
+    assert_eq!((loaded(&node), &graph(&mut node).blocks), (vec!["1.0.0+a"], &tally.blocks));
+    // The same build again: nothing is read, and what the file leaves out goes without the kind, which may be of use to others.
+    shelf.put("1.0.0+a");
+    assert!(node.apply(Instant::ZERO, &tally, false).unwrap().0.is_empty());
+    assert_eq!(words(&node.apply(Instant::ZERO, &plain, false).unwrap().0), ["delete t", "bind ether:lower interfaces:upper"]);
+    assert_eq!(words(&node.apply(Instant::ZERO, &tally, false).unwrap().0)[1], "add t tally");
+    assert_eq!(shelf.reads(), 0);
+
+    // Another build takes over, where the file is known by it. A shape that names none is content with what there is.
+    let mut any = tally.clone();
+    any.loads.clear();
+    any.blocks.get_mut("t").unwrap().build = None;
+    shelf.put("1.1.0+b");
+    assert!(node.apply(Instant::ZERO, &any, false).unwrap().0.is_empty());
+    let next = Shape::of(&on_shelf(TALLY)).unwrap();
+    assert_eq!(words(&node.apply(Instant::ZERO, &next, false).unwrap().0), ["load tally.wasm", "replace t tally"]);
+    let rows = node.control(Instant::ZERO, &Message { serial: 1, op: Op::Show(Show::Blocks) }).result.unwrap();
+    let versions: Vec<_> = rows.as_array().unwrap().iter().filter(|row| row["name"] == "t").map(|row| row["version"].clone()).collect();
+    assert_eq!(versions, ["1.1.0+b"]);
+
+    // The file became another between the question and the change; or is not there for the node.
+    shelf.put("1.2.0+c");
+    assert_eq!(
+        node.apply(Instant::ZERO, &tally, true).unwrap_err().to_string(),
+        "cannot load 'tally.wasm': it was tally 1.0.0+a when the change was worked out, and is tally 1.2.0+c now: try again"
+    );
+    let mut nowhere = tally;
+    nowhere.loads.get_mut("tally").unwrap().file = "none.wasm".to_owned();
+    assert_eq!(node.apply(Instant::ZERO, &nowhere, false).unwrap_err().to_string(), "cannot load 'none.wasm': there is no such file");
+    assert_eq!(graph(&mut node).blocks, next.blocks);
 }

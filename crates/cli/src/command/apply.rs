@@ -2,8 +2,9 @@
 
 use super::{Target, read_stack};
 use crate::output;
+use anyhow::Context as _;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_host::protocol::Ask;
 use weft_node::Shape;
@@ -11,7 +12,7 @@ use weft_node::Shape;
 /// Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none.
 ///
 /// Blocks that are in both stay, with connections and all other state; what the file leaves out goes. Parameters become what they are when the file's
-/// stack comes up. Interfaces, addresses, routes and the engine stay as they are
+/// stack comes up. Files of blocks that it names are loaded first, unless the stack has these builds already; blocks of another build take over from theirs. Interfaces, addresses, routes and the engine stay as they are
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file (TOML); `weft help stack` shows what to write into one
@@ -27,7 +28,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut stack = read_stack(&args.file)?;
     stack.compile_filters(crate::groups::compile)?;
-    let shape = Shape::of(&stack)?;
+    let mut shape = Shape::of(&stack)?;
+    // Files that a stack file names lie beside it, not where the daemon is.
+    let folder = args.file.parent().unwrap_or(Path::new(""));
+    for load in shape.loads.values_mut() {
+        load.file = std::path::absolute(folder.join(&load.file)).context("the current folder")?.display().to_string();
+    }
     let answer = args.target.connect()?.ask(Ask::Apply { shape, dry_run: args.dry_run })?;
     if args.target.json {
         output::json(&answer);
