@@ -155,3 +155,49 @@ fn fragments_for_others_are_not_kept() {
     node.receive(&ethernet(OUR_MAC, PEER_MAC, EtherType::IPV4, &ip_packet(header, &[0; 8])));
     assert_eq!((node.counter("ip4", "ReasmReqds"), node.all_drops()), (0, vec!["ip4 not-for-us 1".to_owned()]));
 }
+
+/// The state of ip4 goes through bytes, as in a file, and on to a new block.
+fn replace_ip4(node: &mut Node) {
+    let export = |node: &Node| node.engine.graph().block(node.id("ip4")).unwrap().export(node.now).unwrap();
+    let (before, memory) = (export(node), node.exec("ip4", "memory", json!(null)).unwrap());
+    let op = Op::Replace { name: "ip4".to_owned(), kind: "ip4".to_owned(), parameters: Default::default(), drop_state: false };
+    node.control(op).unwrap();
+    assert!(export(node) == before && State::from_bytes(&before.to_bytes()).unwrap() == before);
+    assert_eq!(node.exec("ip4", "memory", json!(null)).unwrap(), memory);
+}
+
+#[test]
+fn fragments_that_wait_go_with_the_block_to_its_successor() {
+    let mut node = Node::with_peer();
+    let payload: Vec<u8> = (0..3000u32).map(|at| (at * 7 / 3) as u8).collect();
+    let udp = udp_segment(PEER_IP, 1, OUR_IP, 2, &payload);
+    let piece = |node: &mut Node, identification: u16, from: usize, to: usize| {
+        let header = ipv4::Header {
+            more_fragments: to < udp.len(),
+            fragment_offset: from as u16,
+            identification,
+            ..header(PEER_IP, OUR_IP, Protocol::UDP)
+        };
+        node.receive(&from_peer(header, &udp[from..to]))
+    };
+    piece(&mut node, 1, 2000, udp.len());
+    piece(&mut node, 1, 0, 1000);
+    piece(&mut node, 2, 0, 1000);
+    node.advance(Duration::from_secs(20));
+    piece(&mut node, 2, 1000, 1496);
+    replace_ip4(&mut node);
+    assert_eq!(node.exec("ip4", "memory", json!(null)).unwrap()["fragment_packets"], 2);
+    assert_eq!((node.counter("ip4", "ReasmReqds"), node.all_drops()), (4, vec![]), "nothing is given up by the block before");
+    piece(&mut node, 1, 1000, 2000);
+    let seen = node.seen("sockets");
+    assert_eq!((seen.len(), seen[0].to_vec() == payload), (1, true));
+    replace_ip4(&mut node);
+    assert!(node.advance(Duration::from_millis(9_999)).is_empty(), "the time is that of the first fragment");
+    let told = node.advance(Duration::from_millis(1));
+    let (_, ip, message) = parse_ip(&told[0]);
+    assert_eq!((told.len(), ip.dst, message[0], message[1]), (1, PEER_IP, 11, 1));
+    let counts = ["ReasmReqds", "ReasmOKs", "ReasmFails", "ReasmTimeout"].map(|name| node.counter("ip4", name));
+    assert_eq!(counts, [5, 1, 1, 1], "they go on from what the blocks before had counted");
+    let memory = node.exec("ip4", "memory", json!(null)).unwrap();
+    assert_eq!((&memory["fragment_bytes"], &memory["fragment_packets"]), (&json!(0), &json!(0)));
+}

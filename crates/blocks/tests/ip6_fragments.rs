@@ -91,6 +91,44 @@ fn what_is_missing_too_long_is_reported() {
 }
 
 #[test]
+fn fragments_that_wait_go_with_the_block_to_its_successor() {
+    let mut node = Node::new();
+    let payload = payload();
+    let whole = udp_segment(PEER_IP, OUR_IP, &payload);
+    let memory = |node: &mut Node| {
+        let op = Op::Get { target: Selector::parse("ip6"), name: Some("fragments_memory_used_bytes".into()) };
+        node.control(op).unwrap()["ip6"].as_u64().unwrap()
+    };
+    let replace = |node: &mut Node| {
+        let export = |node: &Node| node.engine.graph().block(node.id("ip6")).unwrap().export(node.now).unwrap();
+        let (before, used) = (export(node), memory(node));
+        let op = Op::Replace { name: "ip6".to_owned(), kind: "ip6".to_owned(), parameters: Default::default(), drop_state: false };
+        node.control(op).unwrap();
+        assert!(export(node) == before && State::from_bytes(&before.to_bytes()).unwrap() == before);
+        assert_eq!(memory(node), used);
+    };
+    let before = (Protocol::HOP_BY_HOP, &[44, 0, 1, 4, 0, 0, 0, 0][..]);
+    node.receive(&piece(&whole, 2000, whole.len(), 1, PLAIN));
+    node.receive(&piece(&whole, 0, 1000, 1, before));
+    let first = piece(&whole, 0, 1000, 2, PLAIN);
+    node.receive(&first);
+    node.advance(Duration::from_secs(40));
+    node.receive(&piece(&whole, 2000, 2800, 2, PLAIN));
+    replace(&mut node);
+    assert_eq!((memory(&mut node), node.counter("ip6", "ReasmReqds")), (2 * 1024 + 4 * 512 + 1000 + 1008 + 1000 + 800, 4));
+    node.receive(&piece(&whole, 1000, 2000, 1, PLAIN));
+    let seen = node.seen("sockets");
+    assert_eq!((seen.len(), seen[0].to_vec() == payload), (1, true));
+    replace(&mut node);
+    assert!(node.advance(Duration::from_millis(19_999)).is_empty(), "the time is that of the first fragment");
+    let out = node.advance(Duration::from_millis(1));
+    let (_, message, quoted) = parse_icmp(&out[0]);
+    assert_eq!((out.len(), message, quoted == first[14..]), (1, Message::TimeExceeded { code: 1 }, true));
+    let counts = ["ReasmReqds", "ReasmOKs", "ReasmFails", "ReasmTimeout"].map(|name| node.counter("ip6", name));
+    assert_eq!((counts, memory(&mut node)), ([5, 1, 1, 1], 0), "they go on from what the blocks before had counted");
+}
+
+#[test]
 fn bad_fragments_are_reported_or_dropped() {
     let mut node = Node::new();
     let whole = udp_segment(PEER_IP, OUR_IP, &payload());

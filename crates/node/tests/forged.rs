@@ -2,22 +2,23 @@
 
 mod common;
 
-use common::{AF_INET, AF_INET6, Pair, SOCK_DGRAM, address, address6};
+use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, address, address6, is_last_fragment};
 use std::net::Ipv6Addr;
 use std::time::Duration;
-use weft_core::{Block, Bytes, Instant, Rng, State, parameter};
+use weft_core::control::{Message, Op};
+use weft_core::{Block, Bytes, Instant, Rng, Selector, State, Value, parameter};
 use weft_node::block_table;
 use weft_socket::Sockets;
 use xxhash_rust::xxh3::xxh3_64;
 
 const ROUNDS: usize = 4000;
 /// With a checksum at the end of their bytes; the others are refused by what they are alone.
-const SUMMED: &[&str] = &["sockets", "ip4", "icmp4", "icmp6", "udp", "ether"];
-const OTHERS: &[&str] = &["ip6", "arp", "nd", "igmp", "mld", "interfaces"];
+const SUMMED: &[&str] = &["sockets", "ip4", "ip6", "icmp4", "icmp6", "udp", "ether", "arp", "nd", "igmp", "mld"];
+const OTHERS: &[&str] = &["interfaces"];
 
-/// A node with connections, data in queues, datagrams, an error, a group, raw sockets and neighbours.
+/// A node with connections, data in queues, datagrams, fragments that wait, an error, a group, raw sockets and neighbours.
 fn busy() -> Pair {
-    let mut pair = Pair::new(0, "");
+    let mut pair = Pair::new(0, "").with_wire(Duration::ZERO, |_, frame| if is_last_fragment(frame) { Fate::Lose } else { Fate::Pass });
     pair.pass(Duration::from_secs(3));
     let (client, server) = pair.connect();
     for side in [client, server] {
@@ -34,7 +35,9 @@ fn busy() -> Pair {
             let six = sockets.socket(AF_INET6, SOCK_DGRAM, 0, cx).unwrap();
             sockets.bind(six, &address6(Ipv6Addr::UNSPECIFIED, 5001, 0), cx).unwrap();
             sockets.socket(AF_INET, 3, 1, cx).unwrap();
-            for (port, size) in [(5000, 9), (5000, 1400), (7777, 20)] {
+            let to_six = address6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, u16::from(3 - host)), 5001, 0);
+            sockets.send(six, Bytes::from(vec![3; 4000]), 0, Some(&to_six), &[], cx).unwrap();
+            for (port, size) in [(5000, 9), (5000, 1400), (7777, 20), (5000, 4000)] {
                 let mut to = to.clone();
                 to[2..4].copy_from_slice(&u16::to_be_bytes(port));
                 let _ = sockets.send(datagrams, Bytes::from(vec![3; size]), 0, Some(&to), &[], cx);
@@ -42,6 +45,11 @@ fn busy() -> Pair {
         });
     }
     pair.pass(Duration::from_millis(5));
+    for kind in ["ip4", "ip6"] {
+        let op = Op::Exec { target: Selector::parse(kind), procedure: "memory".to_owned(), arguments: Value::Null };
+        let held = pair.nodes[0].control(pair.now, &Message { serial: 1, op }).result.unwrap();
+        assert_eq!(held[kind]["fragment_packets"], 1, "fragments wait at {kind}");
+    }
     pair
 }
 

@@ -137,10 +137,15 @@ fn programs(engine: &str, blocks: &'static [&'static str]) -> Told {
     run.option(0, left, IPPROTO_IP, 11, &1i32.to_ne_bytes());
     run.option(1, right, IPPROTO_IP, 35, &[224, 0, 0, 99, 10, 0, 0, 2]);
     for port in [5500, 5500, 5501, 7777] {
-        for size in [1, 600, 1400] {
+        for size in [1, 600, 1400, 4000] {
             let to = address(2, port);
             let _ = run.call(0, "sendto", |sockets, cx| sockets.send(left, Bytes::from(vec![9; size]), 0, Some(&to), &[], cx));
         }
+    }
+    // In fragments, to nobody: an error comes back.
+    let to = address6("fd77::1".parse().unwrap(), 5502, 0);
+    for size in [2000, 5000, 9000] {
+        let _ = run.call(1, "sendto", |sockets, cx| sockets.send(six, Bytes::from(vec![8; size]), 0, Some(&to), &[], cx));
     }
     let corked = |run: &mut Programs, more: i32| {
         let to = address(2, 5500);

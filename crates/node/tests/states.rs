@@ -5,11 +5,11 @@
 
 mod common;
 
-use common::{AF_INET, Pair, SOCK_DGRAM, SOCK_STREAM, address};
+use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address, address6, is_last_fragment};
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_core::control::Message;
-use weft_core::{Bytes, Instant, Rng, State, command, parameter};
+use weft_core::control::{Message, Op};
+use weft_core::{Bytes, Instant, Rng, Selector, State, Value, command, parameter};
 use weft_node::block_table;
 
 /// Kinds that are in the folder, each from a node in the midst of things.
@@ -39,9 +39,10 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/states"))
 }
 
-/// A node with connections, datagrams and packets that wait, and tools that hold frames.
+/// A node with connections, datagrams, packets that wait and fragments of others, and tools that hold frames.
 fn busy() -> Pair {
-    let mut pair = Pair::new(0, "").with_wire(Duration::from_millis(300), |_, _| common::Fate::Pass);
+    let mut pair =
+        Pair::new(0, "").with_wire(Duration::from_millis(300), |_, frame| if is_last_fragment(frame) { Fate::Lose } else { Fate::Pass });
     for line in [
         "add d delay delay=1s jitter=10ms",
         "insert d ether:lower interfaces:upper",
@@ -62,7 +63,18 @@ fn busy() -> Pair {
     pair.call(1, |sockets, cx| sockets.listen(listener, 5, cx)).unwrap();
     let client = pair.call(0, |sockets, cx| sockets.socket(AF_INET, SOCK_STREAM, 0, cx)).unwrap();
     let _ = pair.call(0, |sockets, cx| sockets.connect(client, &address(2, 80), cx));
-    pair.pass(Duration::from_millis(59_000));
+    pair.pass(Duration::from_millis(50_000));
+    for (family, to) in [(AF_INET, address(1, 9)), (AF_INET6, address6("fd77::1".parse().unwrap(), 9, 0))] {
+        let sender = pair.call(1, |sockets, cx| sockets.socket(family, SOCK_DGRAM, 0, cx)).unwrap();
+        pair.call(1, |sockets, cx| sockets.send(sender, Bytes::from(vec![5; 4000]), 0, Some(&to), &[], cx)).unwrap();
+    }
+    pair.pass(Duration::from_millis(9_000));
+    for kind in ["ip4", "ip6"] {
+        let name = "memory".to_owned();
+        let op = Op::Exec { target: Selector::parse(kind), procedure: name, arguments: Value::Null };
+        let held = pair.nodes[0].control(pair.now, &Message { serial: 1, op }).result.unwrap();
+        assert_eq!(held[kind]["fragment_packets"], 1, "fragments wait at {kind}");
+    }
     let data = Bytes::from(vec![7; 5000]);
     pair.call(0, |sockets, cx| sockets.send(client, data, 0, None, &[], cx)).unwrap();
     for host in [2, 77] {

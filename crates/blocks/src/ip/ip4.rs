@@ -158,7 +158,7 @@ struct Exported {
 }
 
 /// What state is read into before any of it is believed.
-type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths);
+type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths, Reassembly);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
@@ -217,7 +217,8 @@ impl Ip4 {
         if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
             return Err(Damage::new("a route twice, or of another family"));
         }
-        Ok((read, (routes, others), from.take()?, self.paths.read(from)?))
+        let (identification, paths) = (from.take()?, self.paths.read(from)?);
+        Ok((read, (routes, others), identification, paths, self.reassembly.read(from, fragments::could_wait)?))
     }
 
     /// Everything cached about addresses, routes and interfaces is stale from here on.
@@ -256,6 +257,7 @@ impl Block for Ip4 {
         self.interfaces_changed(cx);
         if std::mem::take(&mut self.resumed) {
             self.paths.resume(cx);
+            self.reassembly_changed(cx);
         }
     }
 
@@ -377,23 +379,25 @@ impl Block for Ip4 {
         &self.counters
     }
 
-    /// Not what is being put together of fragments, which begins anew.
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let wanted_raw = (0..=u8::MAX).filter(|number| self.raw_wanted[usize::from(*number)]).collect();
         Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
             out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes(), wanted_raw });
             out.put(&self.identification);
             self.paths.write(out);
+            self.reassembly.write(out);
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, routes, identification, paths), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
+        let ((read, routes, identification, paths, reassembly), counters) =
+            crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         (self.routes, self.others) = routes;
         (self.identification, self.paths, self.counters) = (identification, paths, counters);
+        self.take_over_fragments(reassembly);
         *self.raw_wanted = [false; 256];
         read.wanted_raw.iter().for_each(|number| self.raw_wanted[usize::from(*number)] = true);
         self.changed();

@@ -203,7 +203,7 @@ pub static KIND: Kind = Kind {
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 3,
+    state_version: 4,
     ..Kind::EMPTY
 };
 
@@ -291,7 +291,7 @@ struct Link {
 weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
-type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Told);
+type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Told, Reassembly);
 type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
@@ -347,7 +347,7 @@ impl Ip6 {
         }
         let awake: Vec<InterfaceIndex> = from.take()?;
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
-        Ok((read, (routes, others), told))
+        Ok((read, (routes, others), told, self.reassembly.read(from, fragments::could_wait)?))
     }
 
     #[inline]
@@ -395,6 +395,7 @@ impl Block for Ip6 {
         self.interfaces_changed(cx);
         self.schedule_lifetimes(cx);
         self.schedule_exceptions(cx);
+        self.reassembly_changed(cx);
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -507,17 +508,19 @@ impl Block for Ip6 {
             // One flow keeps its label.
             out.put(&self.flow_hasher);
             self.exceptions.write(out);
+            self.reassembly.write(out);
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, routes, told), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
+        let ((read, routes, told, reassembly), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         (self.routes, self.others) = routes;
         (self.awake, self.links, self.flow_hasher, self.exceptions) = told;
         self.counters = counters;
+        self.take_over_fragments(reassembly);
         self.wanted_raw = [0; 4];
         read.wanted_raw.iter().for_each(|number| self.wanted_raw[usize::from(number >> 6)] |= 1 << (number & 63));
         self.changed();

@@ -13,6 +13,8 @@
 //! packet, fragments that a source sends between two of one packet (`distance_max`, Linux ipfrag_max_dist), and time from the first that came.
 //! A limit on the number of packets follows from the bytes: each is charged for its bookkeeping.
 //!
+//! What waits is state: [`Reassembly::write`] and [`Reassembly::read`] carry it to a successor, each packet with its deadline, and fragments by reference.
+//!
 //! Tiny fragments (RFC 1858, RFC 3128) need no rule here: what looks into a packet looks at the whole of it, and an overlap cannot rewrite what
 //! came first.
 
@@ -21,6 +23,7 @@ mod queue;
 use queue::{Added, Queue};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Frame, Instant, InterfaceIndex, KeyedHasher, Map, Reason};
 use weft_wire::Protocol;
 use weft_wire::ipv4::Ecn;
@@ -44,6 +47,8 @@ pub struct Key {
     /// Where the fragments come in, when the addresses mean something only there (IPv6 link-local and multicast), else none.
     pub interface: InterfaceIndex,
 }
+
+weft_core::fields!(struct Key { src, dst, identification, protocol, interface });
 
 /// What a header says about the fragment behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,6 +219,10 @@ impl Reassembly {
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
+    /// What a predecessor has counted: it goes on from there.
+    pub fn set_counts(&mut self, counts: Counts) {
+        self.counts = counts;
+    }
     /// Bytes in use, with the charges.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
@@ -264,6 +273,53 @@ impl Reassembly {
         self.counts.failed += 1;
         self.counts.timed_out += 1;
         Some(Expired { key, first: queue.into_first() })
+    }
+
+    /// Everything that waits, in the order in which it will be given up. Bounds and counters are not in it.
+    pub fn write(&self, out: &mut Writer) {
+        out.number(self.deadlines.len() as u64);
+        for key in self.deadlines.values() {
+            let Some(queue) = self.queues.get(key) else { continue };
+            out.put(key);
+            // Of a source only the distance counts.
+            let sent = self.sources.get(&key.src).map_or(queue.source_fragments, |source| source.fragments);
+            queue.write(sent.wrapping_sub(queue.source_fragments), out);
+        }
+    }
+
+    /// What a predecessor wrote, under the bounds and the hash key of this one. `could_wait` says whether packets of this key can be there, with this
+    /// first fragment (which begins with its header) and so many bytes in front of its payload.
+    ///
+    /// # Errors
+    /// What no fragments lead to, or more than the bounds allow.
+    pub fn read(&self, from: &mut Reader<'_>, could_wait: impl Fn(&Key, Option<(&Frame, usize)>) -> bool) -> Result<Reassembly, Damage> {
+        let mut read = Reassembly::new(self.limits, *self.queues.hasher());
+        // A fragment is taken as long as no more than the bound is in use: the last one may go beyond it.
+        let memory_bytes_max = self.limits.memory_bytes_max + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + self.limits.packet_bytes_max;
+        for _ in 0..from.count(memory_bytes_max / PACKET_CHARGE_BYTES)? {
+            let key: Key = from.take()?;
+            read.serial += 1;
+            let queue = Queue::read(from, read.serial, &self.limits)?;
+            if !could_wait(&key, queue.first()) {
+                return Err(Damage::new("fragments of a packet that cannot be here"));
+            }
+            if read.deadlines.last_key_value().is_some_and(|(last, _)| last.0 > queue.deadline.0) {
+                return Err(Damage::new("packets in fragments are out of order"));
+            }
+            read.memory_bytes += queue.charge();
+            if read.memory_bytes > memory_bytes_max {
+                let max = self.limits.memory_bytes_max;
+                return Err(Damage::new(format_args!(
+                    "more fragments wait than fragment_memory_bytes = {max} allows: raise it, or drop the state"
+                )));
+            }
+            read.deadlines.insert(queue.deadline, key);
+            read.sources.entry(key.src).or_default().packets += 1;
+            if read.queues.insert(key, queue).is_some() {
+                return Err(Damage::new("a packet in fragments is there twice"));
+            }
+        }
+        Ok(read)
     }
 
     /// A queue for the packet, if it has none.

@@ -23,6 +23,17 @@ pub enum Fate {
     Lose,
 }
 
+/// The last fragment of a packet of either family: lost, the others wait.
+pub fn is_last_fragment(frame: &Frame) -> bool {
+    let bytes = frame.to_vec();
+    let field = |at: usize| bytes.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    match field(12) {
+        0x0800 => field(20) & 0x1fff != 0 && field(20) & 0x2000 == 0,
+        0x86dd => bytes.get(20) == Some(&44) && field(56) & 0xfff8 != 0 && field(56) & 1 == 0,
+        _ => false,
+    }
+}
+
 /// Two nodes, 10.0.0.1 and 10.0.0.2, fd77::1 and fd77::2, on one wire.
 pub struct Pair {
     pub nodes: [Node; 2],

@@ -2,7 +2,7 @@
 
 use super::options::keep_copied;
 use super::*;
-use crate::ip::reassembly::{Fragment, Key, Limits, Outcome};
+use crate::ip::reassembly::{Counts, Fragment, Key, Limits, Outcome};
 use weft_core::offload::{self, CutChecksums};
 use weft_wire::checksum;
 use weft_wire::ipv4::{CHECKSUM_OFFSET, Ecn, HEADER_LEN, HEADER_LEN_MAX, Header};
@@ -15,21 +15,34 @@ const TOS_AT: usize = 1;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
+/// RFC 791 §3.2: "the combination of the identification, source, destination, and protocol fields" tells fragments of one datagram, wherever they come in.
+fn key_of(header: &Header) -> Key {
+    Key {
+        src: header.src.into(),
+        dst: header.dst.into(),
+        identification: header.identification.into(),
+        protocol: header.protocol,
+        interface: InterfaceIndex::NONE,
+    }
+}
+
+/// Can fragments of such a packet wait here? The first has a header of so many bytes.
+pub(super) fn could_wait(key: &Key, first: Option<(&Frame, usize)>) -> bool {
+    let first_fits = |(frame, header_len): (&Frame, usize)| {
+        let is_first = |header: &Header| header.is_fragment() && header.fragment_offset == 0 && key_of(header) == *key;
+        Header::parse(frame.head()).is_ok_and(|(header, length)| length == header_len && is_first(&header))
+    };
+    let of_family =
+        key.src.is_ipv4() && key.dst.is_ipv4() && key.identification <= u16::MAX.into() && key.interface == InterfaceIndex::NONE;
+    of_family && first.is_none_or(first_fits)
+}
+
 impl Ip4 {
     /// Takes a fragment for this node. `Ok`: the frame is the whole packet now, with a header of so many bytes.
     pub(super) fn reassemble(&mut self, frame: &mut Frame, header: &Header, cx: &mut Context<'_>) -> Result<usize, Verdict> {
         if let Some(completion) = frame.take_completion() {
             cx.complete(completion);
         }
-        // RFC 791 §3.2: "the combination of the identification, source, destination, and protocol fields" tells fragments of one datagram,
-        // wherever they come in.
-        let key = Key {
-            src: header.src.into(),
-            dst: header.dst.into(),
-            identification: header.identification.into(),
-            protocol: header.protocol,
-            interface: InterfaceIndex::NONE,
-        };
         let fragment = Fragment {
             offset: header.fragment_offset.into(),
             more: header.more_fragments,
@@ -37,7 +50,7 @@ impl Ip4 {
             ecn: header.ecn(),
             dont_fragment: header.dont_fragment,
         };
-        let outcome = self.reassembly.insert(cx.now, key, fragment, frame);
+        let outcome = self.reassembly.insert(cx.now, key_of(header), fragment, frame);
         self.reassembly_changed(cx);
         let whole = match outcome {
             Outcome::Kept => return Err(Verdict::Consumed),
@@ -59,7 +72,7 @@ impl Ip4 {
     }
 
     /// Keeps counters and the timer in step with the reassembly.
-    fn reassembly_changed(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn reassembly_changed(&mut self, cx: &mut Context<'_>) {
         let counts = self.reassembly.counts();
         self.counters[count::REASM_REQDS] = counts.requested;
         self.counters[count::REASM_OKS] = counts.completed;
@@ -75,6 +88,18 @@ impl Ip4 {
             Some(at) => cx.set_timer(TIMER_REASSEMBLY, at),
             None => cx.cancel_timer(TIMER_REASSEMBLY),
         }
+    }
+
+    /// What waited at a predecessor, and what it had counted.
+    pub(super) fn take_over_fragments(&mut self, mut reassembly: Reassembly) {
+        reassembly.set_counts(Counts {
+            requested: self.counters[count::REASM_REQDS],
+            completed: self.counters[count::REASM_OKS],
+            failed: self.counters[count::REASM_FAILS],
+            timed_out: self.counters[count::REASM_TIMEOUT],
+            overlaps: self.counters[count::REASM_OVERLAPS],
+        });
+        (self.reassembly, self.reassembly_timer) = (reassembly, None);
     }
 
     /// Gives up what took too long.

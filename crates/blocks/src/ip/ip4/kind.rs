@@ -74,7 +74,7 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     asks: &[Table::Interfaces, Table::Groups(Family::V4)],
-    state_version: 3,
+    state_version: 4,
     ..Kind::EMPTY
 };
 

@@ -3,7 +3,7 @@
 use super::egress::push_unfragmentable;
 use super::extensions::Upper;
 use super::*;
-use crate::ip::reassembly::{Fragment, Key, Limits, Outcome, Whole};
+use crate::ip::reassembly::{Counts, Fragment, Key, Limits, Outcome, Whole};
 use std::net::Ipv6Addr;
 use weft_core::table::RouteAnswer;
 use weft_wire::ipv4::Ecn;
@@ -24,6 +24,21 @@ const fn transport_len_min(protocol: Protocol) -> usize {
         Protocol::NO_NEXT_HEADER => 0,
         _ => 1,
     }
+}
+
+/// Can fragments of such a packet wait here? The first has so many bytes in front of its payload, the fragment header among them.
+pub(super) fn could_wait(key: &Key, first: Option<(&Frame, usize)>) -> bool {
+    let first_fits = |(frame, header_len): (&Frame, usize)| {
+        let head = frame.head();
+        let Some(at) = header_len.checked_sub(FRAGMENT_LEN) else { return false };
+        let Ok((header, _)) = Header::parse(head) else { return false };
+        let (Some(upper), Some(bytes)) = (Upper::at(head, at), head.get(at..header_len)) else { return false };
+        let identification = bytes.last_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let of_key = (IpAddr::from(header.src), IpAddr::from(header.dst), identification) == (key.src, key.dst, Some(key.identification));
+        upper.protocol == Protocol::FRAGMENT && of_key
+    };
+    let of_family = key.src.is_ipv6() && key.dst.is_ipv6() && key.protocol == Protocol(0);
+    of_family && first.is_none_or(first_fits)
 }
 
 impl Ip6 {
@@ -112,7 +127,7 @@ impl Ip6 {
     }
 
     /// Keeps counters and the timer in step with the reassembly.
-    fn reassembly_changed(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn reassembly_changed(&mut self, cx: &mut Context<'_>) {
         let counts = self.reassembly.counts();
         self.counters[count::REASM_REQDS] = counts.requested;
         self.counters[count::REASM_OKS] = counts.completed;
@@ -128,6 +143,18 @@ impl Ip6 {
             Some(at) => cx.set_timer(TIMER_REASSEMBLY, at),
             None => cx.cancel_timer(TIMER_REASSEMBLY),
         }
+    }
+
+    /// What waited at a predecessor, and what it had counted.
+    pub(super) fn take_over_fragments(&mut self, mut reassembly: Reassembly) {
+        reassembly.set_counts(Counts {
+            requested: self.counters[count::REASM_REQDS],
+            completed: self.counters[count::REASM_OKS],
+            failed: self.counters[count::REASM_FAILS],
+            timed_out: self.counters[count::REASM_TIMEOUT],
+            overlaps: self.counters[count::REASM_OVERLAPS],
+        });
+        (self.reassembly, self.reassembly_timer) = (reassembly, None);
     }
 
     /// Gives up what took too long.

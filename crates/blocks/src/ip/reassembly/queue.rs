@@ -2,6 +2,7 @@
 
 use super::{FRAGMENT_CHARGE_BYTES, Fragment, Limits, PACKET_CHARGE_BYTES, Refusal, Whole};
 use std::collections::BTreeMap;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Bytes, Checksum, Frame, Instant};
 use weft_wire::ipv4::Ecn;
 
@@ -10,6 +11,8 @@ use weft_wire::ipv4::Ecn;
 const SHARED_BYTES_MAX: usize = 2048;
 /// A packet in more slices than this is joined into one: whoever writes slices out may take a thousand at most (IOV_MAX).
 const SLICES_MAX: usize = 128;
+/// All fragments but the last have a multiple of so many bytes.
+const UNIT_BYTES: usize = 8;
 
 /// Bytes without a hole. The payload of the fragment at offset 0 is in the frame that brought it.
 #[derive(Debug)]
@@ -151,6 +154,69 @@ impl Queue {
         } else {
             self.runs.insert(fragment.offset, Run { end, slices });
         }
+    }
+
+    /// The fragment at offset 0, and the length of its header.
+    pub(super) fn first(&self) -> Option<(&Frame, usize)> {
+        self.first.as_ref().map(|(frame, header_len)| (frame, *header_len))
+    }
+
+    /// As state: what cannot be computed from the rest. The source has sent `distance` fragments since the last of this packet.
+    pub(super) fn write(&self, distance: u32, out: &mut Writer) {
+        out.put(&self.deadline.0);
+        out.put(&distance);
+        out.put(&self.first);
+        out.number(self.runs.len() as u64);
+        for (start, run) in &self.runs {
+            out.put(start);
+            out.put(&run.slices);
+        }
+        out.put(&self.last_in);
+        out.put(&self.fragments);
+        out.put(&self.codepoints);
+        out.put(&self.largest);
+        out.put(&self.largest_unfragmentable);
+    }
+
+    /// What [`Queue::write`] wrote, of a source that counts from zero again; `serial` is its number among those of its deadline.
+    pub(super) fn read(from: &mut Reader<'_>, serial: u64, limits: &Limits) -> Result<Queue, Damage> {
+        let (deadline, distance): (Instant, u32) = (from.take()?, from.take()?);
+        let mut queue = Queue::new((deadline, serial), 0u32.wrapping_sub(distance));
+        queue.first = from.take()?;
+        if queue.first().is_some_and(|(frame, header_len)| frame.len() <= header_len || frame.meta().completion.is_some()) {
+            return Err(Damage::new("a first fragment that cannot be"));
+        }
+        for _ in 0..from.count(limits.fragments_max)? {
+            queue.read_run(from, limits)?;
+        }
+        (queue.last_in, queue.fragments, queue.codepoints) = (from.take()?, from.take()?, from.take()?);
+        (queue.largest, queue.largest_unfragmentable) = (from.take()?, from.take()?);
+        let fragments_max = limits.fragments_max.min(queue.bytes.div_ceil(UNIT_BYTES));
+        let ends = queue.last_in || queue.end.is_multiple_of(UNIT_BYTES);
+        let is_whole = queue.last_in && queue.bytes == queue.end;
+        let counts =
+            !queue.is_empty() && (queue.runs.len()..=fragments_max).contains(&queue.fragments) && (1..1 << 4).contains(&queue.codepoints);
+        let sizes = queue.largest <= limits.packet_bytes_max && queue.largest_unfragmentable <= queue.largest;
+        match ends && !is_whole && counts && sizes && queue.first.is_some() == queue.runs.contains_key(&0) {
+            true => Ok(queue),
+            false => Err(Damage::new("a packet's fragments contradict what is noted of them")),
+        }
+    }
+
+    /// The next run of [`Queue::read`].
+    fn read_run(&mut self, from: &mut Reader<'_>, limits: &Limits) -> Result<(), Damage> {
+        let (start, slices): (usize, Vec<Bytes>) = (from.take()?, from.take()?);
+        let in_front = self.first().filter(|_| start == 0).map_or(0, |(frame, header_len)| frame.len() - header_len);
+        let bytes = in_front + slices.iter().map(Bytes::len).sum::<usize>();
+        let fits = start <= limits.packet_bytes_max && bytes <= limits.packet_bytes_max - start;
+        let follows = start >= self.end && start.is_multiple_of(UNIT_BYTES) && self.end.is_multiple_of(UNIT_BYTES);
+        if !fits || !follows || bytes == 0 || slices.iter().any(Bytes::is_empty) || self.runs.contains_key(&start) {
+            return Err(Damage::new("fragments of a packet where none can be"));
+        }
+        self.end = start + bytes;
+        self.bytes += bytes;
+        self.runs.insert(start, Run { end: self.end, slices });
+        Ok(())
     }
 
     /// The fragment at offset 0.

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use weft_core::{Bytes, Rng};
+use weft_core::{BlockId, Bytes, Completion, Rng, State};
 
 const HEADER: usize = 20;
 
@@ -299,6 +299,176 @@ fn payload_is_shared_when_short_and_copied_when_it_could_hold_a_large_block() {
     assert_eq!(reassembly.counts().completed, 1);
 }
 
+const AT: u64 = 9;
+
+fn state_of(write: impl FnOnce(&mut Writer)) -> State {
+    let mut out = Writer::new(at(AT));
+    write(&mut out);
+    out.finish("fragments", 1)
+}
+
+fn read(state: &State, limits: Limits) -> Result<Reassembly, Damage> {
+    let mut from = Reader::new(state, "fragments", 1, at(AT)).unwrap();
+    let read = fresh(limits).read(&mut from, |key, _| key.protocol == Protocol::UDP)?;
+    from.finish().map(|()| read)
+}
+
+fn written(reassembly: &Reassembly) -> State {
+    state_of(|out| reassembly.write(out))
+}
+
+fn handed_over(reassembly: &Reassembly, limits: Limits) -> Result<Reassembly, Damage> {
+    let mut successor = read(&written(reassembly), limits)?;
+    successor.set_counts(*reassembly.counts());
+    Ok(successor)
+}
+
+/// A packet as it stands in state.
+#[derive(Clone)]
+struct Written {
+    key: Key,
+    deadline: Instant,
+    /// Bytes of the first fragment and of its header.
+    first: Option<(usize, usize)>,
+    completion: bool,
+    /// Where runs start, and the bytes of their slices.
+    runs: Vec<(usize, Vec<usize>)>,
+    last_in: bool,
+    fragments: usize,
+    codepoints: u8,
+    largest: usize,
+    largest_unfragmentable: usize,
+}
+
+impl Written {
+    /// 0..8, 16..32 and the last, 40..47.
+    fn usual() -> Written {
+        Written {
+            key: key(1),
+            deadline: at(20),
+            first: Some((28, 20)),
+            completion: false,
+            runs: vec![(0, vec![]), (16, vec![8, 8]), (40, vec![7])],
+            last_in: true,
+            fragments: 4,
+            codepoints: 1,
+            largest: 28,
+            largest_unfragmentable: 0,
+        }
+    }
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.key);
+        out.put(&self.deadline);
+        out.put(&0u32);
+        out.put(&self.first.map(|(bytes, header)| {
+            let mut frame = Frame::ingress(&vec![0; bytes]);
+            frame.meta_mut().completion = self.completion.then_some(Completion { block: BlockId(1), token: 1, bytes: 1 });
+            (frame, header)
+        }));
+        let slices = |bytes: &Vec<usize>| bytes.iter().map(|bytes| Bytes::from(vec![0; *bytes])).collect::<Vec<Bytes>>();
+        out.put(&self.runs.iter().map(|(start, bytes)| (*start, slices(bytes))).collect::<Vec<_>>());
+        out.put(&self.last_in);
+        out.put(&self.fragments);
+        out.put(&self.codepoints);
+        out.put(&self.largest);
+        out.put(&self.largest_unfragmentable);
+    }
+}
+
+#[test]
+fn what_waits_goes_to_a_successor_with_its_deadline() {
+    let mut reassembly = fresh(Limits::V4);
+    let mut sends = |seconds: u64, identification: u32, start: usize| {
+        let (fragment, mut frame) = fragment(start, start + 8, true);
+        assert_eq!(reassembly.insert(at(seconds), key(identification), fragment, &mut frame), Outcome::Kept);
+    };
+    sends(1, 1, 8);
+    sends(1, 2, 16);
+    sends(1, 2, 0);
+    sends(5, 3, 0);
+    sends(8, 1, 24);
+    let mut successor = handed_over(&reassembly, Limits::V4).unwrap();
+    assert_eq!((successor.len(), successor.memory_bytes()), (3, 3 * PACKET_CHARGE_BYTES + 5 * (FRAGMENT_CHARGE_BYTES + 8)));
+    assert_eq!((successor.next_deadline(), successor.memory_bytes()), (Some(at(31)), reassembly.memory_bytes()));
+    let expired: Vec<(u32, bool)> =
+        std::iter::from_fn(|| successor.expire(at(40))).map(|gone| (gone.key.identification, gone.first.is_some())).collect();
+    assert_eq!(expired, [(1, false), (2, true), (3, true)], "in the order in which their first fragments came");
+    assert_eq!(*successor.counts(), Counts { requested: 5, failed: 3, timed_out: 3, ..Counts::default() });
+    assert!(successor.memory_bytes() == 0 && successor.sources.is_empty());
+}
+
+#[test]
+fn state_that_no_fragments_lead_to_is_refused() {
+    let one = |packet: &Written| {
+        state_of(|out| {
+            out.number(1);
+            packet.write(out);
+        })
+    };
+    let usual = one(&Written::usual());
+    let taken = read(&usual, Limits::V4).unwrap();
+    assert_eq!((taken.memory_bytes(), written(&taken) == usual), (PACKET_CHARGE_BYTES + 4 * FRAGMENT_CHARGE_BYTES + 31, true));
+    type Change = fn(&mut Written);
+    let changes: &[(&str, Change)] = &[
+        ("of another protocol", |packet| packet.key.protocol = Protocol::TCP),
+        ("a first fragment without payload", |packet| packet.first = Some((20, 20))),
+        ("a header longer than its packet", |packet| packet.first = Some((28, 29))),
+        ("somebody waits for its end", |packet| packet.completion = true),
+        ("no first fragment, and its run", |packet| packet.first = None),
+        ("a first fragment, and no run", |packet| packet.runs[0] = (8, vec![8])),
+        ("nothing at all", |packet| (packet.first, packet.runs, packet.fragments) = (None, vec![], 0)),
+        ("no fragments", |packet| packet.fragments = 0),
+        ("fewer fragments than runs", |packet| packet.fragments = 2),
+        ("more fragments than units", |packet| packet.fragments = 5),
+        ("runs that overlap", |packet| packet.runs[1].0 = 0),
+        ("runs out of order", |packet| packet.runs.swap(1, 2)),
+        ("a place that is no multiple of eight", |packet| packet.runs[1].0 = 12),
+        ("a run of no bytes", |packet| packet.runs[1].1 = vec![]),
+        ("a slice of no bytes", |packet| packet.runs[1].1 = vec![8, 0, 8]),
+        ("bytes beyond a unit in the middle", |packet| packet.runs[1].1 = vec![8, 7]),
+        ("bytes beyond a unit at the end, and more to come", |packet| packet.last_in = false),
+        ("behind the largest packet", |packet| packet.runs[2].0 = 65_536),
+        ("past the end of the largest packet", |packet| packet.runs[2] = (65_528, vec![8])),
+        ("far outside", |packet| packet.runs[2].0 = usize::MAX / 8 * 8),
+        ("nothing is missing", |packet| packet.runs = vec![(0, vec![8, 8, 8])]),
+        ("no codepoint", |packet| packet.codepoints = 0),
+        ("a codepoint that there is not", |packet| packet.codepoints = 16),
+        ("larger than any", |packet| packet.largest = 65_536),
+        ("a part larger than the whole", |packet| packet.largest_unfragmentable = 29),
+    ];
+    for (what, change) in changes {
+        let mut packet = Written::usual();
+        change(&mut packet);
+        assert!(read(&one(&packet), Limits::V4).is_err(), "{what}");
+    }
+    let two = |first: Written, second: Written| {
+        state_of(|out| {
+            out.number(2);
+            first.write(out);
+            second.write(out);
+        })
+    };
+    let other = Written { key: key(2), ..Written::usual() };
+    assert!(read(&two(Written::usual(), other.clone()), Limits::V4).is_ok());
+    assert!(read(&two(Written::usual(), Written::usual()), Limits::V4).is_err(), "twice");
+    assert!(read(&two(Written::usual(), Written { deadline: at(19), ..other }), Limits::V4).is_err(), "out of order");
+}
+
+#[test]
+fn state_that_is_more_than_the_bounds_allow_is_refused() {
+    let mut reassembly = fresh(Limits::V4);
+    let fragment_bytes = 1000 + FRAGMENT_CHARGE_BYTES + PACKET_CHARGE_BYTES;
+    for identification in 0..100 {
+        let (fragment, mut frame) = fragment(8, 1008, true);
+        reassembly.insert(at(1), key(identification), fragment, &mut frame);
+    }
+    assert!(handed_over(&reassembly, Limits { memory_bytes_max: 100 * fragment_bytes, ..Limits::V4 }).is_ok());
+    let refused = handed_over(&reassembly, Limits { memory_bytes_max: 50 * fragment_bytes, ..Limits::V4 }).unwrap_err();
+    assert!(refused.0.contains("fragment_memory_bytes = 126800"), "{refused:?}");
+    let many = state_of(|out| out.number(1 << 40));
+    assert!(read(&many, Limits::V4).is_err());
+}
+
 proptest! {
     /// Whatever comes, the bookkeeping adds up, bounds hold, and what is completed has at each place a byte that some fragment had there.
     #[test]
@@ -315,7 +485,14 @@ proptest! {
             let (one, mut frame) = fragment(eighth * 8, eighth * 8 + length, more);
             let one = Fragment { ecn: Ecn::from_bits(ecn), dont_fragment, ..one };
             let before = frame.len();
-            match reassembly.insert(at(seconds), key(identification), one, &mut frame) {
+            let mut again = frame.clone();
+            let mut successor = handed_over(&reassembly, reassembly.limits).unwrap();
+            let outcome = reassembly.insert(at(seconds), key(identification), one, &mut frame);
+            prop_assert_eq!(successor.insert(at(seconds), key(identification), one, &mut again), outcome);
+            prop_assert_eq!((again.to_vec(), written(&successor)), (frame.to_vec(), written(&reassembly)));
+            prop_assert_eq!((successor.memory_bytes(), successor.counts()), (reassembly.memory_bytes(), reassembly.counts()));
+            prop_assert_eq!((successor.next_deadline(), successor.sources.len()), (reassembly.next_deadline(), reassembly.sources.len()));
+            match outcome {
                 Outcome::Complete(whole) => {
                     let all = frame.to_vec().split_off(whole.header_len);
                     prop_assert!(all.iter().enumerate().all(|(place, value)| *value == byte(place)));
