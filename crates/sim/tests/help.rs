@@ -5,6 +5,7 @@ mod support;
 use std::path::Path;
 use support::Folder;
 use toml::{Table, Value};
+use weft_core::{Instant, Snapshot, TimeKind};
 use weft_sim::scenario::{HELP, Scenario};
 
 /// What the examples speak of.
@@ -47,6 +48,9 @@ fn folder(test: &str) -> Folder {
     std::fs::create_dir(folder.0.join("data")).unwrap();
     std::fs::write(folder.0.join("server.toml"), STACK).unwrap();
     std::fs::write(folder.0.join("x.conf"), "a line\n").unwrap();
+    let (weft, node, time, at) = ("0".to_owned(), "client".to_owned(), TimeKind::Virtual, Instant::ZERO);
+    let snapshot = Snapshot { weft, node, time, at, boot_epoch_ns: 0, blocks: Vec::new() };
+    std::fs::write(folder.0.join("early.snapshot"), snapshot.to_bytes().unwrap()).unwrap();
     folder
 }
 
