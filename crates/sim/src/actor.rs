@@ -81,8 +81,6 @@ pub trait Actor: Send {
     }
     /// The world is given up: whatever outlives it is told to end, and not waited for yet.
     fn kill(&mut self) {}
-    /// Nothing of it is to outlive the process: what [`Actor::kill`] told to end is waited for.
-    fn end(&mut self) {}
     /// What its programs have written, for the node's next life.
     fn take_disk(&mut self) -> Option<weft_intercept::process::Disk> {
         None

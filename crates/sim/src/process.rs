@@ -466,10 +466,6 @@ impl Actor for ProcessTree {
         self.tree.give_up();
     }
 
-    fn end(&mut self) {
-        self.tree.end();
-    }
-
     fn take_disk(&mut self) -> Option<Disk> {
         let disk = self.tree.take_disk()?;
         // Nobody writes there any more.

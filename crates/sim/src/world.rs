@@ -426,15 +426,6 @@ impl World {
         cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
     }
 
-    /// Ends a world whose process is about to end: no process of a node is left, and the nodes' memory is left to the kernel, which takes it at once.
-    /// Giving back that of a thousand nodes piece by piece takes as long as a hundred of them take to start.
-    pub fn end_with_process(mut self) {
-        self.let_go();
-        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
-        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.end());
-        self.lanes.iter_mut().for_each(|lane| std::mem::forget(std::mem::take(&mut lane.groups)));
-    }
-
     /// A node's graph, to look at. None: it has no stack, or is off.
     pub fn graph(&self, node: usize) -> Option<&weft_core::graph::Slots> {
         match &self.cell(node)?.machine {

@@ -587,21 +587,12 @@ impl Init {
     }
 }
 
-impl Init {
-    /// Kills the whole node and waits until nothing is left of it. Whoever made it may go, too.
-    pub fn end(&mut self) {
+impl Drop for Init {
+    fn drop(&mut self) {
         self.kill();
         if self.pid != 0 {
             let _ = sys::wait(self.pid, 0);
-            self.pid = 0;
         }
-        self.nursery = None;
-    }
-}
-
-impl Drop for Init {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

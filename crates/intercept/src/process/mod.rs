@@ -630,10 +630,6 @@ impl Tree {
     pub fn give_up(&mut self) {
         self.init.kill();
     }
-    /// Kills the whole node and waits until no process of it is left: what would outlive this one's memory is gone.
-    pub fn end(&mut self) {
-        self.init.end();
-    }
     /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
     pub fn take_disk(&mut self) -> Option<Disk> {
         self.init.layer.take().map(|layer| disk::take(layer, &self.arena, &self.init))
