@@ -28,10 +28,10 @@ pub(crate) fn read<const N: usize>(kind: &Kind, from: &mut Reader<'_>) -> Result
 
 /// The state of a block: what `rest` writes, then what was counted.
 pub(crate) fn export_with(kind: &Kind, counters: &[u64], now: Instant, rest: impl FnOnce(&mut Writer)) -> State {
-    let mut out = Writer::new(now);
-    rest(&mut out);
-    write(kind, counters, &mut out);
-    out.finish(kind.name, kind.state_version)
+    State::written(kind, now, |out| {
+        rest(out);
+        write(kind, counters, out);
+    })
 }
 
 /// Reads what [`export_with`] wrote, to its end: nothing is taken over before all is read.
@@ -41,9 +41,7 @@ pub(crate) fn import_with<const N: usize, T>(
     now: Instant,
     rest: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>,
 ) -> Result<(T, [u64; N]), StateError> {
-    let mut from = Reader::new(state, kind.name, kind.state_version, now)?;
-    let read = rest(&mut from).and_then(|read| Ok((read, self::read(kind, &mut from)?)));
-    read.and_then(|read| from.finish().map(|()| read)).map_err(|damage| damage.of(kind.name))
+    state.taken(kind, now, |from| Ok((rest(from)?, read(kind, from)?)))
 }
 
 /// The state of a block that keeps nothing else.

@@ -10,6 +10,8 @@ mod frame;
 
 pub use field::{Damage, Field, Reader, Writer};
 
+use crate::block::Kind;
+use crate::time::Instant;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_64;
@@ -111,6 +113,21 @@ impl State {
             return Err(StateError::WrongVersion { kind: kind.to_owned(), found: self.version, expected: version });
         }
         Ok(())
+    }
+    /// What `write` writes, as state of a kind.
+    pub fn written(kind: &Kind, now: Instant, write: impl FnOnce(&mut Writer)) -> State {
+        let mut out = Writer::new(now);
+        write(&mut out);
+        out.finish(kind.name, kind.state_version)
+    }
+    /// Reads what [`State::written`] has, to its end: nothing is to be taken over before all of it is read.
+    ///
+    /// # Errors
+    /// Another kind, another version, or damage.
+    pub fn taken<T>(&self, kind: &Kind, now: Instant, read: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>) -> Result<T, StateError> {
+        let mut from = Reader::new(self, kind.name, kind.state_version, now)?;
+        let read = read(&mut from).and_then(|read| from.finish().map(|()| read));
+        read.map_err(|damage| damage.of(kind.name))
     }
     /// The whole in bytes, the buffers' content too, with a checksum: for a file, or for another process.
     pub fn to_bytes(&self) -> Vec<u8> {

@@ -112,9 +112,7 @@ impl Sockets {
     }
 
     pub(crate) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = self.read(&mut from).and_then(|sockets| from.finish().map(|()| sockets));
-        *self = read.map_err(|damage| damage.of(KIND.name))?;
+        *self = state.taken(&KIND, now, |from| self.read(from))?;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::facts::FactsCache;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::state::{Damage, Reader, Writer};
+use weft_core::state::Damage;
 use weft_core::table::{AddressKind, Family, LinkType};
 use weft_core::*;
 use weft_wire::arp::{self, Operation, Packet};
@@ -497,20 +497,17 @@ impl Block for Arp {
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let Arp { name: _, lock_time: _, announcements: _, facts: _, resumed: _, resolver, announced, announcing, announce_at } = self;
-        let mut out = Writer::new(now);
-        resolver.export(&mut out);
-        out.put(announced);
-        out.put(announcing);
-        out.put(announce_at);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            resolver.export(out);
+            out.put(announced);
+            out.put(announcing);
+            out.put(announce_at);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let resolver = self.resolver.read(&mut from);
-        let read = resolver.and_then(|resolver| Ok((resolver, from.take::<BTreeSet<_>>()?, from.take::<Vec<_>>()?, from.take()?)));
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        let (resolver, announced, announcing, announce_at) = read.map_err(|damage| damage.of(KIND.name))?;
+        let (resolver, announced, announcing, announce_at) = state
+            .taken(&KIND, now, |from| Ok((self.resolver.read(from)?, from.take::<BTreeSet<_>>()?, from.take::<Vec<_>>()?, from.take()?)))?;
         if announced.len() > ANNOUNCED_MAX || announcing.len() > ANNOUNCED_MAX {
             return Err(Damage::new("more announcements than can be").of(KIND.name));
         }

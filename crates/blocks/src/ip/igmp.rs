@@ -13,7 +13,6 @@ use super::membership::{self, IncomingQuery, Membership, Outgoing, PARAMETERS, R
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::state::{Reader, Writer};
 use weft_core::table::Family;
 use weft_core::*;
 use weft_wire::ethernet::EtherType;
@@ -313,17 +312,12 @@ impl Block for Igmp {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = Writer::new(now);
-        self.membership.export(&mut out);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| self.membership.export(out)))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = self.membership.read(&mut from);
-
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        self.membership.take_over(read.map_err(|damage| damage.of(KIND.name))?);
+        let read = state.taken(&KIND, now, |from| self.membership.read(from))?;
+        self.membership.take_over(read);
         Ok(())
     }
 

@@ -14,7 +14,6 @@ use super::membership::{self, IncomingQuery, Membership, Outgoing, PARAMETERS, R
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
-use weft_core::state::{Reader, Writer};
 use weft_core::table::{AddressState, Family};
 use weft_core::*;
 use weft_wire::ethernet::EtherType;
@@ -358,18 +357,14 @@ impl Block for Mld {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = Writer::new(now);
-        self.membership.export(&mut out);
-        out.put(&self.sources);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            self.membership.export(out);
+            out.put(&self.sources);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = self.membership.read(&mut from);
-        let read = read.and_then(|read| Ok((read, from.take()?)));
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        let (read, sources) = read.map_err(|damage| damage.of(KIND.name))?;
+        let (read, sources) = state.taken(&KIND, now, |from| Ok((self.membership.read(from)?, from.take()?)))?;
         self.membership.take_over(read);
         self.sources = sources;
         Ok(())

@@ -29,7 +29,7 @@ use own::Own;
 use routers::Routers;
 use std::any::Any;
 use std::net::{IpAddr, Ipv6Addr};
-use weft_core::state::{Damage, Reader, Writer};
+use weft_core::state::Damage;
 use weft_core::table::{Family, LinkType};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
@@ -486,19 +486,16 @@ impl Block for Nd {
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let Nd { name: _, settings: _, facts: _, work_at: _, resumed: _, resolver, own, routers } = self;
-        let mut out = Writer::new(now);
-        resolver.export(&mut out);
-        out.put(own);
-        out.put(routers);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            resolver.export(out);
+            out.put(own);
+            out.put(routers);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let resolver = self.resolver.read(&mut from);
-        let read = resolver.and_then(|resolver| Ok((resolver, from.take::<Own>()?, from.take::<Routers>()?)));
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        let (resolver, own, routers) = read.map_err(|damage| damage.of(KIND.name))?;
+        let (resolver, own, routers) =
+            state.taken(&KIND, now, |from| Ok((self.resolver.read(from)?, from.take::<Own>()?, from.take::<Routers>()?)))?;
         if !routers.is_sound() {
             return Err(Damage::new("routers that cannot have told that").of(KIND.name));
         }

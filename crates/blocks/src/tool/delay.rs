@@ -9,7 +9,7 @@
 use crate::tool::cut::cut_all;
 use std::any::Any;
 use std::collections::BTreeMap;
-use weft_core::state::{Damage, Reader, Writer};
+use weft_core::state::Damage;
 use weft_core::*;
 
 const OUT: OutPort = OutPort(0);
@@ -195,21 +195,19 @@ impl Block for Delay {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = Writer::new(now);
-        out.put(&self.rng);
-        out.put(&self.queue);
-        out.put(&self.number);
-        out.put(&self.last);
-        out.put(&self.counters);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            out.put(&self.rng);
+            out.put(&self.queue);
+            out.put(&self.number);
+            out.put(&self.last);
+            out.put(&self.counters);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read =
-            (|| Ok((from.take::<Rng>()?, from.take::<BTreeMap<(Instant, u64), Frame>>()?, from.take()?, from.take()?, from.take()?)))();
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        let (rng, queue, number, last, counters) = read.map_err(|damage: Damage| damage.of(KIND.name))?;
+        let (rng, queue, number, last, counters) = state.taken(&KIND, now, |from| {
+            Ok((from.take()?, from.take::<BTreeMap<(Instant, u64), Frame>>()?, from.take()?, from.take()?, from.take()?))
+        })?;
         if queue.keys().any(|(_, of)| *of > number) {
             return Err(Damage::new("a frame that has not come yet").of(KIND.name));
         }

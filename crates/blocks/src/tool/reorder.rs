@@ -3,7 +3,7 @@
 use crate::tool::cut::cut_all;
 use std::any::Any;
 use std::collections::VecDeque;
-use weft_core::state::{Damage, Reader, Writer};
+use weft_core::state::Damage;
 use weft_core::*;
 
 const OUT: OutPort = OutPort(0);
@@ -169,18 +169,15 @@ impl Block for Reorder {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = Writer::new(now);
-        out.put(&self.rng);
-        out.put(&self.held);
-        out.put(&self.counters);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            out.put(&self.rng);
+            out.put(&self.held);
+            out.put(&self.counters);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = (|| Ok((from.take::<Rng>()?, from.take::<VecDeque<Held>>()?, from.take()?)))();
-        let read = read.and_then(|read| from.finish().map(|()| read));
-        let (rng, held, counters) = read.map_err(|damage: Damage| damage.of(KIND.name))?;
+        let (rng, held, counters) = state.taken(&KIND, now, |from| Ok((from.take()?, from.take::<VecDeque<Held>>()?, from.take()?)))?;
         if held.len() > HELD_MAX {
             return Err(Damage::new("more frames than are held").of(KIND.name));
         }
@@ -241,24 +238,6 @@ mod tests {
 
     #[test]
     fn a_successor_goes_on_where_the_block_was() {
-        let mut both = [(); 2].map(|()| Bench::new("reorder", &[("probability", 0.3.into())]));
-        let mut left = [Vec::new(), Vec::new()];
-        for at in 0..60u8 {
-            for (bench, left) in both.iter_mut().zip(&mut left) {
-                let now = Instant::from_millis(u64::from(at) / 3);
-                bench.send(now, [Frame::ingress(&[at; 100])]);
-                bench.engine.run(now);
-                left.extend(bench.taken().iter().map(|frame| (now, frame.head()[0])));
-            }
-            both[0].replace("reorder");
-        }
-        for (bench, left) in both.iter_mut().zip(&mut left) {
-            while let Some(next) = bench.engine.next_timer() {
-                bench.engine.run(next);
-                left.extend(bench.taken().iter().map(|frame| (next, frame.head()[0])));
-            }
-        }
-        assert!(!left[0].is_empty() && left[0] == left[1], "{left:?}");
-        assert_eq!(both[0].counters(), both[1].counters());
+        crate::tool::testing::successors_go_on("reorder", &[("probability", 0.3.into())]);
     }
 }

@@ -276,22 +276,17 @@ impl Block for Seal {
 
     /// The count of numbers above all: none may come a second time under one key.
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        let mut out = weft_core::state::Writer::new(now);
-        out.put(&self.prefix);
-        out.put(&self.count);
-        out.put(&self.waiting);
-        out.put(&self.counters);
-        Ok(out.finish(KIND.name, KIND.state_version))
+        Ok(State::written(&KIND, now, |out| {
+            out.put(&self.prefix);
+            out.put(&self.count);
+            out.put(&self.waiting);
+            out.put(&self.counters);
+        }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = weft_core::state::Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = (|| {
-            let all = (from.take()?, from.take()?, from.take::<VecDeque<Waiting>>()?);
-            Ok((all, from.take()?))
-        })();
-        let ((prefix, count, waiting), counters) =
-            read.and_then(|read| from.finish().map(|()| read)).map_err(|damage: weft_core::state::Damage| damage.of(KIND.name))?;
+        let (prefix, count, waiting, counters) =
+            state.taken(&KIND, now, |from| Ok((from.take()?, from.take()?, from.take::<VecDeque<Waiting>>()?, from.take()?)))?;
         if waiting.len() > WAITING_MAX {
             return Err(StateError::Damaged { kind: KIND.name.to_owned(), why: "more pieces than may wait".to_owned() });
         }

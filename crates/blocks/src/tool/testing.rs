@@ -119,3 +119,26 @@ pub(crate) fn large_udp(datagrams: usize, bytes: usize) -> Frame {
     meta.gso = Some(Gso { segment_bytes: bytes as u16, kind: GsoKind::Udp });
     frame
 }
+
+/// One block, and one that is replaced behind each frame, let the same frames go at the same times.
+pub(crate) fn successors_go_on(kind: &str, parameters: &[(&str, Value)]) {
+    let mut both = [(); 2].map(|()| Bench::new(kind, parameters));
+    let mut left = [Vec::new(), Vec::new()];
+    for at in 0..60u8 {
+        for (bench, left) in both.iter_mut().zip(&mut left) {
+            let now = Instant::from_millis(u64::from(at) / 3);
+            bench.send(now, [Frame::ingress(&[at; 100])]);
+            bench.engine.run(now);
+            left.extend(bench.taken().iter().map(|frame| (now, frame.head()[0])));
+        }
+        both[0].replace(kind);
+    }
+    for (bench, left) in both.iter_mut().zip(&mut left) {
+        while let Some(next) = bench.engine.next_timer() {
+            bench.engine.run(next);
+            left.extend(bench.taken().iter().map(|frame| (next, frame.head()[0])));
+        }
+    }
+    assert!(!left[0].is_empty() && left[0] == left[1], "{left:?}");
+    assert_eq!(both[0].counters(), both[1].counters());
+}

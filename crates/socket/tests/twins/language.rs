@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weft_socket::{Errno, Poll, abi, address, options};
 
-/// A socket is full when it took nothing for so many times of settling: on Linux, longer than an acknowledgment is delayed (40 ms, TCP_DELACK_MIN).
-const FULL_SETTLES: u32 = 10;
+/// A socket is full when it took nothing for so many times of settling: on Linux, longer than an acknowledgment is ever delayed (200 ms, TCP_DELACK_MAX;
+/// 40 ms where all goes well).
+const FULL_SETTLES: u32 = 50;
 
 pub type Done<T> = Result<T, Errno>;
 

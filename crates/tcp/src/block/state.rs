@@ -88,9 +88,7 @@ impl TcpBlock {
 
     /// A block as this one would be with that state.
     pub(super) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let mut from = Reader::new(state, KIND.name, KIND.state_version, now)?;
-        let read = self.read(&mut from).and_then(|block| from.finish().map(|()| block));
-        *self = read.map_err(|damage| damage.of(KIND.name))?;
+        *self = state.taken(&KIND, now, |from| self.read(from))?;
         Ok(())
     }
 
