@@ -19,7 +19,7 @@ use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Rng};
@@ -137,6 +137,8 @@ pub struct World {
     end: Option<RunEnd>,
     door: visit::Door,
     starters: Starters,
+    /// Its process ends with it.
+    last: bool,
     /// Samples of wires.
     pub wire_samples: Vec<WireSample>,
     /// Samples of connections.
@@ -228,6 +230,7 @@ impl World {
             end: None,
             door,
             starters,
+            last: false,
             wire_samples,
             flow_samples,
         })
@@ -424,6 +427,21 @@ impl World {
     pub fn let_go(&mut self) {
         let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
         cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
+    }
+
+    /// Ends a world whose process is about to end: no process of a node is left, and what is nothing but memory is left to the kernel, which takes it at
+    /// once. Giving back that of a thousand nodes piece by piece takes as long as fifty of them take to start.
+    pub fn end_with_process(mut self) {
+        self.last = true;
+    }
+
+    /// Has no node blocks that came from files, which may hold more than memory?
+    fn is_mere_memory(&self) -> bool {
+        let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
+        cells.into_iter().all(|cell| match &cell.machine {
+            Machine::Host(node) => node.engine().kinds().loaded().next().is_none(),
+            Machine::Switch(_) | Machine::Off => true,
+        })
     }
 
     /// A node's graph, to look at. None: it has no stack, or is off.
@@ -767,6 +785,9 @@ fn await_programs(plan: &Plan, programs: &[ProgramId], anybody: bool, cell: &mut
     }
 }
 
+/// The nodes of a world that ended with its process: who looks for memory that was lost finds them here.
+static ENDED: Mutex<Vec<Group>> = Mutex::new(Vec::new());
+
 impl Drop for World {
     /// All nodes' processes are killed before the first of them is waited for. What was mapped for them is unmapped while no other thread runs, whose
     /// processor would have to be told of each; then several threads take what many nodes had apart.
@@ -774,7 +795,12 @@ impl Drop for World {
         self.let_go();
         let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
         cells.for_each(|cell| cell.actors.clear());
+        let left_to_the_kernel = self.last && self.is_mere_memory();
         let mut groups: Vec<_> = self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.groups)).collect();
+        if left_to_the_kernel {
+            ENDED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut groups);
+            return;
+        }
         let share = groups.len().div_ceil(crate::launch::threads()).max(crate::launch::NODES_PER_THREAD_MIN);
         std::thread::scope(|scope| {
             while groups.len() > share {

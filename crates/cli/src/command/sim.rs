@@ -241,6 +241,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
         true => output::json(&summary),
         false => show(&world, &summary, args.pace.is_some()),
     }
+    world.end_with_process();
     Ok(verdict(&verdicts))
 }
 
