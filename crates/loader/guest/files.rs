@@ -82,9 +82,12 @@ pub fn plain_statx(at: usize) -> Result<(), isize> {
 /// `struct statfs` at an address.
 pub fn plain_statfs(at: usize) -> Result<(), isize> {
     const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
     const FLAGS: usize = 80;
     const ST_RDONLY: u64 = 1;
-    if sys::read_u64(at)? == OVERLAYFS_SUPER_MAGIC {
+    let unlaid = crate::channel::header().closed.load(core::sync::atomic::Ordering::Relaxed) == crate::abi::UNLAID_LATE;
+    let kind = sys::read_u64(at)?;
+    if kind == OVERLAYFS_SUPER_MAGIC || kind == TMPFS_MAGIC && unlaid {
         // A layer that programs can write to is there, or laid as soon as one writes.
         sys::write_u64(at + FLAGS, sys::read_u64(at + FLAGS)? & !ST_RDONLY)?;
     }

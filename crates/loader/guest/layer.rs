@@ -30,7 +30,7 @@ pub fn look(t: &mut Thread) {
 
 /// Before a folder is watched, it is what it will be: what changes in a layer is seen only there.
 pub fn watched(t: &mut Thread, number: usize) {
-    if number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
+    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
 }
@@ -59,10 +59,15 @@ fn folder(number: usize, of: usize) -> Option<[u64; 2]> {
 }
 
 fn follow(t: &mut Thread) {
+    // What getcwd(2) says before the name of a folder below what was `/` before there was another.
+    const UNREACHABLE: &[u8] = b"(unreachable)";
     let mut path = [0_u8; abi::PATH_BYTES];
     let at = path.as_mut_ptr() as usize;
-    if sys::call(nr::GETCWD, &[at, path.len()]) > 0 && path[0] == b'/' && folder(nr::STAT, at) != folder(nr::STAT, c".".as_ptr() as usize) {
-        sys::call(nr::CHDIR, &[at]);
+    if sys::call(nr::GETCWD, &[at, path.len()]) > 0 {
+        let at = at + if path.starts_with(UNREACHABLE) { UNREACHABLE.len() } else { 0 };
+        if sys::read_u32(at).is_ok_and(|word| word as u8 == b'/') && folder(nr::STAT, at) != folder(nr::STAT, c".".as_ptr() as usize) {
+            sys::call(nr::CHDIR, &[at]);
+        }
     }
     let list = sys::call(nr::OPEN, &[c"/proc/self/fd".as_ptr() as usize, O_DIRECTORY | O_CLOEXEC, 0]);
     if list < 0 {

@@ -542,15 +542,10 @@ impl Files {
     /// The number of a file by what the host calls it; None: there are too many. Whoever asks is the only one at work on the node.
     pub fn number(&self, inode: u64, device: u64) -> Option<u64> {
         use core::sync::atomic::Ordering::Relaxed;
-        let head = &self.buckets[file_bucket(inode, device)];
-        let mut at = head.load(Relaxed) as usize;
-        while at != 0 && at <= FILES_MAX {
-            let entry = &self.entries[at - 1];
-            if entry.inode.load(Relaxed) == inode && u64::from(entry.device.load(Relaxed)) == device {
-                return Some(at as u64);
-            }
-            at = entry.next.load(Relaxed) as usize;
+        if let Some(number) = self.known(inode, device) {
+            return Some(number);
         }
+        let head = &self.buckets[file_bucket(inode, device)];
         let used = self.used.load(Relaxed) as usize;
         if used >= FILES_MAX {
             return None;
@@ -562,6 +557,20 @@ impl Files {
         head.store(used as u32 + 1, Relaxed);
         self.used.store(used as u32 + 1, Relaxed);
         Some(used as u64 + 1)
+    }
+
+    /// The number of a file that somebody has asked about.
+    pub fn known(&self, inode: u64, device: u64) -> Option<u64> {
+        use core::sync::atomic::Ordering::Relaxed;
+        let mut at = self.buckets[file_bucket(inode, device)].load(Relaxed) as usize;
+        while at != 0 && at <= FILES_MAX {
+            let entry = &self.entries[at - 1];
+            if entry.inode.load(Relaxed) == inode && u64::from(entry.device.load(Relaxed)) == device {
+                return Some(at as u64);
+            }
+            at = entry.next.load(Relaxed) as usize;
+        }
+        None
     }
 
     /// What has this number is another file of the host's now, which has been asked about by nobody yet.

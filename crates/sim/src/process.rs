@@ -48,8 +48,8 @@ const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files
 /// What is the same for all nodes.
 #[derive(Debug)]
 pub struct Common {
-    /// /etc/hosts
-    hosts: Arc<[u8]>,
+    /// The files that all nodes have.
+    files: Arc<[OwnFile]>,
     /// The nodes that begin again with the disk that they had.
     restarted: BTreeSet<usize>,
     /// When something happens to each node from outside, in order; those that are not here are left alone.
@@ -67,21 +67,27 @@ fn hosts(plan: &Plan) -> String {
     hosts
 }
 
-/// What every node has under /etc.
-fn usual_files(plan: &Plan, node: &NodePlan, common: &Common) -> impl Iterator<Item = OwnFile> {
+fn own_file((path, contents): (&str, String)) -> OwnFile {
+    OwnFile { path: path.into(), contents: contents.into_bytes().into(), executable: false }
+}
+
+/// What all nodes have.
+fn common_files(plan: &Plan) -> Arc<[OwnFile]> {
+    let files = [
+        ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
+        ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
+        ("/etc/hosts", hosts(plan)),
+    ];
+    files.map(own_file).into()
+}
+
+/// What every node has, and each another.
+fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> + use<> {
     let identity = xxhash_rust::xxh3::xxh3_128_with_seed(node.name.as_bytes(), plan.seed);
     let digits = format!("{identity:032x}");
     let boot = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-") + "\n";
-    let files = [
-        ("/etc/hostname", format!("{}\n", node.name)),
-        ("/etc/machine-id", format!("{digits}\n")),
-        ("/etc/nsswitch.conf", NSSWITCH.to_owned()),
-        ("/run/weft/boot_id", boot),
-        ("/etc/resolv.conf", "# no name server; /etc/hosts has the names of all nodes\n".to_owned()),
-    ];
-    let hosts = ("/etc/hosts", Arc::clone(&common.hosts));
-    let files = files.into_iter().map(|(path, text)| (path, text.into_bytes().into())).chain([hosts]);
-    files.map(|(path, contents)| OwnFile { path: path.into(), contents, executable: false })
+    let files = [("/etc/hostname", format!("{}\n", node.name)), ("/etc/machine-id", format!("{digits}\n")), ("/run/weft/boot_id", boot)];
+    files.map(own_file).into_iter()
 }
 
 /// A program of the node, before, while and after it runs.
@@ -160,7 +166,7 @@ impl ProcessTree {
             }
         }
         events.values_mut().for_each(|of_node| of_node.sort_unstable());
-        Common { hosts: hosts(plan).into_bytes().into(), restarted: restarted.collect(), events }
+        Common { files: common_files(plan), restarted: restarted.collect(), events }
     }
 
     /// The actor for the unmodified programs of node `number` of the plan, of which some start by time; pinned to the processor of the thread that
@@ -181,7 +187,8 @@ impl ProcessTree {
         let files = Some(Files {
             root: node.files.root.clone(),
             mounts: node.files.mounts.clone(),
-            own: usual_files(plan, node, common).chain(node.files.own.iter().cloned()).collect(),
+            own: usual_files(plan, node).chain(node.files.own.iter().cloned()).collect(),
+            common: Arc::clone(&common.files),
         });
         // For tests: nobody runs ahead, every call is trapped, and the hash is the same.
         let wanted = |name: &str| std::env::var_os(name).is_none_or(|value| value != "0");

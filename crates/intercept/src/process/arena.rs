@@ -170,6 +170,15 @@ impl Arena {
         }
     }
 
+    /// The number that programs know a file by, if they know it.
+    pub fn known_file(&self, inode: u64, device: u64) -> Option<u64> {
+        self.files().known(inode, device)
+    }
+    /// What programs know by this number is another file now, which they have not seen.
+    pub fn is_now(&self, number: u64, inode: u64, device: u64) {
+        self.files().is_now(number, inode, device);
+    }
+
     /// Lets a thread go on with the answer in its channel.
     pub fn release(&self, index: usize) {
         let channel = self.channel(index);

@@ -2,13 +2,14 @@
 
 use super::arena::{Arena, memory_file};
 use super::nursery::Nursery;
-use super::root::Unlaid;
+use super::root::{Next, Unlaid};
 use super::{Config, Spawn, StartError, processor};
 use crate::arch;
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString, OsString};
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32};
@@ -566,15 +567,28 @@ impl Init {
 
     /// Lays the node's own files over the folders that are next.
     /// On failure: what was tried, and why nothing came of it.
-    pub fn lay_layers(&mut self) -> Result<Laid, (&'static str, Errno)> {
+    pub fn lay_layers(&mut self, arena: &Arena) -> Result<Laid, (&'static str, Errno)> {
         const TOLD: &str = "tell process 1 to lay a node's files over the host's";
-        let names = self.unlaid.next();
-        let Some((steps, list)) = super::nursery::layers(&names) else {
+        let next = self.unlaid.next();
+        let Some((steps, list)) = super::nursery::layers(&next) else {
             return Err(("find a folder of the host's that has none of the node's files over it", Errno(libc::EROFS)));
         };
+        let replaced = if let Next::Whole(top) = &next { top.names().map(|name| self.root().join(name)).collect() } else { Vec::new() };
+        let about = |path: &PathBuf| path.symlink_metadata().ok().map(|found| (found.ino(), found.dev()));
+        let known = |path: &PathBuf| about(path).and_then(|(inode, device)| arena.known_file(inode, device));
+        let known: Vec<_> = replaced.iter().map(known).collect();
         send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD, errno))?;
         self.announced(READY_LIMIT).map_err(|errno| (TOLD, errno))?;
-        steps.laid(&list).map(|missing| Laid { wanted: names.len(), missing }).map_err(|(what, errno)| (what, Errno(errno)))
+        // They are the same to programs.
+        for (path, number) in replaced.iter().zip(known) {
+            if let (Some(number), Some((inode, device))) = (number, about(path))
+                && arena.known_file(inode, device).is_none()
+            {
+                arena.is_now(number, inode, device);
+            }
+        }
+        let wanted = if let Next::Layers(names) = &next { names.len() } else { 1 };
+        steps.laid(&list).map(|missing| Laid { wanted, missing }).map_err(|(what, errno)| (what, Errno(errno)))
     }
 
     /// Kills the whole node.

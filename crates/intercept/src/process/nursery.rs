@@ -4,11 +4,9 @@
 
 use super::arena::memory_file;
 use super::launch::{Users, clone_loader, limits_of};
-use super::root::{Layout, Steps};
-use super::{Config, Files, StartError};
+use super::root::{Layout, Next, Steps};
+use super::{Config, Files, OwnFile, StartError};
 use crate::sys::{self, Errno};
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -32,11 +30,11 @@ pub(super) struct Nursery {
     is_dead: AtomicBool,
 }
 
-/// The folder that is its nodes' `/`, and those of the host that they have besides.
-type Below = (Option<PathBuf>, Vec<PathBuf>);
+/// The folder that is its nodes' `/`, those of the host that they have besides, and the files that all of them have.
+type Below = (Option<PathBuf>, Vec<PathBuf>, Arc<[OwnFile]>);
 
 /// Those that are there.
-static NURSERIES: Mutex<BTreeMap<Below, Weak<Nursery>>> = Mutex::new(BTreeMap::new());
+static NURSERIES: Mutex<Vec<(Below, Weak<Nursery>)>> = Mutex::new(Vec::new());
 
 /// A process 1 that is being made.
 pub(super) struct Born {
@@ -49,13 +47,15 @@ pub(super) struct Born {
 impl Nursery {
     /// The one for these files that is there, or a new one.
     pub fn get(files: &Files) -> Result<Arc<Nursery>, StartError> {
-        let below = (files.root.clone(), files.mounts.iter().map(|mount| mount.from.clone()).collect::<Vec<_>>());
+        let mounts = files.mounts.iter().map(|mount| mount.from.clone()).collect::<Vec<_>>();
+        let below = (files.root.clone(), mounts, Arc::clone(&files.common));
         let mut places = NURSERIES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nursery) = places.get(&below).and_then(Weak::upgrade).filter(|nursery| !nursery.is_dead.load(Relaxed)) {
+        let there = places.iter().find(|(other, _)| *other == below);
+        if let Some(nursery) = there.and_then(|(_, nursery)| nursery.upgrade()).filter(|nursery| !nursery.is_dead.load(Relaxed)) {
             return Ok(nursery);
         }
-        places.retain(|_, nursery| nursery.strong_count() > 0);
-        let layout = Layout::of(files.root.as_deref())?;
+        places.retain(|(other, nursery)| nursery.strong_count() > 0 && *other != below);
+        let layout = Layout::of(files.root.as_deref(), &files.common)?;
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
         super::launch::widen_limits();
@@ -64,7 +64,7 @@ impl Nursery {
         let born = sys::real_nanos();
         let nursery = Arc::new(Nursery { pid, born, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) });
         nursery.prepare(&below.1)?;
-        places.insert(below, Arc::downgrade(&nursery));
+        places.push((below, Arc::downgrade(&nursery)));
         Ok(nursery)
     }
 
@@ -169,11 +169,12 @@ fn answer(orders: BorrowedFd<'_>, limit_ms: libc::c_int) -> Result<i64, Errno> {
 }
 
 /// What [`Init::lay_layers`](super::launch::Init::lay_layers) has done, and the list of that; None: nothing, or it cannot be made.
-pub(super) fn layers(closed: &[OsString]) -> Option<(Steps, OwnedFd)> {
-    if closed.is_empty() {
-        return None;
-    }
-    let steps = Steps::layers(closed).ok()?;
+pub(super) fn layers(next: &Next) -> Option<(Steps, OwnedFd)> {
+    let steps = match next {
+        Next::Layers(closed) if closed.is_empty() => return None,
+        Next::Layers(closed) => Steps::layers(closed).ok()?,
+        Next::Whole(top) => Steps::whole(top).ok()?,
+    };
     let (list, _) = written(&steps).ok()?;
     Some((steps, list))
 }
@@ -204,7 +205,7 @@ mod tests {
     fn a_late_answer_is_nobodys() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let (orders, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).unwrap();
-        let layout = Layout::of(None).unwrap();
+        let layout = Layout::of(None, &[]).unwrap();
         let pid = child.id() as libc::pid_t;
         let nursery = Nursery { pid, born: 0, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) };
         let order = abi::Order::default();

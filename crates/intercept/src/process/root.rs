@@ -7,9 +7,11 @@
 //! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
 
 mod layers;
+mod tree;
 
-pub(super) use self::layers::Unlaid;
 use self::layers::{Layer, Mounts};
+pub(super) use self::layers::{Next, Unlaid};
+use self::tree::Top;
 use super::StartError;
 use super::disk::DiskUse;
 use super::launch::NOBODY;
@@ -32,6 +34,8 @@ pub struct Files {
     pub root: Option<PathBuf>,
     /// The node's own.
     pub own: Vec<OwnFile>,
+    /// Those that other nodes have, too: each node has them for itself, but they are written once. Its own go before.
+    pub common: Arc<[OwnFile]>,
     /// Folders of the host, to be read only.
     pub mounts: Vec<Mount>,
 }
@@ -66,9 +70,14 @@ pub const OWN_FOLDERS: [&str; 3] = ["/tmp", "/root", "/run"];
 const HOST: &str = "/host";
 const LOW: &str = "/low";
 const NODE: &str = "/node";
-/// Where it has folders that nodes are given, by number, and the layer of [`skeleton`].
+/// Where it has folders that nodes are given, by number, the layer of [`skeleton`], and files that all nodes have.
 const SHARED: &str = "/shared";
 const SKELETON: &str = "/skeleton";
+const COMMON: &str = "/common";
+/// What is `/` of every node until a program wants to write there, with what is the same for all of them.
+const TREE: &str = "/tree";
+/// A folder of that in which nothing is, and where the node's own is built.
+const BARE: &str = "/sys";
 /// What is empty whenever a node begins, of what it has for itself: the rest of it is its disk.
 const FRESH: [(&str, &CStr); 3] = [("dev", c"mode=755"), ("run", c"mode=755"), ("tmp", c"mode=1777")];
 /// Folders in which the nursery's own root is built; the first that is there is taken.
@@ -167,12 +176,16 @@ pub(super) struct Layout {
     /// Folders of the top level that are not new.
     folders: Vec<Folder>,
     links: Vec<(OsString, PathBuf)>,
+    /// What there is at the top.
+    top: Arc<Top>,
     /// Those of [`WRITABLE`] that are there.
     writable: Vec<&'static str>,
     /// Folders over which this kernel mounts no overlay. Asking again for each node would cost time, and a line in the kernel's log.
     refused: Mutex<BTreeSet<OsString>>,
     /// Where something is mounted.
     mounted: Mounts,
+    /// The files of all nodes that lie below their layers.
+    common: Vec<OwnFile>,
 }
 
 #[derive(Debug)]
@@ -259,6 +272,11 @@ pub(super) fn is_new(name: &str) -> bool {
     NEW.iter().any(|(new, _)| name == *new)
 }
 
+/// The name at the top that a path begins with.
+fn first_of(path: &Path) -> Option<&OsStr> {
+    path.components().nth(1).and_then(|first| if let Component::Normal(first) = first { Some(first) } else { None })
+}
+
 /// Where the nursery has a folder that nodes get.
 fn shared(number: usize) -> PathBuf {
     Path::new(SHARED).join(number.to_string())
@@ -275,7 +293,7 @@ impl Layout {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn of(root: Option<&Path>) -> Result<Layout, StartError> {
+    pub fn of(root: Option<&Path>, common: &[OwnFile]) -> Result<Layout, StartError> {
         let failed = |step| move |error: std::io::Error| StartError::Step { step, errno: Errno(error.raw_os_error().unwrap_or(libc::EIO)) };
         let base = match root {
             Some(root) => {
@@ -295,9 +313,11 @@ impl Layout {
             base,
             folders: Vec::new(),
             links: Vec::new(),
+            top: Arc::default(),
             writable: Vec::new(),
             refused: Mutex::new(BTreeSet::new()),
             mounted: Mounts::read(),
+            common: Vec::new(),
         };
         for entry in entries {
             let name = entry.file_name();
@@ -322,12 +342,39 @@ impl Layout {
         // A link (/var/mail often is one) must not be hidden by a folder.
         let there = |folder: &&str| layout.base.join(folder).symlink_metadata().is_ok_and(|found| found.is_dir());
         layout.writable = WRITABLE.into_iter().filter(there).collect();
+        layout.top = Arc::new(layout.top());
+        let whole = |first: &OsStr| {
+            layout.folders.iter().any(|folder| folder.name == first && folder.kind == Kind::Open)
+                && !layout.mounted.below(&layout.base.join(first))
+        };
+        layout.common = common.iter().filter(|file| first_of(&file.path).is_some_and(whole)).cloned().collect();
         Ok(layout)
     }
 
     /// Is there a layer of folders that nodes may change between the host's files and theirs, in this folder of the top level or below it?
     fn has_skeleton(&self, folder: &str) -> bool {
         self.base == Path::new("/") && skeleton::TOPS.contains(&folder.split('/').next().unwrap_or_default())
+    }
+
+    /// Is what all nodes see of this folder of the top level where they see it?
+    fn is_shown(&self, name: &OsStr) -> bool {
+        self.folders.iter().any(|folder| folder.name == name && matches!(folder.kind, Kind::Closed | Kind::Late))
+    }
+
+    /// Where the nursery has what it shows of a folder of the top level.
+    fn place(&self, folder: &Folder) -> &'static Path {
+        Path::new(if matches!(folder.kind, Kind::Closed | Kind::Late) { TREE } else { LOW })
+    }
+
+    /// Is what begins with this name below a folder that is not everybody's?
+    fn is_below(&self, first: &OsStr) -> bool {
+        let laid = self.folders.iter().any(|folder| folder.name == first && folder.kind != Kind::Empty);
+        laid || tree::OWN.iter().any(|(_, to, _)| first == *to)
+    }
+
+    /// Does a node find this file below its own layer?
+    fn has_common(&self, file: &OwnFile) -> bool {
+        self.common.contains(file) && first_of(&file.path).is_some_and(|first| !self.is_refused(first))
     }
 
     fn is_refused(&self, name: &OsStr) -> bool {
@@ -343,7 +390,7 @@ impl Steps {
     pub fn new(files: &Files, layout: &Layout, disk: &DiskUse) -> Result<Steps, StartError> {
         let stage = PathBuf::from(NODE);
         let mut steps = Steps::default();
-        let (upper, work, root) = (stage.join("upper"), stage.join("work"), stage.join("root"));
+        let (upper, work) = (stage.join("upper"), stage.join("work"));
         let again = disk.before().is_some();
         if again {
             steps.add("put a node's disk in its place", Act::Attach { path: text(&stage)? }, Otherwise::Fail);
@@ -353,58 +400,61 @@ impl Steps {
         if disk.is_kept() {
             steps.add("keep a node's disk", Act::Keep { path: text(&stage)? }, Otherwise::Fail);
         }
-        for path in [&upper, &work, &root] {
-            steps.folder(path, 0o755)?;
-        }
-        // A mount of its own, that it can become `/`.
-        steps.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-        for (name, mode) in NEW {
-            steps.folder(&root.join(name), mode)?;
-        }
-        if disk.is_kept() {
-            FRESH.iter().try_for_each(|(name, mode)| steps.memory(&root.join(name), mode))?;
-        }
-        for (name, to) in &layout.links {
-            let otherwise = if again { Otherwise::GoOn } else { Otherwise::Fail };
-            steps.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
-        }
+        let own: Vec<&OwnFile> = files.common.iter().filter(|file| !layout.has_common(file)).chain(&files.own).collect();
+        let places = own.iter().map(|file| &*file.path).chain(files.mounts.iter().map(|mount| &*mount.to));
+        let firsts: BTreeSet<&OsStr> = places.filter_map(first_of).collect();
         // A layer that is laid later is not on the disk.
         let kind = |folder: &Folder| match folder.kind {
-            Kind::Closed | Kind::Late if disk.is_kept() => Kind::Open,
+            Kind::Closed | Kind::Late if disk.is_kept() || firsts.contains(&*folder.name) => Kind::Open,
             Kind::Late if layout.is_refused(&folder.name) => Kind::Open,
             kind => kind,
         };
-        let mut layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder))).collect();
-        for path in files.own.iter().map(|file| &file.path).chain(files.mounts.iter().map(|mount| &mount.to)) {
-            let Some(Component::Normal(first)) = path.components().nth(1) else { continue };
-            match layered.iter_mut().find(|(name, _)| first == *name) {
-                Some((_, kind @ (Kind::Closed | Kind::Late))) => *kind = Kind::Open,
-                Some(_) => {}
-                None if first.to_str().is_some_and(is_new) => {}
-                None => layered.push((first, Kind::Empty)),
-            }
+        let layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder))).collect();
+        [&upper, &work].iter().try_for_each(|path| steps.folder(path, 0o755))?;
+        let whole = disk.is_kept() || firsts.iter().any(|first| !layout.is_below(first));
+        let root = if whole { steps.own_top(&stage, &firsts, layout, disk)? } else { PathBuf::from(TREE) };
+        if !whole {
+            steps.own_folders(&stage, &root)?;
+            steps.unlaid.whole = Some(Arc::clone(&layout.top));
         }
-        for (name, kind) in &layered {
-            steps.folder(&root.join(name), 0o755)?;
-            if *kind == Kind::Open {
-                steps.folder(&upper.join(name), 0o755)?;
-                steps.folder(&work.join(name), 0o755)?;
-            }
+        for (name, _) in layered.iter().filter(|(_, kind)| *kind == Kind::Open) {
+            steps.folder(&upper.join(name), 0o755)?;
+            steps.folder(&work.join(name), 0o755)?;
         }
         for (folder, mode) in layout.writable_below(false) {
             steps.folder(&upper.join(folder), mode)?;
         }
-        let bare: BTreeSet<&OsStr> = layered.iter().filter(|(_, kind)| *kind == Kind::Empty).map(|(name, _)| *name).collect();
-        let at = |first: &OsStr| if first.to_str().is_some_and(is_new) || bare.contains(first) { &root } else { &upper };
-        steps.own_files(files, &at, &root, again)?;
-        let own = files.own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
+        let at = |first: &OsStr| if layered.iter().any(|(name, kind)| first == *name && *kind != Kind::Empty) { &upper } else { &root };
+        steps.own_files(&own, files, &at, &root, again)?;
+        let own = own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
         steps.lay(layout, layered, [&upper, &work, &root], &own)?;
-        steps.devices(&root)?;
+        steps.terminals(&root)?;
+        steps.folder(&root.join("run/lock"), 0o1777)?;
         steps.proc(&root)?;
         steps.mounts(files, &root)?;
         // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
         Ok(steps)
+    }
+
+    /// A `/` of the node's own, on its disk; `firsts`: what else must be there.
+    fn own_top(&mut self, stage: &Path, firsts: &BTreeSet<&OsStr>, layout: &Layout, disk: &DiskUse) -> Result<PathBuf, StartError> {
+        let root = stage.join("root");
+        self.folder(&root, 0o755)?;
+        // A mount of its own, that it can become `/`.
+        self.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        self.at_top(&root, &layout.top, disk.before().is_some())?;
+        if disk.is_kept() {
+            FRESH.iter().try_for_each(|(name, mode)| self.memory(&root.join(name), mode))?;
+        }
+        for name in firsts.iter().filter(|name| !name.to_str().is_some_and(is_new)) {
+            self.folder(&root.join(name), 0o755)?;
+        }
+        self.devices(&Path::new(TREE).join("dev"), &root.join("dev"))?;
+        for folder in layout.folders.iter().filter(|folder| matches!(folder.kind, Kind::Closed | Kind::Late)) {
+            self.shift(&Path::new(TREE).join(&folder.name), &root.join(&folder.name), Otherwise::Fail)?;
+        }
+        Ok(root)
     }
 
     /// Each folder of the top level in its place.
@@ -421,8 +471,10 @@ impl Steps {
             let low = Path::new(LOW).join(name);
             if kind == Kind::Closed || kind == Kind::Late {
                 if kind == Kind::Late { &mut self.unlaid.late } else { &mut self.unlaid.closed }.push(name.to_owned());
-                self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::Fail)?;
                 continue;
+            }
+            if layout.is_shown(name) {
+                self.shift(&to, &low, Otherwise::Fail)?;
             }
             let layer = Layer { rest: name.into(), lower: layout.base.join(name), low, upper: upper.join(name), work: work.join(name), to };
             if layout.mounted.below(&layer.lower) && self.lay_pieces_of(&layer, layout, own)? {
@@ -431,9 +483,11 @@ impl Steps {
             let Layer { low, to, .. } = layer;
             if !layout.is_refused(name) {
                 self.layers.push((self.steps.len(), name.to_owned()));
-                let between = name.to_str().filter(|name| layout.has_skeleton(name) && !layout.is_late(OsStr::new(name)));
-                let between = between.map(|name| Path::new(SKELETON).join(name));
-                self.overlay((between.as_deref(), &low), &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
+                let skeleton = name.to_str().is_some_and(|name| layout.has_skeleton(name)) && !layout.is_late(name);
+                let common = layout.common.iter().any(|file| first_of(&file.path) == Some(name));
+                let between = [(COMMON, common), (SKELETON, skeleton)].into_iter().filter(|(_, is_there)| *is_there);
+                let lower: Vec<PathBuf> = between.map(|(place, _)| Path::new(place).join(name)).chain([low.clone()]).collect();
+                self.overlay(&lower, &upper.join(name), &work.join(name), &to, Otherwise::Instead(2))?;
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
             self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
@@ -473,18 +527,17 @@ impl Steps {
         steps.add("uncover the host's files", Act::Unmount { path: text(host.join(covered))? }, Otherwise::Fail);
         steps.add("enter the nodes' files", Act::Enter { path: text(stage)? }, Otherwise::Fail);
         let low = Path::new(LOW);
+        steps.tree(layout)?;
         for folder in layout.folders.iter().filter(|folder| folder.kind != Kind::Empty) {
-            let to = low.join(&folder.name);
-            steps.folder(&to, 0o755)?;
+            steps.folder(&low.join(&folder.name), 0o755)?;
+            let to = layout.place(folder).join(&folder.name);
             steps.mount("show a folder of the host's", on_host(&layout.base.join(&folder.name)), &to, c"", all, b"", Otherwise::Fail)?;
             if folder.kind == Kind::Closed {
                 steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::Fail);
             }
         }
-        steps.folder(&low.join("dev"), 0o755)?;
         for name in DEVICES {
-            let path = low.join("dev").join(name);
-            steps.file(&path, Arc::from(&b""[..]), 0o666)?;
+            let path = Path::new(TREE).join("dev").join(name);
             steps.mount("show a device", on_host(Path::new("/dev")).join(name), &path, c"", libc::MS_BIND, b"", Otherwise::GoOn)?;
         }
         // A new one can be mounted only where one is.
@@ -499,6 +552,7 @@ impl Steps {
         if layout.has_skeleton("etc") {
             steps.skeleton(Path::new(SKELETON))?;
         }
+        steps.common(layout)?;
         steps.late(layout)?;
         steps.add("leave the host's files", Act::Unmount { path: text(HOST)? }, Otherwise::Fail);
         Ok(steps)
@@ -525,7 +579,7 @@ impl Steps {
             steps.folder(&upper, 0o755)?;
             steps.folder(&work, 0o755)?;
             steps.layers.push((steps.steps.len(), name.clone()));
-            steps.overlay((None, &low), &upper, &work, &low, Otherwise::GoOn)?;
+            steps.overlay(std::slice::from_ref(&low), &upper, &work, &low, Otherwise::GoOn)?;
         }
         steps.add("hide the layers", Act::Unmount { path: text(stage)? }, Otherwise::Fail);
         Ok(steps)
@@ -536,18 +590,10 @@ impl Steps {
         &self.unlaid
     }
 
-    fn overlay(
-        &mut self,
-        (between, low): (Option<&Path>, &Path),
-        upper: &Path,
-        work: &Path,
-        to: &Path,
-        otherwise: Otherwise,
-    ) -> Result<(), StartError> {
-        let between = between.map(|between| [&escaped(between)[..], b":"].concat()).unwrap_or_default();
-        let options =
-            [&b"lowerdir="[..], &between, &escaped(low), b",upperdir=", &escaped(upper), b",workdir=", &escaped(work), b",userxattr"]
-                .concat();
+    /// `lower`: the uppermost first.
+    fn overlay(&mut self, lower: &[PathBuf], upper: &Path, work: &Path, to: &Path, otherwise: Otherwise) -> Result<(), StartError> {
+        let lower = lower.iter().map(|folder| escaped(folder)).collect::<Vec<_>>().join(&b':');
+        let options = [&b"lowerdir="[..], &lower, b",upperdir=", &escaped(upper), b",workdir=", &escaped(work), b",userxattr"].concat();
         self.mount("lay the node's files over the host's", "weft", to, c"overlay", libc::MS_NOSUID, &options, otherwise)
     }
 
@@ -569,6 +615,14 @@ impl Steps {
             self.file(&place.join("etc").join(format!("{file}-")), text, 0o600)?;
         }
         Ok(())
+    }
+
+    /// Files of all nodes, below their layers.
+    fn common(&mut self, layout: &Layout) -> Result<(), StartError> {
+        self.folder(Path::new(COMMON), 0o755)?;
+        let place = PathBuf::from(COMMON);
+        let files: Vec<&OwnFile> = layout.common.iter().collect();
+        self.own_files(&files, &Files::default(), &|_| &place, Path::new("/"), false)
     }
 
     fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
@@ -609,9 +663,16 @@ impl Steps {
 
     /// Files of the node's own, and where folders are mounted. `again`: what is on its disk is there already, and perhaps changed.
     /// `at`: where what begins with a name is written.
-    fn own_files<'p>(&mut self, files: &Files, at: &dyn Fn(&OsStr) -> &'p PathBuf, root: &Path, again: bool) -> Result<(), StartError> {
+    fn own_files<'p>(
+        &mut self,
+        own: &[&OwnFile],
+        files: &Files,
+        at: &dyn Fn(&OsStr) -> &'p PathBuf,
+        root: &Path,
+        again: bool,
+    ) -> Result<(), StartError> {
         let mut made = BTreeSet::new();
-        for file in &files.own {
+        for file in own {
             let (path, fresh) = self.place(&file.path, at, root, &mut made)?;
             if fresh || !again {
                 self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
@@ -653,21 +714,10 @@ impl Steps {
         Ok((place, FRESH.iter().any(|(name, _)| first == *name)))
     }
 
-    fn devices(&mut self, root: &Path) -> Result<(), StartError> {
-        let dev = root.join("dev");
-        for name in DEVICES {
-            let path = dev.join(name);
-            self.file(&path, Arc::from(&b""[..]), 0o666)?;
-            self.mount("show a device", Path::new(LOW).join("dev").join(name), &path, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
-        }
-        for (name, to) in DEVICE_LINKS {
-            self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
-        }
-        self.folder(&dev.join("shm"), 0o1777)?;
-        self.folder(&dev.join("pts"), 0o755)?;
+    fn terminals(&mut self, root: &Path) -> Result<(), StartError> {
         let data = b"newinstance,ptmxmode=0666,mode=620";
-        self.mount("mount terminals", "devpts", dev.join("pts"), c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, data, Otherwise::GoOn)?;
-        self.folder(&root.join("run/lock"), 0o1777)
+        let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
+        self.mount("mount terminals", "devpts", root.join("dev/pts"), c"devpts", flags, data, Otherwise::GoOn)
     }
 
     fn proc(&mut self, root: &Path) -> Result<(), StartError> {

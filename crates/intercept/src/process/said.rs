@@ -96,7 +96,7 @@ impl Tree {
         let arena = std::sync::Arc::clone(&self.arena);
         let header = arena.header();
         loop {
-            let missing = self.init.lay_layers();
+            let missing = self.init.lay_layers(&arena);
             header.closed.store(self.init.closed(), Relaxed);
             let (laid, told) = match missing {
                 Ok(Laid { wanted, missing }) => {

@@ -81,7 +81,7 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
             )),
         }
     });
-    let mut files = Files { root: root.transpose()?, own: Vec::new(), mounts: mounts(source, draft)? };
+    let mut files = Files { root: root.transpose()?, mounts: mounts(source, draft)?, ..Files::default() };
     for (path, file) in &draft.section.files {
         if !is_place(path.get_ref()) {
             return Err(source.error(

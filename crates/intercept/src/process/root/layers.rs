@@ -4,7 +4,8 @@
 //! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
-use super::{Act, Kind, LOW, Layout, Otherwise, SKELETON, StartError, Steps, escaped, is_empty, text};
+use super::tree::Top;
+use super::{Act, Kind, Layout, Otherwise, SKELETON, StartError, Steps, escaped, is_empty, text};
 use crate::sys::is_root;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -61,21 +62,32 @@ fn unescaped(mut place: &[u8]) -> Vec<u8> {
 pub(in crate::process) struct Unlaid {
     /// These are tried first.
     pub late: Vec<OsString>,
+    /// What is at the top, where that is everybody's: a node's own is made next.
+    pub whole: Option<Arc<Top>>,
     pub closed: Vec<OsString>,
+}
+
+/// What is laid next.
+pub(in crate::process) enum Next {
+    Layers(Vec<OsString>),
+    Whole(Arc<Top>),
 }
 
 impl Unlaid {
     /// `Header::closed`.
     pub fn told(&self) -> u32 {
-        match (self.late.is_empty(), self.closed.is_empty()) {
+        match (self.late.is_empty() && self.whole.is_none(), self.closed.is_empty()) {
             (false, _) => abi::UNLAID_LATE,
             (true, false) => abi::UNLAID,
             (true, true) => 0,
         }
     }
 
-    pub fn next(&mut self) -> Vec<OsString> {
-        std::mem::take(if self.late.is_empty() { &mut self.closed } else { &mut self.late })
+    pub fn next(&mut self) -> Next {
+        match self.whole.take_if(|_| self.late.is_empty()) {
+            Some(top) => Next::Whole(top),
+            None => Next::Layers(std::mem::take(if self.late.is_empty() { &mut self.closed } else { &mut self.late })),
+        }
     }
 }
 
@@ -135,7 +147,7 @@ impl Steps {
             self.folder(&Path::new(SKELETON).join(folder), mode)?;
         }
         for folder in layout.folders.iter().filter(|folder| folder.kind == Kind::Late) {
-            let [low, between] = [LOW, SKELETON].map(|place| Path::new(place).join(&folder.name));
+            let [low, between] = [layout.place(folder), Path::new(SKELETON)].map(|place| place.join(&folder.name));
             let options = [&b"lowerdir="[..], &escaped(&between), b":", &escaped(&low), b",userxattr"].concat();
             self.layers.push((self.steps.len(), folder.name.clone()));
             self.mount(
@@ -208,7 +220,7 @@ impl Steps {
         }
         if !layout.is_refused(piece.rest.as_os_str()) {
             self.layers.push((self.steps.len(), piece.rest.clone().into()));
-            self.overlay((None, &piece.low), &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
+            self.overlay(std::slice::from_ref(&piece.low), &piece.upper, &piece.work, &piece.to, Otherwise::Instead(2))?;
         }
         self.as_it_is(piece)
     }

@@ -1,0 +1,114 @@
+//! What is `/` of a node: a file system in memory with the folders of the top level, on which everything else is mounted.
+//!
+//! Hardly a program writes to it. So the nursery makes one for all nodes, to be read only, with all that is the same for them mounted already: process 1 of a node
+//! has to add what is the node's. A node whose own files are to be there has its own from the beginning; the others get one when a program wants to write there.
+
+use super::{Act, BARE, DEVICE_LINKS, DEVICES, Kind, Layout, NEW, Otherwise, StartError, Steps, TREE, text};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What every node has for itself: the folder of its layer, where it is seen, and the mode.
+pub(super) const OWN: [(&str, &str, libc::mode_t); 4] =
+    [("home", "root", 0o700), ("run", "run", 0o755), ("tmp", "tmp", 0o1777), ("shm", "dev/shm", 0o1777)];
+
+/// What lies at the top, besides what is new.
+#[derive(Clone, Debug, Default)]
+pub(in crate::process) struct Top {
+    pub(super) folders: Vec<OsString>,
+    /// Those of them on which something is mounted.
+    pub(super) mounted: Vec<OsString>,
+    pub(super) links: Vec<(OsString, PathBuf)>,
+}
+
+impl Top {
+    /// Paths of what there is of it, from `/`, which is one itself.
+    pub fn names(&self) -> impl Iterator<Item = PathBuf> {
+        let new = NEW.iter().map(|(name, _)| PathBuf::from(name));
+        let links = self.links.iter().map(|(name, _)| PathBuf::from(name));
+        let devices = DEVICE_LINKS.iter().map(|(name, _)| Path::new("dev").join(name));
+        [PathBuf::new()].into_iter().chain(new).chain(self.folders.iter().map(PathBuf::from)).chain(links).chain(devices)
+    }
+}
+
+impl Layout {
+    pub(super) fn top(&self) -> Top {
+        let names =
+            |which: fn(Kind) -> bool| self.folders.iter().filter(move |folder| which(folder.kind)).map(|folder| folder.name.clone());
+        Top { folders: names(|_| true).collect(), mounted: names(|kind| kind != Kind::Empty).collect(), links: self.links.clone() }
+    }
+}
+
+impl Steps {
+    /// The folders and links of the top level. `again`: they are there, and perhaps changed.
+    pub(super) fn at_top(&mut self, root: &Path, top: &Top, again: bool) -> Result<(), StartError> {
+        for (name, mode) in NEW {
+            self.folder(&root.join(name), mode)?;
+        }
+        let otherwise = if again { Otherwise::GoOn } else { Otherwise::Fail };
+        for (name, to) in &top.links {
+            self.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
+        }
+        top.folders.iter().try_for_each(|name| self.folder(&root.join(name), 0o755))
+    }
+
+    /// What all nodes see until they have their own.
+    pub(super) fn tree(&mut self, layout: &Layout) -> Result<(), StartError> {
+        let tree = Path::new(TREE);
+        self.folder(tree, 0o755)?;
+        self.memory(tree, c"mode=755")?;
+        self.at_top(tree, &layout.top, false)?;
+        self.device_files(&tree.join("dev"))?;
+        self.add("protect what all nodes see", Act::ReadOnly { path: text(tree)? }, Otherwise::Fail);
+        Ok(())
+    }
+
+    /// `/dev`, without devices.
+    pub(super) fn device_files(&mut self, dev: &Path) -> Result<(), StartError> {
+        for name in DEVICES {
+            self.file(&dev.join(name), Arc::from(&b""[..]), 0o666)?;
+        }
+        for (name, to) in DEVICE_LINKS {
+            self.add("make a link", Act::Link { to: text(to)?, path: text(dev.join(name))? }, Otherwise::Fail);
+        }
+        self.folder(&dev.join("shm"), 0o1777)?;
+        self.folder(&dev.join("pts"), 0o755)
+    }
+
+    /// `/dev` of the node's own, with the devices of another.
+    pub(super) fn devices(&mut self, from: &Path, dev: &Path) -> Result<(), StartError> {
+        self.device_files(dev)?;
+        DEVICES.iter().try_for_each(|name| self.shift(&from.join(name), &dev.join(name), Otherwise::GoOn))
+    }
+
+    /// A mount gets another place.
+    pub(super) fn shift(&mut self, from: &Path, to: &Path, otherwise: Otherwise) -> Result<(), StartError> {
+        self.mount("move a mount", from, to, c"", libc::MS_MOVE, b"", otherwise)
+    }
+
+    /// What every node has for itself, where it is seen.
+    pub(super) fn own_folders(&mut self, stage: &Path, root: &Path) -> Result<(), StartError> {
+        for (name, to, mode) in OWN {
+            let from = stage.join(name);
+            self.folder(&from, mode)?;
+            self.mount("give a folder to the node", &from, root.join(to), c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        }
+        Ok(())
+    }
+
+    /// What gives a node that has begun a `/` of its own, as its process 1 sees that. Whoever has the one before as root or working directory is led to this one.
+    pub fn whole(top: &Top) -> Result<Steps, StartError> {
+        let (old, new) = (Path::new("/"), Path::new(BARE));
+        let mut steps = Steps::default();
+        steps.memory(new, c"mode=755")?;
+        steps.at_top(new, top, false)?;
+        steps.devices(&old.join("dev"), &new.join("dev"))?;
+        steps.shift(&old.join("dev/pts"), &new.join("dev/pts"), Otherwise::GoOn)?;
+        let own = OWN.iter().map(|(_, to, _)| Path::new(to));
+        for name in top.mounted.iter().map(Path::new).chain(own).chain([Path::new("proc")]) {
+            steps.shift(&old.join(name), &new.join(name), Otherwise::Fail)?;
+        }
+        steps.add("enter the node's files", Act::Enter { path: text(new)? }, Otherwise::Fail);
+        Ok(steps)
+    }
+}
