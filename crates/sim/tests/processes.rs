@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Folder, gigabit, output, pair, process, run};
+use weft_intercept::process::OwnFile;
 use weft_sim::plan::{DirectionPlan, Expect, Listener, Plan, Said};
 use weft_sim::visit::{Visit, Visitor, Visits};
 use weft_sim::{Reason, Status, World};
@@ -563,6 +564,39 @@ fn what_programs_may_write_in_gets_its_layer_when_one_does() {
     assert_eq!(output(&world, 0), "writable\n0o755 0 0 False\nb'made' one\n []\nTrue True True\n");
     assert_eq!(output(&world, 1), "two\nnone\n");
     assert!(!std::path::Path::new("/var/spool/made").exists());
+}
+
+/// `/` and /dev are one for all nodes until somebody writes there; who is there already sees it, and that they are others now is nobody's business.
+const TOP: &str = r#"
+import os, time
+top = os.open("/", os.O_RDONLY)
+os.chdir("/sys")
+numbers = lambda: [os.lstat(path).st_ino for path in ("/", ".", "/dev", "/dev/fd", "/dev/null", "/dev/shm", "/proc", "/tmp", "/etc")]
+before = numbers()
+print(os.statvfs("/").f_flag & os.ST_RDONLY, os.path.exists("/made"), os.listdir("/dev/shm"))
+time.sleep(1)
+print("made" in os.listdir(top), os.listdir("."), os.getcwd(), open("/dev/new").read(), os.listdir("/dev/shm"), numbers() == before)
+os.rmdir("/made"), os.unlink("/dev/new"), os.unlink("x")
+print(open("/dev/null", "w").write("lost"), len(open("/dev/urandom", "rb").read(9)), os.path.exists("/proc/self/status"), os.path.exists("/usr/bin"))
+"#;
+
+#[test]
+fn what_is_at_the_top_is_a_nodes_own_when_somebody_writes_there() {
+    const WRITE: &str = "sleep .5; echo mine > /dev/shm/x; test -w / && mkdir /made && echo one > /dev/new && touch /sys/x";
+    let look = &["sh", "-c", "sleep 1; cat /dev/shm/x /made /dev/new /sys/x 2> /dev/null || echo none; ls /given"];
+    let programs = vec![
+        process("python", 0, 0, &["python3", "-c", TOP], Expect::Status(0)),
+        process("shell", 0, 0, &["sh", "-c", WRITE], Expect::Status(0)),
+        process("other", 1, 0, look, Expect::Status(0)),
+    ];
+    let mut plan = pair(gigabit(Duration::from_millis(1)), programs, 60_000);
+    // One that has its own from the beginning.
+    plan.nodes[1].files.own.push(OwnFile { path: "/given/x".into(), contents: Arc::from(&b"given"[..]), executable: false });
+    let (world, _) = run(plan, 2);
+    let python = "0 False []\nTrue ['x'] /sys one\n ['x'] True\n4 9 True True\n";
+    assert_eq!(output(&world, 0), python);
+    assert_eq!(output(&world, 2), "none\nx\n");
+    assert!(!std::path::Path::new("/made").exists() && !std::path::Path::new("/given").exists());
 }
 
 #[test]
