@@ -437,26 +437,6 @@ impl Steps {
         Ok(steps)
     }
 
-    /// A `/` of the node's own, on its disk; `firsts`: what else must be there.
-    fn own_top(&mut self, stage: &Path, firsts: &BTreeSet<&OsStr>, layout: &Layout, disk: &DiskUse) -> Result<PathBuf, StartError> {
-        let root = stage.join("root");
-        self.folder(&root, 0o755)?;
-        // A mount of its own, that it can become `/`.
-        self.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-        self.at_top(&root, &layout.top, disk.before().is_some())?;
-        if disk.is_kept() {
-            FRESH.iter().try_for_each(|(name, mode)| self.memory(&root.join(name), mode))?;
-        }
-        for name in firsts.iter().filter(|name| !name.to_str().is_some_and(is_new)) {
-            self.folder(&root.join(name), 0o755)?;
-        }
-        self.devices(&Path::new(TREE).join("dev"), &root.join("dev"))?;
-        for folder in layout.folders.iter().filter(|folder| matches!(folder.kind, Kind::Closed | Kind::Late)) {
-            self.shift(&Path::new(TREE).join(&folder.name), &root.join(&folder.name), Otherwise::Fail)?;
-        }
-        Ok(root)
-    }
-
     /// Each folder of the top level in its place.
     fn lay(
         &mut self,
@@ -712,12 +692,6 @@ impl Steps {
         }
         place.push(parts[parts.len() - 1]);
         Ok((place, FRESH.iter().any(|(name, _)| first == *name)))
-    }
-
-    fn terminals(&mut self, root: &Path) -> Result<(), StartError> {
-        let data = b"newinstance,ptmxmode=0666,mode=620";
-        let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
-        self.mount("mount terminals", "devpts", root.join("dev/pts"), c"devpts", flags, data, Otherwise::GoOn)
     }
 
     fn proc(&mut self, root: &Path) -> Result<(), StartError> {

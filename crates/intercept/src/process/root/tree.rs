@@ -3,8 +3,9 @@
 //! Hardly a program writes to it. So the nursery makes one for all nodes, to be read only, with all that is the same for them mounted already: process 1 of a node
 //! has to add what is the node's. A node whose own files are to be there has its own from the beginning; the others get one when a program wants to write there.
 
-use super::{Act, BARE, DEVICE_LINKS, DEVICES, Kind, Layout, NEW, Otherwise, StartError, Steps, TREE, text};
-use std::ffi::OsString;
+use super::{Act, BARE, DEVICE_LINKS, DEVICES, DiskUse, FRESH, Kind, Layout, NEW, Otherwise, StartError, Steps, TREE, is_new, text};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,6 +95,38 @@ impl Steps {
             self.mount("give a folder to the node", &from, root.join(to), c"", libc::MS_BIND, b"", Otherwise::Fail)?;
         }
         Ok(())
+    }
+
+    /// A `/` of the node's own, on its disk; `firsts`: what else must be there.
+    pub(super) fn own_top(
+        &mut self,
+        stage: &Path,
+        firsts: &BTreeSet<&OsStr>,
+        layout: &Layout,
+        disk: &DiskUse,
+    ) -> Result<PathBuf, StartError> {
+        let root = stage.join("root");
+        self.folder(&root, 0o755)?;
+        // A mount of its own, that it can become `/`.
+        self.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
+        self.at_top(&root, &layout.top, disk.before().is_some())?;
+        if disk.is_kept() {
+            FRESH.iter().try_for_each(|(name, mode)| self.memory(&root.join(name), mode))?;
+        }
+        for name in firsts.iter().filter(|name| !name.to_str().is_some_and(is_new)) {
+            self.folder(&root.join(name), 0o755)?;
+        }
+        self.devices(&Path::new(TREE).join("dev"), &root.join("dev"))?;
+        for folder in layout.folders.iter().filter(|folder| matches!(folder.kind, Kind::Closed | Kind::Late)) {
+            self.shift(&Path::new(TREE).join(&folder.name), &root.join(&folder.name), Otherwise::Fail)?;
+        }
+        Ok(root)
+    }
+
+    pub(super) fn terminals(&mut self, root: &Path) -> Result<(), StartError> {
+        let data = b"newinstance,ptmxmode=0666,mode=620";
+        let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
+        self.mount("mount terminals", "devpts", root.join("dev/pts"), c"devpts", flags, data, Otherwise::GoOn)
     }
 
     /// What gives a node that has begun a `/` of its own, as its process 1 sees that. Whoever has the one before as root or working directory is led to this one.
