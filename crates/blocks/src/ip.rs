@@ -14,3 +14,4 @@ mod neighbour;
 pub mod reassembly;
 mod redirects;
 mod request;
+mod routes;

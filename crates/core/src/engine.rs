@@ -4,22 +4,21 @@
 //! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, and so is what is left when one event has caused more
 //! than [`VISITS_MAX`] visits: a graph that loops, or copies in a loop, cannot hang a node.
 
+mod questions;
+
 use crate::block::{Block, BlockId, InPort, OutPort};
 use crate::change::Change;
 use crate::context::{Context, Outbox};
-use crate::control::{ControlError, Message, Op, Reply, Show, Value};
+use crate::control::{ControlError, Message, Op, Reply, Value};
 use crate::frame::{Completion, Frame};
 use crate::graph::{BlockTable, Slots};
-use crate::parameter;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
 use crate::snapshot::SnapshotError;
 use crate::solo::Solo;
 use crate::state::State;
-use crate::statistics;
 use crate::stream::StreamMessage;
-use crate::table::{Answer, Family, Query, Table};
 use crate::time::Instant;
 use crate::timer::Timers;
 use crate::transaction::{self, Plan};
@@ -429,32 +428,6 @@ impl Engine {
         }
     }
 
-    fn get(&self, target: &Selector, name: Option<&str>) -> Result<Value, ControlError> {
-        if let Selector::Group(group) = target {
-            return statistics::of_group(group, name, |query| self.answer(Table::Interfaces, query));
-        }
-        let mut out = serde_json::Map::new();
-        for id in self.select(target)? {
-            let (Some(kind), Some(block)) = (self.slots.kind(id), self.slots.block(id)) else { continue };
-            let value = match name {
-                None => self.parameters(id),
-                Some(name) => {
-                    let value = block.get(name, self.now).ok_or_else(|| parameter::no_parameter(self.slots.name(id), kind, name))?;
-                    kind.parameter(name).map_or(value.clone(), |row| parameter::show(row, value))
-                }
-            };
-            out.insert(self.slots.name(id).to_owned(), value);
-        }
-        Ok(out.into())
-    }
-
-    fn parameters(&self, id: BlockId) -> Value {
-        let (Some(kind), Some(block)) = (self.slots.kind(id), self.slots.block(id)) else { return Value::Null };
-        let rows =
-            kind.parameters.iter().filter_map(|row| Some((row.name.to_owned(), parameter::show(row, block.get(row.name, self.now)?))));
-        rows.collect::<serde_json::Map<_, _>>().into()
-    }
-
     fn exec(&mut self, target: &Selector, procedure: &str, arguments: &Value) -> Result<Value, ControlError> {
         let ids = self.select(target)?;
         let mut out = serde_json::Map::new();
@@ -465,57 +438,6 @@ impl Engine {
             out.insert(self.slots.name(id).to_owned(), result?);
         }
         Ok(out.into())
-    }
-
-    fn list(&self, table: Table) -> Value {
-        self.rows(table).into()
-    }
-
-    fn rows(&self, table: Table) -> Vec<Value> {
-        match self.answer(table, &Query::List(table)) {
-            Answer::List(rows) => rows,
-            _ => Vec::new(),
-        }
-    }
-
-    fn answer(&self, table: Table, query: &Query) -> Answer {
-        let owner = self.slots.owner(table).and_then(|owner| self.slots.block(owner));
-        owner.map_or(Answer::None, |block| block.query(query, self.now))
-    }
-
-    fn show(&self, show: Show) -> Value {
-        let names = |id: BlockId| self.slots.name(id).to_owned();
-        let both = |of: fn(Family) -> Table| [of(Family::V4), of(Family::V6)].into_iter().flat_map(|table| self.rows(table)).collect();
-        match show {
-            Show::Blocks => self.slots.ids().filter_map(|id| {
-                let (kind, failure) = (self.slots.kind(id)?, self.slots.block(id).and_then(Block::failure));
-                let mut row = serde_json::json!({"name": names(id), "kind": kind.name, "version": kind.version, "frames": self.slots.frames_in(id), "parameters": self.parameters(id)});
-                if let Some(failure) = failure {
-                    row["failure"] = failure.into();
-                }
-                Some(row)
-            }).collect(),
-            Show::Edges => self.slots.edges().filter_map(|(from, out, to, input)| {
-                let (out, input) = (self.slots.kind(from)?.outputs.get(usize::from(out.0))?, self.slots.kind(to)?.inputs.get(usize::from(input.0))?);
-                Some(serde_json::json!({"from": names(from), "output": out.name, "to": names(to), "input": input.name, "carries": out.carries}))
-            }).collect(),
-            Show::Counters => self.slots.ids().filter_map(|id| {
-                let (kind, block) = (self.slots.kind(id)?, self.slots.block(id)?);
-                let rows: serde_json::Map<_, _> = kind.counters.iter().zip(block.counters()).map(|(row, value)| (row.name.to_owned(), (*value).into())).collect();
-                Some(serde_json::json!({"block": names(id), "frames": self.slots.frames_in(id), "counters": rows}))
-            }).collect(),
-            Show::Generations => self.slots.generations().map(|of| of.to_json()).collect(),
-            Show::Drops => self.slots.ids().flat_map(|id| {
-                let name = names(id);
-                self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
-            }).collect(),
-            Show::Interfaces => self.list(Table::Interfaces),
-            Show::Addresses => both(Table::Addresses),
-            Show::Routes => both(Table::Routes),
-            Show::Neighbours => both(Table::Neighbours),
-            Show::Groups => both(Table::Groups),
-            Show::Sockets => self.list(Table::Sockets),
-        }
     }
 
     /// Hands a piece of work to the engine's order.

@@ -5,6 +5,7 @@
 //! remaining time, so that they survive a change of clock. Buffers pass by reference in a table beside the bytes; [`State::to_bytes`] has them in
 //! the bytes as well.
 
+mod counters;
 mod field;
 mod frame;
 

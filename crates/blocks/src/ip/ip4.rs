@@ -33,12 +33,11 @@ mod kind;
 mod options;
 mod paths;
 mod resolve;
-mod routes;
 
 use crate::facts::FactsCache;
 use crate::ip::reassembly::Reassembly;
 use crate::ip::redirects::Redirects;
-use crate::ip::request::Place;
+use crate::ip::routes::Tables;
 use addresses::Addresses;
 use identification::Identification;
 pub use kind::KIND;
@@ -46,13 +45,11 @@ use kind::count;
 pub use paths::PATHS_MAX;
 use paths::Paths;
 use resolve::RouteCache;
-use routes::Routes;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader};
-use weft_core::table::{Address, Family, Route, TABLE_MAIN};
+use weft_core::table::{Address, Family, Route};
 use weft_core::*;
 
 const IN_LOWER: InPort = InPort(0);
@@ -77,10 +74,7 @@ const TIMER_LIFETIMES: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
-/// Most routes of a node.
-pub const ROUTES_MAX: usize = 2_000_000;
-/// Most routing tables of a node beside the main one.
-pub const TABLES_MAX: usize = 256;
+pub use crate::ip::routes::{ROUTES_MAX, TABLES_MAX};
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow {
@@ -114,9 +108,8 @@ pub struct Ip4 {
     name: String,
     default_ttl: u8,
     addresses: Addresses,
-    routes: Routes,
-    /// Other tables than the main one, which nothing looks at.
-    others: BTreeMap<u32, Routes>,
+    /// The main one is looked up.
+    tables: Tables<u32>,
     facts: FactsCache,
     /// The graph has an owner of interfaces; without one, all interfaces count as up with an MTU of 1500.
     has_interfaces: bool,
@@ -158,7 +151,7 @@ struct Exported {
 }
 
 /// What state is read into before any of it is believed.
-type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Identification, Paths, Reassembly);
+type Parts = (Exported, Tables<u32>, Identification, Paths, Reassembly);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
@@ -172,8 +165,7 @@ impl Ip4 {
             name: config.name.clone(),
             default_ttl: config.u64("default_ttl") as u8,
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
-            routes: Routes::default(),
-            others: BTreeMap::new(),
+            tables: Tables::default(),
             facts: FactsCache::default(),
             has_interfaces: false,
             generation: 1,
@@ -206,19 +198,12 @@ impl Ip4 {
 
     fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
         let read: Exported = from.serialised()?;
-        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
-            return Err(Damage::new("more addresses or routes than a node may have"));
+        if read.addresses.len() > ADDRESSES_MAX {
+            return Err(Damage::new("more addresses than a node may have"));
         }
-        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
-        let mut put = |route: Route| match route.table {
-            TABLE_MAIN => routes.insert_at(route, Place::Last).is_ok(),
-            other => others.entry(other).or_default().insert_at(route, Place::Last).is_ok(),
-        };
-        if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
-            return Err(Damage::new("a route twice, or of another family"));
-        }
+        let tables = Tables::with(&read.routes)?;
         let (identification, paths) = (from.take()?, self.paths.read(from)?);
-        Ok((read, (routes, others), identification, paths, self.reassembly.read(from, fragments::could_wait)?))
+        Ok((read, tables, identification, paths, self.reassembly.read(from, fragments::could_wait)?))
     }
 
     /// Everything cached about addresses, routes and interfaces is stale from here on.
@@ -301,7 +286,7 @@ impl Block for Ip4 {
             Query::Address(interface, IpAddr::V4(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
-            Query::Routes => Answer::Routes(self.all_routes()),
+            Query::Routes => Answer::Routes(self.tables.all()),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -382,7 +367,7 @@ impl Block for Ip4 {
     fn export(&self, now: Instant) -> Result<State, StateError> {
         let wanted_raw = (0..=u8::MAX).filter(|number| self.raw_wanted[usize::from(*number)]).collect();
         Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
-            out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.all_routes(), wanted_raw });
+            out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.tables.all(), wanted_raw });
             out.put(&self.identification);
             self.paths.write(out);
             self.reassembly.write(out);
@@ -390,12 +375,12 @@ impl Block for Ip4 {
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, routes, identification, paths, reassembly), counters) =
+        let ((read, tables, identification, paths, reassembly), counters) =
             crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
-        (self.routes, self.others) = routes;
+        self.tables = tables;
         (self.identification, self.paths, self.counters) = (identification, paths, counters);
         self.take_over_fragments(reassembly);
         *self.raw_wanted = [false; 256];

@@ -35,22 +35,21 @@ mod fragments;
 mod ingress;
 mod interfaces;
 mod resolve;
-mod routes;
 mod select;
 
 use crate::facts::FactsCache;
 use crate::ip::limit::Limit;
 use crate::ip::reassembly::Reassembly;
+use crate::ip::routes::Tables;
 use addresses::Addresses;
 use exceptions::Exceptions;
 use resolve::RouteCache;
-use routes::Routes;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader};
-use weft_core::table::{Address, Family, Route, TABLE_MAIN};
+use weft_core::table::{Address, Family, Route};
 use weft_core::*;
 use weft_wire::Protocol;
 
@@ -72,10 +71,7 @@ const TIMER_REASSEMBLY: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
-/// Most routes of a node.
-pub const ROUTES_MAX: usize = 2_000_000;
-/// Most routing tables of a node beside the main one.
-pub const TABLES_MAX: usize = 256;
+pub use crate::ip::routes::{ROUTES_MAX, TABLES_MAX};
 
 /// What this kind declares.
 pub static KIND: Kind = Kind {
@@ -255,9 +251,8 @@ pub struct Ip6 {
     /// Redirects, by who is told and by where to.
     redirects: [Limit; 2],
     addresses: Addresses,
-    routes: Routes,
-    /// Other tables than the main one, which nothing looks at.
-    others: BTreeMap<u32, Routes>,
+    /// The main one is looked up.
+    tables: Tables<u128>,
     exceptions: Exceptions,
     reassembly: Reassembly,
     /// What the timer is set to.
@@ -291,7 +286,7 @@ struct Link {
 weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
-type Parts = (Exported, (Routes, BTreeMap<u32, Routes>), Told, Reassembly);
+type Parts = (Exported, Tables<u128>, Told, Reassembly);
 type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
@@ -312,8 +307,7 @@ impl Ip6 {
             forwards: config.bool("forward"),
             redirects: [(), ()].map(|()| Limit::new(0, 0, REDIRECT_INTERVAL, KeyedHasher::new(&mut config.rng))),
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
-            routes: Routes::default(),
-            others: BTreeMap::new(),
+            tables: Tables::default(),
             exceptions: Exceptions::new(KeyedHasher::new(&mut config.rng)),
             reassembly: Reassembly::new(limits, KeyedHasher::new(&mut config.rng)),
             reassembly_timer: None,
@@ -334,20 +328,13 @@ impl Ip6 {
     /// What a predecessor wrote, checked; nothing is taken over yet.
     fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
         let read: Exported = from.serialised()?;
-        if read.addresses.len() > ADDRESSES_MAX || read.routes.len() > ROUTES_MAX {
-            return Err(Damage::new("more addresses or routes than a node may have"));
+        if read.addresses.len() > ADDRESSES_MAX {
+            return Err(Damage::new("more addresses than a node may have"));
         }
-        let (mut routes, mut others) = (Routes::default(), BTreeMap::<u32, Routes>::new());
-        let mut put = |route: Route| match route.table {
-            TABLE_MAIN => routes.insert(route).is_ok(),
-            other => others.entry(other).or_default().insert(route).is_ok(),
-        };
-        if !read.routes.iter().copied().all(&mut put) || others.len() > TABLES_MAX {
-            return Err(Damage::new("a route twice, or of another family"));
-        }
+        let tables = Tables::with(&read.routes)?;
         let awake: Vec<InterfaceIndex> = from.take()?;
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
-        Ok((read, (routes, others), told, self.reassembly.read(from, fragments::could_wait)?))
+        Ok((read, tables, told, self.reassembly.read(from, fragments::could_wait)?))
     }
 
     #[inline]
@@ -440,7 +427,7 @@ impl Block for Ip6 {
             Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
-            Query::Routes => Answer::Routes(self.all_routes()),
+            Query::Routes => Answer::Routes(self.tables.all()),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -500,7 +487,7 @@ impl Block for Ip6 {
         Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
             out.serialised(&Exported {
                 addresses: self.addresses.iter().copied().collect(),
-                routes: self.all_routes(),
+                routes: self.tables.all(),
                 wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
             });
             out.put(&self.awake.iter().copied().collect::<Vec<_>>());
@@ -513,11 +500,11 @@ impl Block for Ip6 {
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, routes, told, reassembly), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
+        let ((read, tables, told, reassembly), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
-        (self.routes, self.others) = routes;
+        self.tables = tables;
         (self.awake, self.links, self.flow_hasher, self.exceptions) = told;
         self.counters = counters;
         self.take_over_fragments(reassembly);

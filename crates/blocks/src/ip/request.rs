@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use std::net::IpAddr;
-use weft_core::table::{Address, Label, Route, TABLE_MAIN, Which};
+use weft_core::table::{Address, Label, Route, RouteKind, TABLE_MAIN, Which};
 use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table, Value};
 
 /// Where a route goes among those with its prefix and metric.
@@ -155,4 +155,37 @@ pub(in crate::ip) fn prefix_text(destination: IpAddr, bits: u8) -> String {
         (32, true) | (128, false) => destination.to_string(),
         (bits, _) => format!("{destination}/{bits}"),
     }
+}
+
+/// Is a route one that `route_delete` means? What is not said of it, or said as 0, is any (fib_table_delete, ip6_route_del).
+pub(in crate::ip) fn meant(
+    arguments: &Arguments<'_>,
+    gateway: Option<IpAddr>,
+    source: Option<IpAddr>,
+    cx: &Context<'_>,
+) -> Result<impl Fn(&Route) -> bool + use<>, ControlError> {
+    let protocol = arguments.number("protocol", 0, 255)?.map(|number| number as u8);
+    let interface = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+    let metric = arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0);
+    let kind = route_kind(arguments)?;
+    Ok(move |route: &Route| {
+        (gateway.is_none() || route.gateway == gateway)
+            && interface.is_none_or(|interface| route.interface == interface)
+            && metric.is_none_or(|metric| route.metric == metric)
+            && kind.is_none_or(|kind| route.kind == kind)
+            && protocol.is_none_or(|protocol| route.protocol == protocol)
+            && (source.is_none() || route.source == source)
+    })
+}
+
+/// The argument `kind`.
+pub(in crate::ip) fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {
+    Ok(Some(match arguments.text("kind")? {
+        None => return Ok(None),
+        Some("unicast") => RouteKind::Unicast,
+        Some("blackhole") => RouteKind::Blackhole,
+        Some("unreachable") => RouteKind::Unreachable,
+        Some("prohibit") => RouteKind::Prohibit,
+        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit"))),
+    }))
 }

@@ -26,23 +26,10 @@ pub(super) struct Resumed {
 
 impl Field for Counters {
     fn write(&self, out: &mut Writer) {
-        let counted = counters::ROWS.iter().zip(self.0).filter(|(_, count)| *count > 0);
-        out.number(counted.clone().count() as u64);
-        for (row, count) in counted {
-            out.content(row.name.as_bytes());
-            out.number(count);
-        }
+        out.counters(counters::ROWS, &self.0);
     }
-    /// By name: a build that counts more reads it too, one that counts less leaves out what it does not know.
     fn read(from: &mut Reader<'_>) -> Result<Counters, Damage> {
-        let mut all = Counters::default();
-        for _ in 0..from.count(usize::MAX)? {
-            let (name, count) = (from.content()?, from.number()?);
-            if let Some(at) = counters::ROWS.iter().position(|row| row.name.as_bytes() == name) {
-                all.0[at] = count;
-            }
-        }
-        Ok(all)
+        from.counters(counters::ROWS).map(Counters)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What other blocks ask for ([`Change`]): addresses and routes, what routers told, raw copies.
 
-use super::routes::InsertError;
 use super::*;
+use crate::ip::routes::Refusal;
 
 impl Ip4 {
     /// Does what was asked; what cannot be done is counted.
@@ -53,11 +53,11 @@ impl Ip4 {
     fn renew_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V4(destination) = route.destination else { return false };
         let same = |other: &Route| other.metric == route.metric && other.gateway == route.gateway;
-        let old = self.routes.remove(destination, route.prefix_bits, same);
+        let old = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same);
         if old == Some(route) {
-            return self.routes.insert(route).is_ok();
+            return self.tables.main.insert(route).is_ok();
         }
-        let outcome = if self.routes.len() < ROUTES_MAX { self.routes.insert(route) } else { Err(InsertError::Exists) };
+        let outcome = if self.tables.main.len() < ROUTES_MAX { self.tables.main.insert(route) } else { Err(Refusal::Exists) };
         if let Some(old) = old {
             self.tell_route("deleted", &old, cx);
         }
@@ -72,7 +72,7 @@ impl Ip4 {
     fn drop_route(&mut self, route: &Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V4(destination) = route.destination else { return false };
         let same = |other: &Route| other.metric == route.metric && other.gateway == route.gateway && other.interface == route.interface;
-        let Some(gone) = self.routes.remove(destination, route.prefix_bits, same) else { return false };
+        let Some(gone) = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same) else { return false };
         self.changed();
         self.tell_route("deleted", &gone, cx);
         true

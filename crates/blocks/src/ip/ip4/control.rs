@@ -1,11 +1,11 @@
 //! Procedures: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
 
 use super::addresses::{base, mask, same_prefix, v4};
-use super::routes::InsertError;
 use super::*;
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
-use crate::ip::request::{self, Adding, Place};
+use crate::ip::request::{self, Adding};
+use crate::ip::routes::Refusal;
 use std::net::Ipv4Addr;
 use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
 
@@ -45,13 +45,6 @@ pub enum TableError {
     /// The preferred source is not ours.
     #[error("EINVAL: the source {0} is none of this node's addresses")]
     SourceNotLocal(Ipv4Addr),
-}
-
-/// Why a route was not put into its table.
-enum Refusal {
-    Insert(InsertError),
-    /// There is none that it could replace.
-    Absent,
 }
 
 impl Ip4 {
@@ -160,15 +153,15 @@ impl Ip4 {
             scope: SCOPE_LINK,
             ..Route::PLAIN
         };
-        let twin = self.routes.of_prefix(&route).any(|other| other.interface == address.interface && other.gateway.is_none());
+        let twin = self.tables.main.of_prefix(&route).any(|other| other.interface == address.interface && other.gateway.is_none());
         if twin {
             return;
         }
         // The same network on two interfaces: the first keeps its metric, the next gets the lowest that is free above. They lie in order.
-        let taken: Vec<u32> = self.routes.of_prefix(&route).map(|other| other.metric).collect();
+        let taken: Vec<u32> = self.tables.main.of_prefix(&route).map(|other| other.metric).collect();
         let metric = (address.metric..=u32::MAX).find(|metric| !taken.contains(metric)).unwrap_or(address.metric);
         let candidate = Route { metric, ..route };
-        if self.routes.insert(candidate).is_ok() {
+        if self.tables.main.insert(candidate).is_ok() {
             self.tell_route("added", &candidate, cx);
         }
     }
@@ -217,21 +210,9 @@ impl Ip4 {
 
     /// Removes routes from every table.
     pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
-        let others = self.others.values_mut().flat_map(|table| table.remove_where(&goes));
-        let gone: Vec<Route> = self.routes.remove_where(&goes).into_iter().chain(others).collect();
-        for route in gone {
+        for route in self.tables.remove_where(goes) {
             self.tell_route("deleted", &route, cx);
         }
-    }
-
-    /// The table of this number, if there is one.
-    fn table(&mut self, table: u32) -> Option<&mut Routes> {
-        if table == TABLE_MAIN { Some(&mut self.routes) } else { self.others.get_mut(&table) }
-    }
-
-    /// Every route, by table, destination, length (the longer first, as Linux has them) and metric.
-    pub(super) fn all_routes(&self) -> Vec<Route> {
-        self.others.values().chain([&self.routes]).flat_map(Routes::sorted).collect()
     }
 
     /// An administrator puts an interface up or down (Linux fib_disable_ip, fib_inetaddr_event): its routes go; those of its addresses come again.
@@ -274,16 +255,13 @@ impl Ip4 {
         let refused = |error: TableError| arguments.fail(error.to_string());
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
-        let kind = route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
+        let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
         let gateway = arguments.address("gateway")?;
         let onlink = arguments.bool("onlink")?.unwrap_or(false);
         let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
         let source = arguments.address("source")?;
         if let Some(source) = source.filter(|source| self.addresses.owners(*source).is_empty()) {
             return Err(refused(TableError::SourceNotLocal(source)));
-        }
-        if self.routes.len() + self.others.values().map(Routes::len).sum::<usize>() >= ROUTES_MAX {
-            return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
         }
         let route = Route {
             destination: destination.into(),
@@ -299,14 +277,10 @@ impl Ip4 {
         let scope = if gateway.is_some() || kind != RouteKind::Unicast { 0 } else { SCOPE_LINK };
         let route = request::complete_route(&arguments, route, scope)?;
         let adding = Adding::read(&arguments)?;
-        if self.table(route.table).is_none() && self.others.len() >= TABLES_MAX {
-            return Err(ControlError::Limit { what: "routing tables of one node".to_owned(), max: TABLES_MAX as u64 });
-        }
-        let before = self.insert_route(route, destination, adding).map_err(|error| match error {
-            Refusal::Insert(InsertError::Exists) => refused(TableError::RouteExists(text.to_owned(), route.metric)),
-            Refusal::Insert(InsertError::Invalid) => {
-                refused(TableError::RouteInvalid(text.to_owned(), Ipv4Addr::from_bits(destination.to_bits() & mask(bits))))
-            }
+        self.tables.room(route.table)?;
+        let before = self.tables.put(route, adding).map_err(|error| match error {
+            Refusal::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+            Refusal::Invalid => refused(TableError::RouteInvalid(text.to_owned(), Ipv4Addr::from_bits(destination.to_bits() & mask(bits)))),
             Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
         })?;
         self.facts.get(interface, cx);
@@ -316,27 +290,6 @@ impl Ip4 {
         }
         self.tell_route("added", &route, cx);
         Ok(Value::Null)
-    }
-
-    /// Puts a route where it belongs; tells which one it replaced.
-    fn insert_route(&mut self, route: Route, destination: Ipv4Addr, adding: Adding) -> Result<Option<Route>, Refusal> {
-        let twin = |other: &Route| other.metric == route.metric;
-        let known = self.table(route.table).is_some_and(|table| table.of_prefix(&route).any(twin));
-        if adding.must_exist && !known {
-            return Err(Refusal::Absent);
-        }
-        let table = if route.table == TABLE_MAIN { &mut self.routes } else { self.others.entry(route.table).or_default() };
-        let replaced = if adding.replace { table.remove(destination, route.prefix_bits, twin) } else { None };
-        match table.insert_at(route, adding.place.unwrap_or(Place::Alone)) {
-            Ok(()) => Ok(replaced),
-            Err(error) => {
-                if let Some(replaced) = replaced {
-                    // It was there a moment ago.
-                    let _ = table.insert_at(replaced, Place::First);
-                }
-                Err(Refusal::Insert(error))
-            }
-        }
     }
 
     /// Where the route leaves: as said, or where the gateway is (Linux fib_check_nh).
@@ -369,25 +322,13 @@ impl Ip4 {
         const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
-        let byte = |name: &str| Ok::<_, ControlError>(arguments.number(name, 0, 255)?.map(|number| number as u8));
-        let (protocol, scope, source) = (byte("protocol")?, byte("scope")?, arguments.address("source")?.map(IpAddr::V4));
+        let scope = arguments.number("scope", 0, 255)?.map(|number| number as u8);
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
-        let gateway = arguments.address("gateway")?.map(IpAddr::V4);
-        let interface =
-            arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
-        let metric = arguments.number("metric", 0, u32::MAX)?;
-        let kind = route_kind(&arguments)?;
-        let fits = |route: &Route| {
-            (gateway.is_none() || route.gateway == gateway)
-                && interface.is_none_or(|interface| route.interface == interface)
-                && metric.is_none_or(|metric| route.metric == metric)
-                && kind.is_none_or(|kind| route.kind == kind)
-                && protocol.is_none_or(|protocol| route.protocol == protocol)
-                && scope.is_none_or(|scope| route.scope == scope)
-                && (source.is_none() || route.source == source)
-        };
-        let Some(route) = self.table(table).and_then(|table| table.remove(destination, bits, fits)) else {
+        let [gateway, source] = [arguments.address("gateway")?, arguments.address("source")?].map(|ip| ip.map(IpAddr::V4));
+        let meant = request::meant(&arguments, gateway, source, cx)?;
+        let fits = |route: &Route| meant(route) && scope.is_none_or(|scope| route.scope == scope);
+        let Some(route) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
         };
         self.changed();
@@ -450,7 +391,7 @@ impl Ip4 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.all_routes().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.tables.all().iter().map(|route| self.route_row(route)).collect();
         for address in self.addresses.iter() {
             let IpAddr::V4(ip) = address.address else { continue };
             let mut local = |kind: &str, destination: String| {
@@ -478,15 +419,4 @@ fn address_and_bits(arguments: &Arguments<'_>) -> Result<(Ipv4Addr, u8), Control
     let (ip, bits) = arguments.prefix("address")?.ok_or_else(|| arguments.fail("address is missing"))?;
     let bits = arguments.number("prefix_bits", 0, 32)?.map_or(bits, |bits| bits as u8);
     Ok((ip, bits))
-}
-
-fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {
-    Ok(Some(match arguments.text("kind")? {
-        None => return Ok(None),
-        Some("unicast") => RouteKind::Unicast,
-        Some("blackhole") => RouteKind::Blackhole,
-        Some("unreachable") => RouteKind::Unreachable,
-        Some("prohibit") => RouteKind::Prohibit,
-        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit"))),
-    }))
 }

@@ -99,7 +99,7 @@ impl Ip4 {
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
     pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
         // Routes that refuse name no interface.
-        self.routes.lookup(destination, |route| {
+        self.tables.main.lookup(destination.to_bits(), |route| {
             route.interface == InterfaceIndex::NONE || (bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface))
         })
     }
@@ -154,8 +154,7 @@ impl Ip4 {
         self.has_interfaces = self.facts.refresh(cx);
         self.changed();
         let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
-        named.extend(self.routes.interfaces());
-        named.extend(self.others.values().flat_map(|table| table.interfaces()));
+        named.extend(self.tables.interfaces());
         named.sort_unstable();
         named.dedup();
         let gone: Vec<InterfaceIndex> = named.into_iter().filter(|interface| self.facts.get(*interface, cx).is_none()).collect();

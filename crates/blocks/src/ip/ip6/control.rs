@@ -2,11 +2,11 @@
 
 use super::addresses::{is_link_local, mask, v6};
 use super::interfaces::has_lifetime;
-use super::routes::InsertError;
 use super::*;
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
-use crate::ip::request::{self, Adding, Place};
+use crate::ip::request::{self, Adding};
+use crate::ip::routes::{Bits as _, Refusal};
 use std::net::Ipv6Addr;
 use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN};
 use weft_wire::ipv6::MTU_MIN;
@@ -58,13 +58,6 @@ pub enum TableError {
     /// The preferred source is not ours.
     #[error("EINVAL: the source {0} is none of this node's addresses")]
     SourceNotLocal(Ipv6Addr),
-}
-
-/// Why a route was not put into its table.
-enum Refusal {
-    Insert(InsertError),
-    /// There is none that it could replace.
-    Absent,
 }
 
 /// The route to the prefix of an address.
@@ -150,7 +143,7 @@ impl Ip6 {
         self.changed();
         let up = self.facts.peek(address.interface).is_none_or(|facts| facts.up);
         for route in routes_of(&address).into_iter().filter(|_| before.is_none() && up) {
-            if self.routes.insert(route).is_ok() {
+            if self.tables.main.insert(route).is_ok() {
                 self.tell_route("added", &route, cx);
             }
         }
@@ -193,21 +186,9 @@ impl Ip6 {
 
     /// Removes routes from every table.
     pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
-        let others = self.others.values_mut().flat_map(|table| table.remove_where(&goes));
-        let gone: Vec<Route> = self.routes.remove_where(&goes).into_iter().chain(others).collect();
-        for route in gone {
+        for route in self.tables.remove_where(goes) {
             self.tell_route("deleted", &route, cx);
         }
-    }
-
-    /// The table of this number, if there is one.
-    fn table(&mut self, table: u32) -> Option<&mut Routes> {
-        if table == TABLE_MAIN { Some(&mut self.routes) } else { self.others.get_mut(&table) }
-    }
-
-    /// Every route, by table, destination, length and metric.
-    pub(super) fn all_routes(&self) -> Vec<Route> {
-        self.others.values().chain([&self.routes]).flat_map(Routes::sorted).collect()
     }
 
     /// A route for each member of the group that is named, of metrics that follow each other; or one.
@@ -231,16 +212,13 @@ impl Ip6 {
         let refused = |error: TableError| arguments.fail(error.to_string());
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
-        let kind = route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
+        let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
         let gateway = arguments.address_v6("gateway")?;
         let onlink = arguments.bool("onlink")?.unwrap_or(false);
         let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
         let source = arguments.address_v6("source")?;
         if let Some(source) = source.filter(|source| !self.addresses.iter().any(|own| own.address == IpAddr::V6(*source))) {
             return Err(refused(TableError::SourceNotLocal(source)));
-        }
-        if self.routes.len() + self.others.values().map(Routes::len).sum::<usize>() >= ROUTES_MAX {
-            return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
         }
         let route = Route {
             destination: destination.into(),
@@ -255,14 +233,10 @@ impl Ip6 {
         };
         let route = request::complete_route(&arguments, route, 0)?;
         let adding = Adding::read(&arguments)?;
-        if self.table(route.table).is_none() && self.others.len() >= TABLES_MAX {
-            return Err(ControlError::Limit { what: "routing tables of one node".to_owned(), max: TABLES_MAX as u64 });
-        }
-        let before = self.insert_route(route, destination, adding).map_err(|error| match error {
-            Refusal::Insert(InsertError::Exists) => refused(TableError::RouteExists(text.to_owned(), route.metric)),
-            Refusal::Insert(InsertError::Invalid) => {
-                refused(TableError::RouteInvalid(text.to_owned(), Ipv6Addr::from_bits(destination.to_bits() & mask(bits))))
-            }
+        self.tables.room(route.table)?;
+        let before = self.tables.put(route, adding).map_err(|error| match error {
+            Refusal::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+            Refusal::Invalid => refused(TableError::RouteInvalid(text.to_owned(), Ipv6Addr::from_bits(destination.to_bits() & mask(bits)))),
             Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
         })?;
         self.facts.get(interface, cx);
@@ -272,27 +246,6 @@ impl Ip6 {
         }
         self.tell_route("added", &route, cx);
         Ok(Value::Null)
-    }
-
-    /// Puts a route where it belongs; tells which one it replaced.
-    fn insert_route(&mut self, route: Route, destination: Ipv6Addr, adding: Adding) -> Result<Option<Route>, Refusal> {
-        let twin = |other: &Route| other.metric == route.metric;
-        let known = self.table(route.table).is_some_and(|table| table.of_prefix(&route).any(twin));
-        if adding.must_exist && !known {
-            return Err(Refusal::Absent);
-        }
-        let table = if route.table == TABLE_MAIN { &mut self.routes } else { self.others.entry(route.table).or_default() };
-        let replaced = if adding.replace { table.remove(destination, route.prefix_bits, twin) } else { None };
-        match table.insert_at(route, adding.place.unwrap_or(Place::Last)) {
-            Ok(()) => Ok(replaced),
-            Err(error) => {
-                if let Some(replaced) = replaced {
-                    // It was there a moment ago.
-                    let _ = table.insert_at(replaced, Place::First);
-                }
-                Err(Refusal::Insert(error))
-            }
-        }
     }
 
     /// Where the route leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
@@ -324,24 +277,11 @@ impl Ip6 {
         const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
-        let protocol = arguments.number("protocol", 0, 255)?.map(|number| number as u8);
-        let source = arguments.address_v6("source")?.map(IpAddr::V6);
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
-        let gateway = arguments.address_v6("gateway")?.map(IpAddr::V6);
-        let interface =
-            arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
-        let metric = arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0);
-        let kind = route_kind(&arguments)?;
-        let fits = |route: &Route| {
-            (gateway.is_none() || route.gateway == gateway)
-                && interface.is_none_or(|interface| route.interface == interface)
-                && metric.is_none_or(|metric| route.metric == metric)
-                && kind.is_none_or(|kind| route.kind == kind)
-                && protocol.is_none_or(|protocol| route.protocol == protocol)
-                && (source.is_none() || route.source == source)
-        };
-        let Some(route) = self.table(table).and_then(|table| table.remove(destination, bits, fits)) else {
+        let [gateway, source] = [arguments.address_v6("gateway")?, arguments.address_v6("source")?].map(|ip| ip.map(IpAddr::V6));
+        let fits = request::meant(&arguments, gateway, source, cx)?;
+        let Some(route) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
         };
         self.route_gone(&route, cx);
@@ -366,7 +306,8 @@ impl Ip6 {
             Change::AddRoute(route) => self.take_route(route, cx),
             Change::DeleteRoute(route) => {
                 let IpAddr::V6(destination) = route.destination else { return };
-                if let Some(gone) = self.routes.remove(destination, route.prefix_bits, |other| super::routes::is_same(other, &route)) {
+                if let Some(gone) = self.tables.main.remove(destination.to_bits(), route.prefix_bits, |other| u128::is_same(other, &route))
+                {
                     self.route_gone(&gone, cx);
                 }
                 true
@@ -411,9 +352,9 @@ impl Ip6 {
     fn take_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V6(destination) = route.destination else { return false };
         // One with the same destination, metric and gateway is replaced.
-        let same = |other: &Route| super::routes::is_same(other, &route);
-        let before = self.routes.remove(destination, route.prefix_bits, same);
-        if self.routes.len() >= ROUTES_MAX || self.routes.insert(route).is_err() {
+        let same = |other: &Route| u128::is_same(other, &route);
+        let before = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same);
+        if self.tables.main.len() >= ROUTES_MAX || self.tables.main.insert(route).is_err() {
             return false;
         }
         if before == Some(route) {
@@ -508,7 +449,7 @@ impl Ip6 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.all_routes().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.tables.all().iter().map(|route| self.route_row(route)).collect();
         let mut local = |kind: &str, destination: String, interface: InterfaceIndex, metric: u32| {
             rows.push(serde_json::json!({
                 "table": "local", "kind": kind, "destination": destination, "gateway": null, "interface": interface.0,
@@ -529,15 +470,4 @@ fn address_and_bits(arguments: &Arguments<'_>) -> Result<(Ipv6Addr, u8), Control
     let (ip, bits) = arguments.prefix_v6("address")?.ok_or_else(|| arguments.fail("address is missing"))?;
     let bits = arguments.number("prefix_bits", 0, 128)?.map_or(bits, |bits| bits as u8);
     Ok((ip, bits))
-}
-
-fn route_kind(arguments: &Arguments<'_>) -> Result<Option<RouteKind>, ControlError> {
-    Ok(Some(match arguments.text("kind")? {
-        None => return Ok(None),
-        Some("unicast") => RouteKind::Unicast,
-        Some("blackhole") => RouteKind::Blackhole,
-        Some("unreachable") => RouteKind::Unreachable,
-        Some("prohibit") => RouteKind::Prohibit,
-        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit"))),
-    }))
 }

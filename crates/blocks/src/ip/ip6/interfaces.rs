@@ -68,8 +68,7 @@ impl Ip6 {
     /// Addresses and routes of interfaces that are no more.
     fn forget_gone(&mut self, cx: &mut Context<'_>) {
         let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
-        named.extend(self.routes.interfaces());
-        named.extend(self.others.values().flat_map(|table| table.interfaces()));
+        named.extend(self.tables.interfaces());
         named.extend(self.awake.iter().chain(self.links.keys()).copied());
         named.sort_unstable();
         named.dedup();
@@ -166,7 +165,9 @@ impl Ip6 {
     /// The route to the prefix of an address that is gone goes with the last address in it; routes that prefer it as source go too.
     fn drop_prefix_route(&mut self, address: &Address, cx: &mut Context<'_>) {
         let Some(ip) = v6(address) else { return };
-        let same = |a: &Route, b: &Route| (a.destination, a.prefix_bits) == (b.destination, b.prefix_bits) && super::routes::is_same(a, b);
+        let same = |a: &Route, b: &Route| {
+            (a.destination, a.prefix_bits) == (b.destination, b.prefix_bits) && <u128 as crate::ip::routes::Bits>::is_same(a, b)
+        };
         // What was made of a prefix brought no route to it, and takes none with it.
         let mut brought = super::control::routes_of(address);
         for (_, heir) in self.addresses.of(address.interface) {

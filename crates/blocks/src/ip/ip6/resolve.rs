@@ -118,7 +118,7 @@ impl Ip6 {
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
     pub(super) fn lookup(&self, destination: Ipv6Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        self.routes.lookup(destination, |route| {
+        self.tables.main.lookup(destination.to_bits(), |route| {
             // Routes that refuse name no interface.
             route.interface == InterfaceIndex::NONE || (bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface))
         })

@@ -1,0 +1,401 @@
+//! The routes of both families: by table, and in a table by the longest prefix.
+//!
+//! Longest-prefix match: a hash table for each prefix length that occurs, asked from long to short; adding and deleting touch one. 100,000
+//! routes take 100,000 entries and nothing else.
+
+use crate::ip::request::{Adding, Place};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::IpAddr;
+use weft_core::state::Damage;
+use weft_core::table::{Route, TABLE_MAIN};
+use weft_core::{ControlError, InterfaceIndex, Map};
+
+/// Routes of one prefix, the lowest metric first, then the one that was added first.
+type Alternatives = SmallVec<[Route; 1]>;
+
+/// The bits of an address: u32 of IPv4, u128 of IPv6.
+pub(in crate::ip) trait Bits: Copy + Eq + Hash + Debug {
+    /// How many.
+    const LENGTH: u8;
+    /// Where a route goes among those with its prefix and metric, if nobody says it.
+    const PLACE: Place;
+    /// None: an address of the other family.
+    fn of(address: IpAddr) -> Option<Self>;
+    /// The first so many bits.
+    fn prefix(self, bits: u8) -> Self;
+    /// Do two routes of one prefix and metric stand for the same?
+    fn is_same(a: &Route, b: &Route) -> bool;
+}
+
+impl Bits for u32 {
+    const LENGTH: u8 = 32;
+    /// Linux has one route for each prefix and metric, unless somebody appends or prepends others (fib_table_insert: "if (fa_match) goto out;", which is -EEXIST).
+    const PLACE: Place = Place::Alone;
+
+    #[inline]
+    fn of(address: IpAddr) -> Option<u32> {
+        if let IpAddr::V4(ip) = address { Some(ip.to_bits()) } else { None }
+    }
+    #[inline]
+    fn prefix(self, bits: u8) -> u32 {
+        self & u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
+    }
+    fn is_same(a: &Route, b: &Route) -> bool {
+        a == b
+    }
+}
+
+impl Bits for u128 {
+    const LENGTH: u8 = 128;
+    /// Linux has several, if they lead elsewhere.
+    const PLACE: Place = Place::Last;
+
+    #[inline]
+    fn of(address: IpAddr) -> Option<u128> {
+        if let IpAddr::V6(ip) = address { Some(ip.to_bits()) } else { None }
+    }
+    #[inline]
+    fn prefix(self, bits: u8) -> u128 {
+        self & u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
+    }
+    fn is_same(a: &Route, b: &Route) -> bool {
+        (a.metric, a.gateway, a.interface) == (b.metric, b.gateway, b.interface)
+    }
+}
+
+/// The routes of one table.
+#[derive(Debug)]
+pub(in crate::ip) struct Routes<B> {
+    /// By prefix length, the longest first.
+    by_length: Vec<(u8, Map<B, Alternatives>)>,
+    count: usize,
+}
+
+/// Why a route was not put into its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ip) enum Refusal {
+    /// There is such a route.
+    Exists,
+    /// Of the other family, or bits set behind the prefix.
+    Invalid,
+    /// There is none that it could replace.
+    Absent,
+}
+
+impl<B> Default for Routes<B> {
+    fn default() -> Routes<B> {
+        Routes { by_length: Vec::new(), count: 0 }
+    }
+}
+
+impl<B: Bits> Routes<B> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    fn at(&self, bits: u8) -> Result<usize, usize> {
+        self.by_length.binary_search_by_key(&Reverse(bits), |(bits, _)| Reverse(*bits))
+    }
+
+    /// Adds a route where its family has it.
+    pub fn insert(&mut self, route: Route) -> Result<(), Refusal> {
+        self.insert_at(route, B::PLACE)
+    }
+
+    /// Adds a route.
+    pub fn insert_at(&mut self, route: Route, place: Place) -> Result<(), Refusal> {
+        let destination = B::of(route.destination).filter(|bits| route.prefix_bits <= B::LENGTH && bits.prefix(route.prefix_bits) == *bits);
+        let destination = destination.ok_or(Refusal::Invalid)?;
+        let exists = |other: &Route| other.metric == route.metric && (place == Place::Alone || B::is_same(other, &route));
+        if self.of_prefix(&route).any(exists) {
+            return Err(Refusal::Exists);
+        }
+        let at = self.at(route.prefix_bits).unwrap_or_else(|at| {
+            self.by_length.insert(at, (route.prefix_bits, Map::default()));
+            at
+        });
+        let alternatives = self.by_length[at].1.entry(destination).or_default();
+        let at = alternatives.partition_point(|other| other.metric < route.metric || place == Place::Last && other.metric == route.metric);
+        alternatives.insert(at, route);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Removes and returns the first route of a prefix that fits.
+    pub fn remove(&mut self, destination: B, bits: u8, fits: impl Fn(&Route) -> bool) -> Option<Route> {
+        let of_length = self.at(bits).ok()?;
+        let table = &mut self.by_length[of_length].1;
+        let alternatives = table.get_mut(&destination)?;
+        let at = alternatives.iter().position(fits)?;
+        let route = alternatives.remove(at);
+        if alternatives.is_empty() {
+            table.swap_remove(&destination);
+        }
+        if table.is_empty() {
+            self.by_length.remove(of_length);
+        }
+        self.count -= 1;
+        Some(route)
+    }
+
+    /// Removes every route that fits.
+    pub fn remove_where(&mut self, goes: impl Fn(&Route) -> bool) -> Vec<Route> {
+        let gone: Vec<Route> = self.all().copied().filter(|route| goes(route)).collect();
+        for route in &gone {
+            if let Some(destination) = B::of(route.destination) {
+                self.remove(destination, route.prefix_bits, |other| other.metric == route.metric && B::is_same(other, route));
+            }
+        }
+        gone
+    }
+
+    /// The route with the longest prefix, then the lowest metric, among those that are usable.
+    #[inline]
+    pub fn lookup(&self, destination: B, usable: impl Fn(&Route) -> bool) -> Option<&Route> {
+        self.by_length.iter().find_map(|(bits, table)| table.get(&destination.prefix(*bits))?.iter().find(|route| usable(route)))
+    }
+
+    /// The routes with the same prefix as this one.
+    pub fn of_prefix(&self, route: &Route) -> impl Iterator<Item = &Route> {
+        let table = self.at(route.prefix_bits).ok().map(|at| &self.by_length[at].1);
+        let alternatives = table.zip(B::of(route.destination)).and_then(|(table, destination)| table.get(&destination));
+        alternatives.into_iter().flatten()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Route> {
+        self.by_length.iter().flat_map(|(_, table)| table.values()).flatten()
+    }
+
+    /// All routes by destination, length and metric.
+    fn sorted(&self) -> Vec<Route> {
+        let mut all: Vec<Route> = self.all().copied().collect();
+        all.sort_by_key(|route| (route.destination, route.prefix_bits, route.metric));
+        all
+    }
+}
+
+/// All tables of a node. The main one is looked up; the others are kept for who asks for them.
+#[derive(Debug)]
+pub(in crate::ip) struct Tables<B> {
+    /// TABLE_MAIN.
+    pub main: Routes<B>,
+    /// None of them is empty.
+    others: BTreeMap<u32, Routes<B>>,
+}
+
+/// A bound on routes of a node: two million, twice a full table of the Internet.
+pub const ROUTES_MAX: usize = 2_000_000;
+/// A bound on tables of a node.
+pub const TABLES_MAX: usize = 256;
+
+impl<B> Default for Tables<B> {
+    fn default() -> Tables<B> {
+        Tables { main: Routes::default(), others: BTreeMap::new() }
+    }
+}
+
+impl<B: Bits> Tables<B> {
+    fn table(&self, table: u32) -> Option<&Routes<B>> {
+        if table == TABLE_MAIN { Some(&self.main) } else { self.others.get(&table) }
+    }
+
+    fn table_mut(&mut self, table: u32) -> &mut Routes<B> {
+        if table == TABLE_MAIN { &mut self.main } else { self.others.entry(table).or_default() }
+    }
+
+    fn forget_empty(&mut self) {
+        self.others.retain(|_, table| table.len() != 0);
+    }
+
+    /// Is there room for one more route in this table?
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn room(&self, table: u32) -> Result<(), ControlError> {
+        if self.main.len() + self.others.values().map(Routes::len).sum::<usize>() >= ROUTES_MAX {
+            return Err(ControlError::Limit { what: "routes of one node".to_owned(), max: ROUTES_MAX as u64 });
+        }
+        if self.table(table).is_none() && self.others.len() >= TABLES_MAX {
+            return Err(ControlError::Limit { what: "routing tables of one node".to_owned(), max: TABLES_MAX as u64 });
+        }
+        Ok(())
+    }
+
+    /// Puts a route where it belongs; tells which one it replaced.
+    ///
+    /// # Errors
+    /// Why it cannot be there; all is as before.
+    pub fn put(&mut self, route: Route, adding: Adding) -> Result<Option<Route>, Refusal> {
+        let destination = B::of(route.destination).ok_or(Refusal::Invalid)?;
+        let twin = |other: &Route| other.metric == route.metric;
+        let known = self.table(route.table).is_some_and(|table| table.of_prefix(&route).any(twin));
+        if adding.must_exist && !known {
+            return Err(Refusal::Absent);
+        }
+        let table = self.table_mut(route.table);
+        let replaced = if adding.replace { table.remove(destination, route.prefix_bits, twin) } else { None };
+        let put = table.insert_at(route, adding.place.unwrap_or(B::PLACE));
+        if let (Err(_), Some(replaced)) = (put, replaced) {
+            // It was there a moment ago.
+            let _ = table.insert_at(replaced, Place::First);
+        }
+        self.forget_empty();
+        put.map(|()| replaced)
+    }
+
+    /// Removes and returns the first route of a table with this prefix that fits.
+    pub fn remove(&mut self, table: u32, destination: B, bits: u8, fits: impl Fn(&Route) -> bool) -> Option<Route> {
+        self.table(table)?;
+        let gone = self.table_mut(table).remove(destination, bits, fits);
+        self.forget_empty();
+        gone
+    }
+
+    /// Removes and returns the routes that fit, of every table.
+    pub fn remove_where(&mut self, goes: impl Fn(&Route) -> bool) -> Vec<Route> {
+        let mut gone = self.main.remove_where(&goes);
+        gone.extend(self.others.values_mut().flat_map(|table| table.remove_where(&goes)));
+        self.forget_empty();
+        gone
+    }
+
+    /// Every route, by table, destination, length (the longer first, as Linux has them) and metric; the main table last.
+    pub fn all(&self) -> Vec<Route> {
+        self.others.values().chain([&self.main]).flat_map(Routes::sorted).collect()
+    }
+
+    /// The interfaces that routes leave through, with repetitions of neighbouring ones left out.
+    pub fn interfaces(&self) -> Vec<InterfaceIndex> {
+        let mut all: Vec<_> = self.others.values().chain([&self.main]).flat_map(Routes::all).map(|route| route.interface).collect();
+        all.dedup();
+        all
+    }
+
+    /// Tables with these routes, which [`Tables::all`] told.
+    pub fn with(routes: &[Route]) -> Result<Tables<B>, Damage> {
+        if routes.len() > ROUTES_MAX {
+            return Err(Damage::new("more routes than a node may have"));
+        }
+        let mut tables = Tables::default();
+        for route in routes {
+            let put = tables.table_mut(route.table).insert_at(*route, Place::Last);
+            put.map_err(|_| Damage::new("a route twice, or of another family"))?;
+        }
+        if tables.others.len() > TABLES_MAX {
+            return Err(Damage::new("more routing tables than a node may have"));
+        }
+        Ok(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn route(destination: impl Into<IpAddr>, prefix_bits: u8, metric: u32, interface: u32) -> Route {
+        Route { destination: destination.into(), prefix_bits, metric, interface: InterfaceIndex(interface), ..Route::PLAIN }
+    }
+
+    /// Whatever was put in and taken out, the best is found that a search through all finds.
+    fn agrees<B: Bits>(
+        inserted: &[(B, u8, u32, u32)],
+        removed: &[proptest::sample::Index],
+        asked: &[(B, u32)],
+        address: fn(B) -> IpAddr,
+    ) -> Result<(), TestCaseError> {
+        let mut routes = Routes::<B>::default();
+        let mut plain: Vec<Route> = Vec::new();
+        for (ip, bits, metric, interface) in inserted {
+            let one = route(address(ip.prefix(*bits)), *bits, *metric, *interface);
+            let twin = |other: &Route| {
+                let exists = B::PLACE == Place::Alone || B::is_same(other, &one);
+                (other.destination, other.prefix_bits, other.metric) == (one.destination, one.prefix_bits, one.metric) && exists
+            };
+            let new = !plain.iter().any(twin);
+            prop_assert_eq!(routes.insert(one).is_ok(), new);
+            if new {
+                plain.push(one);
+            }
+        }
+        for index in removed.iter().take(plain.len()) {
+            let one = plain.remove(index.index(plain.len()));
+            let destination = B::of(one.destination).unwrap();
+            prop_assert_eq!(routes.remove(destination, one.prefix_bits, |other| *other == one), Some(one));
+        }
+        prop_assert_eq!(routes.len(), plain.len());
+        for (ip, interface) in asked {
+            let only = InterfaceIndex(*interface);
+            let covers = |one: &&Route| one.interface == only && Some(ip.prefix(one.prefix_bits)) == B::of(one.destination);
+            let best = plain.iter().filter(covers).min_by_key(|one| (Reverse(one.prefix_bits), one.metric));
+            prop_assert_eq!(routes.lookup(*ip, |one| one.interface == only), best);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn lookup_agrees_with_a_search_through_all(
+            inserted in proptest::collection::vec((any::<u128>(), 0u8..=128, 0u32..3, 2u32..5), 0..60),
+            removed in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
+            asked in proptest::collection::vec((any::<u128>(), 2u32..5), 30),
+        ) {
+            // Few distinct bits, so that prefixes nest.
+            let six = |ip: u128| ip & (3 << 126 | 7 << 62 | 0x3f);
+            let four = |ip: u128| ip as u32 & 0x0300_03ff;
+            let of_six: Vec<_> = inserted.iter().map(|(ip, bits, metric, interface)| (six(*ip), *bits, *metric, *interface)).collect();
+            let of_four: Vec<_> = inserted.iter().map(|(ip, bits, metric, interface)| (four(*ip), bits % 33, *metric, *interface)).collect();
+            agrees(&of_six, &removed, &asked.iter().map(|(ip, only)| (six(*ip), *only)).collect::<Vec<_>>(), |bits| Ipv6Addr::from_bits(bits).into())?;
+            agrees(&of_four, &removed, &asked.iter().map(|(ip, only)| (four(*ip), *only)).collect::<Vec<_>>(), |bits| Ipv4Addr::from_bits(bits).into())?;
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_routes_are_found_again() {
+        let address = |number: u32| Ipv4Addr::from_bits(number << 12);
+        let mut routes = Routes::<u32>::default();
+        for number in 0..100_000u32 {
+            routes.insert(route(address(number), 20 + (number % 5) as u8, 0, 2)).unwrap();
+        }
+        assert_eq!(routes.len(), 100_000);
+        for number in (0..100_000u32).step_by(97) {
+            let found = routes.lookup(number << 12, |_| true).unwrap();
+            assert_eq!(found.destination, IpAddr::V4(address(number)));
+        }
+        assert_eq!(routes.insert(route(address(0), 20, 0, 3)), Err(Refusal::Exists), "of IPv4 there is one");
+        let mut routes = Routes::<u128>::default();
+        routes.insert(route(Ipv6Addr::UNSPECIFIED, 48, 0, 2)).unwrap();
+        assert_eq!(routes.insert(route(Ipv6Addr::UNSPECIFIED, 48, 0, 2)), Err(Refusal::Exists));
+        assert_eq!(routes.insert(route(Ipv6Addr::UNSPECIFIED, 48, 0, 3)), Ok(()), "another way to the same prefix");
+        assert_eq!(routes.insert(route(Ipv4Addr::UNSPECIFIED, 8, 0, 3)), Err(Refusal::Invalid), "another family");
+        assert_eq!(routes.insert(route(Ipv6Addr::LOCALHOST, 64, 0, 3)), Err(Refusal::Invalid), "bits behind the prefix");
+    }
+
+    #[test]
+    fn a_table_is_there_as_long_as_it_has_routes() {
+        let plain = Adding { place: None, replace: false, must_exist: false };
+        let of_table = |table: u32| Route { table, ..route(Ipv4Addr::new(10, 0, 0, 0), 8, 0, 2) };
+        let mut tables = Tables::<u32>::default();
+        for table in 1000..1000 + TABLES_MAX as u32 {
+            tables.room(table).unwrap();
+            assert_eq!(tables.put(of_table(table), plain), Ok(None));
+        }
+        assert!(matches!(tables.room(7), Err(ControlError::Limit { .. })));
+        assert!(tables.room(TABLE_MAIN).is_ok() && tables.room(1000).is_ok());
+        assert_eq!(tables.remove(1000, 10 << 24, 8, |_| true), Some(of_table(1000)));
+        assert!(tables.room(7).is_ok(), "one has gone");
+        assert_eq!(tables.put(of_table(7), Adding { must_exist: true, replace: true, ..plain }), Err(Refusal::Absent));
+        assert_eq!(tables.others.len(), TABLES_MAX - 1);
+        let again = Tables::<u32>::with(&tables.all()).unwrap();
+        assert_eq!(again.all(), tables.all());
+        assert!(Tables::<u128>::with(&tables.all()).is_err());
+        assert_eq!(tables.remove_where(|_| true).len(), TABLES_MAX - 1);
+        assert!(tables.others.is_empty());
+    }
+}
