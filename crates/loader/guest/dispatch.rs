@@ -130,7 +130,7 @@ pub fn whichever(answer: Answer) -> i64 {
 /// Answers a call, and notes what it came to.
 fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[usize; 6]) -> i64 {
     layer::look(t);
-    layer::watched(t, number);
+    layer::wanted(t, number, a);
     let mut result = whichever(answer(t, context.as_deref_mut(), number, a));
     while result < 0 && layer::was_missing(t, number, a, result) {
         result = whichever(answer(t, context.as_deref_mut(), number, a));

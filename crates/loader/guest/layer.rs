@@ -12,14 +12,17 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const O_DIRECTORY: usize = 0o200_000;
 const O_CLOEXEC: usize = 0o2_000_000;
-const O_PATH: usize = 0o10_000_000;
 
-/// `Header::layers` as this process knows it.
-static mut SEEN: u32 = 0;
+/// The process that this one was when it looked last (a child of vfork(2) has this memory, and a working directory of its own), and `Header::layers` then.
+static mut SEEN: (u32, u32) = (0, 0);
 
 /// Before each call: has anybody of the node had layers laid?
 pub fn look(t: &mut Thread) {
-    let now = header().layers.load(Relaxed);
+    let layers = header().layers.load(Relaxed);
+    if layers == 0 {
+        return;
+    }
+    let now = (t.process.pid.load(Relaxed), layers);
     // SAFETY: one thread runs at a time.
     if unsafe { SEEN } != now {
         // SAFETY: as above.
@@ -28,9 +31,14 @@ pub fn look(t: &mut Thread) {
     }
 }
 
-/// Before a folder is watched, it is what it will be: what changes in a layer is seen only there.
-pub fn watched(t: &mut Thread, number: usize) {
-    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
+/// Before a folder is watched, locked or becomes a program's root, it is what it will be: what changes in a layer is seen only there.
+pub fn wanted(t: &mut Thread, number: usize, a: &[usize; 6]) {
+    let wanted = match number {
+        nr::INOTIFY_ADD_WATCH | nr::CHROOT => true,
+        nr::FLOCK => folder(nr::FSTAT, a[0]).is_some(),
+        _ => false,
+    };
+    while wanted && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
 }
@@ -59,6 +67,11 @@ fn folder(number: usize, of: usize) -> Option<[u64; 2]> {
 }
 
 fn follow(t: &mut Thread) {
+    // Who has another root finds other folders under these names.
+    let root = [header().root[0].load(Relaxed), header().root[1].load(Relaxed)];
+    if folder(nr::STAT, c"/".as_ptr() as usize) != Some(root) {
+        return;
+    }
     // What getcwd(2) says before the name of a folder below what was `/` before there was another.
     const UNREACHABLE: &[u8] = b"(unreachable)";
     let mut path = [0_u8; abi::PATH_BYTES];
@@ -100,6 +113,8 @@ fn follow(t: &mut Thread) {
 fn open_again(t: &mut Thread, fd: usize, path: &mut [u8; abi::PATH_BYTES]) {
     const F_GETFD: usize = 1;
     const F_GETFL: usize = 3;
+    const SEEK_SET: usize = 0;
+    const SEEK_CUR: usize = 1;
     let Some(here) = folder(nr::FSTAT, fd) else { return };
     let at = path.as_mut_ptr() as usize;
     let length = descriptor::target(fd, &mut path[..abi::PATH_BYTES - 1]);
@@ -110,9 +125,14 @@ fn open_again(t: &mut Thread, fd: usize, path: &mut [u8; abi::PATH_BYTES]) {
     if folder(nr::STAT, at).is_none_or(|there| there == here) {
         return;
     }
-    let flags = sys::call(nr::FCNTL, &[fd, F_GETFL]) as usize & O_PATH;
-    let other = sys::call(nr::OPEN, &[at, O_DIRECTORY | O_CLOEXEC | flags, 0]);
+    let flags = sys::call(nr::FCNTL, &[fd, F_GETFL]) as usize;
+    let other = sys::call(nr::OPEN, &[at, O_CLOEXEC | flags, 0]);
     if other >= 0 {
+        // Who reads it goes on where that was.
+        let position = sys::call(nr::LSEEK, &[fd, 0, SEEK_CUR]);
+        if position > 0 {
+            sys::call(nr::LSEEK, &[other as usize, position as usize, SEEK_SET]);
+        }
         let close_on_exec = sys::call(nr::FCNTL, &[fd, F_GETFD]) & 1 != 0;
         plain::replace(t, fd, other as usize, close_on_exec);
     }

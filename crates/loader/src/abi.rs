@@ -257,6 +257,8 @@ pub struct Header {
     pub closed: AtomicU32,
     /// Grows when it has.
     pub layers: AtomicU32,
+    /// st_dev and st_ino of what is `/` then.
+    pub root: [AtomicU64; 2],
     /// What CPUID tells.
     pub processor: Processor,
 }

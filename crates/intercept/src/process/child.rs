@@ -202,7 +202,8 @@ impl Tree {
             self.answer(waiter, 0);
             self.make_runnable(waiter);
         }
-        // Descriptors with O_CLOEXEC are gone.
+        // Descriptors with O_CLOEXEC are gone: whoever waits at the other end of a pipe, or for a lock, looks again.
+        self.arena.header().activity.fetch_add(1, Relaxed);
         self.look_for_closed();
         Ok(Outcome::Done(0))
     }

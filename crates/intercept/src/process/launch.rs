@@ -573,7 +573,10 @@ impl Init {
         let Some((steps, list)) = super::nursery::layers(&next) else {
             return Err(("find a folder of the host's that has none of the node's files over it", Errno(libc::EROFS)));
         };
-        let replaced = if let Next::Whole(top) = &next { top.names().map(|name| self.root().join(name)).collect() } else { Vec::new() };
+        let replaced: Vec<PathBuf> = match &next {
+            Next::Layers(names) => names.iter().map(|name| self.root().join(name)).collect(),
+            Next::Whole(top) => top.names().map(|name| self.root().join(name)).collect(),
+        };
         let about = |path: &PathBuf| path.symlink_metadata().ok().map(|found| (found.ino(), found.dev()));
         let known = |path: &PathBuf| about(path).and_then(|(inode, device)| arena.known_file(inode, device));
         let known: Vec<_> = replaced.iter().map(known).collect();
@@ -586,6 +589,11 @@ impl Init {
             {
                 arena.is_now(number, inode, device);
             }
+        }
+        // With a slash at the end, or it would be the link.
+        if let Some((inode, device)) = about(&self.root().join("")) {
+            arena.header().root[0].store(device, Relaxed);
+            arena.header().root[1].store(inode, Relaxed);
         }
         let wanted = if let Next::Layers(names) = &next { names.len() } else { 1 };
         steps.laid(&list).map(|missing| Laid { wanted, missing }).map_err(|(what, errno)| (what, Errno(errno)))

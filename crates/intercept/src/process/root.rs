@@ -372,6 +372,14 @@ impl Layout {
         laid || tree::OWN.iter().any(|(_, to, _)| first == *to)
     }
 
+    /// Where a path leads whose first name is a link at the top (/bin of a merged /usr).
+    fn led(&self, path: &Path) -> PathBuf {
+        let link = self.links.iter().find(|(name, _)| first_of(path) == Some(name));
+        let rest = path.components().skip(2);
+        link.filter(|_| path.components().count() > 2)
+            .map_or_else(|| path.to_owned(), |(_, to)| Path::new("/").join(to).join(rest.collect::<PathBuf>()))
+    }
+
     /// Does a node find this file below its own layer?
     fn has_common(&self, file: &OwnFile) -> bool {
         self.common.contains(file) && first_of(&file.path).is_some_and(|first| !self.is_refused(first))
@@ -400,9 +408,14 @@ impl Steps {
         if disk.is_kept() {
             steps.add("keep a node's disk", Act::Keep { path: text(&stage)? }, Otherwise::Fail);
         }
-        let own: Vec<&OwnFile> = files.common.iter().filter(|file| !layout.has_common(file)).chain(&files.own).collect();
-        let places = own.iter().map(|file| &*file.path).chain(files.mounts.iter().map(|mount| &*mount.to));
-        let firsts: BTreeSet<&OsStr> = places.filter_map(first_of).collect();
+        let own = files.common.iter().filter(|file| !layout.has_common(file)).chain(&files.own);
+        let own: Vec<OwnFile> = own.map(|file| OwnFile { path: layout.led(&file.path), ..file.clone() }).collect();
+        let mounts: Vec<PathBuf> = files.mounts.iter().map(|mount| layout.led(&mount.to)).collect();
+        let places = || own.iter().map(|file| &*file.path).chain(mounts.iter().map(PathBuf::as_path));
+        let firsts: BTreeSet<&OsStr> = places().filter_map(first_of).collect();
+        // Those of them that are folders.
+        let deep = places().filter(|path| path.components().count() > 2).chain(mounts.iter().map(PathBuf::as_path));
+        let deep: BTreeSet<&OsStr> = deep.filter_map(first_of).collect();
         // A layer that is laid later is not on the disk.
         let kind = |folder: &Folder| match folder.kind {
             Kind::Closed | Kind::Late if disk.is_kept() || firsts.contains(&*folder.name) => Kind::Open,
@@ -412,7 +425,7 @@ impl Steps {
         let layered: Vec<(&OsStr, Kind)> = layout.folders.iter().map(|folder| (&*folder.name, kind(folder))).collect();
         [&upper, &work].iter().try_for_each(|path| steps.folder(path, 0o755))?;
         let whole = disk.is_kept() || firsts.iter().any(|first| !layout.is_below(first));
-        let root = if whole { steps.own_top(&stage, &firsts, layout, disk)? } else { PathBuf::from(TREE) };
+        let root = if whole { steps.own_top(&stage, &deep, layout, disk)? } else { PathBuf::from(TREE) };
         if !whole {
             steps.own_folders(&stage, &root)?;
             steps.unlaid.whole = Some(Arc::clone(&layout.top));
@@ -425,13 +438,13 @@ impl Steps {
             steps.folder(&upper.join(folder), mode)?;
         }
         let at = |first: &OsStr| if layered.iter().any(|(name, kind)| first == *name && *kind != Kind::Empty) { &upper } else { &root };
-        steps.own_files(&own, files, &at, &root, again)?;
+        steps.own_files(&own, &mounts, &at, &root, again)?;
         let own = own.iter().filter_map(|file| Some(upper.join(file.path.strip_prefix("/").ok()?))).collect();
         steps.lay(layout, layered, [&upper, &work, &root], &own)?;
         steps.terminals(&root)?;
         steps.folder(&root.join("run/lock"), 0o1777)?;
         steps.proc(&root)?;
-        steps.mounts(files, &root)?;
+        steps.mounts(&mounts, &root)?;
         // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
         Ok(steps)
@@ -477,9 +490,9 @@ impl Steps {
     }
 
     /// Folders of the host's that this node gets.
-    fn mounts(&mut self, files: &Files, root: &Path) -> Result<(), StartError> {
-        for (number, mount) in files.mounts.iter().enumerate() {
-            let to = root.join(mount.to.strip_prefix("/").unwrap_or(&mount.to));
+    fn mounts(&mut self, mounts: &[PathBuf], root: &Path) -> Result<(), StartError> {
+        for (number, to) in mounts.iter().enumerate() {
+            let to = root.join(to.strip_prefix("/").unwrap_or(to));
             let how = libc::MS_BIND | libc::MS_REC;
             self.mount("show a folder of the host's", shared(number), &to, c"", how, b"", Otherwise::Fail)?;
             self.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
@@ -512,9 +525,8 @@ impl Steps {
             steps.folder(&low.join(&folder.name), 0o755)?;
             let to = layout.place(folder).join(&folder.name);
             steps.mount("show a folder of the host's", on_host(&layout.base.join(&folder.name)), &to, c"", all, b"", Otherwise::Fail)?;
-            if folder.kind == Kind::Closed {
-                steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::Fail);
-            }
+            // Whatever a link in a node leads to, nothing is written here.
+            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::Fail);
         }
         for name in DEVICES {
             let path = Path::new(TREE).join("dev").join(name);
@@ -527,6 +539,7 @@ impl Steps {
         for (number, folder) in mounts.iter().enumerate() {
             steps.folder(&shared(number), 0o755)?;
             steps.mount("show a folder of the host's", on_host(folder), shared(number), c"", all, b"", Otherwise::Fail)?;
+            steps.add("protect a folder of the host's", Act::ReadOnly { path: text(shared(number))? }, Otherwise::Fail);
         }
         steps.folder(Path::new(SKELETON), 0o755)?;
         if layout.has_skeleton("etc") {
@@ -543,14 +556,15 @@ impl Steps {
         let mut steps = Steps::default();
         steps.folder(&shared(number), 0o755)?;
         steps.add("mount a folder of the host's", Act::Attach { path: text(shared(number))? }, Otherwise::Fail);
+        steps.add("protect a folder of the host's", Act::ReadOnly { path: text(shared(number))? }, Otherwise::Fail);
         Ok(steps)
     }
 
     /// What lays the node's own files over closed folders, as process 1 of the node sees them.
     pub fn layers(closed: &[OsString]) -> Result<Steps, StartError> {
-        let stage = Path::new("/run/weft/layers");
+        // Programs cannot take this folder away; it is covered for as long as nobody looks.
+        let stage = Path::new("/proc");
         let mut steps = Steps::default();
-        steps.folder(stage, 0o700)?;
         steps.memory(stage, c"mode=755")?;
         steps.folder(&stage.join("upper"), 0o755)?;
         steps.folder(&stage.join("work"), 0o755)?;
@@ -601,8 +615,7 @@ impl Steps {
     fn common(&mut self, layout: &Layout) -> Result<(), StartError> {
         self.folder(Path::new(COMMON), 0o755)?;
         let place = PathBuf::from(COMMON);
-        let files: Vec<&OwnFile> = layout.common.iter().collect();
-        self.own_files(&files, &Files::default(), &|_| &place, Path::new("/"), false)
+        self.own_files(&layout.common, &[], &|_| &place, Path::new("/"), false)
     }
 
     fn add(&mut self, what: &'static str, act: Act, otherwise: Otherwise) {
@@ -645,34 +658,35 @@ impl Steps {
     /// `at`: where what begins with a name is written.
     fn own_files<'p>(
         &mut self,
-        own: &[&OwnFile],
-        files: &Files,
+        own: &[OwnFile],
+        mounts: &[PathBuf],
         at: &dyn Fn(&OsStr) -> &'p PathBuf,
         root: &Path,
         again: bool,
     ) -> Result<(), StartError> {
         let mut made = BTreeSet::new();
         for file in own {
-            let (path, fresh) = self.place(&file.path, at, root, &mut made)?;
-            if fresh || !again {
+            let fresh = !again || FRESH.iter().any(|(name, _)| first_of(&file.path).is_some_and(|first| first == *name));
+            let path = self.place(&file.path, at, root, fresh.then_some(&mut made))?;
+            if fresh {
                 self.file(&path, Arc::clone(&file.contents), if file.executable { 0o755 } else { 0o644 })?;
             }
         }
-        for mount in &files.mounts {
-            let (path, _) = self.place(&mount.to, at, root, &mut made)?;
+        for to in mounts {
+            let path = self.place(to, at, root, Some(&mut made))?;
             self.folder(&path, 0o755)?;
         }
         Ok(())
     }
 
-    /// Makes the folders above a path of the node's that are not among `made`; says where that is now, and whether it is empty when the node begins again.
+    /// Makes the folders above a path of the node's that are not among `made` (none: they are there, or programs have taken them away); says where that is now.
     fn place<'p>(
         &mut self,
         path: &Path,
         at: &dyn Fn(&OsStr) -> &'p PathBuf,
         root: &Path,
-        made: &mut BTreeSet<PathBuf>,
-    ) -> Result<(PathBuf, bool), StartError> {
+        mut made: Option<&mut BTreeSet<PathBuf>>,
+    ) -> Result<PathBuf, StartError> {
         let mut parts = path.components();
         let absolute = parts.next() == Some(Component::RootDir);
         let parts: Vec<_> = parts.collect();
@@ -686,12 +700,12 @@ impl Steps {
         let mut place = at(first).clone();
         for part in &parts[..parts.len() - 1] {
             place.push(part);
-            if !NEW.iter().any(|(new, _)| place == root.join(new)) && made.insert(place.clone()) {
+            if !NEW.iter().any(|(new, _)| place == root.join(new)) && made.as_mut().is_some_and(|made| made.insert(place.clone())) {
                 self.folder(&place, 0o755)?;
             }
         }
         place.push(parts[parts.len() - 1]);
-        Ok((place, FRESH.iter().any(|(name, _)| first == *name)))
+        Ok(place)
     }
 
     fn proc(&mut self, root: &Path) -> Result<(), StartError> {

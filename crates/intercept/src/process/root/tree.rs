@@ -41,16 +41,16 @@ impl Layout {
 }
 
 impl Steps {
-    /// The folders and links of the top level. `again`: they are there, and perhaps changed.
+    /// The folders and links of the top level. `again`: they are there, or programs have taken them away; what is mounted needs a place.
     pub(super) fn at_top(&mut self, root: &Path, top: &Top, again: bool) -> Result<(), StartError> {
         for (name, mode) in NEW {
             self.folder(&root.join(name), mode)?;
         }
-        let otherwise = if again { Otherwise::GoOn } else { Otherwise::Fail };
-        for (name, to) in &top.links {
-            self.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, otherwise);
+        for (name, to) in top.links.iter().filter(|_| !again) {
+            self.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
         }
-        top.folders.iter().try_for_each(|name| self.folder(&root.join(name), 0o755))
+        let folders = if again { &top.mounted } else { &top.folders };
+        folders.iter().try_for_each(|name| self.folder(&root.join(name), 0o755))
     }
 
     /// What all nodes see until they have their own.
@@ -97,11 +97,11 @@ impl Steps {
         Ok(())
     }
 
-    /// A `/` of the node's own, on its disk; `firsts`: what else must be there.
+    /// A `/` of the node's own, on its disk; `deep`: folders that must be there, too.
     pub(super) fn own_top(
         &mut self,
         stage: &Path,
-        firsts: &BTreeSet<&OsStr>,
+        deep: &BTreeSet<&OsStr>,
         layout: &Layout,
         disk: &DiskUse,
     ) -> Result<PathBuf, StartError> {
@@ -109,11 +109,12 @@ impl Steps {
         self.folder(&root, 0o755)?;
         // A mount of its own, that it can become `/`.
         self.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-        self.at_top(&root, &layout.top, disk.before().is_some())?;
+        let again = disk.before().is_some();
+        self.at_top(&root, &layout.top, again)?;
         if disk.is_kept() {
             FRESH.iter().try_for_each(|(name, mode)| self.memory(&root.join(name), mode))?;
         }
-        for name in firsts.iter().filter(|name| !name.to_str().is_some_and(is_new)) {
+        for name in deep.iter().filter(|name| !again && !name.to_str().is_some_and(is_new)) {
             self.folder(&root.join(name), 0o755)?;
         }
         self.devices(&Path::new(TREE).join("dev"), &root.join("dev"))?;

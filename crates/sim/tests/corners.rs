@@ -1,0 +1,106 @@
+//! Corners of a node's files and processes, each a program of its own node: what it prints is what Linux would have it print.
+
+mod support;
+
+use support::output;
+use weft_sim::World;
+use weft_sim::scenario::Scenario;
+
+/// What it is, what else its node has, the program (Python), and what it prints.
+const CORNERS: &[(&str, &str, &str, &str)] = &[
+    (
+        "a reader at the other end of a pipe that execve(2) has closed",
+        "",
+        "import os, subprocess\n\
+         p = subprocess.Popen(['cat'], stdin=-1, stdout=-1, preexec_fn=os.setsid)\n\
+         print(p.communicate(b'two'))",
+        "(b'two', None)\n",
+    ),
+    (
+        "a lock that execve(2) has released",
+        "",
+        "import fcntl, os, time\n\
+         f = open('/tmp/l', 'w'); begun = time.monotonic()\n\
+         if os.fork() == 0:\n    fcntl.flock(open('/tmp/l'), fcntl.LOCK_EX); time.sleep(.05); os.execvp('sleep', ['sleep', '3'])\n\
+         time.sleep(.02); fcntl.flock(f, fcntl.LOCK_EX); print(time.monotonic() - begun < 1)",
+        "True\n",
+    ),
+    (
+        "files of its own at the top, and through links there",
+        "files = { \"/x\" = \"text\", \"/bin/own\" = \"echo own\", \"/a/b\" = \"c\" }",
+        "import os, subprocess\n\
+         print(open('/x').read(), open('/a/b').read(), os.path.isfile('/x'), subprocess.check_output(['sh', '/usr/bin/own']))",
+        "text c True b'own\\n'\n",
+    ),
+    (
+        "a folder that was made somebody's root, before and after it is written to",
+        "",
+        "import os\n\
+         os.chroot('/sys'); os.chdir('/'); open('f', 'w').close(); print(os.listdir('/'))",
+        "['f']\n",
+    ),
+    (
+        "a child of vfork(2) writes where the parent is",
+        "",
+        "import os\n\
+         os.chdir('/sys')\n\
+         p = os.posix_spawn('/bin/true', ['true'], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, '/sys/log', os.O_CREAT | os.O_WRONLY, 0o644)])\n\
+         os.waitpid(p, 0); print(os.listdir('/sys'), os.listdir('.'))",
+        "['log'] ['log']\n",
+    ),
+    (
+        "names are read while one is added",
+        "",
+        "import os\n\
+         seen = []\n\
+         for entry in os.scandir('/'):\n    seen.append(entry.name); open('/added', 'w').close()\n\
+         print(len(seen) - len(set(seen)), {'usr', 'etc', 'dev'} - set(seen))",
+        "0 set()\n",
+    ),
+    (
+        "/run is emptied before the first write elsewhere",
+        "",
+        "import os, subprocess\n\
+         subprocess.run('rm -rf /run/*', shell=True)\n\
+         open('/var/tmp/weft-x', 'w').close(); open('/opt/weft-y', 'w').close(); open('/z', 'w').close()\n\
+         print(os.path.exists('/var/tmp/weft-x'), os.path.exists('/opt/weft-y'), os.path.exists('/proc/self/stat'))",
+        "True True True\n",
+    ),
+    (
+        "flags of an open folder stay when it becomes the node's own",
+        "",
+        "import fcntl, os\n\
+         f = os.open('/sys', os.O_RDONLY | os.O_NONBLOCK); before = fcntl.fcntl(f, fcntl.F_GETFL)\n\
+         open('/sys/x', 'w').close(); print(fcntl.fcntl(f, fcntl.F_GETFL) == before, os.listdir(f))",
+        "True ['x']\n",
+    ),
+    (
+        "who has another root stays where it is",
+        "",
+        "import os, time\n\
+         os.makedirs('/tmp/j/usr/jail'); os.chdir('/usr')\n\
+         if os.fork() == 0:\n    time.sleep(.1); open('/made', 'w').close(); os._exit(0)\n\
+         os.chroot('/tmp/j'); time.sleep(.2); print(os.path.exists('bin'), os.path.exists('jail'))",
+        "True False\n",
+    ),
+];
+
+#[test]
+fn what_programs_see_is_what_linux_shows() {
+    let mut text = "duration = \"20s\"\n".to_owned();
+    for (number, (_, node, program, _)) in CORNERS.iter().enumerate() {
+        text += &format!(
+            "[nodes.n{number}]\n{node}\n[programs.p{number}]\nnode = \"n{number}\"\ncommand = [\"python3\", \"-c\", '''{program}''']\n"
+        );
+    }
+    // Nodes without a wire's delay between them: nothing looks again by chance.
+    for number in (1..CORNERS.len()).step_by(2) {
+        text += &format!("[wires.w{number}]\nbetween = [\"n{}\", \"n{number}\"]\n", number - 1);
+    }
+    let scenario = Scenario::parse("corners.toml", &text, &[], &|_| Err(String::new())).unwrap_or_else(|error| panic!("{error}"));
+    let mut world = World::new(scenario.plan, 2).unwrap_or_else(|error| panic!("{error}"));
+    world.run(&mut |_| true);
+    for (number, (what, _, _, expected)) in CORNERS.iter().enumerate() {
+        assert_eq!(output(&world, number), *expected, "{what}");
+    }
+}
