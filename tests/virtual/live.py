@@ -139,9 +139,10 @@ def shell(folder: Path) -> str:
         piped = subprocess.run(enter(socket, "b", "sh", "-c", "read word; echo got $word; echo on >&2; exit 3"), input="it\n", capture_output=True,
                                text=True, timeout=SECONDS_MAX)
         expect("through pipes", (piped.returncode, piped.stdout, piped.stderr), (3, "got it\n", "on\n"))
-        for words, why in ((("nobody", "true"), "there is no node 'nobody'"), (("a", "not-there"), "cannot execute not-there")):
+        for words, status, why in ((("nobody", "true"), 2, "there is no node 'nobody'"), (("a", "not-there"), 127, "cannot execute not-there"),
+                                   (("a", "/etc/passwd"), 126, "cannot execute /etc/passwd")):
             refused = subprocess.run(enter(socket, *words), capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
-            if refused.returncode != 2 or why not in refused.stderr:
+            if refused.returncode != status or why not in refused.stderr:
                 raise Failure(f"{words}: status {refused.returncode}, {refused.stderr}")
     summary = json.loads((out / "summary.json").read_text())
     if not any("weft exec" in why for why in summary["not_reproducible"]):

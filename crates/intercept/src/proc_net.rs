@@ -269,14 +269,19 @@ fn neighbours(stack: &mut dyn Stack) -> String {
 }
 
 fn counts(stack: &mut dyn Stack, v6: bool) -> String {
-    let all: Vec<Socket> = stack.table(Table::Sockets).iter().filter_map(Socket::read).collect();
+    let mut all: Vec<Socket> = stack.table(Table::Sockets).iter().filter_map(Socket::read).collect();
+    let before = all.len();
+    all.retain(|one| one.state != weft_netlink::diag::TIME_WAIT);
+    let tw = before - all.len();
     let count = |protocol: i32| all.iter().filter(|one| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6).count();
     let (tcp, udp, raw) = (count(libc::IPPROTO_TCP), count(libc::IPPROTO_UDP), count(libc::IPPROTO_RAW));
     if v6 {
         return format!("TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse 0\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n");
     }
+    // Of both families (tcp_sockets_allocated).
+    let alloc = all.iter().filter(|one| i32::from(one.protocol) == libc::IPPROTO_TCP).count();
     let used = all.len();
     format!(
-        "sockets: used {used}\nTCP: inuse {tcp} orphan 0 tw 0 alloc {tcp} mem 0\nUDP: inuse {udp} mem 0\nUDPLITE: inuse 0\nRAW: inuse {raw}\nFRAG: inuse 0 memory 0\n"
+        "sockets: used {used}\nTCP: inuse {tcp} orphan 0 tw {tw} alloc {alloc} mem 0\nUDP: inuse {udp} mem 0\nUDPLITE: inuse 0\nRAW: inuse {raw}\nFRAG: inuse 0 memory 0\n"
     )
 }

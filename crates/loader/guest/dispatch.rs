@@ -344,7 +344,7 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         READLINKAT => readlink(t, number, a, 1),
         PRCTL => prctl(t, a),
         FSTAT | NEWFSTATAT | STATX if descriptor::is_ours(a[0] as i32) => Err(sys::EBADF),
-        STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, a),
+        STAT | FSTAT | LSTAT | NEWFSTATAT | STATX => identity::stat(number, &of_executable(t, number, a)),
         GETUID | GETGID | GETEUID | GETEGID | SETUID | SETGID | SETREUID | SETREGID | GETGROUPS | SETGROUPS | SETRESUID | GETRESUID
         | SETRESGID | GETRESGID | SETFSUID | SETFSGID | CAPGET | CAPSET => identity::answer(t, number, a),
         STATFS | FSTATFS | GETDENTS | GETDENTS64 => {
@@ -652,6 +652,22 @@ pub fn path_of(t: &Thread, at: usize) -> usize {
     crate::proc::instead(t, at).unwrap_or(at)
 }
 
+/// A call of stat(2) and its kind, of what a process executes where it names that.
+fn of_executable(t: &Thread, number: usize, a: &[usize; 6]) -> [usize; 6] {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    let at = match number {
+        nr::STAT => 0,
+        nr::NEWFSTATAT if a[3] & AT_SYMLINK_NOFOLLOW == 0 => 1,
+        nr::STATX if a[2] & AT_SYMLINK_NOFOLLOW == 0 => 1,
+        _ => return *a,
+    };
+    let mut arguments = *a;
+    if let Some(process) = crate::proc::whose_executable(t, a[at]) {
+        arguments[at] = process.executable.pointer() as usize;
+    }
+    arguments
+}
+
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
     const O_NONBLOCK: usize = 0o4000;
     const O_PATH: usize = 0o10_000_000;
@@ -725,12 +741,12 @@ fn has_writer(fd: usize) -> bool {
 }
 
 pub fn readlink(t: &Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {
-    if !crate::proc::is_own_executable(a[at]) {
+    let Some(process) = crate::proc::whose_executable(t, a[at]) else {
         let result = sys::call(number, a);
         return if result > 0 { crate::proc::plain_link(number, a, at, result as usize).map(|length| length as isize) } else { Ok(result) };
-    }
+    };
     let mut name = [0_u8; abi::PATH_BYTES];
-    t.process.executable.get(0, &mut name);
+    process.executable.get(0, &mut name);
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0).min(a[at + 2]);
     sys::copy_out(a[at + 1], &name[..length])?;
     Ok(length as isize)

@@ -30,19 +30,27 @@ fn with_path<R>(at: usize, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
     sys::copy_string(at, &mut path).ok().map(look)
 }
 
-pub fn is_own_executable(at: usize) -> bool {
-    with_path(at, |path| path == EXECUTABLE) == Some(true)
+/// The process whose executable a path is: of all of them the kernel says that they have the loader's.
+pub fn whose_executable(t: &Thread, at: usize) -> Option<&'static abi::Process> {
+    const LOADER: &[u8] = b"/memfd:weft-loader";
+    with_path(at, |path| {
+        if path == EXECUTABLE {
+            return Some(t.process);
+        }
+        let number = sys::number(path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?)?;
+        let mut there = [0_u8; LOADER.len()];
+        let found = sys::call(nr::READLINK, &[at, there.as_mut_ptr() as usize, there.len()]);
+        (found == LOADER.len() as isize && there == *LOADER).then(|| crate::identity::process_of(t, number as u32))?
+    })?
 }
 
 /// Where what is to be opened instead of a path is named; None: the path itself.
 pub fn instead(t: &Thread, at: usize) -> Option<usize> {
+    if let Some(process) = whose_executable(t, at) {
+        return Some(process.executable.pointer() as usize);
+    }
     let own_files = header().real_start.load(Relaxed) != 0;
-    with_path(at, |path| {
-        if path == EXECUTABLE {
-            return Some(t.process.executable.pointer() as usize);
-        }
-        (own_files && path == BOOT_ID.0).then(|| BOOT_ID.1.as_ptr() as usize)
-    })?
+    with_path(at, |path| (own_files && path == BOOT_ID.0).then(|| BOOT_ID.1.as_ptr() as usize))?
 }
 
 /// Opens what the controller says instead of the kernel; None: it says nothing about this path.

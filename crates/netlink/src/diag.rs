@@ -34,7 +34,8 @@ const SKV6ONLY: u16 = 11;
 const MARK: u16 = 15;
 const BBRINFO: u16 = 16;
 const CLASS_ID: u16 = 17;
-const TIME_WAIT: u8 = 6;
+/// TCP_TIME_WAIT.
+pub const TIME_WAIT: u8 = 6;
 const CLOSE: u8 = 7;
 const LISTEN: u8 = 10;
 const IPPROTO_ICMP: u8 = 1;

@@ -308,8 +308,12 @@ impl ProcessTree {
                     pids.insert(pid, program.id);
                 }
                 Err((why, status)) => {
-                    program.tell(News::Refused(why.clone()));
-                    cx.output(program.id, Stream::Error, format!("weft: {why}\n").as_bytes());
+                    // Who comes from outside hears it there.
+                    if program.visitor.is_some() {
+                        program.tell(News::NotExecuted(why, status));
+                    } else {
+                        cx.output(program.id, Stream::Error, format!("weft: {why}\n").as_bytes());
+                    }
                     cx.ended(program.id, Status::Exited(status));
                 }
             }

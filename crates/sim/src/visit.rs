@@ -46,6 +46,8 @@ pub enum News {
     Started(usize),
     /// It cannot be started: why.
     Refused(String),
+    /// It cannot be executed: why, and a shell's exit status for that.
+    NotExecuted(String, i32),
     /// It has ended.
     Ended(Status),
 }

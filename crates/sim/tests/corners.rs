@@ -75,6 +75,25 @@ const CORNERS: &[(&str, &str, &str, &str)] = &[
         "True ['x']\n",
     ),
     (
+        "what another process executes",
+        "",
+        "import os, subprocess\n\
+         p = subprocess.Popen(['sleep', '5']); q = f'/proc/{p.pid}/exe'; sleep = os.path.realpath('/bin/sleep')\n\
+         print(os.readlink(q) == sleep, os.stat(q) == os.stat(sleep), open(q, 'rb').read(4))\n\
+         p.kill(); os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)\n\
+         print(os.path.exists(q))",
+        "True True b'\\x7fELF'\nFalse\n",
+    ),
+    (
+        "sockets in TIME-WAIT are counted as such",
+        "",
+        "import socket\n\
+         s = socket.create_server(('127.0.0.1', 9)); c = socket.create_connection(('127.0.0.1', 9)); a = s.accept()[0]\n\
+         c.close(); a.recv(1); a.close()\n\
+         print(open('/proc/net/sockstat').read().splitlines()[1])",
+        "TCP: inuse 1 orphan 0 tw 1 alloc 1 mem 0\n",
+    ),
+    (
         "who has another root stays where it is",
         "",
         "import os, time\n\

@@ -28,7 +28,7 @@ const SIGNALS: [i32; 5] = [
 /// A procedure of a block of the stack: arguments as KEY=VALUE; `weft help block KIND` lists the procedures. What it answers is printed.
 ///
 /// A program in a node of a virtual world (`weft sim --pace 1.0`, or `--control`), for example a shell: its standard input, output and error are those of this command; its time, files, names and network are the node's. In a world that is not paced, time
-/// goes on as fast as it can while the program waits for you. Exit status: the program's, or 128 and the signal that killed it
+/// goes on as fast as it can while the program waits for you. Exit status: the program's, or 128 and the signal that killed it; 127 where there is no such program, 126 where it cannot be executed
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the
@@ -106,8 +106,13 @@ fn program(args: &Args) -> anyhow::Result<ExitCode> {
     });
     for line in BufReader::new(stream).lines() {
         let said: Value = serde_json::from_str(&line?)?;
-        if let Some(why) = said["refused"].as_str() {
-            anyhow::bail!("{why}");
+        match (said["refused"].as_str(), said["status"].as_i64()) {
+            (Some(why), Some(status)) => {
+                tell!("weft: {why}");
+                return Ok(ExitCode::from(status as u8));
+            }
+            (Some(why), None) => anyhow::bail!("{why}"),
+            (None, _) => {}
         }
         if let Some(status) = said["exited"].as_i64() {
             return Ok(ExitCode::from(status as u8));

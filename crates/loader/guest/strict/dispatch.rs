@@ -92,7 +92,7 @@ fn answer(t: &mut Thread, context: &mut Context, number: usize, a: &[usize; 6]) 
         }
         READLINK | READLINKAT => {
             let at = usize::from(number == READLINKAT);
-            crate::proc::is_own_executable(a[at]).then(|| readlink(t, number, a, at))
+            crate::proc::whose_executable(t, a[at]).is_some().then(|| readlink(t, number, a, at))
         }
         // What is here is a thread's own way into the loader, and its way back.
         PRCTL if a[0] == 59 || a[0] == 22 => Some(unsupported(t, number, a[0], sys::EINVAL)),

@@ -74,6 +74,7 @@ fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
             Ok(())
         }
         Ok(News::Refused(why)) => Err(why),
+        Ok(News::NotExecuted(why, status)) => tell(stream, &json!({"refused": why, "status": status})).map_err(|error| error.to_string()),
         Ok(News::Ended(_)) | Err(_) => Err("the world has ended".to_owned()),
     }
 }
