@@ -430,7 +430,7 @@ impl Init {
         }
         let ready = init.announced(READY_LIMIT);
         if let (Some(born), Some(nursery)) = (told, &init.nursery) {
-            nursery.learn(&born).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+            nursery.learn(&born).map_err(StartError::undone)?;
         }
         match ready {
             Ok(_) => {
@@ -567,11 +567,11 @@ impl Init {
 
     /// Lays the node's own files over the folders that are next.
     /// On failure: what was tried, and why nothing came of it.
-    pub fn lay_layers(&mut self, arena: &Arena) -> Result<Laid, (&'static str, Errno)> {
+    pub fn lay_layers(&mut self, arena: &Arena) -> Result<Laid, (String, Errno)> {
         const TOLD: &str = "tell process 1 to lay a node's files over the host's";
         let next = self.unlaid.next();
         let Some((steps, list)) = super::nursery::layers(&next) else {
-            return Err(("find a folder of the host's that has none of the node's files over it", Errno(libc::EROFS)));
+            return Err(("find a folder of the host's that has none of the node's files over it".to_owned(), Errno(libc::EROFS)));
         };
         let replaced: Vec<PathBuf> = match &next {
             Next::Layers(names) => names.iter().map(|name| self.root().join(name)).collect(),
@@ -580,8 +580,8 @@ impl Init {
         let about = |path: &PathBuf| path.symlink_metadata().ok().map(|found| (found.ino(), found.dev()));
         let known = |path: &PathBuf| about(path).and_then(|(inode, device)| arena.known_file(inode, device));
         let known: Vec<_> = replaced.iter().map(known).collect();
-        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD, errno))?;
-        self.announced(READY_LIMIT).map_err(|errno| (TOLD, errno))?;
+        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD.to_owned(), errno))?;
+        self.announced(READY_LIMIT).map_err(|errno| (TOLD.to_owned(), errno))?;
         // They are the same to programs.
         for (path, number) in replaced.iter().zip(known) {
             if let (Some(number), Some((inode, device))) = (number, about(path))

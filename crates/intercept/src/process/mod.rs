@@ -201,6 +201,14 @@ pub enum StartError {
         /// Why it failed.
         errno: Errno,
     },
+    /// A node's files could not be made.
+    #[error("cannot {what}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Files {
+        /// What was tried, and of which file.
+        what: String,
+        /// Why it failed.
+        errno: Errno,
+    },
     /// The program itself could not be executed.
     #[error("cannot execute {program}: {}", std::io::Error::from_raw_os_error(errno.0))]
     Execute {
@@ -218,6 +226,13 @@ pub enum StartError {
     /// The node has as many processes or threads as it can have.
     #[error("the node has {} processes or {} threads, which is the most there can be", abi::PROCESSES_MAX, abi::CHANNELS_MAX)]
     Full,
+}
+
+impl StartError {
+    /// What could not be done of a list of steps.
+    fn undone((what, errno): root::Undone) -> StartError {
+        StartError::Files { what, errno: Errno(errno) }
+    }
 }
 
 /// How a process ended.

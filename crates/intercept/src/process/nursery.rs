@@ -4,7 +4,7 @@
 
 use super::arena::memory_file;
 use super::launch::{Users, clone_loader, limits_of};
-use super::root::{Layout, Next, Steps};
+use super::root::{Layout, Next, Steps, Undone};
 use super::{Config, Files, OwnFile, StartError};
 use crate::sys::{self, Errno};
 use std::io::Write as _;
@@ -77,7 +77,7 @@ impl Nursery {
         let namespaces = (libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u32;
         let order = abi::Order { what: abi::ORDER_PREPARE, namespaces, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
         let answer = self.ask(&order, &[list.as_fd(); abi::ORDER_DESCRIPTORS]);
-        steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        steps.learn(&list, &self.layout).map_err(StartError::undone)?;
         answer.map(drop).map_err(step("prepare the files of nodes"))?;
         mounts.iter().enumerate().filter(|_| is_root).try_for_each(|(number, folder)| self.share(folder, number))
     }
@@ -92,7 +92,7 @@ impl Nursery {
         let order = abi::Order { what: abi::ORDER_PREPARE, cpu: u32::MAX, steps_bytes, ..abi::Order::default() };
         let (told, mount) = (list.as_fd(), mount.as_fd());
         let answer = self.ask(&order, &[told, told, told, told, mount, mount]);
-        steps.learn(&list, &self.layout).map_err(|(what, errno)| step(what)(Errno(errno)))?;
+        steps.learn(&list, &self.layout).map_err(StartError::undone)?;
         answer.map(drop).map_err(step("mount a folder that nodes are to have"))
     }
 
@@ -118,7 +118,7 @@ impl Nursery {
     }
 
     /// Looks at what became of a process 1: what was tried, and errno.
-    pub fn learn(&self, born: &Born) -> Result<(), (&'static str, i32)> {
+    pub fn learn(&self, born: &Born) -> Result<(), Undone> {
         born.steps.learn(&born.list, &self.layout)
     }
 

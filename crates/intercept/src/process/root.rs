@@ -728,12 +728,12 @@ impl Steps {
     }
 
     /// The results that a list has got: the number of steps, that of the namespaces, then one for each step.
-    fn results(&self, list: &OwnedFd) -> Result<Vec<i32>, (&'static str, i32)> {
+    fn results(&self, list: &OwnedFd) -> Result<Vec<i32>, Undone> {
         let mut bytes = vec![0; 4 * (self.steps.len() + 2)];
         // SAFETY: a buffer of ours.
         let read = unsafe { libc::pread(list.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         if read != bytes.len() as isize {
-            return Err(("read what became of a node's files", libc::EIO));
+            return Err(("read what became of a node's files".to_owned(), libc::EIO));
         }
         Ok(bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
     }
@@ -745,7 +745,7 @@ impl Steps {
     }
 
     /// Looks at the results that a list has got: remembers what the kernel has refused, for the nodes that follow. On failure: the step and errno.
-    pub fn learn(&self, list: &OwnedFd, layout: &Layout) -> Result<(), (&'static str, i32)> {
+    pub fn learn(&self, list: &OwnedFd, layout: &Layout) -> Result<(), Undone> {
         let results = self.results(list)?;
         let refused = self.refused(&results);
         if !refused.is_empty() {
@@ -755,22 +755,34 @@ impl Steps {
         if results[1] == NOT_BEGUN { Ok(()) } else { self.judged(&results) }
     }
 
-    fn judged(&self, results: &[i32]) -> Result<(), (&'static str, i32)> {
+    fn judged(&self, results: &[i32]) -> Result<(), Undone> {
         if results[1] != 0 {
-            return Err(("make the namespaces of a node", results[1]));
+            return Err(("make the namespaces of a node".to_owned(), results[1]));
         }
         let failed = self.steps.iter().zip(&results[2..]).find(|(step, result)| step.otherwise == Otherwise::Fail && **result != 0);
-        failed.map_or(Ok(()), |(step, errno)| Err((step.what, *errno)))
+        failed.map_or(Ok(()), |(step, errno)| Err((step.tried(), *errno)))
     }
 
     /// What became of [`Steps::layers`]: the folders that have none, with why. On failure: the step and errno.
-    pub fn laid(&self, list: &OwnedFd) -> Result<Vec<(OsString, Errno)>, (&'static str, i32)> {
+    pub fn laid(&self, list: &OwnedFd) -> Result<Vec<(OsString, Errno)>, Undone> {
         let results = self.results(list)?;
         self.judged(&results).map(|()| self.refused(&results))
     }
 }
 
+/// What could not be done, and errno.
+pub(super) type Undone = (String, i32);
+
 impl Step {
+    /// What it is for, with the path in the node where that is somebody's own.
+    fn tried(&self) -> String {
+        let (Act::File { path, .. } | Act::Folder { path, .. } | Act::Link { path, .. }) = &self.act else { return self.what.to_owned() };
+        let path = path.to_string_lossy();
+        let places = [format!("{NODE}/upper"), format!("{NODE}/root"), TREE.to_owned(), COMMON.to_owned()];
+        let own = places.iter().find_map(|place| path.strip_prefix(place.as_str())).unwrap_or(&path);
+        format!("{} ({own})", self.what)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         let (kind, number, texts): (u32, u64, [&[u8]; 4]) = match &self.act {
             Act::Folder { path, mode } => (abi::STEP_FOLDER, (*mode).into(), [path.as_bytes_with_nul(), b"", b"", b""]),
