@@ -125,7 +125,7 @@ impl Cubic {
         epoch.reno_acked_bytes = epoch.reno_acked_bytes.saturating_add(acked_bytes.into());
         // Linux bictcp_update: "if (ca->last_cwnd == cwnd && (s32)(tcp_jiffies32 - ca->last_time) <= HZ / 32) return;".
         let passed = if self.delay_min < SHORT_PATH {
-            jiffies(ack.now) - jiffies(epoch.evaluated_at)
+            jiffies(ack.now).saturating_sub(jiffies(epoch.evaluated_at))
         } else {
             // To the RFC: at every ACK.
             u64::MAX
