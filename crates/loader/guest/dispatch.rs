@@ -383,6 +383,13 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         // "none": nobody sets one.
         IOPRIO_GET if plain::wanted() => Ok(0),
         IOPRIO_GET => kernel(number, a),
+        MINCORE => mincore(number, a),
+        INOTIFY_ADD_WATCH if plain::wanted() && layer::is_device(a[1]) => {
+            // Who opens the host's devices is not the node's business: a file that nobody opens takes their place.
+            let result = sys::call(number, &[a[0], c"/run/weft/boot_id".as_ptr() as usize, a[2], 0, 0, 0]);
+            plain::shared_limit(t, number, result);
+            Ok(result)
+        }
         PIDFD_SEND_SIGNAL => send_by_descriptor(t, a),
         // Handles hold the host's numbers.
         NAME_TO_HANDLE_AT if plain::wanted() => unsupported(t, number, 0, sys::EOPNOTSUPP),
@@ -401,7 +408,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         LSEEK
         | ACCESS
         | MSYNC
-        | MINCORE
         | SHMGET
         | SHMDT
         | GETPID
@@ -666,6 +672,19 @@ fn of_executable(t: &Thread, number: usize, a: &[usize; 6]) -> [usize; 6] {
         arguments[at] = process.executable.pointer() as usize;
     }
     arguments
+}
+
+/// mincore(2): what of a file is in memory is the host's affair; what is mapped is there.
+fn mincore(number: usize, a: &[usize; 6]) -> Answer {
+    const PAGE_BYTES: usize = 4096;
+    let result = sys::call(number, a);
+    if result == 0 && plain::wanted() {
+        let pages = a[1].div_ceil(PAGE_BYTES);
+        for at in (0..pages).step_by(64) {
+            sys::copy_out(a[2] + at, &[1; 64][..(pages - at).min(64)])?;
+        }
+    }
+    Ok(result)
 }
 
 fn open(t: &mut Thread, number: usize, a: &[usize; 6], at: usize) -> Answer {

@@ -41,6 +41,24 @@ pub fn wanted(t: &mut Thread, number: usize, a: &[usize; 6]) {
     while wanted && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
+    // What is watched in a folder of the host's is seen by everybody who opens it.
+    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) != 0 && is_hosts(a[1]) && post(t, abi::LAYERS, &[]) >= 0 {
+        look(t);
+    }
+}
+
+/// Does a path name a device of the host's?
+pub fn is_device(path: usize) -> bool {
+    let mut stat = [0_u64; 18];
+    sys::call(nr::STAT, &[path, stat.as_mut_ptr() as usize]) == 0 && stat[3] as u32 & 0o170_000 == 0o020_000
+}
+
+/// Is what a path names as it is on the host, for everybody?
+fn is_hosts(path: usize) -> bool {
+    const OURS: [u64; 3] = [0x794c_7630, 0x0102_1994, 0x9fa0];
+    let mut about = [0_u64; 15];
+    // OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, PROC_SUPER_MAGIC
+    sys::call(nr::STATFS, &[path, about.as_mut_ptr() as usize]) == 0 && !OURS.contains(&about[0])
 }
 
 /// A call has failed. True: perhaps for want of a layer that is there now; it is to be made again.
