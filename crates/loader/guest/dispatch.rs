@@ -384,12 +384,6 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         IOPRIO_GET if plain::wanted() => Ok(0),
         IOPRIO_GET => kernel(number, a),
         MINCORE => mincore(number, a),
-        INOTIFY_ADD_WATCH if plain::wanted() && layer::is_device(a[1]) => {
-            // Who opens the host's devices is not the node's business: a file that nobody opens takes their place.
-            let result = sys::call(number, &[a[0], c"/run/weft/boot_id".as_ptr() as usize, a[2], 0, 0, 0]);
-            plain::shared_limit(t, number, result);
-            Ok(result)
-        }
         PIDFD_SEND_SIGNAL => send_by_descriptor(t, a),
         // Handles hold the host's numbers.
         NAME_TO_HANDLE_AT if plain::wanted() => unsupported(t, number, 0, sys::EOPNOTSUPP),
@@ -474,7 +468,12 @@ fn more(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         | PKEY_FREE
         | PERSONALITY => kernel(number, a),
         INOTIFY_INIT | INOTIFY_INIT1 | INOTIFY_ADD_WATCH => {
-            let result = sys::call(number, a);
+            let mut arguments = *a;
+            if number == INOTIFY_ADD_WATCH && plain::wanted() && layer::is_device(a[1]) {
+                // Who opens the host's devices is not the node's business. The kernel's own of this file is opened by nobody (see `proc::said`).
+                arguments[1] = c"/proc/version".as_ptr() as usize;
+            }
+            let result = sys::call(number, &arguments);
             plain::shared_limit(t, number, result);
             Ok(result)
         }

@@ -164,6 +164,17 @@ pub struct Counts {
     pub overlaps: u64,
 }
 
+impl Counts {
+    /// As the blocks have them: in the order of the fields.
+    pub fn of([requested, completed, failed, timed_out, overlaps]: [u64; 5]) -> Counts {
+        Counts { requested, completed, failed, timed_out, overlaps }
+    }
+    /// In the order of the fields.
+    pub fn values(&self) -> [u64; 5] {
+        [self.requested, self.completed, self.failed, self.timed_out, self.overlaps]
+    }
+}
+
 /// A packet that took too long.
 #[derive(Debug)]
 pub struct Expired {

@@ -484,7 +484,7 @@ impl Steps {
             }
             // Some file systems cannot be below an overlay: then there is no layer, and nothing can be written.
             self.add("protect a folder of the host's", Act::ReadOnly { path: text(&low)? }, Otherwise::GoOn);
-            self.mount("show a folder of the host's", &low, &to, c"", libc::MS_MOVE, b"", Otherwise::GoOn)?;
+            self.shift(&low, &to, Otherwise::GoOn)?;
         }
         Ok(())
     }

@@ -41,6 +41,9 @@ pub(super) fn could_wait(key: &Key, first: Option<(&Frame, usize)>) -> bool {
     of_family && first.is_none_or(first_fits)
 }
 
+/// Where the block counts what the reassembly does.
+const COUNTS: [usize; 5] = [count::REASM_REQDS, count::REASM_OKS, count::REASM_FAILS, count::REASM_TIMEOUT, count::REASM_OVERLAPS];
+
 impl Ip6 {
     /// Takes a fragment for this node; `upper` is at its fragment header, which is contiguous. `Ok`: the frame is the whole packet now, and `upper` at
     /// what followed the fragment header.
@@ -128,12 +131,7 @@ impl Ip6 {
 
     /// Keeps counters and the timer in step with the reassembly.
     pub(super) fn reassembly_changed(&mut self, cx: &mut Context<'_>) {
-        let counts = self.reassembly.counts();
-        self.counters[count::REASM_REQDS] = counts.requested;
-        self.counters[count::REASM_OKS] = counts.completed;
-        self.counters[count::REASM_FAILS] = counts.failed;
-        self.counters[count::REASM_TIMEOUT] = counts.timed_out;
-        self.counters[count::REASM_OVERLAPS] = counts.overlaps;
+        COUNTS.into_iter().zip(self.reassembly.counts().values()).for_each(|(at, count)| self.counters[at] = count);
         let next = self.reassembly.next_deadline();
         if next == self.reassembly_timer {
             return;
@@ -147,13 +145,7 @@ impl Ip6 {
 
     /// What waited at a predecessor, and what it had counted.
     pub(super) fn take_over_fragments(&mut self, mut reassembly: Reassembly) {
-        reassembly.set_counts(Counts {
-            requested: self.counters[count::REASM_REQDS],
-            completed: self.counters[count::REASM_OKS],
-            failed: self.counters[count::REASM_FAILS],
-            timed_out: self.counters[count::REASM_TIMEOUT],
-            overlaps: self.counters[count::REASM_OVERLAPS],
-        });
+        reassembly.set_counts(Counts::of(COUNTS.map(|at| self.counters[at])));
         (self.reassembly, self.reassembly_timer) = (reassembly, None);
     }
 
