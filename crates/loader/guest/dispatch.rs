@@ -9,6 +9,7 @@ use crate::futex;
 use crate::identity;
 use crate::layer;
 use crate::local;
+use crate::locks;
 use crate::memory;
 use crate::native;
 use crate::own;
@@ -580,11 +581,12 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
     const F_DUPFD_CLOEXEC: usize = 1030;
     const F_SETLEASE: usize = 1024;
     const NS_GET_OWNER_UID: usize = 0xb704;
+    const F_GETLK: usize = 5;
     const F_SETLK: usize = 6;
     const F_SETLKW: usize = 7;
+    const F_OFD_GETLK: usize = 36;
     const F_OFD_SETLK: usize = 37;
     const F_OFD_SETLKW: usize = 38;
-    const LOCK_NB: usize = 4;
     let (fd, what) = (a[0], a[1] as u32 as usize);
     if matches!((number, what), (nr::FCNTL, F_SETFL) | (nr::IOCTL, FIONBIO)) {
         descriptor::flags_changed(descriptor::word(t, fd));
@@ -601,9 +603,10 @@ fn control(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
         nr::FCNTL if what == F_SETLEASE => unsupported(t, number, what, sys::EINVAL),
         nr::FCNTL if what == F_SETLKW || what == F_OFD_SETLKW => {
             let attempt = if what == F_SETLKW { F_SETLK } else { F_OFD_SETLK };
-            Ok(native::lock(t, fd, if what == F_SETLKW { a[2] } else { 0 }, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
+            Ok(locks::lock(t, fd, if what == F_SETLKW { a[2] } else { 0 }, || sys::call(nr::FCNTL, &[fd, attempt, a[2]])))
         }
-        nr::FLOCK if what & LOCK_NB == 0 => Ok(native::lock(t, fd, 0, || sys::call(nr::FLOCK, &[fd, what | LOCK_NB]))),
+        nr::FCNTL if matches!(what, F_GETLK | F_OFD_GETLK) => Ok(locks::look(fd, what, a[2])),
+        nr::FLOCK => Ok(locks::flock(t, fd, what)),
         nr::IOCTL => {
             // FIONBIO, FIOASYNC, FIOCLEX, FIONCLEX are the descriptor's own.
             let of_descriptor = matches!(what, 0x5421 | 0x5452 | 0x5451 | 0x5450);

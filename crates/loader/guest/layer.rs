@@ -42,7 +42,7 @@ pub fn wanted(t: &mut Thread, number: usize, a: &[usize; 6]) {
         look(t);
     }
     // What is watched in a folder of the host's is seen by everybody who opens it.
-    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) != 0 && is_hosts(a[1]) && post(t, abi::LAYERS, &[]) >= 0 {
+    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) != 0 && is_hosts(nr::STATFS, a[1]) && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
 }
@@ -53,12 +53,12 @@ pub fn is_device(path: usize) -> bool {
     sys::call(nr::STAT, &[path, stat.as_mut_ptr() as usize]) == 0 && stat[3] as u32 & 0o170_000 == 0o020_000
 }
 
-/// Is what a path names as it is on the host, for everybody?
-fn is_hosts(path: usize) -> bool {
-    const OURS: [u64; 3] = [0x794c_7630, 0x0102_1994, 0x9fa0];
+/// Is it as it is on the host, for everybody? Those are mounted read-only. `number`: statfs(2) of a path, or fstatfs(2) of an open file.
+pub fn is_hosts(number: usize, of: usize) -> bool {
+    const ST_RDONLY: u64 = 1;
+    // struct statfs: f_flags.
     let mut about = [0_u64; 15];
-    // OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, PROC_SUPER_MAGIC
-    sys::call(nr::STATFS, &[path, about.as_mut_ptr() as usize]) == 0 && !OURS.contains(&about[0])
+    sys::call(number, &[of, about.as_mut_ptr() as usize]) == 0 && about[10] & ST_RDONLY != 0
 }
 
 /// A call has failed. True: perhaps for want of a layer that is there now; it is to be made again.

@@ -26,6 +26,7 @@ mod identity;
 mod init;
 mod layer;
 mod local;
+mod locks;
 mod memory;
 mod native;
 mod neighbour;

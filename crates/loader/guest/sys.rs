@@ -20,6 +20,7 @@ pub const EOPNOTSUPP: isize = -95;
 pub const EROFS: isize = -30;
 pub const EPIPE: isize = -32;
 pub const ENAMETOOLONG: isize = -36;
+pub const ENOLCK: isize = -37;
 pub const ENOSYS: isize = -38;
 pub const ELOOP: isize = -40;
 pub const ENODEV: isize = -19;

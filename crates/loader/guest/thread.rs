@@ -183,9 +183,14 @@ pub fn arm() {
         sys::call(nr::PRCTL, &[26, 2]);
     }
     if channel::header().flags.load(Relaxed) & abi::STRICT == 0 {
-        // ARCH_SET_CPUID; most processors under a hypervisor refuse.
-        sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
+        forbid_cpuid();
     }
+}
+
+/// CPUID faults from now on, in threads and processes that are begun as well, and ends with execve(2). Many processors under a hypervisor refuse.
+pub fn forbid_cpuid() {
+    // ARCH_SET_CPUID
+    sys::call(nr::ARCH_PRCTL, &[0x1012, 0]);
 }
 
 /// clone(2) and what comes to it: fork, vfork.

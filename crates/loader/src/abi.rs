@@ -259,9 +259,14 @@ pub struct Header {
     pub layers: AtomicU32,
     /// st_dev and st_ino of what is `/` then.
     pub root: [AtomicU64; 2],
+    /// Where the node's locks of the host's files begin: `LOCKS_PLACE` bytes that no other node has, far behind the end of any file. 0: they are the host's locks.
+    pub locks: AtomicU64,
     /// What CPUID tells.
     pub processor: Processor,
 }
+
+/// Bytes of `Header::locks`.
+pub const LOCKS_PLACE: u64 = 64;
 
 /// `Header::closed`: hardly anybody writes there.
 pub const UNLAID: u32 = 1;

@@ -119,6 +119,48 @@ const CORNERS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Takes locks of files that all nodes have, which belong to open files: child processes hold them too, and others of the node wait for them.
+const LOCKS: &str = "
+import fcntl, os, time
+def tried(f, how):
+    try:
+        return fcntl.flock(f, how | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.strerror
+for name, mode in ('/usr/bin/env', os.O_RDONLY), ('/dev/null', os.O_WRONLY), ('/dev/zero', os.O_RDWR), ('/usr/lib', os.O_RDONLY):
+    f, g, h = (os.open(name, mode) for _ in range(3))
+    said = [tried(f, fcntl.LOCK_SH), tried(g, fcntl.LOCK_SH), tried(g, fcntl.LOCK_EX), tried(g, fcntl.LOCK_SH)]
+    said += [tried(f, fcntl.LOCK_UN), tried(g, fcntl.LOCK_EX), tried(f, fcntl.LOCK_SH), tried(g, fcntl.LOCK_SH), tried(f, fcntl.LOCK_SH)]
+    said += [tried(f, fcntl.LOCK_UN), tried(g, fcntl.LOCK_UN), tried(h, fcntl.LOCK_EX)]
+    if os.fork() == 0:
+        time.sleep(.05)
+        os._exit(0)
+    os.close(h)
+    begun = time.monotonic()
+    said.append(tried(f, fcntl.LOCK_EX))
+    fcntl.flock(f, fcntl.LOCK_EX)
+    print(name, said, round(time.monotonic() - begun, 2))
+    os.wait()
+time.sleep(1)
+";
+
+#[test]
+fn locks_of_the_hosts_files_are_a_nodes_own() {
+    let native = std::process::Command::new("python3").args(["-c", LOCKS]).output().unwrap();
+    assert!(native.status.success(), "{native:?}");
+    let native = String::from_utf8(native.stdout).unwrap();
+    assert_eq!(native.matches("'Resource temporarily unavailable'").count(), 12, "{native}");
+    let text = format!(
+        "duration = \"5s\"\n[nodes.n]\ncount = 3\n[programs.p]\nnode = \"n*\"\ncommand = [\"python3\", \"-c\", \"\"\"{LOCKS}\"\"\"]\n"
+    );
+    let scenario = Scenario::parse("locks.toml", &text, &[], &|_| Err(String::new())).unwrap_or_else(|error| panic!("{error}"));
+    let mut world = World::new(scenario.plan, 2).unwrap_or_else(|error| panic!("{error}"));
+    world.run(&mut |_| true);
+    for node in 0..3 {
+        assert_eq!(output(&world, node), native);
+    }
+}
+
 #[test]
 fn what_programs_see_is_what_linux_shows() {
     let mut text = "duration = \"20s\"\n".to_owned();

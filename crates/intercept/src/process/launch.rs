@@ -6,7 +6,9 @@ use super::root::{Next, Unlaid};
 use super::{Config, Spawn, StartError, processor};
 use crate::arch;
 use crate::sys::{self, Errno};
+use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString, OsString};
+use std::hash::BuildHasher as _;
 use std::io::{IoSlice, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -404,6 +406,10 @@ impl Init {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let mark = NODES.fetch_add(1, Relaxed) % 0x7f_ffff + 1;
         header.mark.store(if config.files.is_some() { mark } else { 0 }, Relaxed);
+        // Of 56 bits that are drawn: files of the host's are those of other worlds as well, and of their processes elsewhere.
+        let drawn = RandomState::new().hash_one(mark) >> 8;
+        let locks = (1 << 62) + drawn / abi::LOCKS_PLACE * abi::LOCKS_PLACE;
+        header.locks.store(if config.files.is_some() { locks } else { 0 }, Relaxed);
         header.name.put(0, &[config.name.as_bytes(), &[0]].concat());
         let (pid, nursery, told) = match &config.files {
             Some(files) => {
