@@ -1,10 +1,12 @@
 //! One processor for a controller and the programs of its nodes. They take turns, so that a second one would be idle; and waking somebody on
 //! another processor costs ten times what it costs here.
 //!
-//! Programs may not use RDTSC (it would tell real time). Switching between them and a thread that may use it changes CR4, which costs more under a
-//! hypervisor than everything else of the switch: the controller's thread gives it up, too. Should something in it look at the clock nevertheless
-//! (a log line does), it gets RDTSC back until its next turn, as lazily as floating-point registers once were switched.
+//! Programs may not use RDTSC (it would tell real time) and CPUID (it would tell which processor it is). Switching between them and a thread that may use
+//! them changes CR4 and a model-specific register, which costs more under a hypervisor than everything else of the switch: the controller's thread gives
+//! them up, too. Should something in it look at the clock nevertheless (a log line does), it gets RDTSC back until its next turn, as lazily as
+//! floating-point registers once were switched; and CPUID likewise.
 
+use crate::arch::{Forbidden, forbid, forbidden};
 use crate::sys;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -102,14 +104,17 @@ pub(super) fn slices(pid: libc::pid_t, slice: Duration) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, pid, attributes.as_ptr(), 0) };
 }
 
+/// What a controller's thread is without, and the bit of it in [`LENT`].
+const GIVEN_UP: [(Forbidden, u8); 2] = [(Forbidden::Clock, 1), (Forbidden::Processor, 2)];
+
 thread_local! {
-    /// This thread wants to be without RDTSC.
+    /// This thread wants to be without those.
     static WITHOUT: Cell<bool> = const { Cell::new(false) };
-    /// It has got it back in the meantime.
-    static LENT: Cell<bool> = const { Cell::new(false) };
+    /// Which it has got back in the meantime.
+    static LENT: Cell<u8> = const { Cell::new(0) };
 }
 
-/// The calling thread is a controller's: it stays on one processor, without RDTSC, until this is dropped.
+/// The calling thread is a controller's: it stays on one processor, without RDTSC and CPUID, until this is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     /// Where it could run before.
@@ -128,8 +133,10 @@ impl Pinned {
         place(0, Some(cpu));
         catch();
         WITHOUT.set(true);
-        LENT.set(false);
-        allow_tsc(false);
+        LENT.set(0);
+        for (what, _) in GIVEN_UP {
+            forbid(what, true);
+        }
         Pinned { before: had.then_some(before), not_send: std::marker::PhantomData }
     }
 }
@@ -137,7 +144,9 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         WITHOUT.set(false);
-        allow_tsc(true);
+        for (what, _) in GIVEN_UP {
+            forbid(what, false);
+        }
         if let Some(before) = &self.before {
             // SAFETY: the set is ours.
             unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), before) };
@@ -150,30 +159,27 @@ pub fn with_clock<R>(f: impl FnOnce() -> R) -> R {
     if !WITHOUT.get() {
         return f();
     }
-    allow_tsc(true);
+    forbid(Forbidden::Clock, false);
     let result = f();
-    allow_tsc(false);
-    LENT.set(false);
+    forbid(Forbidden::Clock, true);
+    LENT.set(LENT.get() & !1);
     result
 }
 
-/// Gives RDTSC up again, if a fault gave it back.
+/// Gives up again what a fault gave back.
 pub(super) fn without_clock() {
-    if LENT.replace(false) && WITHOUT.get() {
-        allow_tsc(false);
+    let lent = LENT.replace(0);
+    if lent != 0 && WITHOUT.get() {
+        for (what, _) in GIVEN_UP.iter().filter(|(_, bit)| lent & bit != 0) {
+            forbid(*what, true);
+        }
     }
-}
-
-fn allow_tsc(allow: bool) {
-    let how = if allow { libc::PR_TSC_ENABLE } else { libc::PR_TSC_SIGSEGV };
-    // SAFETY: takes no pointers.
-    unsafe { libc::prctl(libc::PR_SET_TSC, how, 0, 0, 0) };
 }
 
 /// What was there before our handler.
 static mut BEFORE: std::mem::MaybeUninit<libc::sigaction> = std::mem::MaybeUninit::zeroed();
 
-/// Installs the handler that lends RDTSC.
+/// Installs the handler that lends them.
 fn catch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -192,10 +198,13 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     const SI_KERNEL: i32 = 0x80;
     // SAFETY: the kernel has built both; the instruction that faulted by itself can be read. The rest is what the handler before would have got.
     unsafe {
-        if (*info).si_code == SI_KERNEL && crate::arch::is_rdtsc(context) {
-            LENT.set(true);
+        if (*info).si_code == SI_KERNEL
+            && let Some(what) = forbidden(context)
+        {
+            let bit = GIVEN_UP.iter().find(|(one, _)| *one == what).map_or(0, |(_, bit)| *bit);
+            LENT.set(LENT.get() | bit);
             let errno = sys::last();
-            allow_tsc(true);
+            forbid(what, false);
             *libc::__errno_location() = errno.0;
             return;
         }
@@ -222,17 +231,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_without_rdtsc_still_knows_the_time() {
+    fn a_thread_without_rdtsc_and_cpuid_still_gets_their_answers() {
+        let processor = crate::arch::ask_processor(0, 0);
         let Some(cpu) = Claim::new(1).of(0) else { return };
         std::thread::spawn(move || {
             let before = allowed();
             {
                 let _pinned = Pinned::new(cpu);
                 assert_eq!(allowed(), [cpu]);
-                // The first of these faults, and is given RDTSC back; then it is taken away again.
+                // The first of these fault, and are given back; then they are taken away again.
                 for _ in 0..3 {
                     let one = std::time::Instant::now();
                     assert!(std::time::Instant::now() >= one);
+                    assert_eq!(crate::arch::ask_processor(0, 0), processor);
                     without_clock();
                 }
                 assert!(with_clock(|| std::time::Instant::now().elapsed().as_secs() < 3600));

@@ -13,15 +13,16 @@ type Answer = ([u32; 2], [u32; 4]);
 /// Tells a node's programs.
 pub fn tell_processor(to: &Processor) {
     static ANSWERS: OnceLock<Vec<Answer>> = OnceLock::new();
-    let answers = ANSWERS.get_or_init(|| {
-        answers(&|leaf, sub| {
-            let told = __cpuid_count(leaf, sub);
-            [told.eax, told.ebx, told.ecx, told.edx]
-        })
-    });
+    let answers = ANSWERS.get_or_init(|| answers(&ask_processor));
     answers.iter().for_each(|(asked, told)| {
         to.add(*asked, *told);
     });
+}
+
+/// CPUID: EAX, EBX, ECX and EDX.
+pub fn ask_processor(leaf: u32, sub: u32) -> [u32; 4] {
+    let told = __cpuid_count(leaf, sub);
+    [told.eax, told.ebx, told.ecx, told.edx]
 }
 
 /// All that is not zero, as far as there is room: the basic leaves, then the extended ones. A hypervisor's are not told.
