@@ -20,7 +20,7 @@ pub mod frame;
 pub mod graph;
 pub mod load;
 pub mod map;
-mod nearest;
+pub mod nearest;
 pub mod offload;
 pub mod parameter;
 pub mod reason;

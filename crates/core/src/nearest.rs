@@ -1,14 +1,15 @@
 //! What a mistyped name was perhaps meant to be.
 
-/// "did you mean 'delay'? " when one of the names, separated by ", ", is spelled nearly so; otherwise nothing.
-pub(crate) fn hint(wrong: &str, known: &str) -> String {
+/// "did you mean 'delay'? " when one of the names, separated by ", ", is spelled nearly so, the first of those that are equally near; otherwise nothing.
+pub fn hint(wrong: &str, known: &str) -> String {
     // One slip in three letters.
     let slips_max = wrong.chars().count() / 3;
     // Both are bounded, as names of blocks are; a text that is none is not compared.
     if wrong.len() > 64 {
         return String::new();
     }
-    let near = known.split(", ").map(|name| (slips(wrong, name), name)).filter(|(slips, _)| *slips <= slips_max).min();
+    let near =
+        known.split(", ").map(|name| (slips(wrong, name), name)).filter(|(slips, _)| *slips <= slips_max).min_by_key(|(slips, _)| *slips);
     near.map_or_else(String::new, |(_, name)| format!("did you mean '{name}'? "))
 }
 
@@ -41,6 +42,7 @@ mod tests {
         for (wrong, meant) in [("dealy", "delay"), ("los", "loss"), ("duplciate", "duplicate"), ("tpc", "tcp"), ("drops", "drop")] {
             assert_eq!(hint(wrong, known), format!("did you mean '{meant}'? "), "{wrong}");
         }
+        assert_eq!(hint("los", "loss, lose"), "did you mean 'loss'? ");
         for wrong in ["congestion", "", "x", "tc", "lossy-delay", &"l".repeat(1000)] {
             assert_eq!(hint(wrong, known), "", "{wrong}");
         }

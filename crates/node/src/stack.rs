@@ -57,11 +57,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use weft_core::control::Value;
-use weft_core::{End, Loader, Mode};
+use weft_core::{End, Loader, Mode, nearest};
 
 mod expression;
+mod other;
 
 pub use expression::Compiled;
+pub use other::other_kind;
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
@@ -336,7 +338,7 @@ impl Stack {
     pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            let (what, help) = explain(error.message(), "stack");
+            let (what, help) = other_kind(text, "stack").unwrap_or_else(|| explain(error.message(), "stack"));
             locate(file, text, span, &what, &help)
         })?;
         // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
@@ -584,6 +586,7 @@ fn place(sections: &[IndexMap<String, Spanned<toml::Value>>], index: usize, fiel
 /// Says what the TOML reader found in words that help; `topic` is what `weft help` knows about this kind of file.
 pub fn explain(message: &str, topic: &str) -> (String, String) {
     let message = message.trim().replace('\n', ", ");
+    let message = with_nearest(&message).unwrap_or(message);
     let help = match () {
         () if message.starts_with("unknown field") => format!("check the spelling; `weft help {topic}` lists what a {topic} file may hold"),
         () if message.starts_with("missing field") => format!("add it; `weft help {topic}` shows an example"),
@@ -591,6 +594,14 @@ pub fn explain(message: &str, topic: &str) -> (String, String) {
         () => format!("see `weft help {topic}` for an example"),
     };
     (message, help)
+}
+
+/// "unknown field `sed`; did you mean 'seed'? expected one of …"; None: the message is another, or nothing is spelled nearly so.
+fn with_nearest(message: &str) -> Option<String> {
+    let (before, known) = message.split_once(", expected ").filter(|(before, _)| before.starts_with("unknown "))?;
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).collect::<Vec<_>>().join(", ");
+    let hint = nearest::hint(&quoted(before), &quoted(known));
+    (!hint.is_empty()).then(|| format!("{before}; {hint}expected {known}"))
 }
 
 /// An error at a place of a file: with line, and the line itself. For every kind of file that is TOML.
