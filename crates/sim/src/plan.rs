@@ -3,6 +3,10 @@
 //! Names are resolved and defaults filled in; nothing here is text that still has to be understood, but for the stack files of nodes, which
 //! are read already. [`crate::World::new`] checks what can only be checked together and says which part is wrong.
 
+mod found;
+
+pub use found::is_there;
+
 use crate::program::Builtin;
 use crate::trace::RateTrace;
 use std::net::IpAddr;

@@ -4,7 +4,7 @@ use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Str
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
-use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, is_there};
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -87,7 +87,9 @@ fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> + 
     let digits = format!("{identity:032x}");
     let boot = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-") + "\n";
     let files = [("/etc/hostname", format!("{}\n", node.name)), ("/etc/machine-id", format!("{digits}\n")), ("/run/weft/boot_id", boot)];
-    files.map(own_file).into_iter()
+    // A machine without a network knows itself, as Debian's installer has it.
+    let alone = (!plan.hosts.contains_key(&node.name)).then(|| ("/etc/hosts", format!("{}127.0.1.1\t{}\n", hosts(plan), node.name)));
+    files.into_iter().chain(alone).map(own_file)
 }
 
 /// A program of the node, before, while and after it runs.
@@ -109,6 +111,8 @@ struct Program {
     outside: Option<[OwnedFd; 3]>,
     /// A debugger takes it when it has been loaded.
     attach: Option<Attach>,
+    /// Its folder was not there when the node began.
+    lacks_directory: bool,
 }
 
 /// The processes of a node.
@@ -230,6 +234,7 @@ impl ProcessTree {
                 visitor: None,
                 outside: None,
                 attach: debugged.filter(|debugged| debugged.program == id.0 as usize).map(|debugged| Attach(Arc::clone(&debugged.attach))),
+                lacks_directory: !is_there(node, &process.directory),
             }),
             Run::Builtin(_) => None,
         });
@@ -379,6 +384,11 @@ impl Program {
         started.map(|pid| (pid, new)).map_err(|error| {
             let missing = matches!(&error, StartError::Execute { errno, .. } if errno.0 == 2);
             let name = self.plan.command.first().map_or("", String::as_str);
+            if missing && self.lacks_directory {
+                let folder = self.plan.directory.display();
+                let what = format!("cannot start {name}: there is no folder '{folder}' (directory = …)");
+                return (format!("{what}; `files` and `mounts` give a node what it lacks"), STATUS_NOT_FOUND);
+            }
             let hint = match () {
                 () if !missing => String::new(),
                 () if OWN_FOLDERS.iter().any(|hidden| std::path::Path::new(name).starts_with(hidden)) => {
@@ -500,6 +510,7 @@ impl Actor for ProcessTree {
             outside: visitor.descriptors.take(),
             visitor: Some(visitor),
             attach: None,
+            lacks_directory: false,
         });
         self.starting.push(program);
     }

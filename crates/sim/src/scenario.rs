@@ -20,6 +20,7 @@ pub use expect::{Check, Expectation, Verdict, judge};
 use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, SwitchPlan, WirePlan};
 use indexmap::IndexMap;
 use raw::Raw;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Scenario {
     pub plan: Plan,
     /// What must have come of it.
     pub expectations: Vec<Expectation>,
+    /// What is probably meant otherwise, and does not keep it from running: a line each, with its place.
+    pub remarks: Vec<String>,
 }
 
 /// What a host or switch is called, and what is known of it before it has addresses.
@@ -80,6 +83,8 @@ pub(crate) struct Source<'a> {
     pub read: ReadFile<'a>,
     /// Reads blocks beside it, each file once: the nodes and all events of a world see the same.
     pub loader: Arc<Files>,
+    /// [`Scenario::remarks`]
+    pub remarks: RefCell<Vec<String>>,
 }
 
 impl Source<'_> {
@@ -95,6 +100,13 @@ impl Source<'_> {
             return set::error(&assignment, what.as_ref(), help.as_ref());
         }
         weft_node::locate(self.file, self.text, span, what.as_ref(), help.as_ref())
+    }
+
+    /// Something that is no error, but probably meant otherwise.
+    pub fn remark(&self, span: Range<usize>, what: &str, help: &str) {
+        let StackError { file, line, .. } = self.error(span, what, help);
+        let place = if line == 0 { file } else { format!("{file}:{line}") };
+        self.remarks.borrow_mut().push(format!("{place}: {what}: {help}"));
     }
 
     pub fn duration(&self, value: &Spanned<String>) -> Result<Duration, StackError> {
@@ -146,11 +158,13 @@ impl Source<'_> {
             }
             all.push(candidate);
         }
+        let near = weft_core::nearest::hint(name.get_ref(), &all.join(", "));
         if all.len() > NAMES_TOLD {
             all.truncate(NAMES_TOLD);
             all.push("…");
         }
-        let known = if all.is_empty() { format!("the scenario has no {what}s") } else { format!("the scenario has: {}", all.join(", ")) };
+        let known =
+            if all.is_empty() { format!("the scenario has no {what}s") } else { format!("{near}the scenario has: {}", all.join(", ")) };
         Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
     }
 }
@@ -166,11 +180,12 @@ impl Scenario {
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
         let loader = Arc::new(Files::kept(Path::new(file).parent().unwrap_or(Path::new(""))));
-        let source = Source { file, text, sets, read, loader };
+        let source = Source { file, text, sets, read, loader, remarks: RefCell::default() };
         let at = |error: toml::de::Error| {
             let span = error.span().unwrap_or(0..0);
-            let by_key = kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
-            let (what, help) = by_key.unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
+            let by_key = || kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
+            let (what, help) =
+                weft_node::other_kind(text, "scenario").or_else(by_key).unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
             source.error(span, what, help)
         };
         let mut document = DeTable::parse(text).map_err(at)?;
@@ -185,6 +200,7 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
     let mut drafts = template::nodes(source, &raw)?;
     let mut wires = wire::all(source, &raw, &mut drafts)?;
     let subnets = address::assign(source, &raw, &mut drafts, &mut wires)?;
+    address::check(source, &drafts, &subnets)?;
     let routes = address::routes(&drafts, &wires, &subnets);
     let hosts: Hosts = drafts
         .iter()
@@ -212,13 +228,13 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
             .ok_or_else(|| source.error(start.span(), "that is no point in time", "write it as start = 2030-01-01T00:00:00Z"))?;
     }
     program::all(source, &raw, &mut plan, &drafts)?;
-    beside::show(source, &mut plan);
+    beside::show(source, &mut plan, &drafts)?;
     event::all(source, &raw, &mut plan)?;
     let expectations = expect::all(source, &raw, &plan)?;
     if plan.nodes.is_empty() {
         return Err(source.error(0..0, "the scenario has no nodes", "write [nodes.NAME]; `weft help scenario` shows an example"));
     }
-    Ok(Scenario { file: source.file.to_owned(), plan, expectations })
+    Ok(Scenario { file: source.file.to_owned(), plan, expectations, remarks: source.remarks.take() })
 }
 
 /// What stands in `capture`: true, or names of interfaces.

@@ -413,6 +413,7 @@ impl World {
             }
         };
         let now = self.now;
+        idle.extend(act::not_reached(events));
         for node in 0..self.plan.nodes.len() {
             if let Some(cell) = self.cell_mut(node) {
                 cell.finish(now);

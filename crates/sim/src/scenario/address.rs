@@ -90,6 +90,53 @@ pub(super) fn assign(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft], wi
     Ok(subnets)
 }
 
+/// On one network nobody has the address of another, which ARP would find out only by chance; on different ones it is anycast, and sound. Who has the
+/// network's own address, or the one for all of its hosts, is told: Linux gives both to an interface, without a word.
+pub(super) fn check(source: &Source<'_>, nodes: &[NodeDraft], subnets: &[Subnet]) -> Result<(), StackError> {
+    for subnet in subnets {
+        let mut owners: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
+        for (node, interface) in &subnet.members {
+            let (draft, own) = (&nodes[*node], &nodes[*node].interfaces[*interface]);
+            let given = draft.section.addresses.iter().find(|(name, _)| *name.get_ref() == own.name);
+            let span = given.map_or(draft.span.clone(), |(_, texts)| texts.span());
+            for (address, bits) in &own.addresses {
+                let before = owners.insert(*address, (*node, *interface));
+                if let Some((other, at)) = before.filter(|(other, at)| other != node || at == interface) {
+                    let what =
+                        format!("{}:{} has {address}, too, on the same network", nodes[other].name, nodes[other].interfaces[at].name);
+                    return Err(source.error(
+                        span,
+                        what,
+                        "give each interface an address of its own, or none: then it gets the next free one",
+                    ));
+                }
+                if let Some((what, help)) = special(*address, *bits) {
+                    source.remark(span.clone(), &format!("{address} is {what} of its network"), help);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an address stands for besides its interface, and what comes of that. Of /31 and /32 nothing (RFC 3021); IPv6 has no broadcast, and its address for
+/// all routers of a network is a router's to have.
+fn special(address: IpAddr, bits: u8) -> Option<(&'static str, &'static str)> {
+    let IpAddr::V4(address) = address else { return None };
+    match u32::from(address) & !mask(bits) {
+        _ if bits >= 31 => None,
+        // Linux since 5.14, and weft.
+        0 => Some((
+            "the first address",
+            "connections reach it here, but systems that are older than 2021 take it for a broadcast; is the next one meant?",
+        )),
+        host if host == !mask(bits) => {
+            Some(("the broadcast address", "no host of the network can connect to it (ENETUNREACH); give the interface another"))
+        }
+        _ => None,
+    }
+}
+
 fn mask(bits: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
 }
@@ -133,11 +180,18 @@ fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
 }
 
 fn fill_v6(nodes: &mut [NodeDraft], subnet: &Subnet, network: Ipv6Addr, bits: u8) {
+    let all = subnet.members.iter().flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses);
+    let mut used: BTreeSet<IpAddr> = all.map(|(address, _)| *address).collect();
     for (number, (node, interface)) in subnet.members.iter().enumerate() {
         let addresses = &mut nodes[*node].interfaces[*interface].addresses;
-        if !addresses.iter().any(|(address, _)| address.is_ipv6()) {
-            addresses.push((Ipv6Addr::from(u128::from(network) + number as u128 + 1).into(), bits));
+        if addresses.iter().any(|(address, _)| address.is_ipv6()) {
+            continue;
         }
+        let mut host = u128::from(network) + number as u128 + 1;
+        while !used.insert(Ipv6Addr::from(host).into()) {
+            host += 1;
+        }
+        addresses.push((Ipv6Addr::from(host).into(), bits));
     }
 }
 
@@ -265,6 +319,25 @@ fn join_siblings(hops: Vec<Hop>) -> Vec<Hop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_and_the_last_address_of_a_network_are_special() {
+        let of = |address: &str, bits: u8| special(address.parse().unwrap(), bits).map(|(what, _)| what);
+        for (address, bits, what) in [
+            ("10.0.0.0", 24, Some("the first address")),
+            ("10.0.0.255", 24, Some("the broadcast address")),
+            ("10.0.0.0", 16, Some("the first address")),
+            ("10.0.255.255", 16, Some("the broadcast address")),
+            ("10.0.0.1", 24, None),
+            ("10.0.1.0", 16, None),
+            ("10.0.0.0", 31, None),
+            ("10.0.0.1", 31, None),
+            ("10.0.0.0", 32, None),
+            ("fd00::", 64, None),
+        ] {
+            assert_eq!(of(address, bits), what, "{address}/{bits}");
+        }
+    }
 
     #[test]
     fn neighbouring_networks_over_one_gateway_become_one_route() {

@@ -1,13 +1,15 @@
 //! What lies beside the scenario: /tmp, /root and /run of a node are its own, so a script in a checkout there would not be found. If a command names something below the
 //! scenario's folder, and the node would hide it, the node gets that folder, to be read only.
 
-use super::Source;
+use super::host::{covers, hidden};
+use super::{NodeDraft, Source};
 use crate::plan::{Plan, Run};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_intercept::process::{Mount, OWN_FOLDERS, OwnFile};
+use weft_node::StackError;
 
 /// Largest file that is copied into nodes, where the scenario lies in /tmp itself. A larger one is not shown, as if nothing named it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -33,10 +35,10 @@ fn copied(path: &Path) -> Option<Copied> {
 }
 
 /// Gives the nodes what their programs' commands name.
-pub(super) fn show(source: &Source<'_>, plan: &mut Plan) {
+pub(super) fn show(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -> Result<(), StackError> {
     let parent = Path::new(source.file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Ok(folder), Ok(real)) = (std::path::absolute(parent), parent.canonicalize()) else { return };
-    let Some(text) = folder.to_str().filter(|_| OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden))) else { return };
+    let (Ok(folder), Ok(real)) = (std::path::absolute(parent), parent.canonicalize()) else { return Ok(()) };
+    let Some(text) = folder.to_str().filter(|_| OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden))) else { return Ok(()) };
     let Plan { nodes, programs, .. } = plan;
     let mut files: BTreeMap<PathBuf, Option<Copied>> = BTreeMap::new();
     for program in programs {
@@ -49,7 +51,12 @@ pub(super) fn show(source: &Source<'_>, plan: &mut Plan) {
         }
         if is_below_hidden(&folder) {
             if node.files.mounts.iter().all(|mount| mount.to != folder) {
-                node.files.mounts.push(Mount { from: real.clone(), to: folder.clone() });
+                let mount = Mount { from: real.clone(), to: folder.clone() };
+                let own = drafts.get(program.node).into_iter().flat_map(|draft| draft.section.files.keys());
+                if let Some(path) = own.into_iter().find(|path| covers(&mount, Path::new(path.get_ref()))) {
+                    return Err(hidden(source, path, &mount));
+                }
+                node.files.mounts.push(mount);
             }
             continue;
         }
@@ -63,6 +70,7 @@ pub(super) fn show(source: &Source<'_>, plan: &mut Plan) {
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

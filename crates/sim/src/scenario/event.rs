@@ -8,9 +8,13 @@ use super::wire::direction;
 use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
 use crate::world::check_name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use toml::Spanned;
 use weft_core::{Instant, Op, Selector, Snapshot, command};
 use weft_node::StackError;
+
+/// What to do about a time after the end of the run.
+pub(super) const LATE: &str = "make it earlier, or say duration = \"…\" at the top of the file (3600s unless it is said)";
 
 /// Every event, with what wires are at that time.
 pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(), StackError> {
@@ -19,8 +23,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(),
         let at = Instant::ZERO + source.duration(&event.get_ref().at)?;
         if at >= plan.end {
             let what = format!("at {at} the run is over: it lasts {}", plan.end);
-            let help = "make the event earlier, or say duration = \"…\" at the top of the file (3600s unless it is said)";
-            return Err(source.error(event.get_ref().at.span(), what, help));
+            return Err(source.error(event.get_ref().at.span(), what, LATE));
         }
         events.push((at, event));
     }
@@ -35,11 +38,17 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan) -> Result<(),
             if let (Action::Control { op, .. }, Some(lines)) = (action, &event.get_ref().control) {
                 snapshots(source, op, lines, &mut written, plan)?;
             }
-            rehearsal.act(source, plan, at, action, event.get_ref().control.as_ref())?;
+            rehearsal.act(source, plan, at, action, &told_at(event.get_ref()))?;
         }
         plan.events.extend(actions.into_iter().map(|action| EventPlan { at, action }));
     }
     Ok(())
+}
+
+/// Where it stands what a node is told: the lines of `control`, or the parameter, or block and procedure.
+fn told_at(event: &Event) -> Vec<Range<usize>> {
+    let lines = event.control.iter().flat_map(|lines| lines.get_ref().iter().map(Spanned::span));
+    lines.chain([&event.parameter, &event.block, &event.procedure].into_iter().flatten().map(Spanned::span)).collect()
 }
 
 /// A snapshot is written into the folder of results. One that is restored is from there, if an earlier event writes it; else it lies beside the
@@ -112,6 +121,9 @@ fn actions(
         let name = event.wire.as_ref().ok_or_else(|| source.error(set.span(), "which wire?", "write wire = \"NAME\""))?;
         let index = wire(source, name, plan)?;
         let changed = set.get_ref();
+        if let Some(between) = &changed.between {
+            return Err(source.error(between.span(), "a wire stays between its nodes", "use down and up of several wires"));
+        }
         let [forth, back] = wires[index].clone();
         let forth = direction(source, changed, forth)?;
         let back = direction(source, changed, back)?;
@@ -122,8 +134,14 @@ fn actions(
     for (name, up) in [(&event.down, false), (&event.up, true)] {
         let Some(name) = name else { continue };
         if let Some((of, interface)) = name.get_ref().split_once(':') {
-            let of = Spanned::new(name.span(), of.to_owned());
-            return Ok(vec![Action::Interface { node: node(source, &of, plan)?, interface: interface.to_owned(), up }]);
+            let node = node(source, &Spanned::new(name.span(), of.to_owned()), plan)?;
+            let mut ends =
+                plan.wires.iter().flat_map(|wire| &wire.ends).filter(|(of, _)| *of == node).map(|(_, interface)| interface.as_str());
+            if interface != "lo" && !ends.any(|end| end == interface) {
+                let what = format!("no wire ends at interface '{interface}' of node '{of}'");
+                source.remark(name.span(), &what, "unless a program has made it by then, the event fails");
+            }
+            return Ok(vec![Action::Interface { node, interface: interface.to_owned(), up }]);
         }
         return Ok(vec![Action::Carrier { wire: wire(source, name, plan)?, up }]);
     }

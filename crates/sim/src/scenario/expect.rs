@@ -1,6 +1,7 @@
 //! What must have come of a run, and whether it has.
 
 use super::Source;
+use super::event::LATE;
 use super::program::called;
 use super::raw::{self, Raw};
 use crate::actor::Status;
@@ -86,8 +87,8 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
         ];
         let before = texts.into_iter().chain(numbers).any(|given| given);
         if let Some(hash) = &expect.hash {
-            let number = u128::from_str_radix(hash.get_ref(), 16);
-            add(Check::Hash(number.map_err(|_| source.error(hash.span(), "that is no hash", "write the 32 digits of summary.json"))?));
+            let number = u128::from_str_radix(hash.get_ref(), 16).ok().filter(|_| hash.get_ref().len() == HASH_DIGITS);
+            add(Check::Hash(number.ok_or_else(|| source.error(hash.span(), "that is no hash", "write the 32 digits of summary.json"))?));
         }
         let Some(name) = &expect.program else {
             if before || expect.hash.is_none() {
@@ -102,14 +103,17 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &Plan) -> Result<Vec<Exp
         let programs = called(source, name, plan)?;
         can_have_goodput(source, expect, plan, &programs)?;
         for program in programs {
-            of_program(source, expect, program)?.into_iter().for_each(&mut add);
+            of_program(source, expect, program, plan.end)?.into_iter().for_each(&mut add);
         }
     }
     Ok(out)
 }
 
-/// What a section expects of one program.
-fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Result<Vec<Check>, StackError> {
+/// Of a hash as summary.json has it.
+const HASH_DIGITS: usize = 32;
+
+/// What a section expects of one program, in a run that is over at this time.
+fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize, over: Instant) -> Result<Vec<Check>, StackError> {
     let mut out = Vec::new();
     out.extend(expect.status.map(|status| Check::Status(program, status)));
     out.extend(expect.output.as_ref().map(|text| Check::Output(program, text.clone())));
@@ -122,12 +126,7 @@ fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Resu
         }
         out.push(Check::Matches(program, pattern.get_ref().clone()));
     }
-    if expect.end_min.is_some() || expect.end_max.is_some() {
-        let time = |text: &Option<Spanned<String>>, otherwise: Instant| {
-            text.as_ref().map_or(Ok(otherwise), |text| Ok(Instant::ZERO + source.duration(text)?))
-        };
-        out.push(Check::End { program, min: time(&expect.end_min, Instant::ZERO)?, max: time(&expect.end_max, Instant::FAR_FUTURE)? });
-    }
+    out.extend(end(source, expect, program, over)?);
     let bound = |bound: &Option<Spanned<u64>>, otherwise: u64| bound.as_ref().map_or(otherwise, |bound| *bound.get_ref());
     let (min, max) = (bound(&expect.min, 0), bound(&expect.max, u64::MAX));
     match (&expect.figure, expect.min.as_ref().or(expect.max.as_ref())) {
@@ -152,6 +151,22 @@ fn of_program(source: &Source<'_>, expect: &raw::Expect, program: usize) -> Resu
         out.push(Check::Figure { program, name: GOODPUT.to_owned(), min, max });
     }
     Ok(out)
+}
+
+/// Between which times a program is to end.
+fn end(source: &Source<'_>, expect: &raw::Expect, program: usize, over: Instant) -> Result<Option<Check>, StackError> {
+    let time = |text: &Option<Spanned<String>>| text.as_ref().map(|text| Ok(Instant::ZERO + source.duration(text)?)).transpose();
+    let (min, max) = (time(&expect.end_min)?, time(&expect.end_max)?);
+    if let (Some(at), Some(text)) = (min.filter(|at| *at > over), &expect.end_min) {
+        return Err(source.error(text.span(), format!("at {at} the run is over: it lasts {over}"), LATE));
+    }
+    if let (Some(least), Some(most), Some(text)) = (min, max, &expect.end_max)
+        && least > most
+    {
+        return Err(source.error(text.span(), format!("nothing ends at {least} or later and by {most}"), "make end_max the later one"));
+    }
+    let given = min.is_some() || max.is_some();
+    Ok(given.then(|| Check::End { program, min: min.unwrap_or(Instant::ZERO), max: max.unwrap_or(Instant::FAR_FUTURE) }))
 }
 
 /// Goodput is that of who receives: the other built-in programs have none.

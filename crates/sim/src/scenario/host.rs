@@ -96,6 +96,9 @@ fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError
                 "/dev, /proc, /sys and /run/weft are the node's; for /proc/sys/net there are sysctls = { \"net.ipv4.ip_forward\" = 1 }";
             return Err(source.error(path.span(), what, help));
         }
+        if let Some(mount) = files.mounts.iter().find(|mount| covers(mount, Path::new(path.get_ref()))) {
+            return Err(hidden(source, path, mount));
+        }
         let contents = match file.get_ref() {
             OwnText::Text(text) => text.clone(),
             OwnText::From(from) => (source.read)(&from.from).map_err(|why| {
@@ -132,6 +135,17 @@ fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackErr
         }
     };
     draft.section.mounts.iter().map(mount).collect()
+}
+
+/// Would this file lie below a folder that is mounted, or that folder below the file?
+pub(super) fn covers(mount: &Mount, file: &Path) -> bool {
+    file.starts_with(&mount.to) || mount.to.starts_with(file)
+}
+
+/// A mount lies over everything that is there otherwise.
+pub(super) fn hidden(source: &Source<'_>, path: &Spanned<String>, mount: &Mount) -> StackError {
+    let what = format!("nobody would see '{}': the folder {} is mounted at '{}'", path.get_ref(), mount.from.display(), mount.to.display());
+    source.error(path.span(), what, "put the file into that folder, or somewhere else")
 }
 
 /// Nothing of the scenario's can be there.

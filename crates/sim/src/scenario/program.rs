@@ -1,5 +1,6 @@
 //! Programs: what they do, on which nodes, and to whom.
 
+use super::event::LATE;
 use super::raw::{Program, ProgramExpect, Raw};
 use super::{NodeDraft, Source, in_order, matches};
 use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
@@ -37,7 +38,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
             let start = match &program.start {
                 None if program.waits == Some(true) => None,
                 None => Some(Instant::ZERO),
-                Some(text) => Some(Instant::ZERO + source.duration(text)?),
+                Some(text) => Some(start(source, text, plan.end)?),
             };
             let server = matches!(&run, Run::Builtin(builtin) if builtin.is_server());
             let expect = expectation(source, program, server)?;
@@ -45,6 +46,15 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
         }
     }
     Ok(())
+}
+
+/// When a program starts, in a run that is over at this time.
+fn start(source: &Source<'_>, text: &Spanned<String>, over: Instant) -> Result<Instant, StackError> {
+    let at = Instant::ZERO + source.duration(text)?;
+    match at < over {
+        true => Ok(at),
+        false => Err(source.error(text.span(), format!("at {at} the run is over: it lasts {over}"), LATE)),
+    }
 }
 
 /// The programs that a name stands for: that one, all copies of one that runs on several nodes, or what a pattern fits.

@@ -1,4 +1,4 @@
-//! What nodes are told by `control`, tried on nodes in memory when the scenario is loaded: what can be known to be wrong then is an error at its line.
+//! What nodes are told, tried on nodes in memory when the scenario is loaded: what can be known to be wrong then is an error at its line.
 //!
 //! A node in memory has the same graph, but no interfaces and no traffic. So what depends on a block's state (whether it can be taken over, what a procedure
 //! says to its arguments) shows when the scenario runs.
@@ -6,7 +6,7 @@
 use super::Source;
 use crate::plan::{Action, NodeKind, Plan};
 use std::collections::BTreeMap;
-use toml::Spanned;
+use std::ops::Range;
 use weft_core::{ControlError, Instant, Message, Op, Selector};
 use weft_node::{Node, StackError};
 
@@ -17,27 +17,28 @@ pub(super) struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Does what an event does, as far as graphs are concerned. `lines` are where its commands stand.
+    /// Does what an event does, as far as graphs are concerned. `lines` are where it says what the node is told.
     pub fn act(
         &mut self,
         source: &Source<'_>,
         plan: &Plan,
         at: Instant,
         action: &Action,
-        lines: Option<&Spanned<Vec<Spanned<String>>>>,
+        lines: &[Range<usize>],
     ) -> Result<(), StackError> {
-        let (node, op, lines) = match (action, lines) {
-            (Action::Control { node, op }, Some(lines)) => (*node, op, lines),
-            (Action::Crash { node } | Action::Restart { node, .. }, _) => {
+        let (node, op) = match action {
+            Action::Control { node, op } => (*node, op),
+            Action::Crash { node } | Action::Restart { node, .. } => {
                 self.nodes.remove(node);
                 return Ok(());
             }
             _ => return Ok(()),
         };
+        let first = lines.first().cloned().unwrap_or_default();
         let of = plan.nodes.get(node);
         let name = of.map_or("?", |node| node.name.as_str());
         let Some(NodeKind::Host(stack)) = of.map(|node| &node.kind) else {
-            return Err(source.error(lines.span(), format!("'{name}' has no stack: it is a switch"), "tell a host"));
+            return Err(source.error(first, format!("'{name}' has no stack: it is a switch"), "tell a host"));
         };
         let told = match self.nodes.entry(node) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -45,17 +46,19 @@ impl Rehearsal {
         };
         let ops = if let Op::All(ops) = op { &ops[..] } else { std::slice::from_ref(op) };
         let tried = match ops {
-            [Op::Exec { target: Selector::Name(block), procedure, .. }] => known(told, block, procedure).map_err(|error| (0, error)),
+            [Op::Exec { target: Selector::Name(block), procedure, .. }] => {
+                known(told, block, procedure).map_err(|error| (usize::from(matches!(error, ControlError::NoProcedure { .. })), error))
+            }
             [op] if !op.is_change() => Ok(()),
             ops => told.prepare(ops),
         };
         if let Err((which, error)) = tried {
-            let span = lines.get_ref().get(which).map_or(lines.span(), Spanned::span);
-            return Err(source.error(span, format!("node '{name}': {error}"), help(&error)));
+            let span = lines.get(which).unwrap_or(&first);
+            return Err(source.error(span.clone(), format!("node '{name}': {error}"), help(&error)));
         }
         if op.is_change() {
             let done = told.control(at, &Message { serial: 0, op: op.clone() });
-            done.result.map_err(|error| source.error(lines.span(), format!("node '{name}': {error}"), help(&error)))?;
+            done.result.map_err(|error| source.error(first, format!("node '{name}': {error}"), help(&error)))?;
         }
         Ok(())
     }

@@ -124,6 +124,13 @@ impl World {
     }
 }
 
+/// What a run that was cut short did not come to.
+pub(super) fn not_reached(mut events: impl ExactSizeIterator<Item = (Instant, Action)>) -> Option<String> {
+    let (at, _) = events.next()?;
+    let more = if events.len() == 0 { String::new() } else { format!(" and {} later", events.len()) };
+    Some(format!("event at {at}{more}: the run ended before"))
+}
+
 fn cannot_start(cell: &Cell, program: ProgramId) -> Option<String> {
     if matches!(cell.machine, Machine::Off) {
         return Some(format!("its node '{}' has crashed (restart = \"{}\" boots it)", cell.core.name, cell.core.name));
