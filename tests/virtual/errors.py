@@ -19,10 +19,12 @@ from harness import weft
 from harness.processes import Failure
 
 from .scenarios import LIMITS
-from .shared import SECONDS_MAX, USUAL_SIGNALS, builtin, expect, keys, pair, program, run_rows, section, udp, weft_command
+from .shared import SECONDS_MAX, USUAL_SIGNALS, builtin, events, expect, keys, pair, program, run_rows, section, udp, weft_command
 
 FOLDER = Path(__file__).parent / "scenario-files"
 REFUSED, MISSED = 2, 1
+# As a shell has it of a program that a signal killed.
+KILLED = 128
 
 NODES = pair(delay="1ms")
 # Nobody listens: its status is 1, and 0 was expected.
@@ -31,6 +33,7 @@ EARLY = NODES + builtin("sender", "a", "tcp-send", to="b:5001", bytes=1000)
 ENDLESS = keys(duration="5s") + NODES + builtin("lonely", "b", "tcp-sink", port=5001, expect=0)
 # Longer than anybody waits.
 LONG = keys(duration="100000s", capture=True) + NODES + udp(rate="1mbit", size=1000, duration="90000s")
+LONG += events({"at": "99998s", "down": "ab"}, {"at": "99999s", "up": "ab"})
 
 
 def wait_for(what: str, condition: Callable[[], bool]) -> None:
@@ -102,6 +105,9 @@ def interrupted(folder: Path) -> str:
     if abs(sent - summary["end_ns"] // 8_000_000) > 2 or (out / "captures" / "b-eth0.pcapng").stat().st_size < sent * 1000:
         raise Failure(f"{sent} datagrams until {summary['end_ns']} ns")
     expect("weft hash", weft_command(folder, "hash", str(out)).stdout.strip(), summary["hash"])
+    expect("status", process.returncode, KILLED + signal.SIGINT)
+    # All that did not come to pass is told, and an event that was too late is.
+    expect("idle events", summary["idle_events"], ["event at 99998.000000000s and 1 later: the run ended before"])
     return f"{sent} datagrams, status {process.returncode}, hash {summary['hash']}"
 
 
@@ -214,7 +220,94 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     held = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     expect("mounts of its folder", held, [])
     expect("mounts and files that are left", leavings() - before, set())
+    expect("status", process.returncode, KILLED + how)
     return f"{how.name}: {len(children)} processes and {len(made)} namespaces are gone, interrupted at {summary['end_ns']} ns"
+
+
+def swept(folder: Path) -> str:
+    """Ctrl-C of a sweep: its status tells that seeds are missing."""
+    (folder / "scenario.toml").write_text(keys(duration="100000s") + NODES + udp(rate="1mbit", size=1000, duration="90000s"))
+    process = subprocess.Popen([weft.binary(), "sim", "scenario.toml", "--seeds", "1..9", "--threads", "1"], cwd=folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        handled = Path(f"/proc/{process.pid}/status")
+        wait_for("it does not catch the signal", lambda: int(handled.read_text().split("SigCgt:")[1].split()[0], 16) & 1 << signal.SIGINT - 1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        process.kill()
+        process.wait()
+    expect("status", process.returncode, KILLED + signal.SIGINT)
+    return said.strip()
+
+
+# Each is sound, and told of: what, and where.
+REMARKS = {
+    "broadcast": (pair(a={"addresses": {"eth0": "10.9.0.255/24"}}), "scenario.toml:2: 10.9.0.255 is the broadcast address of its network: "),
+    "network": (pair(a={"addresses": {"eth0": "10.9.0.0/24"}}), "scenario.toml:2: 10.9.0.0 is the first address of its network: "),
+    "point to point": (pair(a={"addresses": {"eth0": "10.9.0.0/31"}}), ""),
+    "routers": (pair(a={"addresses": {"eth0": "fd09::/64"}}), ""),
+    "interface": (pair() + events({"at": "1s", "down": "a:eth7"}), "scenario.toml:7: no wire ends at interface 'eth7' of node 'a': "),
+    "loopback": (pair() + events({"at": "1s", "down": "a:lo"}), ""),
+    # Who has no address gets none that somebody has.
+    "given": (keys(ipv6=True) + section("nodes.a", addresses={"eth0": ["10.9.0.2/24", "fd09::2/64"]}) + section("nodes.b") + section("wires.ab", between=["a", "b"]), ""),
+    # Anycast: one address on two networks.
+    "anycast": (section("nodes.r") + "".join(section(f"nodes.{name}", addresses={"eth0": "10.9.0.1/24"}) + section(f"wires.{name}", between=[name, "r"]) for name in "ab"), ""),
+}
+
+
+def remarks(folder: Path) -> str:
+    """What is probably meant otherwise is told, by --check and by the run, which goes on."""
+    for name, (text, told) in REMARKS.items():
+        (folder / "scenario.toml").write_text(text)
+        said = weft_command(folder, "sim", "scenario.toml", "--check").stderr
+        if not (said.startswith(f"weft: {told}") and said.count("\n") == 1 if told else said == ""):
+            raise Failure(f"{name}: {said}")
+        # An event may be told of that comes to nothing.
+        if told and name != "interface" and told not in weft_command(folder, "sim", "scenario.toml").stderr:
+            raise Failure(f"{name}: the run does not tell")
+    return f"{len(REMARKS)} scenarios"
+
+
+def without_folder(folder: Path) -> str:
+    """A folder that is missing, and not the program, is what is told of; --check sees it."""
+    (folder / "scenario.toml").write_text(section("nodes.a", files={"/srv/www/x": "text"}) + program("p", "a", "true", directory="/srv/ww"))
+    warned = weft_command(folder, "sim", "scenario.toml", "--check").stderr
+    if "program 'p': there is no folder '/srv/ww' to start in" not in warned:
+        raise Failure(warned)
+    done = weft_command(folder, "sim", "scenario.toml", status=MISSED)
+    if "there is no folder '/srv/ww'" not in done.stdout:
+        raise Failure(done.stdout + done.stderr)
+    for there in ("/srv/www", "/srv", "/tmp", "/usr"):
+        (folder / "scenario.toml").write_text(section("nodes.a", files={"/srv/www/x": "text"}) + program("p", "a", "true", directory=there))
+        expect(there, weft_command(folder, "sim", "scenario.toml", "--check").stderr, "")
+        weft_command(folder, "sim", "scenario.toml")
+    # A program that is missing is not taken for its folder.
+    (folder / "scenario.toml").write_text(section("nodes.a") + program("p", "a", "/usr/bin/none", directory="/tmp"))
+    said = weft_command(folder, "sim", "scenario.toml", status=MISSED).stdout
+    if "folder" in said or "/usr/bin/none" not in said:
+        raise Failure(said)
+    return done.stdout.splitlines()[0]
+
+
+def other_kind(folder: Path) -> str:
+    """A scenario is no stack file, and who takes it is told."""
+    (folder / "scenario.toml").write_text(NODES)
+    for words in (["check"], ["run", "--stack"]):
+        said = weft_command(folder, *words, "scenario.toml", *(["true"] if "run" in words else []), status=REFUSED).stderr
+        if "scenario.toml:1: this is a scenario file, and a stack file was wanted\n" not in said or "`weft sim FILE` takes it" not in said:
+            raise Failure(said)
+    return said.splitlines()[-1]
+
+
+def alone(folder: Path) -> str:
+    """A node without a wire knows its own name, as Debian has it; one with a wire has that of its address."""
+    (folder / "scenario.toml").write_text(section("nodes.alone") + pair() + "".join(program(f"of-{node}", node, "getent", "hosts", node) for node in ("alone", "a")))
+    out = folder / "out"
+    weft_command(folder, "sim", "scenario.toml", "--out", str(out))
+    found = {node: (out / "programs" / f"of-{node}" / "stdout").read_text().split()[0] for node in ("alone", "a")}
+    expect("addresses", found, {"alone": "127.0.1.1", "a": "10.0.0.1"})
+    return f"{found}"
 
 
 def limits(folder: Path) -> str:
@@ -257,7 +350,12 @@ def main() -> int:
     rows["program/does not end"] = lambda folder: misses(folder, "lonely", ENDLESS)
     rows["program/memory and descriptors"] = limits
     rows["program/rusage"] = usage
+    rows["program/its folder is missing"] = without_folder
+    rows["program/on a node without wires"] = alone
+    rows["remarks"] = remarks
+    rows["the other kind of file"] = other_kind
     rows["interrupted"] = interrupted
+    rows["interrupted/sweep"] = swept
     rows["leaves nothing/a program spins"] = lambda folder: leaves_nothing(folder, SPINS, signal.SIGINT)
     rows["leaves nothing/a program is stuck in the kernel"] = lambda folder: leaves_nothing(folder, STUCK, signal.SIGTERM)
     rows["leaves nothing/SIGHUP"] = lambda folder: leaves_nothing(folder, SLEEPS, signal.SIGHUP)

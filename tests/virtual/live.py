@@ -144,6 +144,9 @@ def shell(folder: Path) -> str:
             refused = subprocess.run(enter(socket, *words), capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
             if refused.returncode != status or why not in refused.stderr:
                 raise Failure(f"{words}: status {refused.returncode}, {refused.stderr}")
+        shown = subprocess.run([weft.binary(), "show", "blocks", "--control", socket], capture_output=True, text=True, timeout=SECONDS_MAX)
+        if shown.returncode != 2 or "a world that `weft sim` runs" not in shown.stderr or "help: " not in shown.stderr:
+            raise Failure(f"show: status {shown.returncode}, {shown.stderr}")
     summary = json.loads((out / "summary.json").read_text())
     if not any("weft exec" in why for why in summary["not_reproducible"]):
         raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")

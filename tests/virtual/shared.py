@@ -106,6 +106,10 @@ def builtin(name: str, node: str, kind: str, **more) -> str:
     return section(f"programs.{name}", node=node, builtin=kind, **more)
 
 
+def events(*rows: dict) -> str:
+    return "".join(f"[[events]]\n{keys(**row)}" for row in rows)
+
+
 def tcp(sender: str = "a", receiver: str = "b", **how_much) -> str:
     """The programs `send` and `sink`."""
     return builtin("sink", receiver, "tcp-sink", port=5001) + builtin("send", sender, "tcp-send", to=f"{receiver}:5001", **how_much)

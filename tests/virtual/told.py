@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, builtin, difference, expect, keys, pair, program, section, sim, tcp, udp, weft_command
+from .shared import SECONDS_MAX, builtin, difference, events, expect, keys, pair, program, section, sim, tcp, udp, weft_command
 
 LIVES = """
 import os, sys, time
@@ -26,10 +26,6 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(100)
 """
-
-
-def events(*rows: dict) -> str:
-    return "".join(f"[[events]]\n{keys(**row)}" for row in rows)
 
 
 def expects(*rows: dict) -> str:

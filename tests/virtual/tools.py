@@ -7,6 +7,7 @@ FULL=1: the search goes through all its seeds, and says how many of them fail.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -199,7 +200,10 @@ def sweep(folder: Path) -> str:
     mean = sum(values) / len(values)
     half = 1.96 * (sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)) ** 0.5
     row = next(row for row in found["figures"] if row["figure"] == "sink.goodput_bits_per_second")
-    expect("row of the table", (row["seeds"], row["mean"], row["±95%"], row["min"], row["max"]), (8, f"{mean:.1f}", f"{half:.1f}", min(values), max(values)))
+    expect("keys", list(row), ["figure", "seeds", "mean", "margin_of_error", "min", "max"])
+    close = all(math.isclose(one, other, rel_tol=1e-9) for one, other in ((row["mean"], mean), (row["margin_of_error"], half)))
+    if not close or (row["seeds"], row["min"], row["max"]) != (8, min(values), max(values)):
+        raise Failure(f"row of the table: {row}, and not {mean} ± {half}")
     if half == 0:
         raise Failure("every seed is the same: the row shows nothing")
     table = weft_command(folder, "sim", file, "--seeds", "3..10", "--threads", "1").stdout

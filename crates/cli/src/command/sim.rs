@@ -4,10 +4,12 @@ mod breaks;
 mod check;
 mod debugger;
 mod folder;
+mod interrupt;
 mod limit;
 mod pace;
 mod visitors;
 
+use self::interrupt::Interrupt;
 use self::limit::Limit;
 use self::pace::Wall;
 use super::read_text;
@@ -17,14 +19,13 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_sim::plan::{Expect, Run};
 use weft_sim::scenario::{Verdict, judge};
 use weft_sim::visit::Visits;
-use weft_sim::{Plan, Scenario, World, result, sweep};
+use weft_sim::{Plan, Reason, Scenario, World, result, sweep};
 
-/// Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit
+/// Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit; 130: ctrl-C
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The scenario (TOML); `weft help scenario` tells what it may hold
@@ -74,7 +75,7 @@ pub struct Args {
     /// End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible
     #[arg(long, value_name = "TIME")]
     wall_limit: Option<String>,
-    /// Print the summary as JSON on standard output
+    /// Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean
     #[arg(long)]
     json: bool,
     /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told
@@ -104,6 +105,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut sets = args.set.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
     let mut scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    for remark in &scenario.remarks {
+        tell!("weft: {remark}");
+    }
     if args.check {
         let plan = &scenario.plan;
         World::new(plan.clone(), 1)?;
@@ -117,24 +121,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
-    // Where nohup(1) has not had it ignored: its bit in a mask in hexadecimal digits.
-    let ignored = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    if ignored.unwrap_or(0) & 1 << (signal_hook::consts::SIGHUP - 1) == 0 {
-        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
-    }
-    // Ctrl-C at a terminal that gdb has is gdb's.
-    scenario.plan.interrupt = Some(Arc::clone(&interrupted));
-    let by_keyboard = if args.gdb.is_some() { Arc::default() } else { Arc::clone(&interrupted) };
-    signal_hook::flag::register(signal_hook::consts::SIGINT, by_keyboard)?;
-    let limit = args.wall_limit.as_deref().map(|text| Limit::begin(text, Arc::clone(&interrupted))).transpose()?;
+    let interrupt = Interrupt::catch(args.gdb.is_some())?;
+    scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
+    let limit = args.wall_limit.as_deref().map(|text| Limit::begin(text, Arc::clone(&interrupt.flag))).transpose()?;
     let status = match &args.seeds {
-        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupted, limit.as_ref())?,
-        None => one(&args, scenario, &interrupted, limit.as_ref())?,
+        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupt, limit.as_ref())?,
+        None => one(&args, scenario, &interrupt, limit.as_ref())?,
     };
-    Ok(limit.filter(Limit::has_ended).map_or(status, |limit| limit.status()))
+    let cut = limit.filter(Limit::has_ended).map(|limit| limit.status()).or(interrupt.status());
+    Ok(cut.unwrap_or(status))
 }
 
 /// `1..1000`, both included.
@@ -146,7 +141,7 @@ fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
     }
 }
 
-fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
+fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
     let mut plan = Plan { calls: args.calls, log: args.out.is_some(), ..scenario.plan.clone() };
     if args.pace.is_some() && !args.json {
         plan.listener = Some(pace::listener(&scenario.plan));
@@ -181,7 +176,7 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
         }
         None => result::Captures::default(),
     };
-    let wall = args.pace.map(|speed| Arc::new(Wall::begin(speed, Arc::clone(&visits), Arc::clone(interrupted))));
+    let wall = args.pace.map(|speed| Arc::new(Wall::begin(speed, Arc::clone(&visits), Arc::clone(&interrupt.flag))));
     if let Some(wall) = &wall {
         world.pace(Arc::clone(wall) as Arc<dyn weft_sim::visit::Pacer>);
     }
@@ -191,9 +186,12 @@ fn one(args: &Args, scenario: Scenario, interrupted: &Arc<AtomicBool>, limit: Op
     let mut progress = Progress { begun, shown: begun, visible: std::io::IsTerminal::is_terminal(&std::io::stderr()), end_of_time };
     let end = world.run(&mut |now| {
         progress.show(now);
-        !interrupted.load(Ordering::Relaxed)
+        !interrupt.is_set()
     });
     progress.clear();
+    if end.reason == Reason::Interrupted {
+        interrupt.cut();
+    }
     if let Some(debugger) = &debugger {
         debugger.finish();
     }
@@ -313,7 +311,7 @@ fn show(world: &World, summary: &serde_json::Value, is_told: bool) {
     output::line(&format!("hash {}", summary["hash"].as_str().unwrap_or("")));
 }
 
-fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<AtomicBool>, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
+fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let total = seeds.len();
@@ -321,13 +319,14 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
         if visible {
             hint!("\r{done} of {total} seeds ");
         }
-        !interrupted.load(Ordering::Relaxed)
+        !interrupt.is_set()
     };
     let options = sweep::Options { threads, until_fail: args.until_fail, watch: &watch };
     folder::clear_seeds(args)?;
     let results = sweep::run(scenario, seeds, &options)?;
-    if let (true, Some(limit)) = (sweep::is_cut(&results, seeds, &options), limit) {
-        limit.cut();
+    if sweep::is_cut(&results, seeds, &options) {
+        interrupt.cut();
+        limit.map(Limit::cut);
     }
     if visible {
         tell!();
@@ -338,27 +337,33 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupted: &Arc<Atomi
     }
     let failed: Vec<&sweep::SeedResult> = results.iter().filter(|result| !result.passed()).collect();
     let statistics = sweep::statistics(&results);
-    let rows: Vec<serde_json::Value> = statistics
-        .iter()
-        .map(|(name, of)| {
-            json!({"figure": name, "seeds": of.count, "mean": format!("{:.1}", of.mean), "±95%": format!("{:.1}", of.confidence), "min": of.min, "max": of.max})
-        })
-        .collect();
     if args.json {
         let hashes: serde_json::Map<_, _> =
             results.iter().map(|result| (result.seed.to_string(), format!("{:032x}", result.hash).into())).collect();
         let seeds: Vec<u64> = failed.iter().map(|result| result.seed).collect();
-        output::json(&json!({"scenario": scenario.file, "seeds": results.len(), "failed": seeds, "figures": rows, "hashes": hashes}));
-    } else if !rows.is_empty() {
-        output::table(&rows);
+        let figures: Vec<serde_json::Value> = statistics.iter().map(|(name, of)| figure(name, of)).collect();
+        output::json(&json!({"scenario": scenario.file, "seeds": results.len(), "failed": seeds, "figures": figures, "hashes": hashes}));
+    } else if !statistics.is_empty() {
+        output::table(&statistics.iter().map(|(name, of)| shown(name, of)).collect::<Vec<_>>());
     }
     tell!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
     let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
-    folder::of_seeds(args, scenario, &failed, interrupted, limit)?;
+    folder::of_seeds(args, scenario, &failed, interrupt, limit)?;
     let status = verdict(&first.verdicts);
     let sets: String = args.set.iter().map(|set| format!(" --set '{set}'")).collect();
     tell!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
     Ok(status)
+}
+
+/// A row of the table of a sweep, for programs.
+fn figure(name: &str, of: &sweep::Statistic) -> serde_json::Value {
+    json!({"figure": name, "seeds": of.count, "mean": of.mean, "margin_of_error": of.confidence, "min": of.min, "max": of.max})
+}
+
+/// The same for people.
+fn shown(name: &str, of: &sweep::Statistic) -> serde_json::Value {
+    let (mean, margin) = (format!("{:.1}", of.mean), format!("{:.1}", of.confidence));
+    json!({"figure": name, "seeds": of.count, "mean": mean, "±95%": margin, "min": of.min, "max": of.max})
 }
 
 /// The line that tells how far the run is.

@@ -1,7 +1,7 @@
 //! `--check` looks whether programs are there, as far as one can tell without running them.
 
 use std::path::{Path, PathBuf};
-use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run};
+use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run, is_there};
 use weft_sim::{OWN_FOLDERS, PATH};
 
 /// What programs will probably not find: a line each.
@@ -9,6 +9,13 @@ pub(super) fn missing(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for program in &plan.programs {
         let (Run::Process(process), Some(node)) = (&program.run, plan.nodes.get(program.node)) else { continue };
+        if !is_there(node, &process.directory) {
+            lines.push(format!(
+                "program '{}': there is no folder '{}' to start in (directory = …)",
+                program.name,
+                process.directory.display()
+            ));
+        }
         for (place, word) in process.command.iter().enumerate() {
             if let Some(why) = of_word(node, process, place, word) {
                 lines.push(format!("program '{}': {why}", program.name));
@@ -40,25 +47,5 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
             ))
         }
         None => first.then(|| format!("there is no '{}'", path.display())),
-    }
-}
-
-/// Will the node have this file?
-fn is_there(node: &NodePlan, path: &Path) -> bool {
-    if node.files.own.iter().any(|file| file.path == path) {
-        return true;
-    }
-    let shown = |mount: &&weft_sim::plan::Mount| path.starts_with(&mount.to);
-    // Of mounts within each other, the innermost.
-    if let Some(mount) = node.files.mounts.iter().filter(shown).max_by_key(|mount| mount.to.components().count()) {
-        return path.strip_prefix(&mount.to).is_ok_and(|below| mount.from.join(below).exists());
-    }
-    // Whatever is its root.
-    if OWN_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
-        return false;
-    }
-    match &node.files.root {
-        Some(root) => path.strip_prefix("/").is_ok_and(|below| root.join(below).exists()),
-        None => path.exists(),
     }
 }

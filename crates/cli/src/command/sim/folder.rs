@@ -1,13 +1,12 @@
 //! The folder of results: what an earlier run left there goes, and nothing else.
 
+use super::interrupt::Interrupt;
 use super::limit::Limit;
 use super::{Args, one};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use weft_sim::Scenario;
 use weft_sim::sweep::SeedResult;
 
@@ -104,12 +103,13 @@ pub(super) fn of_seeds(
     args: &Args,
     scenario: &Scenario,
     failed: &[&SeedResult],
-    interrupted: &Arc<AtomicBool>,
+    interrupt: &Interrupt,
     limit: Option<&Limit>,
 ) -> anyhow::Result<()> {
     let Some(dir) = &args.out else { return Ok(()) };
     for result in failed.iter().take(SEEDS_MAX) {
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupt.is_set() {
+            interrupt.cut();
             if let Some(limit) = limit {
                 limit.cut();
             }
@@ -119,7 +119,7 @@ pub(super) fn of_seeds(
         let mut scenario = scenario.clone();
         scenario.plan.seed = result.seed;
         let alone = Args { out: Some(folder.clone()), seeds: None, junit: None, quiet: true, threads: Some(1), ..args.clone() };
-        one(&alone, scenario, interrupted, limit)?;
+        one(&alone, scenario, interrupt, limit)?;
         tell!("weft: results of seed {}: {}", result.seed, folder.display());
     }
     if failed.len() > SEEDS_MAX {

@@ -1,7 +1,8 @@
 //! The socket through which `weft exec` comes into a running world.
 //!
 //! One line of JSON with the three descriptors of the visitor goes in, `{"signal": N}` may follow; out come `{"started": N}` or `{"refused": "why"}`, and
-//! `{"exited": N}` or `{"killed": N}`. A connection that closes without one of these: the world has ended.
+//! `{"exited": N}` or `{"killed": N}`. A connection that closes without one of these: the world has ended. Who asks as one asks a stack gets that kind of
+//! answer, and is told whose socket this is.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -14,10 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
+use weft_core::ControlError;
 use weft_host::place::{Seat, listen};
+use weft_host::protocol::Line;
 use weft_sim::Status;
 use weft_sim::visit::{News, Visit, Visitor, Visits};
 
+/// To who takes a world for a stack.
+const NO_STACK: &str = "this is the socket of a world that `weft sim` runs, and of no single stack\nhelp: programs that look around in its nodes come \
+                        in by it: weft exec NODE --control PATH -- ss -ti";
 /// Longest request.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Visitors at a time.
@@ -57,6 +63,11 @@ fn tell(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
 /// One visitor, from coming to going.
 fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
     let (request, descriptors) = receive(stream)?;
+    if let Some(serial) = request["serial"].as_u64() {
+        let answer = Line::Answer { serial, result: Err(ControlError::World { why: NO_STACK.to_owned() }) };
+        return tell(stream, &serde_json::to_value(answer).map_err(|error| error.to_string())?).map_err(|error| error.to_string());
+    }
+    let descriptors = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| "three descriptors come with a request")?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let command: Vec<String> = request["command"].as_array().into_iter().flatten().filter_map(text).collect();
     let node = text(&request["node"]).ok_or("the request names no node")?;
@@ -130,7 +141,7 @@ fn accompany(stream: &UnixStream, visits: &Visits, number: usize, input: &OwnedF
 }
 
 /// The request, and standard input, output and error of whoever makes it.
-fn receive(stream: &UnixStream) -> Result<(Value, [OwnedFd; 3]), String> {
+fn receive(stream: &UnixStream) -> Result<(Value, Vec<OwnedFd>), String> {
     let (mut text, mut descriptors) = (Vec::new(), Vec::new());
     while !text.ends_with(b"\n") {
         let mut bytes = [0; 4096];
@@ -149,6 +160,5 @@ fn receive(stream: &UnixStream) -> Result<(Value, [OwnedFd; 3]), String> {
         }
     }
     let request = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    let descriptors = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| "three descriptors come with a request")?;
     Ok((request, descriptors))
 }
