@@ -370,7 +370,7 @@ _arguments "${_arguments_options[@]}" : \
 '--wall-limit=[End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible]:TIME:_default' \
 '--calls[Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer]' \
 '--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
-'--json[Print the summary as JSON on standard output]' \
+'--json[Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean]' \
 '--check[Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -464,7 +464,7 @@ _weft_commands() {
 'check:Check a stack file without bringing it up, and say which interfaces and addresses it would have' \
 'import:Convert the configuration of another framework to a stack file' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
-'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit' \
+'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit; 130\: ctrl-C' \
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \

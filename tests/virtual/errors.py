@@ -297,6 +297,9 @@ def other_kind(folder: Path) -> str:
         said = weft_command(folder, *words, "scenario.toml", *(["true"] if "run" in words else []), status=REFUSED).stderr
         if "scenario.toml:1: this is a scenario file, and a stack file was wanted\n" not in said or "`weft sim FILE` takes it" not in said:
             raise Failure(said)
+    said = weft_command(folder, "run", "scenario.toml", status=REFUSED).stderr
+    if "this is a scenario file, and no program\nhelp: `weft sim FILE`" not in said:
+        raise Failure(said)
     return said.splitlines()[-1]
 
 

@@ -22,5 +22,5 @@ pub use node::{Node, block_table};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection,
-    Stack, StackError, explain, locate, other_kind,
+    Stack, StackError, explain, kind_of, locate, other_kind,
 };

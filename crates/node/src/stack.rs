@@ -63,7 +63,7 @@ mod expression;
 mod other;
 
 pub use expression::Compiled;
-pub use other::other_kind;
+pub use other::{kind_of, other_kind};
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");

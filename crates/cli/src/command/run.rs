@@ -2,7 +2,8 @@
 
 use super::StackArgs;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_host::control::Client;
 use weft_host::place::default_path;
@@ -33,6 +34,9 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!run::is_under_weft(), "already under weft: a stack inside a stack is not possible");
+    if let Some((file, (kind, help))) = args.program.first().and_then(|word| Some((word, kind_of_file(word.as_ref())?))) {
+        anyhow::bail!("{}: this is a {kind} file, and no program\nhelp: {help}", file.display());
+    }
     let status = match &args.control {
         Some(path) => run::join(Client::connect(path)?, &args.program, args.strict)?,
         None => match Client::connect(&default_path()) {
@@ -41,4 +45,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     };
     Ok(ExitCode::from(status))
+}
+
+/// The kind of a file that weft takes and the kernel does not.
+fn kind_of_file(path: &Path) -> Option<(&'static str, &'static str)> {
+    let facts = path.metadata().ok().filter(|facts| facts.is_file() && path.extension().is_some_and(|end| end == "toml"))?;
+    if facts.permissions().mode() & 0o111 != 0 {
+        return None;
+    }
+    weft_node::kind_of(&super::read_text(path, "stack").ok()?)
 }

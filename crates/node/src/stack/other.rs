@@ -1,4 +1,4 @@
-//! A file of the other kind: a scenario where a stack file was wanted, or the other way round.
+//! What kind of file it is: a scenario where a stack file was wanted, the other way round, or either where a program was.
 
 use indexmap::IndexMap;
 use serde::de::IgnoredAny;
@@ -8,6 +8,12 @@ struct Kind {
     name: &'static str,
     keys: &'static [&'static str],
     help: &'static str,
+}
+
+impl Kind {
+    fn has_any(&self, top: &IndexMap<String, IgnoredAny>) -> bool {
+        top.keys().any(|key| self.keys.contains(&key.as_str()))
+    }
 }
 
 const KINDS: [Kind; 2] = [
@@ -37,14 +43,19 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
+/// The kind of a file ("stack", "scenario"), and who takes it. None: nothing at its top is of either.
+pub fn kind_of(text: &str) -> Option<(&'static str, &'static str)> {
+    let top: IndexMap<String, IgnoredAny> = toml::from_str(text).ok()?;
+    KINDS.iter().find(|kind| kind.has_any(&top)).map(|kind| (kind.name, kind.help))
+}
+
 /// What to say when a file that is no `wanted` ("stack", "scenario") is of the other kind: nothing at its top is of this kind, and something of that.
 pub fn other_kind(text: &str, wanted: &str) -> Option<(String, String)> {
     let top: IndexMap<String, IgnoredAny> = toml::from_str(text).ok()?;
-    let has = |kind: &Kind| top.keys().any(|key| kind.keys.contains(&key.as_str()));
-    if KINDS.iter().any(|kind| kind.name == wanted && has(kind)) {
+    if KINDS.iter().any(|kind| kind.name == wanted && kind.has_any(&top)) {
         return None;
     }
-    let other = KINDS.iter().find(|kind| kind.name != wanted && has(kind))?;
+    let other = KINDS.iter().find(|kind| kind.name != wanted && kind.has_any(&top))?;
     Some((format!("this is a {} file, and a {wanted} file was wanted", other.name), other.help.to_owned()))
 }
 
@@ -57,6 +68,7 @@ mod tests {
         let (scenario, stack) = ("seed = 1\n[nodes.a]\n", "[node]\nname = \"a\"\n");
         assert!(other_kind(scenario, "stack").unwrap().1.contains("weft sim"));
         assert!(other_kind(stack, "scenario").unwrap().1.contains("weft check"));
+        assert_eq!((kind_of(scenario).unwrap().0, kind_of(stack).unwrap().0, kind_of("#!/bin/sh\nx=1\n")), ("scenario", "stack", None));
         for (text, wanted) in
             [(scenario, "scenario"), (stack, "stack"), ("", "stack"), ("x = 1", "scenario"), ("[node.a]\n[wires.w]", "scenario")]
         {
