@@ -248,6 +248,7 @@ REMARKS = {
     "point to point": (pair(a={"addresses": {"eth0": "10.9.0.0/31"}}), ""),
     "routers": (pair(a={"addresses": {"eth0": "fd09::/64"}}), ""),
     "interface": (pair() + events({"at": "1s", "down": "a:eth7"}), "scenario.toml:7: no wire ends at interface 'eth7' of node 'a': "),
+    "late": (keys(duration="5s") + section("nodes.a") + program("p", "a", "true", start="5s", expect="any"), "scenario.toml:6: at 5.000000000s the run is over: it lasts 5.000000000s: "),
     "loopback": (pair() + events({"at": "1s", "down": "a:lo"}), ""),
     # Who has no address gets none that somebody has.
     "given": (keys(ipv6=True) + section("nodes.a", addresses={"eth0": ["10.9.0.2/24", "fd09::2/64"]}) + section("nodes.b") + section("wires.ab", between=["a", "b"]), ""),

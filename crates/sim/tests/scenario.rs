@@ -399,7 +399,7 @@ fn sysctls_are_those_of_linux_and_take_what_sysctl_takes() {
 fn what_is_set_from_outside_is_named_when_it_is_wrong() {
     let wrong = |set: &str| parse(PING, &[set]).unwrap_err();
     let error = wrong("wires.abb.loss=0.1");
-    assert!(error.contains("nothing called 'abb' in wires") && error.contains("there are: ab"), "{error}");
+    assert!(error.contains("nothing called 'abb' in wires") && error.contains("did you mean 'ab'? there are: ab"), "{error}");
     // The place within the assignment is none in the file.
     let error = wrong("nodes.client.sysctls={ \"net.ipv4.x\" = 1 }");
     assert!(error.contains("--set nodes.client.sysctls") && !error.contains("s.toml"), "{error}");

@@ -114,6 +114,12 @@ fn program(args: &Args) -> anyhow::Result<ExitCode> {
             (Some(why), None) => anyhow::bail!("{why}"),
             (None, _) => {}
         }
+        if said.get("answer").is_some() {
+            anyhow::bail!(
+                "{} is the socket of a stack, and of no world\nhelp: weft run --control PATH PROGRAM starts a program on it",
+                path.display()
+            );
+        }
         if let Some(status) = said["exited"].as_i64() {
             return Ok(ExitCode::from(status as u8));
         }

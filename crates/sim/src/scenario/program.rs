@@ -1,6 +1,5 @@
 //! Programs: what they do, on which nodes, and to whom.
 
-use super::event::LATE;
 use super::raw::{Program, ProgramExpect, Raw};
 use super::{NodeDraft, Source, in_order, matches};
 use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
@@ -51,10 +50,11 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
 /// When a program starts, in a run that is over at this time.
 fn start(source: &Source<'_>, text: &Spanned<String>, over: Instant) -> Result<Instant, StackError> {
     let at = Instant::ZERO + source.duration(text)?;
-    match at < over {
-        true => Ok(at),
-        false => Err(source.error(text.span(), format!("at {at} the run is over: it lasts {over}"), LATE)),
+    if at >= over {
+        let what = format!("at {at} the run is over: it lasts {over}");
+        source.remark(text.span(), &what, "unless an event starts it before, the program never starts");
     }
+    Ok(at)
 }
 
 /// The programs that a name stands for: that one, all copies of one that runs on several nodes, or what a pattern fits.

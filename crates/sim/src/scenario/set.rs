@@ -64,8 +64,11 @@ fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: &'t str, value
     let mut parts = parents.split('.').filter(|part| !part.is_empty());
     while let Some(part) = parts.next() {
         if NAMED.contains(&before) && !table.contains_key(part) {
-            let known: Vec<String> = table.keys().take(super::NAMES_TOLD).map(|key| key.get_ref().to_string()).collect();
-            let there = if known.is_empty() { format!("the scenario has no {before}") } else { format!("there are: {}", known.join(", ")) };
+            let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
+            let near = weft_core::nearest::hint(part, &known.join(", "));
+            known.truncate(super::NAMES_TOLD);
+            let there =
+                if known.is_empty() { format!("the scenario has no {before}") } else { format!("{near}there are: {}", known.join(", ")) };
             return wrong(format!("there is nothing called '{part}' in {before}"), &there);
         }
         if !table.contains_key(part) {
