@@ -75,9 +75,11 @@ complete -c weft -n "__fish_weft_using_subcommand up" -l nat -d 'Let the stack\'
 complete -c weft -n "__fish_weft_using_subcommand up" -l detach -d 'Return when the stack is up and leave it running'
 complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand down" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand down" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand down" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand down" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand shutdown" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand shutdown" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand shutdown" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand shutdown" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand run" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on]' -r -F
@@ -94,40 +96,52 @@ complete -c weft -n "__fish_weft_using_subcommand run" -l nat -d 'Let the stack\
 complete -c weft -n "__fish_weft_using_subcommand run" -l strict -d 'Run the program by the loader of virtual time, in real time: its sockets are the model\'s own, without the differences that stand-ins make; a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md'
 complete -c weft -n "__fish_weft_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand show" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand show" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand show" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand show" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand get" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand get" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand get" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand get" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand set" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand set" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand set" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand set" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand add" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand add" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand add" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand delete" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand delete" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand delete" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand delete" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand bind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand bind" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand bind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand bind" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand unbind" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unbind" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand unbind" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unbind" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand insert" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand insert" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand insert" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand insert" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand extract" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand extract" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand extract" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand extract" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand replace" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand replace" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand replace" -l drop-state -d 'Let the new one start empty'
 complete -c weft -n "__fish_weft_using_subcommand replace" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand replace" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand load" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand load" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand load" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand unload" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unload" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand unload" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unload" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand new; and not __fish_seen_subcommand_from block" -s h -l help -d 'Print help'
@@ -136,32 +150,40 @@ complete -c weft -n "__fish_weft_using_subcommand new; and __fish_seen_subcomman
 c\t''"
 complete -c weft -n "__fish_weft_using_subcommand new; and __fish_seen_subcommand_from block" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand apply" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand apply" -l dry-run -d 'Change nothing: check, and print what would be done, in the words of the commands'
 complete -c weft -n "__fish_weft_using_subcommand apply" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand snapshot" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand snapshot" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand snapshot" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand restore" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand restore" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand restore" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand pause" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand pause" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand pause" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand pause" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand unpause" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand unpause" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand unpause" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unpause" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -s c -l count -d 'Stop after this many lines' -r
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand subscribe" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand console" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand console" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand console" -l fins -d 'Also take the commands of the FINS framework\'s console'
 complete -c weft -n "__fish_weft_using_subcommand console" -l lana -d 'Also take the commands of LANA\'s fbctl and vlink'
 complete -c weft -n "__fish_weft_using_subcommand console" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand console" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand trace" -s c -l count -d 'Stop after this many frames' -r
 complete -c weft -n "__fish_weft_using_subcommand trace" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand trace" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand trace" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand trace" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand check" -l json -d 'Print JSON'
@@ -200,6 +222,7 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the sum
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the only world that runs]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand exec" -l node -d 'For a procedure: a node of a world that runs' -r
 complete -c weft -n "__fish_weft_using_subcommand exec" -l json -d 'Print what a procedure answers as JSON'
 complete -c weft -n "__fish_weft_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand hash" -l json -d 'Print JSON'

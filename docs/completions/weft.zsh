@@ -49,6 +49,7 @@ threaded\:"A thread and a queue for each block"))' \
 (down)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -57,6 +58,7 @@ _arguments "${_arguments_options[@]}" : \
 (shutdown)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -84,6 +86,7 @@ threaded\:"A thread and a queue for each block"))' \
 (show)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -93,6 +96,7 @@ _arguments "${_arguments_options[@]}" : \
 (get)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -102,6 +106,7 @@ _arguments "${_arguments_options[@]}" : \
 (set)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -113,6 +118,7 @@ _arguments "${_arguments_options[@]}" : \
 (add)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -124,6 +130,7 @@ _arguments "${_arguments_options[@]}" : \
 (delete)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -133,6 +140,7 @@ _arguments "${_arguments_options[@]}" : \
 (bind)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -143,6 +151,7 @@ _arguments "${_arguments_options[@]}" : \
 (unbind)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -153,6 +162,7 @@ _arguments "${_arguments_options[@]}" : \
 (insert)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -164,6 +174,7 @@ _arguments "${_arguments_options[@]}" : \
 (extract)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -173,6 +184,7 @@ _arguments "${_arguments_options[@]}" : \
 (replace)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--drop-state[Let the new one start empty]' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
@@ -185,6 +197,7 @@ _arguments "${_arguments_options[@]}" : \
 (load)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -194,6 +207,7 @@ _arguments "${_arguments_options[@]}" : \
 (unload)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -229,6 +243,7 @@ esac
 (apply)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--dry-run[Change nothing\: check, and print what would be done, in the words of the commands]' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
@@ -239,6 +254,7 @@ _arguments "${_arguments_options[@]}" : \
 (snapshot)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -248,6 +264,7 @@ _arguments "${_arguments_options[@]}" : \
 (restore)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -257,6 +274,7 @@ _arguments "${_arguments_options[@]}" : \
 (pause)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -265,6 +283,7 @@ _arguments "${_arguments_options[@]}" : \
 (unpause)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -275,6 +294,7 @@ _arguments "${_arguments_options[@]}" : \
 '-c+[Stop after this many lines]:LINES:_default' \
 '--count=[Stop after this many lines]:LINES:_default' \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -284,6 +304,7 @@ _arguments "${_arguments_options[@]}" : \
 (console)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '(--lana)--fins[Also take the commands of the FINS framework'\''s console]' \
 '--lana[Also take the commands of LANA'\''s fbctl and vlink]' \
 '--json[Print JSON instead of tables]' \
@@ -296,6 +317,7 @@ _arguments "${_arguments_options[@]}" : \
 '-c+[Stop after this many frames]:FRAMES:_default' \
 '--count=[Stop after this many frames]:FRAMES:_default' \
 '--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -380,6 +402,7 @@ _arguments "${_arguments_options[@]}" : \
 (exec)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket. Procedures\: of the stack, as for other commands. Programs\: of the world, a path or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
+'--node=[For a procedure\: a node of a world that runs]:NAME:_default' \
 '--json[Print what a procedure answers as JSON]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \

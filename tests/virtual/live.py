@@ -51,9 +51,10 @@ def world(folder: Path, text: str, *words: str) -> Iterator[tuple[subprocess.Pop
             process.kill()
             raise Failure(f"{line}{process.stderr.read()}")
         yield process, socket, out
+        ended = process.poll() is not None
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=SECONDS_MAX)[1]
-        if ": interrupted" not in said:
+        if ": interrupted" not in said and not ended:
             raise Failure(said)
     finally:
         process.kill()
@@ -144,13 +145,66 @@ def shell(folder: Path) -> str:
             refused = subprocess.run(enter(socket, *words), capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
             if refused.returncode != status or why not in refused.stderr:
                 raise Failure(f"{words}: status {refused.returncode}, {refused.stderr}")
-        shown = subprocess.run([weft.binary(), "show", "blocks", "--control", socket], capture_output=True, text=True, timeout=SECONDS_MAX)
-        if shown.returncode != 2 or "a world that `weft sim` runs" not in shown.stderr or "help: " not in shown.stderr:
-            raise Failure(f"show: status {shown.returncode}, {shown.stderr}")
     summary = json.loads((out / "summary.json").read_text())
     if not any("weft exec" in why for why in summary["not_reproducible"]):
         raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")
     return "terminal, pipes, ctrl-C; exit status 7, 130 and 3"
+
+
+def told(socket: str, *words: str, node: str | None = "a") -> subprocess.CompletedProcess:
+    """What `weft WORDS --node NODE` says to a world."""
+    whom = ["--node", node] if node else []
+    return subprocess.run([weft.binary(), *words, "--control", socket, *whom], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+
+
+def words(folder: Path) -> str:
+    """The words of the console change a node of a running world, and the run says so; who only asks leaves no trace."""
+    with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
+        for command, said in (
+            (("set", "ip4.default_ttl=9"), ""),
+            (("get", "ip4.default_ttl"), "9"),
+            (("add", "seen", "counter"), "seen"),
+            (("insert", "seen", "ip4:lower", "arp"), "seen"),
+            (("show", "blocks"), "seen"),
+            (("exec", "arp", "flush"), ""),
+        ):
+            done = told(socket, *command)
+            if done.returncode != 0 or said not in done.stdout:
+                raise Failure(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        ttl = subprocess.run(enter(socket, "b", "sh", "-c", "ping -c 1 a | grep -o ttl=.*time"), capture_output=True, text=True, timeout=SECONDS_MAX,
+                             stdin=subprocess.DEVNULL)
+        expect("what b sees of it", ttl.stdout.split()[:1], ["ttl=9"])
+        for command, node, why in (
+            (("set", "ip4.default_ttl=300"), "a", "default_ttl"),
+            (("get", "ip5"), "a", "ip5"),
+            (("show", "blocks"), "nobody", "there is no node 'nobody'"),
+            (("show", "blocks"), None, "which node?"),
+            (("show", "calls"), "a", "a world that `weft sim` runs"),
+            (("subscribe",), "a", "from outside"),
+        ):
+            refused = told(socket, *command, node=node)
+            if refused.returncode in (0, -signal.SIGKILL) or why not in refused.stderr:
+                raise Failure(f"{command} of {node}: status {refused.returncode}, {refused.stderr}")
+    summary = json.loads((out / "summary.json").read_text())
+    if not any("'a': somebody told it" in why for why in summary["not_reproducible"]):
+        raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")
+    return "set, insert, exec; six refused"
+
+
+def questions(folder: Path) -> str:
+    """Who asks a node something all the time leaves the hash as it is."""
+    text = WORLD.replace('duration = "600s"', 'duration = "3s"')
+    with world(folder, text, "--pace", "1.0") as (process, socket, out):
+        asked = 0
+        while process.poll() is None:
+            asked += told(socket, *(("show", "counters"), ("get", "tcp"), ("show", "routes"))[asked % 3], node="ab"[asked % 2]).returncode == 0
+    summary = json.loads((out / "summary.json").read_text())
+    expect("doubts", summary["not_reproducible"], [])
+    (folder / "again").mkdir()
+    expect("hash", summary["hash"], sim(folder / "again", text)["hash"])
+    if asked < 10:
+        raise Failure(f"only {asked} questions were answered")
+    return f"{asked} questions"
 
 
 def at_a_terminal(command: list[str], talk: list[tuple[str, str]]) -> tuple[int, str]:
@@ -207,4 +261,4 @@ def break_at(folder: Path) -> str:
     return line.strip()
 
 
-ROWS = {"pace": pace, "pace/one hash": pace_changes_nothing, "exec/shell": shell, "exec/unpaced": unpaced, "break-at": break_at}
+ROWS = {"pace": pace, "pace/one hash": pace_changes_nothing, "exec/shell": shell, "exec/unpaced": unpaced, "words": words, "words/questions": questions, "break-at": break_at}

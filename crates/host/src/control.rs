@@ -265,6 +265,8 @@ pub struct Client {
     path: PathBuf,
     input: Vec<u8>,
     serial: u64,
+    /// Of which node of a world it asks.
+    node: Option<String>,
 }
 
 impl Client {
@@ -281,7 +283,11 @@ impl Client {
         if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
             return Err(forbidden());
         }
-        Ok(Client { socket, path: std::path::absolute(path).unwrap_or_else(|_| path.clone()), input: Vec::new(), serial: 0 })
+        Ok(Client { socket, path: std::path::absolute(path).unwrap_or_else(|_| path.clone()), input: Vec::new(), serial: 0, node: None })
+    }
+    /// Asks a node of a world from now on.
+    pub fn of_node(self, node: Option<String>) -> Client {
+        Client { node, ..self }
     }
     /// Where the daemon listens, from the root on.
     pub fn path(&self) -> &Path {
@@ -300,7 +306,7 @@ impl Client {
     /// Asks, with descriptors attached: three at most.
     pub fn ask_with(&mut self, ask: Ask, descriptors: &[BorrowedFd<'_>]) -> Result<Value, ClientError> {
         self.serial += 1;
-        let request = Request { serial: self.serial, ask };
+        let request = Request { serial: self.serial, node: self.node.clone(), ask };
         let mut line = serde_json::to_vec(&request).map_err(|error| ClientError::Nonsense(error.to_string()))?;
         line.push(b'\n');
         let mut sent = 0;

@@ -14,6 +14,9 @@ pub const LINE_BYTES_MAX: usize = 1 << 20;
 pub struct Request {
     /// Comes back in the answer.
     pub serial: u64,
+    /// Which node is meant, where a world has many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// What is asked.
     pub ask: Ask,
 }

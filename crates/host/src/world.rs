@@ -532,6 +532,13 @@ impl World {
     fn answer(&mut self, client: &mut Connection, request: Request) -> Result<Value, ControlError> {
         let now = self.clock.now();
         let world = |why: String| ControlError::World { why };
+        if let Some(other) = request.node.filter(|name| *name != self.node.name()) {
+            let why = format!(
+                "this is the stack of '{}', and no world with a node '{other}'\nhelp: without --node it is this stack that is meant",
+                self.node.name()
+            );
+            return Err(world(why));
+        }
         match request.ask {
             Ask::Hello => Ok(
                 serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),

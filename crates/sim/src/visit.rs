@@ -1,7 +1,8 @@
-//! Visits from outside: a program that somebody starts in a node of a world while it runs (`weft exec`), whose standard input and output are outside.
+//! Visits from outside: a program that somebody starts in a node of a world while it runs (`weft exec`), whose standard input and output are outside, and
+//! words of command for a node (`weft set … --node NAME`).
 //!
 //! Whoever is outside puts [`Visit`]s into [`Visits`]; the world looks there between two windows, and says what becomes of them through a channel.
-//! Visits come when their people come: a run that had one cannot be repeated, and says so.
+//! Visits come when their people come: a run that had one cannot be repeated, and says so. Who only asks changes nothing.
 
 use crate::actor::Status;
 use std::os::fd::OwnedFd;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use weft_core::control::{ControlError, Op, Value};
 
 /// Most visits that wait to be looked at: the world looks many times a second.
 const WAITING_MAX: usize = 1024;
@@ -22,6 +24,19 @@ pub enum Visit {
     Signal(usize, i32),
     /// There may be something to read or room to write at a visiting program's descriptors.
     Poke(usize),
+    /// Something for a node's stack.
+    Tell(Telling),
+}
+
+/// A control operation for a node of the world.
+#[derive(Debug)]
+pub struct Telling {
+    /// Its name; none: that of the only node with a stack.
+    pub node: Option<String>,
+    /// What it is to do, or to say.
+    pub op: Op,
+    /// Who wants to know. When it is dropped without an answer, the world has ended.
+    pub answer: Sender<Result<Value, ControlError>>,
 }
 
 /// A program that somebody wants to start.

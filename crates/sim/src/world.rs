@@ -585,7 +585,9 @@ impl World {
             let lines = cell.actors.iter().flat_map(|slot| slot.actor.not_reproducible());
             lines.map(|line| format!("node '{}': {line}", cell.core.name)).collect()
         };
-        cells.flat_map(lines).collect()
+        let told =
+            self.told_from_outside().map(|name| format!("node '{name}': somebody told it something from outside (weft set, add, …)"));
+        cells.flat_map(lines).chain(told).collect()
     }
 
     /// What happened on a wire, from its first end to its second and back.

@@ -35,6 +35,9 @@ pub struct Args {
     /// only world that runs]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// For a procedure: a node of a world that runs
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
     /// Print what a procedure answers as JSON
     #[arg(long)]
     json: bool,
@@ -58,7 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "both a procedure and a program: write weft exec BLOCK PROCEDURE, or weft exec NODE -- PROGRAM"
     );
     let words: Vec<String> = ["exec".to_owned(), args.name, procedure].into_iter().chain(args.arguments).collect();
-    let target = Target { control: args.control, json: args.json };
+    let target = Target { control: args.control, node: args.node, json: args.json };
     let value = target.connect()?.node(command::read(&crate::groups::numbered(&words))?).map_err(|error| match error {
         ClientError::Refused(ControlError::NoBlock { .. }) => {
             anyhow::anyhow!("{error}\nhelp: a program in a node of a world that runs: weft exec NODE -- PROGRAM")
@@ -145,7 +148,8 @@ fn request(stream: &UnixStream, value: &Value) -> io::Result<()> {
 }
 
 /// The socket of the only world of this user that runs.
-fn only_world() -> anyhow::Result<PathBuf> {
+/// The socket of the only world of this user's that runs.
+pub(super) fn only_world() -> anyhow::Result<PathBuf> {
     let folder = weft_host::place::own_directory();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_world(path)).collect();
@@ -153,13 +157,13 @@ fn only_world() -> anyhow::Result<PathBuf> {
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => anyhow::bail!(
-            "no world of yours has its socket in {}\nhelp: name the socket of one that was started with --control: weft exec --control PATH …; or start one with `weft sim FILE --pace 1.0`",
+            "no world of yours has its socket in {}\nhelp: name the socket of one that was started with --control: --control PATH; or start one with `weft sim FILE --pace 1.0`",
             folder.display()
         ),
         (Some(last), false) => {
             let names: Vec<String> =
                 found.iter().chain([&last]).filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
-            anyhow::bail!("several worlds run: {}\nhelp: choose one: weft exec --control {} …", names.join(", "), names[0])
+            anyhow::bail!("several worlds run: {}\nhelp: choose one: --control {}", names.join(", "), names[0])
         }
     }
 }

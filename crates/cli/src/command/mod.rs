@@ -42,6 +42,9 @@ pub struct Target {
     /// root and /tmp/weft-UID/control for others]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+    /// A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world's socket then [default: the only world's]
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -50,7 +53,12 @@ pub struct Target {
 impl Target {
     /// Connects to the daemon.
     pub fn connect(&self) -> anyhow::Result<Client> {
-        Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::place::default_path))?)
+        let path = match (&self.control, &self.node) {
+            (Some(path), _) => path.clone(),
+            (None, Some(_)) => exec::only_world()?,
+            (None, None) => weft_host::place::default_path(),
+        };
+        Ok(Client::connect(&path)?.of_node(self.node.clone()))
     }
 }
 

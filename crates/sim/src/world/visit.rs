@@ -4,13 +4,15 @@ use super::World;
 use crate::actor::{Next, ProgramId};
 use crate::cell::{Alarm, Machine, ProgramState, Ring};
 use crate::early::Shared;
-use crate::plan::{Expect, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Expect, NodeKind, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::scenario::NAMES_TOLD;
-use crate::visit::{News, Pacer, Visit, Visitor, Visits};
+use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::Instant;
+use weft_core::control::{ControlError, Op, Value};
 
 /// How long an idle world sleeps before it looks whether it was interrupted.
 const IDLE: Duration = Duration::from_millis(50);
@@ -22,6 +24,8 @@ pub(super) struct Door {
     pacer: Option<Arc<dyn Pacer>>,
     /// Programs from this number on are visitors'.
     first: Option<usize>,
+    /// Nodes that were told something from outside, which was no question.
+    told: BTreeSet<usize>,
 }
 
 impl Door {
@@ -67,11 +71,6 @@ impl World {
         self.door.pacer = Some(pacer);
     }
 
-    /// Was somebody from outside in it?
-    pub fn was_visited(&self) -> bool {
-        self.door.first.is_some()
-    }
-
     pub(super) fn latest(&self) -> Instant {
         let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
         cells.map(|cell| cell.core.now).max().unwrap_or(self.now).max(self.now)
@@ -104,8 +103,46 @@ impl World {
                 }
                 Visit::Signal(program, signal) => self.with_actor(program, |actor, id| actor.signal(id, signal)),
                 Visit::Poke(program) => self.with_actor(program, |actor, _| actor.poke()),
+                Visit::Tell(Telling { node, op, answer }) => {
+                    let answered = self.hear(node.as_deref(), op);
+                    let _ = answer.send(answered);
+                }
             }
         }
+    }
+
+    /// Carries out what somebody outside wants of a node.
+    fn hear(&mut self, node: Option<&str>, op: Op) -> Result<Value, ControlError> {
+        let refused = |why: String| ControlError::World { why };
+        let names = || {
+            let hosts = self.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
+            hosts.take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let mut hosts = (0..self.plan.nodes.len()).filter(|node| matches!(self.plan.nodes[*node].kind, NodeKind::Host(_)));
+        let index = match node {
+            Some(name) => hosts
+                .find(|index| self.plan.nodes[*index].name == name)
+                .ok_or_else(|| refused(format!("there is no node '{name}' with a stack in this world\nhelp: there are: {}", names())))?,
+            None => match (hosts.next(), hosts.next()) {
+                (Some(only), None) => only,
+                _ => return Err(refused(format!("this is the socket of a world: which node?\nhelp: --node NAME; there are: {}", names()))),
+            },
+        };
+        if let Op::Subscribe { .. } | Op::Snapshot { .. } | Op::Restore { .. } = op {
+            let why = "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]";
+            return Err(refused(why.to_owned()));
+        }
+        let changes = !op.is_question();
+        let result = self.control(index, op).map_err(refused);
+        if changes {
+            self.door.told.insert(index);
+        }
+        result
+    }
+
+    /// Nodes that were told something from outside: their names.
+    pub(super) fn told_from_outside(&self) -> impl Iterator<Item = &str> {
+        self.door.told.iter().map(|node| self.plan.nodes[*node].name.as_str())
     }
 
     pub(super) fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {

@@ -1,13 +1,13 @@
-//! The socket through which `weft exec` comes into a running world.
+//! The socket through which `weft exec` comes into a running world, and words of command to its nodes.
 //!
 //! One line of JSON with the three descriptors of the visitor goes in, `{"signal": N}` may follow; out come `{"started": N}` or `{"refused": "why"}`, and
-//! `{"exited": N}` or `{"killed": N}`. A connection that closes without one of these: the world has ended. Who asks as one asks a stack gets that kind of
-//! answer, and is told whose socket this is.
+//! `{"exited": N}` or `{"killed": N}`. A connection that closes without one of these: the world has ended. Who asks as one asks a stack
+//! (`weft_host::protocol`) is answered like that, by the node that is named.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::{Value, json};
-use std::io::{self, IoSliceMut, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -17,13 +17,13 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 use weft_core::ControlError;
 use weft_host::place::{Seat, listen};
-use weft_host::protocol::Line;
+use weft_host::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
 use weft_sim::Status;
-use weft_sim::visit::{News, Visit, Visitor, Visits};
+use weft_sim::visit::{News, Telling, Visit, Visitor, Visits};
 
-/// To who takes a world for a stack.
-const NO_STACK: &str = "this is the socket of a world that `weft sim` runs, and of no single stack\nhelp: programs that look around in its nodes come \
-                        in by it: weft exec NODE --control PATH -- ss -ti";
+/// To who asks what only the stack of `weft run` can do.
+const NO_STACK: &str = "this is the socket of a world that `weft sim` runs, and its nodes cannot do that\nhelp: they take the words of the console \
+                        (weft set, show, insert … --node NAME), and programs: weft exec NODE -- ss -ti";
 /// Longest request.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Visitors at a time.
@@ -62,10 +62,10 @@ fn tell(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
 
 /// One visitor, from coming to going.
 fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
-    let (request, descriptors) = receive(stream)?;
-    if let Some(serial) = request["serial"].as_u64() {
-        let answer = Line::Answer { serial, result: Err(ControlError::World { why: NO_STACK.to_owned() }) };
-        return tell(stream, &serde_json::to_value(answer).map_err(|error| error.to_string())?).map_err(|error| error.to_string());
+    let (text, descriptors) = receive(stream)?;
+    let request: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    if request["serial"].is_u64() {
+        return converse(stream, visits, text).map_err(|error| error.to_string());
     }
     let descriptors = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| "three descriptors come with a request")?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -88,6 +88,36 @@ fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
         Ok(News::NotExecuted(why, status)) => tell(stream, &json!({"refused": why, "status": status})).map_err(|error| error.to_string()),
         Ok(News::Ended(_)) | Err(_) => Err("the world has ended".to_owned()),
     }
+}
+
+/// Answers one who asks as one asks a stack, until he goes.
+fn converse(stream: &UnixStream, visits: &Visits, first: Vec<u8>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = first;
+    while line.ends_with(b"\n") {
+        let (serial, result) = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) => (request.serial, ask(visits, request)),
+            Err(error) => (0, Err(ControlError::BadRequest { why: error.to_string() })),
+        };
+        tell(stream, &serde_json::to_value(Line::Answer { serial, result })?)?;
+        line.clear();
+        reader.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
+    }
+    Ok(())
+}
+
+fn ask(visits: &Visits, request: Request) -> Result<Value, ControlError> {
+    let refused = |why: &str| ControlError::World { why: why.to_owned() };
+    let op = match request.ask {
+        Ask::Hello => return Ok(json!({"node": request.node, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
+        Ask::Node(op) => op,
+        _ => return Err(refused(NO_STACK)),
+    };
+    let (answer, told) = channel();
+    if !visits.push(Visit::Tell(Telling { node: request.node, op, answer })) {
+        return Err(refused("too many visitors wait"));
+    }
+    told.recv().unwrap_or_else(|_| Err(refused("the world has ended")))
 }
 
 /// While the program runs: signals go in, readiness is told, and its end goes out.
@@ -140,8 +170,8 @@ fn accompany(stream: &UnixStream, visits: &Visits, number: usize, input: &OwnedF
     }
 }
 
-/// The request, and standard input, output and error of whoever makes it.
-fn receive(stream: &UnixStream) -> Result<(Value, Vec<OwnedFd>), String> {
+/// A line, and standard input, output and error of whoever sends it.
+fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     let (mut text, mut descriptors) = (Vec::new(), Vec::new());
     while !text.ends_with(b"\n") {
         let mut bytes = [0; 4096];
@@ -159,6 +189,5 @@ fn receive(stream: &UnixStream) -> Result<(Value, Vec<OwnedFd>), String> {
             return Err("the request is no line of JSON".to_owned());
         }
     }
-    let request = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    Ok((request, descriptors))
+    Ok((text, descriptors))
 }
