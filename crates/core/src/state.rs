@@ -126,7 +126,21 @@ impl State {
     /// # Errors
     /// Another kind, another version, or damage.
     pub fn taken<T>(&self, kind: &Kind, now: Instant, read: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>) -> Result<T, StateError> {
-        let mut from = Reader::new(self, kind.name, kind.state_version, now)?;
+        self.taken_since(kind, kind.state_version, now, read)
+    }
+    /// The same of state that earlier builds may have written, down to the version `oldest`: [`Reader::version`] tells which it is.
+    ///
+    /// # Errors
+    /// Another kind, a version that is not read, or damage.
+    pub fn taken_since<T>(
+        &self,
+        kind: &Kind,
+        oldest: u32,
+        now: Instant,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>,
+    ) -> Result<T, StateError> {
+        let known = (oldest..=kind.state_version).contains(&self.version);
+        let mut from = Reader::new(self, kind.name, if known { self.version } else { kind.state_version }, now)?;
         let read = read(&mut from).and_then(|read| from.finish().map(|()| read));
         read.map_err(|damage| damage.of(kind.name))
     }

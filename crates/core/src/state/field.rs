@@ -126,6 +126,7 @@ impl Writer {
 /// Reads state.
 #[derive(Debug)]
 pub struct Reader<'a> {
+    version: u32,
     now: Instant,
     bytes: &'a [u8],
     buffers: &'a [Bytes],
@@ -143,7 +144,11 @@ impl<'a> Reader<'a> {
         if xxh3_64(bytes) != u64::from_le_bytes(*sum) {
             return Err(damaged("its checksum is another"));
         }
-        Ok(Reader { now, bytes, buffers: &state.buffers })
+        Ok(Reader { version, now, bytes, buffers: &state.buffers })
+    }
+    /// The version of the schema that it was written by.
+    pub fn version(&self) -> u32 {
+        self.version
     }
     /// The time that instants are read against.
     pub fn now(&self) -> Instant {
