@@ -21,6 +21,17 @@ pub(crate) fn import_with<const N: usize, T>(
     state.taken(kind, now, |from| Ok((rest(from)?, from.counters(kind.counters)?)))
 }
 
+/// The same of state that may be of a version down to `oldest`: `rest` looks at the reader's version.
+pub(crate) fn import_since<const N: usize, T>(
+    kind: &Kind,
+    oldest: u32,
+    state: &State,
+    now: Instant,
+    rest: impl FnOnce(&mut Reader<'_>) -> Result<T, Damage>,
+) -> Result<(T, [u64; N]), StateError> {
+    state.taken_since(kind, oldest, now, |from| Ok((rest(from)?, from.counters(kind.counters)?)))
+}
+
 /// The state of a block that keeps nothing else.
 pub(crate) fn export(kind: &Kind, counters: &[u64], now: Instant) -> State {
     export_with(kind, counters, now, |_| ())

@@ -66,6 +66,12 @@ impl FactsCache {
         }
     }
 
+    /// Is it up? One that nobody asked about is taken to be: who sends through it asks, and refuses one that does not exist.
+    #[inline]
+    pub(crate) fn is_up(&self, index: InterfaceIndex) -> bool {
+        self.peek(index).is_none_or(|facts| facts.up)
+    }
+
     /// Is this the address of one of the interfaces that were asked about?
     pub(crate) fn is_own(&self, mac: Mac) -> bool {
         self.entries.iter().any(|entry| matches!(entry, Entry::Known(facts) if facts.mac == mac))

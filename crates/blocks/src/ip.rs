@@ -15,3 +15,4 @@ pub mod reassembly;
 mod redirects;
 mod request;
 mod routes;
+mod rules;

@@ -20,7 +20,12 @@ fn route(node: &Node, destination: Ipv4Addr) -> Option<RouteAnswer> {
 }
 
 fn route_from(node: &Node, destination: Ipv4Addr, source: Option<Ipv4Addr>, interface: Option<u32>) -> Option<RouteAnswer> {
-    let query = Query::Route { destination: destination.into(), source: source.map(Into::into), interface: interface.map(InterfaceIndex) };
+    let query = Query::Route {
+        destination: destination.into(),
+        source: source.map(Into::into),
+        interface: interface.map(InterfaceIndex),
+        traffic: weft_core::table::Traffic::default(),
+    };
     match node.engine.graph().block(node.id("ip4")).unwrap().query(&query, node.now) {
         Answer::Route(answer) => Some(answer),
         _ => None,

@@ -19,7 +19,7 @@ fn tell(node: &mut Node, table: Table, change: Change) {
 }
 
 fn answer(node: &Node, dst: Ipv4Addr) -> table::RouteAnswer {
-    let query = Query::Route { destination: dst.into(), source: None, interface: None };
+    let query = Query::Route { destination: dst.into(), source: None, interface: None, traffic: weft_core::table::Traffic::default() };
     match node.engine.graph().block(node.id("ip4")).unwrap().query(&query, node.now) {
         Answer::Route(answer) => answer,
         other => panic!("{other:?}"),

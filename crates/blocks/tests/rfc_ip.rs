@@ -360,7 +360,7 @@ fn fragmentation_needed_reaches_tcp_with_the_mtu_and_the_quoted_segment() {
     // TCP asks IP for the largest packet of the way when it starts: the interface's, or the route's.
     node.exec("ip4", "route_add", json!({"destination": "192.0.2.0/24", "gateway": "10.0.0.3", "mtu": 1300})).unwrap();
     let mtu = |dst: Ipv4Addr| {
-        let query = Query::Route { destination: dst.into(), source: None, interface: None };
+        let query = Query::Route { destination: dst.into(), source: None, interface: None, traffic: weft_core::table::Traffic::default() };
         match node.engine.graph().block(node.id("ip4")).unwrap().query(&query, node.now) {
             Answer::Route(answer) => answer.mtu,
             other => panic!("{other:?}"),

@@ -32,7 +32,7 @@ fn ask(node: &Node, question: &Value) -> String {
         _ => InterfaceIndex(3),
     });
     let destination = address("destination").unwrap();
-    let query = Query::Route { destination, source: address("source"), interface };
+    let query = Query::Route { destination, source: address("source"), interface, traffic: weft_core::table::Traffic::default() };
     let Answer::Route(answer) = node.engine.graph().block(node.id("ip4")).unwrap().query(&query, node.now) else {
         return "refused".to_owned();
     };

@@ -263,8 +263,12 @@ pub const NO_PREFIX_ROUTE: u32 = 0x200;
 pub const SCOPE_LINK: u8 = 253;
 /// RT_SCOPE_HOST: valid on this node only.
 pub const SCOPE_HOST: u8 = 254;
+/// RT_TABLE_LOCAL: what follows from addresses.
+pub const TABLE_LOCAL: u32 = 255;
 /// RT_TABLE_MAIN.
 pub const TABLE_MAIN: u32 = 254;
+/// RT_TABLE_DEFAULT, which IPv4 looks at last.
+pub const TABLE_DEFAULT: u32 = 253;
 /// RTPROT_KERNEL: follows from an address.
 pub const PROTOCOL_KERNEL: u8 = 2;
 /// RTPROT_STATIC: an administrator's.
@@ -338,7 +342,7 @@ pub struct Route {
     pub scope: u8,
     /// The gateway is on the link, whatever the addresses say (RTNH_F_ONLINK).
     pub onlink: bool,
-    /// rtnetlink RT_TABLE_*. Nothing but [`TABLE_MAIN`] is looked at: there are no rules that would say when.
+    /// rtnetlink RT_TABLE_*: which rules lead to it.
     pub table: u32,
 }
 
@@ -393,17 +397,112 @@ pub struct Neighbour {
     pub state: String,
 }
 
-/// A policy rule: which routes apply to which packets (rtnetlink RTM_*RULE).
+/// A policy rule: which table is looked at for which packets (rtnetlink RTM_*RULE).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rule {
-    /// Lower is asked first.
+    /// Lower is asked first, of equals the one that was there first.
     pub priority: u32,
-    /// Source prefix.
+    /// It is for the packets that do not fit (FIB_RULE_INVERT).
+    pub not: bool,
+    /// Source prefix; bits behind it are kept and not looked at. Packets whose source is yet to be chosen do not fit.
     pub source: Option<(IpAddr, u8)>,
-    /// Firewall mark and mask.
-    pub mark: Option<(u32, u32)>,
-    /// Routing table to use.
-    pub table: u32,
+    /// Destination prefix, likewise.
+    pub destination: Option<(IpAddr, u8)>,
+    /// The interface that packets come in through; `lo` for those of this node.
+    pub input: Option<String>,
+    /// The interface that their sender is bound to.
+    pub output: Option<String>,
+    /// Firewall mark (SO_MARK), as far as `mask` goes.
+    pub mark: u32,
+    /// 0: any mark.
+    pub mask: u32,
+    /// Type of service without the bits of ECN; 0: any.
+    pub tos: u8,
+    /// Protocol above IP; 0: any.
+    pub transport: u8,
+    /// First and last port of the source.
+    pub source_ports: Option<(u16, u16)>,
+    /// First and last port of the destination.
+    pub destination_ports: Option<(u16, u16)>,
+    /// What to do with the packets.
+    pub action: RuleAction,
+    /// Routes with at most so many bits of prefix do not count (suppress_prefixlength).
+    pub suppress_prefix_bits: Option<u32>,
+    /// Routes that leave through an interface of this group do not count (suppress_ifgroup).
+    pub suppress_group: Option<u32>,
+    /// rtnetlink RTPROT_*: whose it is.
+    pub protocol: u8,
+}
+
+impl Rule {
+    /// A rule for every packet.
+    pub const fn all(priority: u32, action: RuleAction) -> Rule {
+        Rule {
+            priority,
+            not: false,
+            source: None,
+            destination: None,
+            input: None,
+            output: None,
+            mark: 0,
+            mask: 0,
+            tos: 0,
+            transport: 0,
+            source_ports: None,
+            destination_ports: None,
+            action,
+            suppress_prefix_bits: None,
+            suppress_group: None,
+            protocol: 0,
+        }
+    }
+}
+
+/// What a rule does with the packets that fit (rtnetlink FR_ACT_*).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleAction {
+    /// Looks at a table; goes on when that has no route.
+    Table(u32),
+    /// Goes on with the first rule of a higher priority, if there is one.
+    Goto(u32),
+    /// Goes on.
+    Nop,
+    /// Drops them without a word.
+    Blackhole,
+    /// Says that there is no route.
+    Unreachable,
+    /// Says prohibited.
+    Prohibit,
+}
+
+/// A rule, and what of it is not there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RuleRow {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// There is no interface of the name [`Rule::input`] (FIB_RULE_IIF_DETACHED).
+    pub input_absent: bool,
+    /// There is none of the name [`Rule::output`] (FIB_RULE_OIF_DETACHED).
+    pub output_absent: bool,
+    /// There is no rule to go on with (FIB_RULE_UNRESOLVED).
+    pub unresolved: bool,
+}
+
+/// What rules look at of a packet beside its addresses and the interface that its sender is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// Where it came in; [`InterfaceIndex::NONE`]: this node sends it.
+    pub input: InterfaceIndex,
+    /// SO_MARK.
+    pub mark: u32,
+    /// Type of service.
+    pub tos: u8,
+    /// The protocol above IP.
+    pub protocol: u8,
+    /// Source and destination port; 0 where the protocol has none, or nobody knows.
+    pub ports: (u16, u16),
 }
 
 /// A node-wide setting with Linux's name, such as `net.ipv4.tcp_congestion_control`.
@@ -437,7 +536,22 @@ pub enum Query {
         source: Option<IpAddr>,
         /// Interface, if bound to one (SO_BINDTODEVICE).
         interface: Option<InterfaceIndex>,
+        /// What else rules may look at. With [`Traffic::input`] the packet is another's, and its source need not be of this node.
+        traffic: Traffic,
     },
+    /// The route that a packet follows which is not for this node itself, as a list of one or none (owner of `Routes`).
+    RouteFollowed {
+        /// Where to.
+        destination: IpAddr,
+        /// Source address, if it is known.
+        source: Option<IpAddr>,
+        /// Interface, if bound to one.
+        interface: Option<InterfaceIndex>,
+        /// What else rules may look at.
+        traffic: Traffic,
+    },
+    /// The rules, in their order (owner of `Routes`).
+    Rules,
     /// What an address is to this node (owner of `Addresses`).
     AddressKind(IpAddr),
     /// Every address with its state and lifetimes (owner of `Addresses`); [`Query::List`] has them for people.
@@ -503,8 +617,10 @@ pub enum Answer {
     Interface(Box<Interface>),
     /// To [`Query::Interfaces`].
     Interfaces(Vec<InterfaceRow>),
-    /// To [`Query::Routes`], by table, destination, length and metric.
+    /// To [`Query::Routes`], by table, destination, length and metric; to [`Query::RouteFollowed`].
     Routes(Vec<Route>),
+    /// To [`Query::Rules`].
+    Rules(Vec<RuleRow>),
     /// To [`Query::Wanted`].
     Wanted(bool),
     /// To [`Query::FlowInfo`].

@@ -12,6 +12,7 @@ pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOSPC: i32 = 28;
 pub(crate) const ERANGE: i32 = 34;
 pub(crate) const EOPNOTSUPP: i32 = 95;
+pub(crate) const EAFNOSUPPORT: i32 = 97;
 pub(crate) const EADDRNOTAVAIL: i32 = 99;
 pub(crate) const ENETDOWN: i32 = 100;
 pub(crate) const ENETUNREACH: i32 = 101;

@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
-use weft_core::table::{Address, AddressState, InterfaceRow, LinkType, PROTOCOL_KERNEL, Route, RouteKind, SCOPE_HOST, SCOPE_LINK};
-
-/// RT_TABLE_LOCAL.
-pub(crate) const TABLE_LOCAL: u32 = 255;
+use weft_core::table::{
+    Address, AddressState, InterfaceRow, LinkType, PROTOCOL_KERNEL, Route, RouteKind, SCOPE_HOST, SCOPE_LINK, TABLE_LOCAL,
+};
 
 /// An address's bits.
 pub(crate) fn number(address: IpAddr) -> u128 {

@@ -4,20 +4,24 @@ use crate::link::{self, DELLINK, NEWLINK};
 use crate::message::Message;
 use crate::neighbour::{self, DELNEIGH, NEWNEIGH};
 use crate::route::{DELROUTE, NEWROUTE};
+use crate::rule::{self, DELRULE, NEWRULE};
 use crate::{Tables, address, interfaces};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::control::Value;
 use weft_core::table::{
-    Address, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, PROTOCOL_STATIC, Route, TABLE_MAIN, Which,
+    Address, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, PROTOCOL_STATIC, Route, RuleRow, TABLE_MAIN,
+    Which,
 };
 
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_NEIGH: u32 = 3;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV4_ROUTE: u32 = 7;
+const RTNLGRP_IPV4_RULE: u32 = 8;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
 const RTNLGRP_IPV6_ROUTE: u32 = 11;
+const RTNLGRP_IPV6_RULE: u32 = 19;
 
 /// The messages that an alert of this name is, each with its group.
 pub(crate) fn messages(name: &str, value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
@@ -30,6 +34,7 @@ pub(crate) fn messages(name: &str, value: &Value, tables: &mut dyn Tables) -> Ve
         }
         "address" => of_address(value, tables).into_iter().collect(),
         "route" => of_route(value).into_iter().collect(),
+        "rule" => of_rule(value).into_iter().collect(),
         "neighbour" => of_neighbour(value).into_iter().collect(),
         _ => Vec::new(),
     }
@@ -100,6 +105,13 @@ fn of_address(value: &Value, tables: &mut dyn Tables) -> Option<(u32, Message)> 
 fn of_neighbour(value: &Value) -> Option<(u32, Message)> {
     let kind = if is_gone(value) { DELNEIGH } else { NEWNEIGH };
     Some((RTNLGRP_NEIGH, neighbour::message(&neighbour::Row::read(value)?, kind)))
+}
+
+fn of_rule(value: &Value) -> Option<(u32, Message)> {
+    let row: RuleRow = serde_json::from_value(value.clone()).ok()?;
+    let v6 = value.get("v6").and_then(Value::as_bool)?;
+    let (group, family) = if v6 { (RTNLGRP_IPV6_RULE, Family::V6) } else { (RTNLGRP_IPV4_RULE, Family::V4) };
+    Some((group, rule::message(&row, family, if is_gone(value) { DELRULE } else { NEWRULE })))
 }
 
 fn of_route(value: &Value) -> Option<(u32, Message)> {

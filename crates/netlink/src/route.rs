@@ -1,7 +1,7 @@
 //! RTM_*ROUTE: routes, and the way to an address.
 
 use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT, Refusal, number_of};
-use crate::local::{self, TABLE_LOCAL, dump_order, network, width};
+use crate::local::{self, dump_order, network, width};
 use crate::message::{Attributes, INET, INET6, Message, byte, families, put, word};
 use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
 use crate::session::Options;
@@ -9,7 +9,7 @@ use crate::{Tables, interfaces};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
-use weft_core::table::{Answer, Family, Query, Route, RouteAnswer, RouteKind, TABLE_MAIN, Table, Which};
+use weft_core::table::{AddressKind, Answer, Family, Query, Route, RouteAnswer, RouteKind, TABLE_LOCAL, TABLE_MAIN, Table, Traffic, Which};
 
 pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const DELROUTE: u16 = 25;
@@ -18,14 +18,19 @@ const FIXED_BYTES: usize = 12;
 
 const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
+const RTA_IIF: u16 = 3;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTA_TABLE: u16 = 15;
+const RTA_MARK: u16 = 16;
 const RTA_PREF: u16 = 20;
 const RTA_UID: u16 = 25;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
 const RTAX_MTU: u16 = 2;
 /// Names of attributes for what routes here do not have.
 const LACKING: [(u16, &str); 6] = [
@@ -42,6 +47,7 @@ const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTCF_LOCAL: u32 = 0x8000_0000;
 const RTCF_BROADCAST: u32 = 0x1000_0000;
 const RTCF_MULTICAST: u32 = 0x2000_0000;
+const RTCF_DOREDIRECT: u32 = 0x0100_0000;
 const RT_SCOPE_NOWHERE: u8 = 255;
 
 /// The number of a kind: RTN_*.
@@ -65,7 +71,7 @@ fn kind_word(number: u8) -> Result<Option<&'static str>, Refusal> {
         6 => "blackhole",
         7 => "unreachable",
         8 => "prohibit",
-        9 => return Err(Refusal::lacking("has no throw routes: there are no rules that would go on to another table")),
+        9 => return Err(Refusal::lacking("has no throw routes")),
         2..=5 => return Err(Refusal::lacking("sets no local, broadcast or multicast routes: they follow from addresses and groups")),
         _ => return Err(Refusal::said(EINVAL, "Invalid route type")),
     }))
@@ -348,25 +354,95 @@ fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     if bound.is_some_and(|bound| interfaces(tables, Which::Index(bound)).is_empty()) {
         return Err(Refusal::plain(ENODEV));
     }
-    // inet6_rtm_getroute asks for whatever source; what answers has its own.
-    let asked = source.filter(|_| family == Family::V4);
-    let query = Query::Route { destination, source: asked, interface: bound };
-    let Answer::Route(way) = tables.ask(Table::Routes(family), &query) else { return Err(Refusal::plain(ENETUNREACH)) };
+    let traffic = traffic(request.body, attributes);
+    let came_in = traffic.input != InterfaceIndex::NONE;
+    if came_in {
+        if interfaces(tables, Which::Index(traffic.input)).is_empty() {
+            return Err(Refusal::plain(ENODEV));
+        }
+        refuse_martian(family, source, tables)?;
+    }
+    let (way, asked) = way(destination, source, bound, traffic, tables)?;
     match way.kind {
         RouteKind::Blackhole => return Err(Refusal::plain(EINVAL)),
         RouteKind::Unreachable => return Err(Refusal::plain(EHOSTUNREACH)),
         RouteKind::Prohibit => return Err(Refusal::plain(EACCES)),
         _ => {}
     }
-    let matched = matching(destination, &way, &all(family, tables));
+    let inside = matches!(way.kind, RouteKind::Local | RouteKind::Broadcast);
+    let followed = Query::RouteFollowed { destination, source: asked.or(source), interface: bound, traffic };
+    let matched = match tables.ask(Table::Routes(family), &followed) {
+        Answer::Routes(routes) if !inside => routes.first().copied().filter(|route| route.interface == way.interface),
+        _ => None,
+    };
+    let matched = matched.or_else(|| matching(destination, &way, &all(family, tables)));
     if word(request.body, 8) & RTM_F_FIB_MATCH != 0 {
         let route = matched.ok_or(Refusal::plain(EHOSTUNREACH))?;
         return Ok(Reply::One(message(&route, NEWROUTE)));
     }
     Ok(Reply::One(match family {
-        Family::V4 => way_v4(destination, source, &way),
-        Family::V6 => way_v6(destination, source, &way, matched),
+        Family::V4 => {
+            let table = match matched {
+                Some(route) if route.table != TABLE_LOCAL || !crate::rule::are_usual(tables) => route.table,
+                _ => TABLE_MAIN,
+            };
+            way_v4(destination, source, traffic, &way, table)
+        }
+        Family::V6 => way_v6(destination, source, traffic, &way, matched),
     }))
+}
+
+/// What a request says that rules look at.
+fn traffic(body: &[u8], attributes: &Attributes<'_>) -> Traffic {
+    // Big endian, unlike anything else here.
+    let port = |kind: u16| attributes.get(kind).map_or(0, |port| u16::from_be_bytes([byte(port, 0), byte(port, 1)]));
+    let input = InterfaceIndex(attributes.u32(RTA_IIF).unwrap_or(0));
+    let protocol = attributes.get(RTA_IP_PROTO).map_or(0, |protocol| byte(protocol, 0));
+    Traffic { input, mark: attributes.u32(RTA_MARK).unwrap_or(0), tos: byte(body, 3), protocol, ports: (port(RTA_SPORT), port(RTA_DPORT)) }
+}
+
+/// ip_route_input_slow: nobody sends from this node's own address, or from none.
+fn refuse_martian(family: Family, source: Option<IpAddr>, tables: &mut dyn Tables) -> Result<(), Refusal> {
+    if family == Family::V6 {
+        return Ok(());
+    }
+    let source = source.ok_or(Refusal::plain(EINVAL))?;
+    match tables.ask(Table::Addresses(family), &Query::AddressKind(source)) {
+        Answer::AddressKind(AddressKind::Other) => Ok(()),
+        _ => Err(Refusal::plain(EINVAL)),
+    }
+}
+
+/// The way of a packet, and the source with which it was asked for.
+fn way(
+    destination: IpAddr,
+    source: Option<IpAddr>,
+    bound: Option<InterfaceIndex>,
+    traffic: Traffic,
+    tables: &mut dyn Tables,
+) -> Result<(RouteAnswer, Option<IpAddr>), Refusal> {
+    let family = Family::of(destination);
+    let came_in = traffic.input != InterfaceIndex::NONE;
+    let mut own = |source: &IpAddr| {
+        let kind = tables.ask(Table::Addresses(family), &Query::AddressKind(*source));
+        matches!(kind, Answer::AddressKind(AddressKind::Local(_)))
+    };
+    // inet6_rtm_getroute asks for whatever source.
+    let asked = source.filter(|source| family == Family::V4 || came_in || own(source));
+    let query = Query::Route { destination, source: asked, interface: bound, traffic };
+    let Answer::Route(way) = tables.ask(Table::Routes(family), &query) else {
+        let forwards = !came_in || matches!(tables.ask(Table::Routes(family), &Query::Forwards(traffic.input)), Answer::Forwards(true));
+        return Err(Refusal::plain(if forwards || family == Family::V6 { ENETUNREACH } else { EHOSTUNREACH }));
+    };
+    // rt6_fill_node asks ipv6_dev_get_saddr for a source, whatever the request's is: as of a packet that came in through lo, where this node's come
+    // from.
+    let outward = family == Family::V6 && asked.is_some() && !came_in && way.kind == RouteKind::Unicast;
+    let here =
+        Query::Route { destination, source: asked, interface: bound, traffic: Traffic { input: InterfaceIndex::LOOPBACK, ..traffic } };
+    match outward.then(|| tables.ask(Table::Routes(family), &here)) {
+        Some(Answer::Route(other)) => Ok((RouteAnswer { source: other.source, ..way }, asked)),
+        _ => Ok((way, asked)),
+    }
 }
 
 /// The route that a way follows: the table local first, then the longest prefix, then the lowest metric.
@@ -381,21 +457,24 @@ fn matching(destination: IpAddr, way: &RouteAnswer, routes: &[Route]) -> Option<
 }
 
 /// rt_fill_info.
-fn way_v4(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer) -> Message {
+fn way_v4(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &RouteAnswer, table: u32) -> Message {
+    let came_in = traffic.input != InterfaceIndex::NONE;
     let flags = RTM_F_CLONED
         | match way.kind {
             RouteKind::Local => RTCF_LOCAL,
             RouteKind::Broadcast => RTCF_LOCAL | RTCF_BROADCAST,
             RouteKind::Multicast => RTCF_LOCAL | RTCF_MULTICAST,
+            // __mkroute_input: back where it came from.
+            _ if came_in && way.interface == traffic.input => RTCF_DOREDIRECT,
             _ => 0,
         };
-    let route = Route { kind: way.kind, protocol: 0, table: TABLE_MAIN, ..Route::PLAIN };
+    let route = Route { kind: way.kind, protocol: 0, table, ..Route::PLAIN };
     let mut head = fixed(destination, 32, &route, flags);
     if source.is_some() {
         head[2] = 32;
     }
     let mut message = Message::new(NEWROUTE, &head);
-    message.u32(RTA_TABLE, TABLE_MAIN);
+    message.u32(RTA_TABLE, table);
     message.address(RTA_DST, destination);
     if let Some(source) = source {
         message.address(RTA_SRC, source);
@@ -407,12 +486,19 @@ fn way_v4(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer) -> Mes
     if way.next_hop != destination {
         message.address(RTA_GATEWAY, way.next_hop);
     }
-    message.u32(RTA_UID, 0);
+    if traffic.mark != 0 {
+        message.u32(RTA_MARK, traffic.mark);
+    }
+    match came_in {
+        true => message.u32(RTA_IIF, traffic.input.0),
+        false => message.u32(RTA_UID, 0),
+    }
     message
 }
 
 /// rt6_fill_node.
-fn way_v6(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer, matched: Option<Route>) -> Message {
+fn way_v6(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &RouteAnswer, matched: Option<Route>) -> Message {
+    let came_in = traffic.input != InterfaceIndex::NONE;
     let local = way.kind == RouteKind::Local;
     let usual = Route { protocol: 2, table: if local { TABLE_LOCAL } else { TABLE_MAIN }, ..Route::PLAIN };
     let route = Route { kind: way.kind, ..matched.unwrap_or(usual) };
@@ -423,7 +509,10 @@ fn way_v6(destination: IpAddr, source: Option<IpAddr>, way: &RouteAnswer, matche
     message.address(RTA_SRC, source.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
     message.u32(RTA_TABLE, route.table);
     message.u32(RTA_OIF, way.interface.0);
-    message.address(RTA_PREFSRC, way.source);
+    match came_in {
+        true => message.u32(RTA_IIF, traffic.input.0),
+        false => message.address(RTA_PREFSRC, way.source),
+    }
     if way.next_hop != destination {
         message.address(RTA_GATEWAY, way.next_hop);
     }

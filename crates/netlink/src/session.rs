@@ -215,7 +215,7 @@ fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut 
         20..=22 => address::answer(request, options, tables),
         24..=26 => route::answer(request, options, tables),
         28..=30 => neighbour::answer(request, options, tables),
-        32..=34 => rule::answer(request),
+        32..=34 => rule::answer(request, tables),
         38 => qdisc::answer(request, tables),
         GETNSID => Ok(Reply::One(no_number())),
         kind => Err(Refusal::lacking(&format!("knows no rtnetlink message {kind}"))),

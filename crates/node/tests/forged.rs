@@ -46,6 +46,9 @@ fn busy() -> Pair {
     }
     pair.pass(Duration::from_millis(5));
     for kind in ["ip4", "ip6"] {
+        let arguments = serde_json::json!({"fwmark": 7, "iif": "eth9", "sport": "1-9", "action": "goto", "target": 32_766});
+        let op = Op::Exec { target: Selector::parse(kind), procedure: "rule_add".to_owned(), arguments };
+        pair.nodes[0].control(pair.now, &Message { serial: 1, op }).result.unwrap();
         let op = Op::Exec { target: Selector::parse(kind), procedure: "memory".to_owned(), arguments: Value::Null };
         let held = pair.nodes[0].control(pair.now, &Message { serial: 1, op }).result.unwrap();
         assert_eq!(held[kind]["fragment_packets"], 1, "fragments wait at {kind}");

@@ -56,6 +56,11 @@ fn busy() -> Pair {
         let op = command::parse(line).unwrap().unwrap();
         pair.nodes[0].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
     }
+    for (kind, to) in [("ip4", "10.99.0.0/16"), ("ip6", "fd99::/16")] {
+        let arguments = serde_json::json!({"to": to, "iif": "eth9", "fwmark": 7, "ipproto": 17, "dport": "53-54", "table": 100});
+        let op = Op::Exec { target: Selector::parse(kind), procedure: "rule_add".to_owned(), arguments };
+        pair.nodes[0].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
+    }
     let udp = pair.call(0, |sockets, cx| sockets.socket(AF_INET, SOCK_DGRAM, 0, cx)).unwrap();
     pair.call(0, |sockets, cx| sockets.set_option(udp, 0, 35, &[224, 0, 0, 99, 10, 0, 0, 1], cx)).unwrap();
     let listener = pair.call(1, |sockets, cx| sockets.socket(AF_INET, SOCK_STREAM, 0, cx)).unwrap();

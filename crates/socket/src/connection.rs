@@ -3,9 +3,9 @@
 use crate::errno::Errno;
 use crate::face::{Flow, Sockets};
 use crate::ports::{Hold, How};
-use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
+use crate::socket::{Body, Phase, Shutdown, Socket, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
 
 impl Sockets {
@@ -104,13 +104,20 @@ impl Sockets {
     }
 
     /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
-    pub(crate) fn route(&self, s: SocketId, to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let interface = self.get(s)?.way_out(to);
-        self.route_through(to, source, interface, cx)
+    pub(crate) fn route(&self, s: SocketId, to: SocketAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
+        let socket = self.get(s)?;
+        self.route_through(to.ip(), source, socket.way_out(to.ip()), traffic_of(socket, to.port(), None), cx)
     }
 
     /// The same through an interface that is already chosen; 0: any.
-    pub(crate) fn route_through(&self, to: IpAddr, source: Option<IpAddr>, interface: u32, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
+    pub(crate) fn route_through(
+        &self,
+        to: IpAddr,
+        source: Option<IpAddr>,
+        interface: u32,
+        traffic: Traffic,
+        cx: &Context<'_>,
+    ) -> Result<RouteAnswer, Errno> {
         let interface = (interface != 0).then_some(InterfaceIndex(interface));
         // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
         // IPv6 looks for routes through it, and finds none.
@@ -119,7 +126,7 @@ impl Sockets {
         {
             return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
         }
-        let query = Query::Route { destination: to, source, interface };
+        let query = Query::Route { destination: to, source, interface, traffic };
         let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
         match answer.kind {
             RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast => Ok(answer),
@@ -168,7 +175,8 @@ impl Sockets {
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;
-        let route = self.route_through(self.first_hop(s, &Default::default(), to.ip()), source, interface, cx)?;
+        let traffic = traffic_of(self.get(s)?, to.port(), None);
+        let route = self.route_through(self.first_hop(s, &Default::default(), to.ip()), source, interface, traffic, cx)?;
         // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
         if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return Err(Errno::ENETUNREACH);
@@ -377,5 +385,17 @@ impl Sockets {
         if let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
             stream.phase = phase;
         }
+    }
+}
+
+/// What rules may look at of what a socket sends to a port.
+pub(crate) fn traffic_of(socket: &Socket, to: u16, mark: Option<u32>) -> Traffic {
+    let options = &socket.options;
+    Traffic {
+        input: InterfaceIndex::NONE,
+        mark: mark.unwrap_or(options.mark),
+        tos: options.traffic_class_of(socket.is_v6()),
+        protocol: u8::try_from(socket.protocol).unwrap_or(0),
+        ports: (socket.local.port(), to),
     }
 }

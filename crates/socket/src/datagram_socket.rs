@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::address;
 use crate::cmsg::{self, Ancillary, Sender};
+use crate::connection::traffic_of;
 use crate::errno::Errno;
 use crate::face::{Received, Sockets, UDP};
 use crate::inet6::source_for;
@@ -41,7 +42,7 @@ impl Sockets {
         let own = self.get(s)?.local.ip();
         let to = Self::destination(to, own);
         let source = source_for(own, to.ip())?;
-        let route = self.route(s, to.ip(), source, cx)?;
+        let route = self.route(s, to, source, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -161,7 +162,8 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
         let interface = self.outgoing_interface(s, to, &ancillary)?;
-        let route = self.route_through(self.first_hop(s, &ancillary, to.ip()), source, interface, cx)?;
+        let traffic = traffic_of(self.get(s)?, to.port(), ancillary.mark);
+        let route = self.route_through(self.first_hop(s, &ancillary, to.ip()), source, interface, traffic, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -263,7 +265,7 @@ impl Sockets {
     /// Pushes out what UDP_CORK held back.
     pub(crate) fn uncork(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let Some(corked) = self.get_mut(s)?.datagram_mut().and_then(|datagram| datagram.corked.take()) else { return Ok(()) };
-        let route = self.route(s, corked.to.ip(), corked.source, cx)?;
+        let route = self.route(s, corked.to, corked.source, cx)?;
         self.transmit(s, Bytes::from(corked.data), corked.to, corked.source, route, Ancillary::default(), cx)
     }
 

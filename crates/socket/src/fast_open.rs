@@ -5,6 +5,7 @@
 //! leaves at once and asks for a cookie.
 
 use crate::abi::{SOL_TCP, TCP_CC_INFO, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE};
+use crate::connection::traffic_of;
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::options::{Access, Applies::Stream, Get, OptionRow, Set, row, within};
@@ -64,8 +65,9 @@ impl Sockets {
     pub(crate) fn send_deferred(&mut self, s: SocketId, data: &Bytes, cx: &mut Context<'_>) -> Result<usize, Errno> {
         let socket = self.get(s)?;
         let (local, to, interface) = (socket.local, socket.remote.ok_or(Errno::EPIPE)?, socket.options.interface);
+        let traffic = traffic_of(socket, to.port(), None);
         // "if (err) { tcp_set_state(sk, TCP_CLOSE); inet->inet_dport = 0; sk->sk_route_caps = 0; }"
-        let route = match self.route_through(to.ip(), Some(local.ip()), interface, cx) {
+        let route = match self.route_through(to.ip(), Some(local.ip()), interface, traffic, cx) {
             Ok(route) => route,
             Err(error) => {
                 self.enter_close(s);

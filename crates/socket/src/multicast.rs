@@ -6,7 +6,7 @@ use crate::face::Sockets;
 use crate::options::Options;
 use crate::socket::SocketId;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{AddressKind, Family};
+use weft_core::table::{AddressKind, Family, Traffic};
 use weft_core::{Answer, Change, Context, InterfaceIndex, Query, SourceFilter, Table};
 
 /// Most memberships of one socket in IPv4 groups (net.ipv4.igmp_max_memberships).
@@ -87,7 +87,7 @@ impl Sockets {
                 _ => Err(Errno::ENODEV),
             };
         }
-        let way = Query::Route { destination: request.group, source: None, interface: None };
+        let way = Query::Route { destination: request.group, source: None, interface: None, traffic: Traffic::default() };
         cx.route(&way, Family::of(request.group)).map(|route| route.interface.0).ok_or(Errno::ENODEV)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::abi::*;
 use crate::cmsg::Ancillary;
+use crate::connection::traffic_of;
 use crate::datagram_socket::truesize;
 use crate::errno::Errno;
 use crate::face::Sockets;
@@ -10,7 +11,7 @@ use crate::socket::SocketId;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::attached::Part;
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Answer, Attached, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
 use weft_wire::ipv4::Prepared;
@@ -76,7 +77,8 @@ impl Sockets {
         if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
             return Err(Errno::ENODEV);
         }
-        let route = self.route_through(self.first_hop(s, &ancillary, to), source, interface, cx)?;
+        let traffic = Traffic { protocol: protocol.0, ..traffic_of(self.get(s)?, 0, ancillary.mark) };
+        let route = self.route_through(self.first_hop(s, &ancillary, to), source, interface, traffic, cx)?;
         if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }

@@ -15,7 +15,7 @@ use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use weft_core::scope::needs_scope;
-use weft_core::table::{AddressKind, Family};
+use weft_core::table::{AddressKind, Family, Traffic};
 use weft_core::{Answer, Change, Checksum, Context, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::Protocol;
 use weft_wire::checksum::{Sum, pseudo_v6};
@@ -369,10 +369,13 @@ impl Sockets {
         }
         let way = match from {
             // "if (!ipv4_is_zeronet(ip_hdr(skb)->saddr)) … else scope = RT_SCOPE_LINK; return inet_select_addr(dev, ip_hdr(skb)->saddr, scope);"
-            IpAddr::V4(v4) if v4.octets()[0] == 0 => {
-                Query::Route { destination: to, source: None, interface: Some(InterfaceIndex(interface)).filter(|_| interface != 0) }
-            }
-            _ => Query::Route { destination: from, source: None, interface: None },
+            IpAddr::V4(v4) if v4.octets()[0] == 0 => Query::Route {
+                destination: to,
+                source: None,
+                interface: Some(InterfaceIndex(interface)).filter(|_| interface != 0),
+                traffic: Traffic::default(),
+            },
+            _ => Query::Route { destination: from, source: None, interface: None, traffic: Traffic::default() },
         };
         cx.route(&way, Family::of(from)).map_or(to, |route| route.source)
     }

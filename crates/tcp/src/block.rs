@@ -30,7 +30,7 @@ use tables::{Kind as Token, Tuple, token, untoken};
 use weft_core::control::{ControlError, Value};
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::scope::interface_of;
-use weft_core::table::{Family, RouteKind};
+use weft_core::table::{Family, RouteKind, Traffic};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
     OutPort, Port, Query, Reason, Rng, Slab, State, StateError, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
@@ -222,8 +222,15 @@ impl TcpBlock {
         if slot.connection.path().epoch != self.epoch {
             let tuple = Tuple { local: slot.connection.local(), remote: slot.connection.remote() };
             let old = *slot.connection.path();
-            let path = ask_path(&tuple, first_hop(slot.connection.options(), tuple.remote.is_ipv6()), old.interface, self.epoch, cx)
-                .unwrap_or(Path { epoch: self.epoch, ..old });
+            let path = ask_path(
+                &tuple,
+                first_hop(slot.connection.options(), tuple.remote.is_ipv6()),
+                old.interface,
+                slot.connection.options(),
+                self.epoch,
+                cx,
+            )
+            .unwrap_or(Path { epoch: self.epoch, ..old });
             // offload::cut looks for headers in the first 256 bytes of a frame.
             let whole = slot.connection.options().attached.is_none();
             slot.connection.set_path(&mut env, Path { gso_max_bytes: if whole { path.gso_max_bytes } else { 0 }, ..path });
@@ -346,14 +353,24 @@ fn first_hop(options: &StreamOptions, v6: bool) -> Option<IpAddr> {
 }
 
 /// The way to the peer.
-fn ask_path(tuple: &Tuple, hop: Option<IpAddr>, interface: InterfaceIndex, epoch: u64, cx: &Context<'_>) -> Result<Path, StreamError> {
+fn ask_path(
+    tuple: &Tuple,
+    hop: Option<IpAddr>,
+    interface: InterfaceIndex,
+    options: &StreamOptions,
+    epoch: u64,
+    cx: &Context<'_>,
+) -> Result<Path, StreamError> {
     let destination = hop.unwrap_or(tuple.remote.ip());
     // A link-local peer is on the interface that its address names.
     let interface = if interface == InterfaceIndex::NONE { interface_of(tuple.remote) } else { interface };
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
-    let answer =
-        cx.route(&Query::Route { destination, source, interface: bound }, Family::of(destination)).ok_or(StreamError::NetUnreachable)?;
+    let (protocol, ports) = (weft_wire::Protocol::TCP.0, (tuple.local.port(), tuple.remote.port()));
+    let traffic = Traffic { input: InterfaceIndex::NONE, mark: options.mark, tos: options.tos, protocol, ports };
+    let answer = cx
+        .route(&Query::Route { destination, source, interface: bound, traffic }, Family::of(destination))
+        .ok_or(StreamError::NetUnreachable)?;
     match answer.kind {
         RouteKind::Blackhole => return Err(StreamError::Invalid),
         RouteKind::Unreachable => return Err(StreamError::HostUnreachable),

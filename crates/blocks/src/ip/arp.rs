@@ -370,7 +370,12 @@ fn source_for(wanted: IpAddr, interface: InterfaceIndex, target: Ipv4Addr, cx: &
     {
         return source;
     }
-    let query = Query::Route { destination: target.into(), source: None, interface: Some(interface) };
+    let query = Query::Route {
+        destination: target.into(),
+        source: None,
+        interface: Some(interface),
+        traffic: weft_core::table::Traffic::default(),
+    };
     match cx.route(&query, Family::V4).map(|answer| answer.source) {
         Some(IpAddr::V4(source)) => source,
         _ => Ipv4Addr::UNSPECIFIED,

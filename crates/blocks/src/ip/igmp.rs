@@ -212,7 +212,8 @@ fn write_report(records: &[Record]) -> Vec<u8> {
 
 /// A whole packet with the source that routing would choose; without an address it is 0.0.0.0 (RFC 3376 §4.2.13).
 fn packet(interface: InterfaceIndex, to: Ipv4Addr, message: &[u8], cx: &Context<'_>) -> Frame {
-    let query = Query::Route { destination: to.into(), source: None, interface: Some(interface) };
+    let query =
+        Query::Route { destination: to.into(), source: None, interface: Some(interface), traffic: weft_core::table::Traffic::default() };
     let src = match cx.route(&query, Family::V4).map(|answer| answer.source) {
         Some(IpAddr::V4(source)) => source,
         _ => Ipv4Addr::UNSPECIFIED,

@@ -14,11 +14,11 @@
 //! is kept beside the routes, bounded and for a while.
 //!
 //! It refuses: packets for others unless it forwards (not-for-us), source routes, sources that no host may have (martian-source), groups that
-//! nobody here is in, and routing by policy: one table, the longest prefix, then the lowest metric.
+//! nobody here is in, and to look at another table before its own addresses.
 //!
 //! Standards: RFC 791, RFC 815, RFC 1122 §3.2.1 and §3.3, RFC 1191, RFC 1812 §5, RFC 3021 (31-bit prefixes), RFC 3168 §5.3, RFC 6864
 //! (identification).
-//! Parts: `kind` (declarations), `addresses`, `routes` (longest-prefix match), `resolve` (which way), `paths` (what routers told), `ingress`,
+//! Parts: `kind` (declarations), `addresses`, `routes` (longest-prefix match), `rules` (in which table), `resolve` (which way), `paths` (what routers told), `ingress`,
 //! `fragments`, `options`, `forward`, `egress`, `control` (procedures), `change` (what other blocks ask for).
 
 mod addresses;
@@ -38,6 +38,7 @@ use crate::facts::FactsCache;
 use crate::ip::reassembly::Reassembly;
 use crate::ip::redirects::Redirects;
 use crate::ip::routes::Tables;
+use crate::ip::rules::Rules;
 use addresses::Addresses;
 use identification::Identification;
 pub use kind::KIND;
@@ -47,7 +48,7 @@ use paths::Paths;
 use resolve::RouteCache;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use weft_core::state::{Damage, Reader};
 use weft_core::table::{Address, Family, Route};
 use weft_core::*;
@@ -74,7 +75,10 @@ const TIMER_LIFETIMES: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
+/// Version of the state that knew no rules.
+const STATE_WITHOUT_RULES: u32 = 4;
 pub use crate::ip::routes::{ROUTES_MAX, TABLES_MAX};
+pub use crate::ip::rules::RULES_MAX;
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow {
@@ -84,6 +88,14 @@ pub const ROW: BlockRow = BlockRow {
         Ok(Box::new(Ip4::new(config)))
     },
 };
+
+/// An address that says something.
+fn known(source: Option<IpAddr>) -> Option<Ipv4Addr> {
+    match source {
+        Some(IpAddr::V4(source)) if !source.is_unspecified() => Some(source),
+        _ => None,
+    }
+}
 
 /// The words of a list.
 fn names(list: &Value) -> Vec<Box<str>> {
@@ -108,7 +120,6 @@ pub struct Ip4 {
     name: String,
     default_ttl: u8,
     addresses: Addresses,
-    /// The main one is looked up.
     tables: Tables<u32>,
     facts: FactsCache,
     /// The graph has an owner of interfaces; without one, all interfaces count as up with an MTU of 1500.
@@ -201,7 +212,7 @@ impl Ip4 {
         if read.addresses.len() > ADDRESSES_MAX {
             return Err(Damage::new("more addresses than a node may have"));
         }
-        let tables = Tables::with(&read.routes)?;
+        let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
         let (identification, paths) = (from.take()?, self.paths.read(from)?);
         Ok((read, tables, identification, paths, self.reassembly.read(from, fragments::could_wait)?))
     }
@@ -272,15 +283,20 @@ impl Block for Ip4 {
 
     fn query(&self, query: &Query, _now: Instant) -> Answer {
         match query {
-            Query::Route { destination: IpAddr::V4(destination), source, interface } => {
-                let source = match source {
-                    Some(IpAddr::V4(source)) if !source.is_unspecified() => Some(*source),
-                    Some(IpAddr::V6(_)) => return Answer::None,
-                    _ => None,
+            Query::Route { source: Some(IpAddr::V6(_)), .. } => Answer::None,
+            Query::Route { destination: IpAddr::V4(destination), source, interface, traffic } => {
+                let (source, interface) = (known(*source), interface.filter(|interface| *interface != InterfaceIndex::NONE));
+                let way = match traffic.input {
+                    InterfaceIndex::NONE => self.resolve(*destination, source, interface, *traffic),
+                    _ => self.resolve_received(*destination, source, *traffic),
                 };
-                let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
-                self.resolve(*destination, source, interface).map_or(Answer::None, Answer::Route)
+                way.map_or(Answer::None, Answer::Route)
             }
+            Query::RouteFollowed { destination: IpAddr::V4(destination), source, interface, traffic } => {
+                let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
+                Answer::Routes(self.followed(*destination, known(*source), interface, *traffic).copied().into_iter().collect())
+            }
+            Query::Rules => Answer::Rules(self.tables.rules.rows()),
             Query::Forwards(interface) => Answer::Forwards(self.forwards(*interface)),
             Query::AddressKind(IpAddr::V4(address)) => Answer::AddressKind(self.addresses.kind(*address)),
             Query::Address(interface, IpAddr::V4(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
@@ -347,6 +363,9 @@ impl Block for Ip4 {
             "interface_set" => self.interface_set(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "rule_add" => self.rule_add(arguments, cx),
+            "rule_delete" => self.rule_delete(arguments, cx),
+            "rules" => Ok(serde_json::json!(self.tables.rules.rows())),
             "memory" => {
                 let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.paths.len());
                 Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
@@ -368,6 +387,7 @@ impl Block for Ip4 {
         let wanted_raw = (0..=u8::MAX).filter(|number| self.raw_wanted[usize::from(*number)]).collect();
         Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
             out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.tables.all(), wanted_raw });
+            out.serialised(&self.tables.rules.all());
             out.put(&self.identification);
             self.paths.write(out);
             self.reassembly.write(out);
@@ -376,7 +396,7 @@ impl Block for Ip4 {
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
         let ((read, tables, identification, paths, reassembly), counters) =
-            crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
+            crate::counted::import_since(&KIND, STATE_WITHOUT_RULES, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }

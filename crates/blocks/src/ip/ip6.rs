@@ -17,11 +17,11 @@
 //! its solicited-node group is listened to.
 //!
 //! It refuses: jumbograms (their option counts as unknown), routing headers that have segments left (type 0 among them, RFC 5095),
-//! addresses on interfaces with an MTU below 1280, routing by policy (one table, the longest prefix, then the lowest metric), multicast routing,
+//! addresses on interfaces with an MTU below 1280, to look at another table before its own addresses, multicast routing,
 //! to fragment what it forwards (RFC 8200 §4.5).
 //!
 //! Standards: RFC 8200, RFC 5722 and 6946 (fragments), RFC 4291, RFC 6724 §5 (source addresses), RFC 4007 (scopes), RFC 5095, RFC 6437 (flow labels), RFC 8201 (path MTU),
-//! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `exceptions` (what
+//! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `rules` (in which table), `exceptions` (what
 //! routers told about single destinations), `resolve` (which way), `ingress`, `extensions`, `fragments`, `egress`, `forward`, `interfaces` (link-local
 //! addresses), `control` (procedures and changes).
 
@@ -41,13 +41,14 @@ use crate::facts::FactsCache;
 use crate::ip::limit::Limit;
 use crate::ip::reassembly::Reassembly;
 use crate::ip::routes::Tables;
+use crate::ip::rules::Rules;
 use addresses::Addresses;
 use exceptions::Exceptions;
 use resolve::RouteCache;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use weft_core::state::{Damage, Reader};
 use weft_core::table::{Address, Family, Route};
 use weft_core::*;
@@ -78,7 +79,7 @@ pub static KIND: Kind = Kind {
     name: "ip6",
     summary: "IPv6: header on and off, checks, addresses, routes, local delivery, forwarding",
     doc: "Checks received packets (every reason for a drop has a name), walks through their extension headers, delivers those for this node by \
-          upper layer, routes and frames packets to send, forwards if told to. Owns addresses and routes. Chooses source addresses by RFC 6724, \
+          upper layer, routes and frames packets to send, forwards if told to. Owns addresses and routes, with the rules that say in which table of routes to look. Chooses source addresses by RFC 6724, \
           puts fragments together and sends in \
           fragments what its sender lets be fragmented, writes a flow label for each flow (a keyed hash of addresses, protocol and ports, as Linux auto_flowlabels), learns path MTUs and \
           redirects. Every Ethernet interface gets its link-local address when it comes up (EUI-64). Jumbograms and routing headers with \
@@ -153,6 +154,15 @@ pub static KIND: Kind = Kind {
             doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?: removes the first route that fits",
         },
         Named {
+            name: "rule_add",
+            doc: "priority? (one less than the second rule's), not?, from?, to? (prefixes), iif? (lo: packets of this node), oif? (what their sender is \
+                  bound to), fwmark?, fwmask?, tos?, ipproto? (a number), sport?, dport? (first-last), action? (table, goto, nop, blackhole, unreachable, \
+                  prohibit), table? (254), target? (of goto), suppress_prefixlength?, suppress_ifgroup?, protocol?, alone? (refuse one that is there): \
+                  adds a rule that says which table is looked at for which packets",
+        },
+        Named { name: "rule_delete", doc: "what rule_add takes: removes the first rule that fits what is said" },
+        Named { name: "rules", doc: "the rules in their order" },
+        Named {
             name: "memory",
             doc: "what is held for strangers: bytes and packets of fragments that wait for others, destinations of which routers told something",
         },
@@ -160,6 +170,7 @@ pub static KIND: Kind = Kind {
     alerts: &[
         Named { name: "address", doc: "event (added, changed, deleted) and the address's row: an address changed" },
         Named { name: "route", doc: "event (added, deleted) and the route's row: a route changed" },
+        Named { name: "rule", doc: "event (added, deleted), v6 and the rule's row: a rule changed" },
     ],
     counters: &[
         Counter { name: "InReceives", text: "packets received" },
@@ -196,10 +207,11 @@ pub static KIND: Kind = Kind {
             name: "ChangesRefused",
             text: "addresses and routes of other blocks that were not taken: the table was full, or they make no sense",
         },
+        Counter { name: "RulesRefused", text: "rules that were not taken because there were as many as a node may have" },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 4,
+    state_version: 5,
     ..Kind::EMPTY
 };
 
@@ -233,7 +245,8 @@ mod count {
     pub const ROUTE_CACHE_MISSES: usize = 25;
     pub const EXCEPTIONS_FULL: usize = 26;
     pub const CHANGES_REFUSED: usize = 27;
-    pub const ALL: usize = 28;
+    pub const RULES_REFUSED: usize = 28;
+    pub const ALL: usize = 29;
 }
 
 /// Linux ip6_forward, ndisc_send_redirect: "inet_peer_xrlim_allow(peer, 1*HZ)".
@@ -241,6 +254,17 @@ const REDIRECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Ip6::new(config))) };
+
+/// Version of the state that knew no rules.
+const STATE_WITHOUT_RULES: u32 = 4;
+
+/// An address that says something.
+fn known(source: Option<IpAddr>) -> Option<Ipv6Addr> {
+    match source {
+        Some(IpAddr::V6(source)) if !source.is_unspecified() => Some(source),
+        _ => None,
+    }
+}
 
 /// The block.
 #[derive(Debug)]
@@ -251,7 +275,6 @@ pub struct Ip6 {
     /// Redirects, by who is told and by where to.
     redirects: [Limit; 2],
     addresses: Addresses,
-    /// The main one is looked up.
     tables: Tables<u128>,
     exceptions: Exceptions,
     reassembly: Reassembly,
@@ -331,7 +354,7 @@ impl Ip6 {
         if read.addresses.len() > ADDRESSES_MAX {
             return Err(Damage::new("more addresses than a node may have"));
         }
-        let tables = Tables::with(&read.routes)?;
+        let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
         let awake: Vec<InterfaceIndex> = from.take()?;
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
         Ok((read, tables, told, self.reassembly.read(from, fragments::could_wait)?))
@@ -413,15 +436,20 @@ impl Block for Ip6 {
 
     fn query(&self, query: &Query, now: Instant) -> Answer {
         match query {
-            Query::Route { destination: IpAddr::V6(destination), source, interface } => {
-                let source = match source {
-                    Some(IpAddr::V6(source)) if !source.is_unspecified() => Some(*source),
-                    Some(IpAddr::V4(source)) if !source.is_unspecified() => return Answer::None,
-                    _ => None,
+            Query::Route { source: Some(IpAddr::V4(source)), .. } if !source.is_unspecified() => Answer::None,
+            Query::Route { destination: IpAddr::V6(destination), source, interface, traffic } => {
+                let (source, interface) = (known(*source), interface.filter(|interface| *interface != InterfaceIndex::NONE));
+                let way = match traffic.input {
+                    InterfaceIndex::NONE => self.resolve(*destination, source, interface, *traffic, now),
+                    _ => self.resolve_received(*destination, source, *traffic, now),
                 };
-                let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
-                self.resolve(*destination, source, interface, now).map_or(Answer::None, Answer::Route)
+                way.map_or(Answer::None, Answer::Route)
             }
+            Query::RouteFollowed { destination: IpAddr::V6(destination), source, interface, traffic } => {
+                let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
+                Answer::Routes(self.followed(*destination, known(*source), interface, *traffic).copied().into_iter().collect())
+            }
+            Query::Rules => Answer::Rules(self.tables.rules.rows()),
             Query::Forwards(_) => Answer::Forwards(self.forwards),
             Query::AddressKind(IpAddr::V6(address)) => Answer::AddressKind(self.addresses.kind(*address)),
             Query::Address(interface, IpAddr::V6(ip)) => Answer::Addresses(self.addresses.find(*interface, *ip).into_iter().collect()),
@@ -471,6 +499,9 @@ impl Block for Ip6 {
             "interface_set" => self.interface_set(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
+            "rule_add" => self.rule_add(arguments, cx),
+            "rule_delete" => self.rule_delete(arguments, cx),
+            "rules" => Ok(serde_json::json!(self.tables.rules.rows())),
             "memory" => {
                 let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.exceptions.len());
                 Ok(serde_json::json!({"fragment_bytes": held.0, "fragment_packets": held.1, "paths": held.2}))
@@ -490,6 +521,7 @@ impl Block for Ip6 {
                 routes: self.tables.all(),
                 wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
             });
+            out.serialised(&self.tables.rules.all());
             out.put(&self.awake.iter().copied().collect::<Vec<_>>());
             out.put(&self.links);
             // One flow keeps its label.
@@ -500,7 +532,8 @@ impl Block for Ip6 {
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, tables, told, reassembly), counters) = crate::counted::import_with(&KIND, state, now, |from| self.read(from))?;
+        let ((read, tables, told, reassembly), counters) =
+            crate::counted::import_since(&KIND, STATE_WITHOUT_RULES, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }

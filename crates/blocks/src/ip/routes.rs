@@ -1,9 +1,11 @@
-//! The routes of both families: by table, and in a table by the longest prefix.
+//! The routes of both families: rules say in which table, and in a table it is the longest prefix.
 //!
 //! Longest-prefix match: a hash table for each prefix length that occurs, asked from long to short; adding and deleting touch one. 100,000
 //! routes take 100,000 entries and nothing else.
 
+use crate::facts::FactsCache;
 use crate::ip::request::{Adding, Place};
+use crate::ip::rules::{Packet, Rules};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
 use weft_core::state::Damage;
-use weft_core::table::{Route, TABLE_MAIN};
+use weft_core::table::{Route, RouteKind, RuleAction, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 use weft_core::{ControlError, InterfaceIndex, Map};
 
 /// Routes of one prefix, the lowest metric first, then the one that was added first.
@@ -21,6 +23,10 @@ type Alternatives = SmallVec<[Route; 1]>;
 pub(in crate::ip) trait Bits: Copy + Eq + Hash + Debug {
     /// How many.
     const LENGTH: u8;
+    /// None set.
+    const ZERO: Self;
+    /// The rules that every node has: priority and table.
+    const RULES: &'static [(u32, u32)];
     /// Where a route goes among those with its prefix and metric, if nobody says it.
     const PLACE: Place;
     /// None: an address of the other family.
@@ -33,6 +39,8 @@ pub(in crate::ip) trait Bits: Copy + Eq + Hash + Debug {
 
 impl Bits for u32 {
     const LENGTH: u8 = 32;
+    const ZERO: u32 = 0;
+    const RULES: &'static [(u32, u32)] = &[(0, TABLE_LOCAL), (32_766, TABLE_MAIN), (32_767, TABLE_DEFAULT)];
     /// Linux has one route for each prefix and metric, unless somebody appends or prepends others (fib_table_insert: "if (fa_match) goto out;", which is -EEXIST).
     const PLACE: Place = Place::Alone;
 
@@ -51,6 +59,8 @@ impl Bits for u32 {
 
 impl Bits for u128 {
     const LENGTH: u8 = 128;
+    const ZERO: u128 = 0;
+    const RULES: &'static [(u32, u32)] = &[(0, TABLE_LOCAL), (32_766, TABLE_MAIN)];
     /// Linux has several, if they lead elsewhere.
     const PLACE: Place = Place::Last;
 
@@ -179,9 +189,11 @@ impl<B: Bits> Routes<B> {
     }
 }
 
-/// All tables of a node. The main one is looked up; the others are kept for who asks for them.
+/// All tables of a node, and the rules that lead to them.
 #[derive(Debug)]
 pub(in crate::ip) struct Tables<B> {
+    /// In which table to look.
+    pub rules: Rules<B>,
     /// TABLE_MAIN.
     pub main: Routes<B>,
     /// None of them is empty.
@@ -193,11 +205,15 @@ pub const ROUTES_MAX: usize = 2_000_000;
 /// A bound on tables of a node.
 pub const TABLES_MAX: usize = 256;
 
-impl<B> Default for Tables<B> {
+impl<B: Bits> Default for Tables<B> {
     fn default() -> Tables<B> {
-        Tables { main: Routes::default(), others: BTreeMap::new() }
+        Tables { rules: Rules::default(), main: Routes::default(), others: BTreeMap::new() }
     }
 }
+
+/// What packets follow for which a rule says blackhole, and prohibit.
+static BLACKHOLE: Route = Route { kind: RouteKind::Blackhole, ..Route::PLAIN };
+static PROHIBIT: Route = Route { kind: RouteKind::Prohibit, ..Route::PLAIN };
 
 impl<B: Bits> Tables<B> {
     fn table(&self, table: u32) -> Option<&Routes<B>> {
@@ -206,6 +222,54 @@ impl<B: Bits> Tables<B> {
 
     fn table_mut(&mut self, table: u32) -> &mut Routes<B> {
         if table == TABLE_MAIN { &mut self.main } else { self.others.entry(table).or_default() }
+    }
+
+    /// The route that a packet follows: through its interface, if it is bound to one, and one that is up.
+    #[inline]
+    pub fn lookup(&self, packet: &Packet<B>, facts: &FactsCache) -> Option<&Route> {
+        if !self.rules.are_usual() {
+            return self.by_rules(packet, facts);
+        }
+        let found = self.main.lookup(packet.destination, usable(packet, facts));
+        if found.is_some() || self.others.is_empty() {
+            return found;
+        }
+        let last = B::RULES.last().and_then(|(_, table)| self.others.get(table));
+        last.and_then(|table| table.lookup(packet.destination, usable(packet, facts)))
+    }
+
+    /// Linux fib_rules_lookup.
+    fn by_rules(&self, packet: &Packet<B>, facts: &FactsCache) -> Option<&Route> {
+        let mut at = 0;
+        while let Some(entry) = self.rules.get(at) {
+            at += 1;
+            if !entry.fits(packet) {
+                continue;
+            }
+            let table = match entry.rule.action {
+                // Its target is behind it.
+                RuleAction::Goto(target) => {
+                    at = self.rules.first_of(target).map_or(at, |target| target.max(at));
+                    continue;
+                }
+                RuleAction::Nop => continue,
+                RuleAction::Blackhole => return Some(&BLACKHOLE),
+                RuleAction::Prohibit => return Some(&PROHIBIT),
+                // fib4_rule_action: "case FR_ACT_UNREACHABLE: return -ENETUNREACH;", as if there were no route.
+                RuleAction::Unreachable => return None,
+                RuleAction::Table(table) => table,
+            };
+            let found = self.table(table).and_then(|table| table.lookup(packet.destination, usable(packet, facts)));
+            if let Some(route) = found.filter(|route| !entry.suppresses(route, facts)) {
+                return Some(route);
+            }
+        }
+        None
+    }
+
+    /// The route to an address in one table alone.
+    pub fn lookup_in(&self, table: u32, packet: &Packet<B>, facts: &FactsCache) -> Option<&Route> {
+        self.table(table)?.lookup(packet.destination, usable(packet, facts))
     }
 
     fn forget_empty(&mut self) {
@@ -276,12 +340,12 @@ impl<B: Bits> Tables<B> {
         all
     }
 
-    /// Tables with these routes, which [`Tables::all`] told.
-    pub fn with(routes: &[Route]) -> Result<Tables<B>, Damage> {
+    /// Tables with these routes, which [`Tables::all`] told, and rules.
+    pub fn with(routes: &[Route], rules: Rules<B>) -> Result<Tables<B>, Damage> {
         if routes.len() > ROUTES_MAX {
             return Err(Damage::new("more routes than a node may have"));
         }
-        let mut tables = Tables::default();
+        let mut tables = Tables { rules, ..Tables::default() };
         for route in routes {
             let put = tables.table_mut(route.table).insert_at(*route, Place::Last);
             put.map_err(|_| Damage::new("a route twice, or of another family"))?;
@@ -290,6 +354,15 @@ impl<B: Bits> Tables<B> {
             return Err(Damage::new("more routing tables than a node may have"));
         }
         Ok(tables)
+    }
+}
+
+/// Does a route lead through the interface that a packet's sender is bound to, if any, and is that up?
+fn usable<B>(packet: &Packet<B>, facts: &FactsCache) -> impl Fn(&Route) -> bool {
+    // Routes that refuse name no interface.
+    |route| {
+        let bound = || packet.bound.is_none_or(|bound| bound == route.interface);
+        route.interface == InterfaceIndex::NONE || (bound() && facts.is_up(route.interface))
     }
 }
 
@@ -392,9 +465,9 @@ mod tests {
         assert!(tables.room(7).is_ok(), "one has gone");
         assert_eq!(tables.put(of_table(7), Adding { must_exist: true, replace: true, ..plain }), Err(Refusal::Absent));
         assert_eq!(tables.others.len(), TABLES_MAX - 1);
-        let again = Tables::<u32>::with(&tables.all()).unwrap();
+        let again = Tables::<u32>::with(&tables.all(), Rules::default()).unwrap();
         assert_eq!(again.all(), tables.all());
-        assert!(Tables::<u128>::with(&tables.all()).is_err());
+        assert!(Tables::<u128>::with(&tables.all(), Rules::default()).is_err());
         assert_eq!(tables.remove_where(|_| true).len(), TABLES_MAX - 1);
         assert!(tables.others.is_empty());
     }

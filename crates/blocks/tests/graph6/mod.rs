@@ -314,8 +314,12 @@ impl Node {
     }
 
     pub fn route(&self, destination: Ipv6Addr, source: Option<Ipv6Addr>, interface: Option<u32>) -> Option<table::RouteAnswer> {
-        let query =
-            Query::Route { destination: destination.into(), source: source.map(Into::into), interface: interface.map(InterfaceIndex) };
+        let query = Query::Route {
+            destination: destination.into(),
+            source: source.map(Into::into),
+            interface: interface.map(InterfaceIndex),
+            traffic: weft_core::table::Traffic::default(),
+        };
         match self.engine.graph().block(self.id("ip6")).unwrap().query(&query, self.now) {
             Answer::Route(answer) => Some(answer),
             _ => None,

@@ -226,7 +226,7 @@ pub(super) fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let own = socket.local.ip();
     let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
     let source = crate::inet6::source_for(own, remote.ip()).map_err(|_| Errno::ENOTCONN)?;
-    let route = a.sockets.route(a.id, remote.ip(), source, a.cx).map_err(|_| Errno::ENOTCONN)?;
+    let route = a.sockets.route(a.id, remote, source, a.cx).map_err(|_| Errno::ENOTCONN)?;
     // dst_mtu() of IPv4 never exceeds IP_MAX_MTU, whatever the device says.
     let most = if remote.is_ipv4() { 0xffff } else { i32::MAX };
     Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(most))

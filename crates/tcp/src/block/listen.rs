@@ -204,7 +204,7 @@ impl TcpBlock {
             return cx.drop(frame, Reason::SynQueueFull);
         }
         let bound = InterfaceIndex(found.options.interface);
-        let Ok(path) = ask_path(tuple, None, bound, self.epoch, cx) else {
+        let Ok(path) = ask_path(tuple, None, bound, &found.options, self.epoch, cx) else {
             self.out.counters.add(Counter::ListenDrops, 1);
             return cx.drop(frame, Reason::NoRoute);
         };
@@ -595,7 +595,7 @@ impl TcpBlock {
             return None;
         };
         self.out.counters.add(Counter::SyncookiesRecv, 1);
-        let path = ask_path(tuple, None, InterfaceIndex(listener.options.interface), self.epoch, cx).ok()?;
+        let path = ask_path(tuple, None, InterfaceIndex(listener.options.interface), &listener.options, self.epoch, cx).ok()?;
         // As the SYN said it, which is gone.
         let mut said = Segment { seq: peer_initial, ..Segment::default() };
         said.options.mss = Some(peer_mss);

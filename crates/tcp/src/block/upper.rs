@@ -117,10 +117,11 @@ impl TcpBlock {
         if self.connections.len() >= self.settings.connections_max as usize {
             return self.refuse(id, flow, StreamError::NoBuffers, cx);
         }
-        let path = match ask_path(&tuple, first_hop(&options, remote.is_ipv6()), InterfaceIndex(options.interface), self.epoch, cx) {
-            Ok(path) => Path { gso_max_bytes: if options.attached.is_none() { path.gso_max_bytes } else { 0 }, ..path },
-            Err(error) => return self.refuse(id, flow, error, cx),
-        };
+        let path =
+            match ask_path(&tuple, first_hop(&options, remote.is_ipv6()), InterfaceIndex(options.interface), &options, self.epoch, cx) {
+                Ok(path) => Path { gso_max_bytes: if options.attached.is_none() { path.gso_max_bytes } else { 0 }, ..path },
+                Err(error) => return self.refuse(id, flow, error, cx),
+            };
         let start = data.map(|data| self.start_with(&tuple, data, options.fast_open_no_cookie, path.mtu, cx.now));
         let key = self.connections.next_key();
         let setup = Setup {

@@ -6,8 +6,9 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use crate::ip::request::{self, Adding};
 use crate::ip::routes::Refusal;
+use crate::ip::rules::{self, Packet};
 use std::net::Ipv4Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, RuleRow, SCOPE_LINK, TABLE_MAIN};
 
 /// Why a change of addresses or routes was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -314,7 +315,10 @@ impl Ip4 {
             // "dev = dev_get_by_index(net, nh->fib_nh_oif); if (!dev) … Nexthop device required for onlink"
             return said.ok_or_else(|| refused(TableError::NoInterface));
         }
-        let found = self.lookup(gateway, said).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        // fib_check_nh_v4_gw: in the table that the route goes to, then as packets do.
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), said), &self.facts);
+        let found = here.or_else(|| self.lookup(gateway, said)).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
         found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
     }
 
@@ -334,6 +338,31 @@ impl Ip4 {
         self.changed();
         self.tell_route("deleted", &route, cx);
         Ok(Value::Null)
+    }
+
+    pub(super) fn rule_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let known = [&rules::ARGUMENTS[..], &["alone"]].concat();
+        let arguments = Arguments::new(&block, "rule_add", value, &known)?;
+        let row = self.tables.rules.add(&arguments, cx).inspect_err(|error| {
+            self.counters[count::RULES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
+        })?;
+        self.rule_changed("added", &row, cx);
+        Ok(Value::Null)
+    }
+
+    pub(super) fn rule_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "rule_delete", value, &rules::ARGUMENTS)?;
+        let row = self.tables.rules.delete(&arguments)?;
+        self.rule_changed("deleted", &row, cx);
+        Ok(Value::Null)
+    }
+
+    fn rule_changed(&mut self, event: &str, row: &RuleRow, cx: &mut Context<'_>) {
+        self.changed();
+        cx.table_changed(Table::Routes(Family::V4));
+        cx.alert("rule", rules::alert(event, Family::V4, row));
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {

@@ -2,8 +2,9 @@
 
 use super::resolve::RouteKey;
 use super::*;
+use crate::ip::rules::traffic_of;
 use std::net::Ipv4Addr;
-use weft_core::table::{RouteAnswer, RouteKind};
+use weft_core::table::{RouteAnswer, RouteKind, Traffic};
 use weft_wire::Protocol;
 use weft_wire::checksum::Sum;
 use weft_wire::ethernet::EtherType;
@@ -13,6 +14,7 @@ use weft_wire::ipv4::{HEADER_LEN, HEADER_LEN_MAX, Header, Options};
 const PACKET_BYTES_MAX: usize = 65_535;
 /// RFC 1112 §6.1: "If the upper-layer protocol chooses not to specify a time-to-live, it should default to 1 for all multicast".
 const MULTICAST_TTL: u8 = 1;
+const IPPROTO_RAW: u8 = 255;
 
 impl Ip4 {
     pub(super) fn send(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
@@ -26,7 +28,7 @@ impl Ip4 {
         let destination = meta.ip_options.as_ref().and_then(|options| options.first_hop()).unwrap_or(destination);
         let key = RouteKey { destination, source, interface: meta.interface };
         frame.meta_mut().direction = Direction::Egress;
-        let Some(answer) = self.route(&key, cx) else {
+        let Some(answer) = self.route(&key, || traffic_of(frame), cx) else {
             self.counters[count::OUT_NO_ROUTES] += 1;
             return self.refuse(frame, source, IcmpErrorKind::NetUnreachable, Reason::NoRoute, cx.now);
         };
@@ -53,7 +55,7 @@ impl Ip4 {
     }
 
     #[inline]
-    fn route(&mut self, key: &RouteKey, cx: &Context<'_>) -> Option<RouteAnswer> {
+    fn route(&mut self, key: &RouteKey, traffic: impl FnOnce() -> Traffic, cx: &Context<'_>) -> Option<RouteAnswer> {
         if let Some(answer) = self.cache.get(key, self.generation) {
             return Some(answer);
         }
@@ -63,8 +65,10 @@ impl Ip4 {
             self.facts.get(bound, cx);
         }
         let source = Some(key.source).filter(|source| !source.is_unspecified());
-        let answer = self.resolve(key.destination, source, bound)?;
-        self.cache.put(*key, answer);
+        let answer = self.resolve(key.destination, source, bound, traffic())?;
+        if !self.tables.rules.look_inside() {
+            self.cache.put(*key, answer);
+        }
         Some(answer)
     }
 
@@ -213,7 +217,9 @@ impl Ip4 {
         let meta = frame.meta_mut();
         (meta.direction, meta.protocol, meta.ttl, meta.tos) = (Direction::Egress, header.protocol, header.ttl, header.tos);
         meta.dont_fragment = header.dont_fragment;
-        let Some(answer) = self.route(&key, cx) else {
+        // Linux raw_sendmsg: the protocol is IPPROTO_RAW, and there are no ports.
+        let traffic = Traffic { mark: frame.meta().mark, tos: header.tos, protocol: IPPROTO_RAW, ..Traffic::default() };
+        let Some(answer) = self.route(&key, || traffic, cx) else {
             self.counters[count::OUT_NO_ROUTES] += 1;
             return self.complain(frame, IcmpErrorKind::NetUnreachable, header.src.into(), Reason::NoRoute);
         };

@@ -5,8 +5,9 @@ use super::fragments::renew_checksum;
 use super::options::{Found, Stamp, record};
 use super::resolve::RouteKey;
 use super::*;
+use crate::ip::rules::ports_of;
 use std::net::Ipv4Addr;
-use weft_core::table::{RouteAnswer, RouteKind};
+use weft_core::table::{RouteAnswer, RouteKind, Traffic};
 use weft_wire::checksum;
 use weft_wire::ethernet::EtherType;
 use weft_wire::ipv4::{CHECKSUM_OFFSET, HEADER_LEN, Header};
@@ -30,7 +31,7 @@ impl Ip4 {
     pub(super) fn forward(&mut self, frame: &mut Frame, header: &Header, options: Found, cx: &mut Context<'_>) -> Verdict {
         let unknown = Ipv4Addr::UNSPECIFIED.into();
         let key = RouteKey { destination: header.dst, source: header.src, interface: frame.meta().interface };
-        let Some(answer) = self.forward_route(&key, cx) else {
+        let Some(answer) = self.forward_route(&key, || received_traffic(frame, header), cx) else {
             self.counters[count::IN_NO_ROUTES] += 1;
             return self.complain(frame, IcmpErrorKind::NetUnreachable, unknown, Reason::NoRoute);
         };
@@ -106,7 +107,7 @@ impl Ip4 {
             && let IpAddr::V4(onward) = answer.source
         {
             // Linux fib_compute_spec_dst: the source of what would go back.
-            let back = match self.resolve(header.src, None, None).map(|way| way.source) {
+            let back = match self.resolve(header.src, None, None, Traffic::default()).map(|way| way.source) {
                 Some(IpAddr::V4(back)) => back,
                 _ => onward,
             };
@@ -126,17 +127,26 @@ impl Ip4 {
     }
 
     #[inline]
-    fn forward_route(&mut self, key: &RouteKey, cx: &Context<'_>) -> Option<RouteAnswer> {
+    fn forward_route(&mut self, key: &RouteKey, traffic: impl FnOnce() -> Traffic, cx: &Context<'_>) -> Option<RouteAnswer> {
         if let Some(answer) = self.forward_cache.get(key, self.generation) {
             return Some(answer);
         }
-        let route = *self.lookup(key.destination, None)?;
+        let route = *self.followed(key.destination, Some(key.source), None, traffic())?;
         if route.kind == RouteKind::Unicast {
             self.facts.get(route.interface, cx);
         }
+        let answer = self.onward(key.destination, &route);
+        if !self.tables.rules.look_inside() {
+            self.forward_cache.put(*key, answer);
+        }
+        Some(answer)
+    }
+
+    /// How a packet for others goes on that follows a route.
+    pub(super) fn onward(&self, destination: Ipv4Addr, route: &Route) -> RouteAnswer {
         let next_hop = match route.gateway {
             Some(IpAddr::V4(gateway)) => gateway,
-            _ => key.destination,
+            _ => destination,
         };
         // What options record (Linux ip_rt_get_source).
         let own = match route.source {
@@ -144,8 +154,15 @@ impl Ip4 {
             _ => self.addresses.source_for(route.interface, next_hop),
         };
         // Linux ip_dst_mtu_maybe_forward with ip_forward_use_pmtu 0: what routers told about paths is for this node's own packets.
-        let answer = self.answer(route.kind, route.interface, own.unwrap_or(Ipv4Addr::UNSPECIFIED), next_hop, route.mtu);
-        self.forward_cache.put(*key, answer);
-        Some(answer)
+        self.answer(route.kind, route.interface, own.unwrap_or(Ipv4Addr::UNSPECIFIED), next_hop, route.mtu)
     }
+}
+
+/// What rules may look at of a packet for others. Linux fib4_rules_early_flow_dissect: fragments have no ports, the first neither.
+fn received_traffic(frame: &Frame, header: &Header) -> Traffic {
+    let fragment = header.more_fragments || header.fragment_offset != 0;
+    let above = frame.slices(header.header_len(), 4).concat();
+    let above = above.first_chunk().filter(|_| !fragment);
+    let protocol = header.protocol.0;
+    Traffic { input: frame.meta().interface, mark: frame.meta().mark, tos: header.tos, protocol, ports: ports_of(protocol, above) }
 }

@@ -3,7 +3,7 @@
 use super::options::{Found, Problem, Stamp, check, record};
 use super::*;
 use std::net::Ipv4Addr;
-use weft_core::table::AddressKind;
+use weft_core::table::{AddressKind, Traffic};
 use weft_wire::ipv4::{self, HEADER_LEN, Header};
 use weft_wire::{Error, Protocol};
 
@@ -109,7 +109,7 @@ impl Ip4 {
         let own = match self.addresses.kind(header.dst) {
             AddressKind::Local(_) => header.dst,
             // fib_compute_spec_dst
-            _ => match self.resolve(header.src, None, None).map(|way| way.source) {
+            _ => match self.resolve(header.src, None, None, Traffic::default()).map(|way| way.source) {
                 Some(IpAddr::V4(own)) => own,
                 _ => return,
             },

@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     summary: "IPv4: header on and off, checks, addresses, routes, local delivery, forwarding, fragments, path MTU",
     doc: "Checks received packets (every reason for a drop has a name), puts fragments together, delivers packets for this node by protocol, \
           routes and frames packets to send, and cuts those that are larger than the way's MTU unless they must not be fragmented (then the \
-          sender is told). Owns addresses and routes, and remembers what routers told of single destinations: path MTUs and redirects. \
+          sender is told). Owns addresses and routes, with the rules that say in which table of routes to look, and remembers what routers told of single destinations: path MTUs and redirects. \
           With `forward` on it sends packets for others on: TTL, options, ICMP errors; no redirects. Source-routed packets are dropped, as \
           Linux does by default. Groups need a membership (the owner of Groups is asked), but 224.0.0.1. Identification: 0 for packets that \
           must not be fragmented (RFC 6864), else a counter per destination.\n\
@@ -50,13 +50,22 @@ pub static KIND: Kind = Kind {
         Named {
             name: "route_add",
             doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
-                  prohibit), onlink?, table? (254, the only one that is looked at), protocol?, scope?, place? (alone, last, first, replace, \
+                  prohibit), onlink?, table? (254; rules say which one is looked at), protocol?, scope?, place? (alone, last, first, replace, \
                   change): adds a route; the interface may be left out when the gateway is on a network of one",
         },
         Named {
             name: "route_delete",
             doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?, scope?: removes the first route that fits",
         },
+        Named {
+            name: "rule_add",
+            doc: "priority? (one less than the second rule's), not?, from?, to? (prefixes), iif? (lo: packets of this node), oif? (what their sender is \
+                  bound to), fwmark?, fwmask?, tos?, ipproto? (a number), sport?, dport? (first-last), action? (table, goto, nop, blackhole, unreachable, \
+                  prohibit), table? (254), target? (of goto), suppress_prefixlength?, suppress_ifgroup?, protocol?, alone? (refuse one that is there): \
+                  adds a rule that says which table is looked at for which packets",
+        },
+        Named { name: "rule_delete", doc: "what rule_add takes: removes the first rule that fits what is said" },
+        Named { name: "rules", doc: "the rules in their order" },
         Named {
             name: "paths",
             doc: "what routers told: a row for each destination with mtu or gateway and the seconds until it is forgotten",
@@ -70,11 +79,12 @@ pub static KIND: Kind = Kind {
     alerts: &[
         Named { name: "address", doc: "event (added, deleted), interface, address, prefix_bits: an address changed" },
         Named { name: "route", doc: "event (added, deleted) and the route's row: a route changed" },
+        Named { name: "rule", doc: "event (added, deleted), v6 and the rule's row: a rule changed" },
     ],
     counters: COUNTERS,
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     asks: &[Table::Interfaces, Table::Groups(Family::V4)],
-    state_version: 4,
+    state_version: 5,
     ..Kind::EMPTY
 };
 
@@ -200,6 +210,7 @@ const COUNTERS: &[Counter] = &[
     Counter { name: "PathsEvicted", text: "path MTUs and redirects forgotten early because the table was full" },
     Counter { name: "ChangesRefused", text: "addresses and routes that other blocks asked for and that could not be changed" },
     Counter { name: "OutRedirects", text: "packets sent on whose source was told of a better first hop" },
+    Counter { name: "RulesRefused", text: "rules that were not taken because there were as many as a node may have" },
 ];
 
 /// Positions in [`KIND`]'s counters.
@@ -238,5 +249,6 @@ pub(super) mod count {
     pub const PATHS_EVICTED: usize = 31;
     pub const CHANGES_REFUSED: usize = 32;
     pub const OUT_REDIRECTS: usize = 33;
-    pub const ALL: usize = 34;
+    pub const RULES_REFUSED: usize = 34;
+    pub const ALL: usize = 35;
 }

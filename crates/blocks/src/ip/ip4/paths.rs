@@ -5,7 +5,7 @@ use super::*;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weft_core::state::{Damage, Field, Reader, Writer};
-use weft_core::table::{AddressKind, RouteKind};
+use weft_core::table::{AddressKind, RouteKind, Traffic};
 
 /// Destinations of which something is remembered, of each kind; the one that would be forgotten first makes room.
 pub const PATHS_MAX: usize = 4096;
@@ -157,7 +157,7 @@ impl Paths {
 impl Ip4 {
     /// Linux __ip_rt_update_pmtu.
     pub(super) fn learn_mtu(&mut self, destination: Ipv4Addr, told: u32, cx: &mut Context<'_>) {
-        let route = self.resolve(destination, None, None).filter(|answer| answer.kind == RouteKind::Unicast);
+        let route = self.resolve(destination, None, None, Traffic::default()).filter(|answer| answer.kind == RouteKind::Unicast);
         // Larger than what is known is no news (RFC 1191 §3 forbids to raise it so).
         let Some(old) = route.map(|answer| answer.mtu).filter(|old| told <= *old) else {
             self.counters[count::PATHS_REFUSED] += 1;

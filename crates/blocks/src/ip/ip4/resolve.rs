@@ -1,8 +1,9 @@
-//! Which way a packet goes: the rules of Linux's `ip_route_output_key_hash_rcu` with one table, and a small cache of their answers.
+//! Which way a packet goes: what Linux's `ip_route_output_key_hash_rcu` does, and a small cache of its answers.
 
 use super::Ip4;
+use crate::ip::rules::Packet;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{Address, AddressState, Route, RouteAnswer, RouteKind};
+use weft_core::table::{Address, AddressState, Route, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Context, Instant, InterfaceIndex, Rng};
 
 /// Largest IPv4 packet, bytes (Linux IP_MAX_MTU).
@@ -12,7 +13,13 @@ const MTU_DEFAULT: u32 = 1500;
 
 impl Ip4 {
     /// How to reach `destination`; `None`: not at all (Linux ENETUNREACH, and EINVAL for addresses that cannot be sent from or to).
-    pub(super) fn resolve(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+    pub(super) fn resolve(
+        &self,
+        destination: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<RouteAnswer> {
         // RFC 1122 §3.2.1.3: "When a host sends any datagram, the IP source address MUST be one of its own IP addresses (but not a broadcast
         // or multicast address)." Linux: "if (!__ip_dev_find(net, fl4->saddr, false)) goto out".
         if source.is_some_and(|source| self.addresses.owners(source).is_empty()) {
@@ -42,39 +49,64 @@ impl Ip4 {
             let own = own.unwrap_or_else(|| self.addresses.primary_of(owner, destination));
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(own), destination, None));
         }
-        let answer = self.resolve_outward(destination, source, bound)?;
+        let answer = self.resolve_outward(destination, source, bound, traffic)?;
         // Linux __mkroute_output: "if (ipv4_is_loopback(fl4->saddr) && !(dev_out->flags & IFF_LOOPBACK)) return ERR_PTR(-EINVAL)"
         let sends = !matches!(answer.kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit);
         let inside = answer.interface == InterfaceIndex::LOOPBACK;
         (inside || !sends || !source.is_some_and(|source| source.is_loopback())).then_some(answer)
     }
 
+    /// Which way a packet goes that came in, and whose source is another's (Linux ip_route_input_slow).
+    pub(super) fn resolve_received(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, traffic: Traffic) -> Option<RouteAnswer> {
+        let local = !self.addresses.owners(destination).is_empty();
+        let kind = if local { RouteKind::Local } else { RouteKind::Broadcast };
+        if local || destination.is_broadcast() || !self.addresses.broadcast_on(destination).is_empty() {
+            return Some(self.answer(kind, InterfaceIndex::LOOPBACK, destination, destination, None));
+        }
+        if !self.forwards(traffic.input) {
+            return None;
+        }
+        self.followed(destination, source, None, traffic).map(|route| self.onward(destination, route))
+    }
+
     /// As [`Ip4::resolve`], for a destination that is not this node's own.
-    fn resolve_outward(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+    fn resolve_outward(
+        &self,
+        destination: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<RouteAnswer> {
         let networks = self.addresses.broadcast_on(destination);
         let network = networks.iter().copied().find(|owner| bound.is_none_or(|bound| bound == *owner));
-        if let Some(interface) = network.filter(|interface| self.is_up(*interface)) {
+        if let Some(interface) = network.filter(|interface| self.facts.is_up(*interface)) {
             let source = source.or_else(|| self.addresses.source_to_broadcast(interface, destination));
             return Some(self.on_link(RouteKind::Broadcast, interface, source, destination, None));
         }
         let kind = match destination {
             destination if destination.is_broadcast() => RouteKind::Broadcast,
             destination if destination.is_multicast() => RouteKind::Multicast,
-            _ => return self.resolve_unicast(destination, source, bound),
+            _ => return self.resolve_unicast(destination, source, bound, traffic),
         };
         // Linux: a multicast or limited broadcast packet without interface leaves through the one that has its source address,
         // else where a route to it leads.
         let by_source = source.and_then(|source| self.addresses.owners(source).first().copied());
-        let interface = bound.or(by_source).or_else(|| self.lookup(destination, None).map(|route| route.interface));
-        interface.filter(|interface| self.is_up(*interface)).map(|interface| self.on_link(kind, interface, source, destination, None))
+        let interface = bound.or(by_source).or_else(|| self.followed(destination, source, None, traffic).map(|route| route.interface));
+        interface.filter(|interface| self.facts.is_up(*interface)).map(|interface| self.on_link(kind, interface, source, destination, None))
     }
 
-    fn resolve_unicast(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+    fn resolve_unicast(
+        &self,
+        destination: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<RouteAnswer> {
         // A route that refuses ends the search, but whoever is bound to an interface is then taken to know better.
         let refuses = |route: &Route| matches!(route.kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit);
-        let Some(route) = self.lookup(destination, bound).filter(|route| bound.is_none() || !refuses(route)) else {
+        let Some(route) = self.followed(destination, source, bound, traffic).filter(|route| bound.is_none() || !refuses(route)) else {
             // "Apparently, routing tables are wrong. Assume, that the destination is on link." — only for a bound interface.
-            let interface = bound.filter(|interface| self.is_up(*interface))?;
+            let interface = bound.filter(|interface| self.facts.is_up(*interface))?;
             return Some(self.on_link(RouteKind::Unicast, interface, source, destination, None));
         };
         let next_hop = match route.gateway {
@@ -98,10 +130,20 @@ impl Ip4 {
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
     pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        // Routes that refuse name no interface.
-        self.tables.main.lookup(destination.to_bits(), |route| {
-            route.interface == InterfaceIndex::NONE || (bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface))
-        })
+        self.tables.lookup(&Packet::to(destination.to_bits(), bound), &self.facts)
+    }
+
+    /// The same for a packet of which more is known.
+    #[inline]
+    pub(super) fn followed(
+        &self,
+        destination: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<&Route> {
+        let source = source.map_or(0, Ipv4Addr::to_bits);
+        self.tables.lookup(&Packet { source, destination: destination.to_bits(), bound, traffic }, &self.facts)
     }
 
     fn on_link(
@@ -141,17 +183,10 @@ impl Ip4 {
         }
     }
 
-    fn is_up(&self, interface: InterfaceIndex) -> bool {
-        match self.facts.peek(interface) {
-            Some(facts) => facts.up,
-            // Bound to one that no address or route names; arp asks again, and refuses one that does not exist.
-            None => true,
-        }
-    }
-
     /// Asks about the interfaces that addresses and routes name; those that are gone take theirs with them.
     pub(super) fn interfaces_changed(&mut self, cx: &mut Context<'_>) {
         self.has_interfaces = self.facts.refresh(cx);
+        self.tables.rules.attach(cx);
         self.changed();
         let mut named: Vec<InterfaceIndex> = self.addresses.iter().map(|address| address.interface).collect();
         named.extend(self.tables.interfaces());
@@ -165,6 +200,7 @@ impl Ip4 {
     pub(super) fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
         let was_down = self.facts.peek(interface).is_some_and(|facts| !facts.up);
         self.has_interfaces = self.facts.refresh_one(interface, cx);
+        self.tables.rules.attach(cx);
         self.changed();
         let up = self.facts.get(interface, cx).map(|facts| facts.up);
         if up.is_none() {

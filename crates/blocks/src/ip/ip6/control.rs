@@ -7,8 +7,9 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use crate::ip::request::{self, Adding};
 use crate::ip::routes::{Bits as _, Refusal};
+use crate::ip::rules::{self, Packet};
 use std::net::Ipv6Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, RuleRow, TABLE_MAIN, Traffic};
 use weft_wire::ipv6::MTU_MIN;
 
 /// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
@@ -269,7 +270,10 @@ impl Ip6 {
         if is_link_local(gateway) || onlink {
             return said.ok_or_else(|| refused(TableError::GatewayWithoutInterface(gateway)));
         }
-        let found = self.lookup(gateway, said).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        // ip6_route_check_nh: in the table that the route goes to, then as packets do.
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), said), &self.facts);
+        let found = here.or_else(|| self.lookup(gateway, said)).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
         found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
     }
 
@@ -369,7 +373,7 @@ impl Ip6 {
     /// RFC 8201 §4: "If a node receives a Packet Too Big message reporting a next-hop MTU that is less than the IPv6 minimum link MTU, it must
     /// discard it." And "A node must not increase its estimate of the Path MTU in response to the contents of a Packet Too Big message."
     fn take_path_mtu(&mut self, destination: Ipv6Addr, mtu: u32, cx: &mut Context<'_>) -> bool {
-        let known = self.resolve(destination, None, None, cx.now);
+        let known = self.resolve(destination, None, None, Traffic::default(), cx.now);
         if (mtu as usize) < MTU_MIN || known.is_none_or(|known| mtu >= known.mtu || known.kind != RouteKind::Unicast) {
             return false;
         }
@@ -382,7 +386,7 @@ impl Ip6 {
     /// RFC 4861 §8.1: "The IP source address of the Redirect is the same as the current first-hop router for the specified ICMP Destination
     /// Address." §8.3: "If the Target and Destination Addresses are the same, the host MUST treat the Target as on-link."
     fn take_redirect(&mut self, destination: Ipv6Addr, gateway: Ipv6Addr, on: InterfaceIndex, from: Ipv6Addr, cx: &Context<'_>) -> bool {
-        let current = self.resolve(destination, None, Some(on), cx.now);
+        let current = self.resolve(destination, None, Some(on), Traffic::default(), cx.now);
         let told_by_router = current
             .is_some_and(|answer| answer.kind == RouteKind::Unicast && answer.interface == on && answer.next_hop == IpAddr::V6(from));
         // RFC 4861 §8.1: the target is a router's link-local address, or the destination itself.
@@ -392,6 +396,31 @@ impl Ip6 {
         self.counters[count::EXCEPTIONS_FULL] += u64::from(self.exceptions.set_gateway(destination, gateway, on));
         self.changed();
         true
+    }
+
+    pub(super) fn rule_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let known = [&rules::ARGUMENTS[..], &["alone"]].concat();
+        let arguments = Arguments::new(&block, "rule_add", value, &known)?;
+        let row = self.tables.rules.add(&arguments, cx).inspect_err(|error| {
+            self.counters[count::RULES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
+        })?;
+        self.rule_changed("added", &row, cx);
+        Ok(Value::Null)
+    }
+
+    pub(super) fn rule_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "rule_delete", value, &rules::ARGUMENTS)?;
+        let row = self.tables.rules.delete(&arguments)?;
+        self.rule_changed("deleted", &row, cx);
+        Ok(Value::Null)
+    }
+
+    fn rule_changed(&mut self, event: &str, row: &RuleRow, cx: &mut Context<'_>) {
+        self.changed();
+        cx.table_changed(Table::Routes(Family::V6));
+        cx.alert("rule", rules::alert(event, Family::V6, row));
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {

@@ -2,9 +2,10 @@
 
 use super::resolve::RouteKey;
 use super::*;
+use crate::ip::rules::traffic_of;
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weft_core::table::{RouteAnswer, RouteKind};
+use weft_core::table::{RouteAnswer, RouteKind, Traffic};
 use weft_wire::checksum::Sum;
 use weft_wire::ethernet::EtherType;
 use weft_wire::ipv6::{HEADER_LEN, Header};
@@ -13,6 +14,7 @@ use weft_wire::ipv6::{HEADER_LEN, Header};
 const PAYLOAD_BYTES_MAX: usize = 65_535;
 /// Linux IPV6_DEFAULT_MCASTHOPS.
 const MULTICAST_HOP_LIMIT: u8 = 1;
+const IPPROTO_RAW: u8 = 255;
 
 /// An address as IPv6; metadata that nobody filled in hold the unspecified one of IPv4.
 fn as_v6(address: IpAddr) -> Option<Ipv6Addr> {
@@ -34,7 +36,7 @@ impl Ip6 {
         let destination = meta.attached.as_ref().and_then(|attached| attached.first_hop()).unwrap_or(destination);
         let key = RouteKey { destination, source, interface: meta.interface };
         frame.meta_mut().direction = Direction::Egress;
-        let answer = match self.way(frame, &key, cx) {
+        let answer = match self.way(frame, &key, || traffic_of(frame), cx) {
             Ok(answer) => answer,
             Err((kind, reason)) => return self.refuse(frame, source, kind, reason),
         };
@@ -46,8 +48,14 @@ impl Ip6 {
     }
 
     /// The route of a packet, or what its sender is to hear.
-    fn way(&mut self, frame: &Frame, key: &RouteKey, cx: &Context<'_>) -> Result<RouteAnswer, (Option<IcmpErrorKind>, Reason)> {
-        let Some(answer) = self.route(key, cx) else {
+    fn way(
+        &mut self,
+        frame: &Frame,
+        key: &RouteKey,
+        traffic: impl FnOnce() -> Traffic,
+        cx: &Context<'_>,
+    ) -> Result<RouteAnswer, (Option<IcmpErrorKind>, Reason)> {
+        let Some(answer) = self.route(key, traffic, cx) else {
             self.counters[count::OUT_NO_ROUTES] += 1;
             return Err((Some(IcmpErrorKind::NetUnreachable), Reason::NoRoute));
         };
@@ -209,7 +217,8 @@ impl Ip6 {
         // Whose the source is does not matter (Linux rawv6_send_hdrinc).
         let own = Some(header.src).filter(|source| !self.addresses.owners(*source).is_empty()).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let key = RouteKey { destination: header.dst, source: own, interface: meta.interface };
-        let answer = match self.way(frame, &key, cx) {
+        let traffic = Traffic { mark: meta.mark, tos: header.traffic_class, protocol: IPPROTO_RAW, ..Traffic::default() };
+        let answer = match self.way(frame, &key, || traffic, cx) {
             Ok(answer) => answer,
             Err((None, reason)) => return Verdict::Drop(reason),
             Err((Some(kind), reason)) => return self.complain(frame, kind, header.src.into(), reason),

@@ -3,8 +3,9 @@
 use super::addresses::is_link_local;
 use super::resolve::{RouteKey, refuses};
 use super::*;
+use crate::ip::rules::ports_of;
 use std::net::Ipv6Addr;
-use weft_core::table::RouteKind;
+use weft_core::table::{RouteKind, Traffic};
 use weft_wire::ipv6::Header;
 
 /// Where the hop limit stands in the header.
@@ -48,7 +49,11 @@ impl Ip6 {
             return self.complain(frame, IcmpErrorKind::TtlExceeded, unspecified, Reason::TtlExceeded);
         }
         let key = RouteKey { destination: header.dst, source: Ipv6Addr::UNSPECIFIED, interface: InterfaceIndex::NONE };
-        let answer = self.route(&key, cx);
+        let answer = match self.tables.rules.are_usual() {
+            true => self.route(&key, Traffic::default, cx),
+            // What is sent from here goes by other rules: nothing of the cache fits both.
+            false => self.resolve_received(header.dst, Some(header.src), received_traffic(frame, header), cx.now),
+        };
         let Some(answer) = answer.filter(|answer| answer.kind == RouteKind::Unicast || refuses(answer.kind)) else {
             self.counters[count::IN_NO_ROUTES] += 1;
             return self.complain(frame, IcmpErrorKind::NetUnreachable, unspecified, Reason::NoRoute);
@@ -84,6 +89,15 @@ impl Ip6 {
         self.counters[count::OUT_FORWARDED] += 1;
         Verdict::Forward(OUT_LOWER)
     }
+}
+
+/// What rules may look at of a packet for others.
+fn received_traffic(frame: &Frame, header: &Header) -> Traffic {
+    let meta = frame.meta();
+    let (protocol, at) =
+        offload::headers(frame).map_or((header.next_header.0, weft_wire::ipv6::HEADER_LEN), |found| (found.protocol.0, found.transport));
+    let ports = ports_of(protocol, frame.slices(at, 4).concat().first_chunk());
+    Traffic { input: meta.interface, mark: meta.mark, tos: header.traffic_class, protocol, ports }
 }
 
 /// Bytes of the packet, or of the packets that a large frame will be cut into on its way out.

@@ -1,9 +1,10 @@
-//! Which way a packet goes: the rules of Linux's `ip6_route_output_flags` with one table, and a small cache of their answers.
+//! Which way a packet goes: what Linux's `ip6_route_output_flags` does, and a small cache of its answers.
 
 use super::Ip6;
 use super::addresses::{is_link_local, is_of_link};
+use crate::ip::rules::Packet;
 use std::net::{IpAddr, Ipv6Addr};
-use weft_core::table::{Route, RouteAnswer, RouteKind};
+use weft_core::table::{Route, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Context, Instant, InterfaceIndex, Rng};
 
 /// Largest IPv6 packet without a jumbo payload, bytes.
@@ -23,6 +24,7 @@ impl Ip6 {
         destination: Ipv6Addr,
         source: Option<Ipv6Addr>,
         bound: Option<InterfaceIndex>,
+        traffic: Traffic,
         now: Instant,
     ) -> Option<RouteAnswer> {
         // RFC 4291 §2.7: "Multicast addresses must not be used as source addresses in IPv6 packets"; and others' are not ours to use. A
@@ -36,7 +38,7 @@ impl Ip6 {
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, own, own, None));
         }
         if destination.is_multicast() {
-            return self.resolve_group(destination, source, bound);
+            return self.resolve_group(destination, source, bound, traffic);
         }
         let owners = self.addresses.owners(destination);
         let fits = match bound {
@@ -48,7 +50,7 @@ impl Ip6 {
         if fits {
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(destination), destination, None));
         }
-        let answer = self.resolve_outward(destination, source, bound, now)?;
+        let answer = self.resolve_outward(destination, source, bound, traffic, now)?;
         let outside = answer.interface != InterfaceIndex::LOOPBACK && !refuses(answer.kind);
         // RFC 4291 §2.5.3: the loopback address "must not be used as the source address in IPv6 packets that are sent outside of a single
         // node"; "Any packet … with a destination address of loopback must never be sent outside of a single node".
@@ -60,16 +62,22 @@ impl Ip6 {
 
     /// A group is on the link of an interface: the one that the sender is bound to, or that has its source address, or that a route leads to,
     /// or the first that has addresses (Linux: the first of the routes to ff00::/8, which every interface has).
-    fn resolve_group(&self, group: Ipv6Addr, source: Option<Ipv6Addr>, bound: Option<InterfaceIndex>) -> Option<RouteAnswer> {
+    fn resolve_group(
+        &self,
+        group: Ipv6Addr,
+        source: Option<Ipv6Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<RouteAnswer> {
         let of_source = || match source.map(|source| self.addresses.owners(source)) {
             Some([only]) => Some(*only),
             _ => None,
         };
-        let routed =
-            || self.lookup(group, None).filter(|route| route.prefix_bits >= 8 && !refuses(route.kind)).map(|route| route.interface);
+        let leads = |route: &&Route| route.prefix_bits >= 8 && !refuses(route.kind);
+        let routed = || self.followed(group, source, None, traffic).filter(leads).map(|route| route.interface);
         let first = || {
             let outside = self.addresses.iter().map(|address| address.interface).filter(|interface| *interface != InterfaceIndex::LOOPBACK);
-            outside.into_iter().find(|interface| self.is_up(*interface))
+            outside.into_iter().find(|interface| self.facts.is_up(*interface))
         };
         // RFC 4291 §2.7: "Interface-Local scope spans only a single interface on a node and is useful only for loopback transmission of
         // multicast."
@@ -84,7 +92,7 @@ impl Ip6 {
         if bound.is_some() && chosen.is_none() {
             return None;
         }
-        let interface = chosen.or_else(inside).or_else(routed).or_else(first).filter(|interface| self.is_up(*interface))?;
+        let interface = chosen.or_else(inside).or_else(routed).or_else(first).filter(|interface| self.facts.is_up(*interface))?;
         let chosen = source.or_else(|| self.addresses.source_for(interface, group)).unwrap_or(Ipv6Addr::UNSPECIFIED);
         Some(self.answer(RouteKind::Multicast, interface, chosen, group, None))
     }
@@ -94,12 +102,18 @@ impl Ip6 {
         destination: Ipv6Addr,
         source: Option<Ipv6Addr>,
         bound: Option<InterfaceIndex>,
+        traffic: Traffic,
         now: Instant,
     ) -> Option<RouteAnswer> {
         // The source says on which link a link-local destination is, if nothing else does.
         let link = || source.filter(|_| is_of_link(destination)).filter(|source| is_link_local(*source));
         let bound = bound.or_else(|| link().and_then(|source| self.addresses.owners(source).first().copied()));
-        let route = self.lookup(destination, bound)?;
+        let route = self.followed(destination, source, bound, traffic)?;
+        Some(self.along(destination, source, route, now))
+    }
+
+    /// The way to a destination along a route.
+    fn along(&self, destination: Ipv6Addr, source: Option<Ipv6Addr>, route: &Route, now: Instant) -> RouteAnswer {
         let (mut interface, mut next_hop) = match route.gateway {
             Some(IpAddr::V6(gateway)) => (route.interface, gateway),
             _ => (route.interface, destination),
@@ -113,15 +127,40 @@ impl Ip6 {
             _ => self.addresses.source_for(interface, destination),
         };
         let mtu = [route.mtu, self.exceptions.mtu(destination, now)].into_iter().flatten().min();
-        Some(self.answer(route.kind, interface, preferred.unwrap_or(Ipv6Addr::UNSPECIFIED), next_hop, mtu))
+        self.answer(route.kind, interface, preferred.unwrap_or(Ipv6Addr::UNSPECIFIED), next_hop, mtu)
+    }
+
+    /// Which way a packet goes that came in, and whose source is another's.
+    pub(super) fn resolve_received(
+        &self,
+        destination: Ipv6Addr,
+        source: Option<Ipv6Addr>,
+        traffic: Traffic,
+        now: Instant,
+    ) -> Option<RouteAnswer> {
+        if !self.addresses.owners(destination).is_empty() {
+            return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, destination, destination, None));
+        }
+        let route = self.followed(destination, source, None, traffic)?;
+        Some(self.along(destination, None, route, now))
     }
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
     pub(super) fn lookup(&self, destination: Ipv6Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        self.tables.main.lookup(destination.to_bits(), |route| {
-            // Routes that refuse name no interface.
-            route.interface == InterfaceIndex::NONE || (bound.is_none_or(|bound| bound == route.interface) && self.is_up(route.interface))
-        })
+        self.tables.lookup(&Packet::to(destination.to_bits(), bound), &self.facts)
+    }
+
+    /// The same for a packet of which more is known.
+    #[inline]
+    pub(super) fn followed(
+        &self,
+        destination: Ipv6Addr,
+        source: Option<Ipv6Addr>,
+        bound: Option<InterfaceIndex>,
+        traffic: Traffic,
+    ) -> Option<&Route> {
+        let source = source.map_or(0, Ipv6Addr::to_bits);
+        self.tables.lookup(&Packet { source, destination: destination.to_bits(), bound, traffic }, &self.facts)
     }
 
     fn answer(&self, kind: RouteKind, interface: InterfaceIndex, source: Ipv6Addr, next_hop: Ipv6Addr, mtu: Option<u32>) -> RouteAnswer {
@@ -143,17 +182,9 @@ impl Ip6 {
         }
     }
 
-    pub(super) fn is_up(&self, interface: InterfaceIndex) -> bool {
-        match self.facts.peek(interface) {
-            Some(facts) => facts.up,
-            // Bound to one that no address or route names; nd asks again, and refuses one that does not exist.
-            None => true,
-        }
-    }
-
     /// As [`Ip6::resolve`], from the cache if it is there.
     #[inline]
-    pub(super) fn route(&mut self, key: &RouteKey, cx: &Context<'_>) -> Option<RouteAnswer> {
+    pub(super) fn route(&mut self, key: &RouteKey, traffic: impl FnOnce() -> Traffic, cx: &Context<'_>) -> Option<RouteAnswer> {
         if let Some(answer) = self.cache.get(key, self.generation) {
             return Some(answer);
         }
@@ -163,8 +194,10 @@ impl Ip6 {
             self.facts.get(bound, cx);
         }
         let source = Some(key.source).filter(|source| !source.is_unspecified());
-        let answer = self.resolve(key.destination, source, bound, cx.now)?;
-        self.cache.put(*key, answer);
+        let answer = self.resolve(key.destination, source, bound, traffic(), cx.now)?;
+        if !self.tables.rules.look_inside() {
+            self.cache.put(*key, answer);
+        }
         Some(answer)
     }
 }

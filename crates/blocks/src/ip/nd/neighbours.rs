@@ -204,7 +204,12 @@ impl Nd {
     /// RFC 4861 §8.3: a router told of a better first hop.
     pub(super) fn redirected(&mut self, received: &Received<'_>, target: Ipv6Addr, destination: Ipv6Addr, cx: &mut Context<'_>) -> bool {
         let Received { interface, from, .. } = *received;
-        let query = Query::Route { destination: destination.into(), source: None, interface: Some(interface) };
+        let query = Query::Route {
+            destination: destination.into(),
+            source: None,
+            interface: Some(interface),
+            traffic: weft_core::table::Traffic::default(),
+        };
         // §8.1: "The IP source address of the Redirect is the same as the current first-hop router for the specified ICMP Destination
         // Address."
         let first_hop = cx.route(&query, Family::V6).map(|route| route.next_hop);
