@@ -411,7 +411,7 @@ mod tests {
             assert!(connection.read().is_none());
             client.write_all(&[*byte]).unwrap();
         }
-        assert!(matches!(connection.read(), Some(Ok(Request { serial: 1, ask: crate::protocol::Ask::Hello }))));
+        assert!(matches!(connection.read(), Some(Ok(Request { serial: 1, ask: crate::protocol::Ask::Hello, node: None }))));
         let mut written = 0;
         while !connection.is_gone() {
             assert!(written <= LINE_BYTES_MAX + READ_BYTES_MAX);
