@@ -193,6 +193,15 @@ pub fn read(text: &str, build: &str, runs: Runs) -> Result<Manifest, String> {
     let mut counters: Vec<Counter> = raw.counter.iter().map(counter).collect();
     counters.extend(raw.drop.iter().map(|row| Counter { name: leak(format!("Dropped{}", row.name)), ..counter(row) }));
     counters.push(Counter { name: "Failures", text: "times that it failed and was isolated" });
+    // They are told by their names.
+    if let Some((at, twice)) = counters.iter().enumerate().find(|(at, row)| counters[..*at].iter().any(|before| before.name == row.name)) {
+        let whose = if at + 1 == counters.len() {
+            "weft's own, give yours another name"
+        } else {
+            "declared twice (a drop 'X' counts as 'DroppedX')"
+        };
+        return Err(format!("its manifest: counter '{}' is {whose}", twice.name));
+    }
     let has_interfaces = meanings.contains(&Meaning::Interface);
     let kind = Kind {
         name: leak(raw.name.clone()),
@@ -382,6 +391,10 @@ mod tests {
         assert!(parameter("type = \"choice\"\ndefault = \"a\"").contains("choice without words"));
         let twice = "[[parameter]]\nname = \"on_failure\"\ndoc = \"\"\ntype = \"bool\"\ndefault = true\n";
         assert!(wrong(twice).contains("'on_failure' is weft's own"));
+        let counter = |what: &str, name: &str| format!("[[{what}]]\nname = \"{name}\"\ntext = \"\"\n");
+        assert!(wrong(&counter("counter", "Failures")).contains("'Failures' is weft's own"));
+        assert!(wrong(&counter("counter", "Seen").repeat(2)).contains("counter 'Seen' is declared twice"));
+        assert!(wrong(&(counter("counter", "DroppedOdd") + &counter("drop", "Odd"))).contains("counter 'DroppedOdd' is declared twice"));
         let many = "[[output]]\nname = \"o\"\ncarries = \"any\"\ndoc = \"\"\n".repeat(17);
         assert!(wrong(&many).contains("17 outputs, at most 16"));
     }
