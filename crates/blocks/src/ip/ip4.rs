@@ -75,7 +75,7 @@ const TIMER_LIFETIMES: u64 = 2;
 
 /// Most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16_384;
-/// Version of the state that knew no rules.
+/// Version of the state that knew neither rules nor whom redirects were sent to.
 const STATE_WITHOUT_RULES: u32 = 4;
 pub use crate::ip::routes::{ROUTES_MAX, TABLES_MAX};
 pub use crate::ip::rules::RULES_MAX;
@@ -162,7 +162,7 @@ struct Exported {
 }
 
 /// What state is read into before any of it is believed.
-type Parts = (Exported, Tables<u32>, Identification, Paths, Reassembly);
+type Parts = (Exported, Tables<u32>, Identification, Paths, Reassembly, Redirects);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
@@ -214,7 +214,8 @@ impl Ip4 {
         }
         let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
         let (identification, paths) = (from.take()?, self.paths.read(from)?);
-        Ok((read, tables, identification, paths, self.reassembly.read(from, fragments::could_wait)?))
+        let reassembly = self.reassembly.read(from, fragments::could_wait)?;
+        Ok((read, tables, identification, paths, reassembly, self.redirects.read(from, STATE_WITHOUT_RULES)?))
     }
 
     /// Everything cached about addresses, routes and interfaces is stale from here on.
@@ -391,17 +392,18 @@ impl Block for Ip4 {
             out.put(&self.identification);
             self.paths.write(out);
             self.reassembly.write(out);
+            self.redirects.write(out);
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, tables, identification, paths, reassembly), counters) =
+        let ((read, tables, identification, paths, reassembly, redirects), counters) =
             crate::counted::import_since(&KIND, STATE_WITHOUT_RULES, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         self.tables = tables;
-        (self.identification, self.paths, self.counters) = (identification, paths, counters);
+        (self.identification, self.paths, self.redirects, self.counters) = (identification, paths, redirects, counters);
         self.take_over_fragments(reassembly);
         *self.raw_wanted = [false; 256];
         read.wanted_raw.iter().for_each(|number| self.raw_wanted[usize::from(*number)] = true);

@@ -38,7 +38,7 @@ mod resolve;
 mod select;
 
 use crate::facts::FactsCache;
-use crate::ip::limit::Limit;
+use crate::ip::limit::{Limit, Taken};
 use crate::ip::reassembly::Reassembly;
 use crate::ip::routes::Tables;
 use crate::ip::rules::Rules;
@@ -309,7 +309,7 @@ struct Link {
 weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
-type Parts = (Exported, Tables<u128>, Told, Reassembly);
+type Parts = (Exported, Tables<u128>, Told, Reassembly, Option<[Taken; 2]>);
 type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
@@ -357,7 +357,9 @@ impl Ip6 {
         let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
         let awake: Vec<InterfaceIndex> = from.take()?;
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
-        Ok((read, tables, told, self.reassembly.read(from, fragments::could_wait)?))
+        let reassembly = self.reassembly.read(from, fragments::could_wait)?;
+        let redirects = if from.version() <= STATE_WITHOUT_RULES { None } else { Some([from.take()?, from.take()?]) };
+        Ok((read, tables, told, reassembly, redirects))
     }
 
     #[inline]
@@ -528,17 +530,21 @@ impl Block for Ip6 {
             out.put(&self.flow_hasher);
             self.exceptions.write(out);
             self.reassembly.write(out);
+            self.redirects.iter().for_each(|limit| limit.write(out));
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, tables, told, reassembly), counters) =
+        let ((read, tables, told, reassembly, redirects), counters) =
             crate::counted::import_since(&KIND, STATE_WITHOUT_RULES, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         self.tables = tables;
         (self.awake, self.links, self.flow_hasher, self.exceptions) = told;
+        for (limit, taken) in self.redirects.iter_mut().zip(redirects.into_iter().flatten()) {
+            limit.resume(taken);
+        }
         self.counters = counters;
         self.take_over_fragments(reassembly);
         self.wanted_raw = [0; 4];

@@ -1,6 +1,7 @@
 //! How often a router tells a host of a better first hop (Linux ip_rt_send_redirect): at growing intervals, and no more to one that does not listen.
 
 use std::net::IpAddr;
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant, KeyedHasher, Map};
 
 /// Most hosts that are remembered; the one added first makes room.
@@ -21,6 +22,26 @@ pub(super) struct Redirects {
 impl Redirects {
     pub(super) fn new(hasher: KeyedHasher) -> Redirects {
         Redirects { hosts: Map::with_hasher(hasher) }
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.number(self.hosts.len() as u64);
+        for (host, (told, last)) in &self.hosts {
+            out.put(host);
+            out.put(told);
+            out.put(last);
+        }
+    }
+
+    /// What a predecessor has told, under the keys of this one's map; nothing, if its state knew nothing of it: it is of the version `without` or older.
+    pub(super) fn read(&self, from: &mut Reader<'_>, without: u32) -> Result<Redirects, Damage> {
+        let mut redirects = Redirects::new(*self.hosts.hasher());
+        let count = if from.version() <= without { 0 } else { from.count(HOSTS_MAX)? };
+        for _ in 0..count {
+            let (host, told, last) = (from.take()?, from.take()?, from.take()?);
+            redirects.hosts.insert(host, (told, last));
+        }
+        Ok(redirects)
     }
 
     /// May the host be told now? Then it counts as told.

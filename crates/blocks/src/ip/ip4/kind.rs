@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     doc: "Checks received packets (every reason for a drop has a name), puts fragments together, delivers packets for this node by protocol, \
           routes and frames packets to send, and cuts those that are larger than the way's MTU unless they must not be fragmented (then the \
           sender is told). Owns addresses and routes, with the rules that say in which table of routes to look, and remembers what routers told of single destinations: path MTUs and redirects. \
-          With `forward` on it sends packets for others on: TTL, options, ICMP errors; no redirects. Source-routed packets are dropped, as \
+          With `forward` on it sends packets for others on: TTL, options, ICMP errors, redirects. Source-routed packets are dropped, as \
           Linux does by default. Groups need a membership (the owner of Groups is asked), but 224.0.0.1. Identification: 0 for packets that \
           must not be fragmented (RFC 6864), else a counter per destination.\n\
           Standards: RFC 791, RFC 815, RFC 1122 3.2.1 and 3.3, RFC 1191, RFC 1812 5, RFC 3021, RFC 3168 5.3, RFC 6864.\n\
