@@ -159,6 +159,8 @@ def told(socket: str, *words: str, node: str | None = "a") -> subprocess.Complet
 
 def words(folder: Path) -> str:
     """The words of the console change a node of a running world, and the run says so; who only asks leaves no trace."""
+    # The graph that it began with, but for one parameter.
+    (folder / "shape.toml").write_text("[node]\nname = \"a\"\n[block.ip4]\ndefault_ttl = 9\n")
     with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
         for command, said in (
             (("set", "ip4.default_ttl=9"), ""),
@@ -167,6 +169,9 @@ def words(folder: Path) -> str:
             (("insert", "seen", "ip4:lower", "arp"), "seen"),
             (("show", "blocks"), "seen"),
             (("exec", "arp", "flush"), ""),
+            (("apply", str(folder / "shape.toml"), "--dry-run"), "delete seen"),
+            (("apply", str(folder / "shape.toml")), "seen"),
+            (("apply", str(folder / "shape.toml")), "nothing to change"),
         ):
             done = told(socket, *command)
             if done.returncode != 0 or said not in done.stdout:

@@ -11,6 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use weft_core::control::{ControlError, Op, Value};
+use weft_node::Shape;
 
 /// Most visits that wait to be looked at: the world looks many times a second.
 const WAITING_MAX: usize = 1024;
@@ -28,13 +29,27 @@ pub enum Visit {
     Tell(Telling),
 }
 
-/// A control operation for a node of the world.
+/// Something that a node's stack is to do, or to say.
+#[derive(Debug)]
+pub enum Wish {
+    /// A control operation.
+    Op(Op),
+    /// Its graph is to get a shape, in one step.
+    Apply {
+        /// Which.
+        shape: Shape,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
+}
+
+/// A wish of somebody outside.
 #[derive(Debug)]
 pub struct Telling {
     /// Its name; none: that of the only node with a stack.
     pub node: Option<String>,
-    /// What it is to do, or to say.
-    pub op: Op,
+    /// What is wished.
+    pub wish: Wish,
     /// Who wants to know. When it is dropped without an answer, the world has ended.
     pub answer: Sender<Result<Value, ControlError>>,
 }

@@ -7,12 +7,14 @@ use crate::early::Shared;
 use crate::plan::{Expect, NodeKind, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::scenario::NAMES_TOLD;
-use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits};
+use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits, Wish};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::Instant;
+use weft_core::command;
 use weft_core::control::{ControlError, Op, Value};
+use weft_node::Shape;
 
 /// How long an idle world sleeps before it looks whether it was interrupted.
 const IDLE: Duration = Duration::from_millis(50);
@@ -103,8 +105,8 @@ impl World {
                 }
                 Visit::Signal(program, signal) => self.with_actor(program, |actor, id| actor.signal(id, signal)),
                 Visit::Poke(program) => self.with_actor(program, |actor, _| actor.poke()),
-                Visit::Tell(Telling { node, op, answer }) => {
-                    let answered = self.hear(node.as_deref(), op);
+                Visit::Tell(Telling { node, wish, answer }) => {
+                    let answered = self.hear(node.as_deref(), wish);
                     let _ = answer.send(answered);
                 }
             }
@@ -112,7 +114,7 @@ impl World {
     }
 
     /// Carries out what somebody outside wants of a node.
-    fn hear(&mut self, node: Option<&str>, op: Op) -> Result<Value, ControlError> {
+    fn hear(&mut self, node: Option<&str>, wish: Wish) -> Result<Value, ControlError> {
         let refused = |why: String| ControlError::World { why };
         let names = || {
             let hosts = self.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
@@ -128,16 +130,39 @@ impl World {
                 _ => return Err(refused(format!("this is the socket of a world: which node?\nhelp: --node NAME; there are: {}", names()))),
             },
         };
+        let op = match wish {
+            Wish::Op(op) => op,
+            Wish::Apply { shape, dry_run } => return self.shape(index, &shape, dry_run),
+        };
         if let Op::Subscribe { .. } | Op::Snapshot { .. } | Op::Restore { .. } = op {
             let why = "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]";
             return Err(refused(why.to_owned()));
         }
+        self.tell_from_outside(index, op)
+    }
+
+    fn tell_from_outside(&mut self, node: usize, op: Op) -> Result<Value, ControlError> {
         let changes = !op.is_question();
-        let result = self.control(index, op).map_err(refused);
+        let result = self.control(node, op).map_err(|why| ControlError::World { why });
         if changes {
-            self.door.told.insert(index);
+            self.door.told.insert(node);
         }
         result
+    }
+
+    /// Brings a node's graph to a shape, as the daemon of a single stack does.
+    fn shape(&mut self, node: usize, shape: &Shape, dry_run: bool) -> Result<Value, ControlError> {
+        let now = self.now;
+        let (operations, checked) = match self.cell_mut(node).map(|cell| (cell.core.now.max(now), &mut cell.machine)) {
+            Some((now, Machine::Host(host))) => host.apply(now, shape, true)?,
+            _ => return Err(ControlError::World { why: format!("'{}' is off", self.plan.nodes[node].name) }),
+        };
+        let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
+        let changes = match dry_run || operations.is_empty() {
+            true => checked,
+            false => self.tell_from_outside(node, Op::All(operations))?,
+        };
+        Ok(serde_json::json!({"operations": words, "changes": changes}))
     }
 
     /// Nodes that were told something from outside: their names.

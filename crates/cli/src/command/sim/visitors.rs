@@ -19,7 +19,7 @@ use weft_core::ControlError;
 use weft_host::place::{Seat, listen};
 use weft_host::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
 use weft_sim::Status;
-use weft_sim::visit::{News, Telling, Visit, Visitor, Visits};
+use weft_sim::visit::{News, Telling, Visit, Visitor, Visits, Wish};
 
 /// To who asks what only the stack of `weft run` can do.
 const NO_STACK: &str = "this is the socket of a world that `weft sim` runs, and its nodes cannot do that\nhelp: they take the words of the console \
@@ -108,13 +108,14 @@ fn converse(stream: &UnixStream, visits: &Visits, first: Vec<u8>) -> io::Result<
 
 fn ask(visits: &Visits, request: Request) -> Result<Value, ControlError> {
     let refused = |why: &str| ControlError::World { why: why.to_owned() };
-    let op = match request.ask {
+    let wish = match request.ask {
         Ask::Hello => return Ok(json!({"node": request.node, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
-        Ask::Node(op) => op,
+        Ask::Node(op) => Wish::Op(op),
+        Ask::Apply { shape, dry_run } => Wish::Apply { shape, dry_run },
         _ => return Err(refused(NO_STACK)),
     };
     let (answer, told) = channel();
-    if !visits.push(Visit::Tell(Telling { node: request.node, op, answer })) {
+    if !visits.push(Visit::Tell(Telling { node: request.node, wish, answer })) {
         return Err(refused("too many visitors wait"));
     }
     told.recv().unwrap_or_else(|_| Err(refused("the world has ended")))
