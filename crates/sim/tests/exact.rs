@@ -30,6 +30,14 @@ fn ping_takes_twice_delay_and_serialisation() {
 }
 
 #[test]
+fn sequence_numbers_begin_anew() {
+    let many = Builtin::Ping { to: "10.0.0.2".parse().unwrap(), count: 140_000, interval: Duration::from_micros(50), bytes: 8 };
+    let (world, _) = run(pair(gigabit(Duration::from_micros(400)), vec![program("ping", 0, 100, many)], 20_000), 1);
+    assert_eq!((figure(&world, 0, "requests"), figure(&world, 0, "replies")), (140_000, 140_000));
+    assert!(!output(&world, 0).contains("copy"));
+}
+
+#[test]
 fn a_panic_of_one_thread_ends_all() {
     let mut world = World::new(pair(gigabit(Duration::from_millis(1)), vec![program("ping", 0, 100, ping(3))], 20_000), 2).unwrap();
     assert_eq!(world.threads(), 2);

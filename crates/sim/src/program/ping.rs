@@ -11,8 +11,6 @@ use weft_socket::{Errno, SocketId};
 
 /// How long it waits for the last replies.
 const WAIT: Duration = Duration::from_secs(10);
-/// Requests whose replies are still told apart from copies.
-const OUTSTANDING_MAX: usize = 65_536;
 const ECHO_V4: u8 = 8;
 const ECHO_V6: u8 = 128;
 
@@ -23,8 +21,11 @@ pub(super) struct Ping {
     interval: Duration,
     bytes: u32,
     socket: Option<SocketId>,
-    /// When request n was sent; none: answered.
+    /// Requests so far.
+    requests: u64,
+    /// When the last request of a sequence number was sent, which has 16 bits; none: answered.
     sent: Vec<Option<Instant>>,
+    last: Option<Instant>,
     begun: Option<Instant>,
     received: u64,
     spans: Option<(Duration, Duration, Duration)>,
@@ -33,8 +34,8 @@ pub(super) struct Ping {
 
 impl Ping {
     pub fn new(id: ProgramId, to: IpAddr, count: u64, interval: Duration, bytes: u32) -> Ping {
-        let count = count.min(OUTSTANDING_MAX as u64);
-        Ping { id, to, count, interval, bytes, socket: None, sent: Vec::new(), begun: None, received: 0, spans: None, stop: false }
+        let (socket, sent) = (None, Vec::new());
+        Ping { id, to, count, interval, bytes, socket, requests: 0, sent, last: None, begun: None, received: 0, spans: None, stop: false }
     }
 
     fn socket(&mut self, cx: &mut dyn ActorContext) -> Result<SocketId, Failure> {
@@ -50,19 +51,31 @@ impl Ping {
 
     /// When the next request is due; none: all are sent.
     fn next_request(&self) -> Option<Instant> {
-        let number = self.sent.len() as u64;
-        let begun = self.begun.filter(|_| number < self.count && !self.stop)?;
-        Some(begun + self.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)))
+        let begun = self.begun.filter(|_| self.requests < self.count && !self.stop)?;
+        Some(begun + self.span_of(self.requests))
+    }
+
+    /// How long so many requests take.
+    fn span_of(&self, requests: u64) -> Duration {
+        let nanos = self.interval.as_nanos().saturating_mul(u128::from(requests));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     fn request(&mut self, socket: SocketId, cx: &mut dyn ActorContext) {
-        let number = self.sent.len() as u64 + 1;
+        self.requests += 1;
+        let number = self.requests;
+        let sequence = number as u16;
         let kind = if self.to.is_ipv6() { ECHO_V6 } else { ECHO_V4 };
         let mut message = vec![kind, 0, 0, 0, 0, 0];
-        message.extend((number as u16).to_be_bytes());
+        message.extend(sequence.to_be_bytes());
         message.extend((0..self.bytes).map(|byte| byte as u8));
         let address = weft_socket::address::to_bytes(SocketAddr::new(self.to, 0));
-        self.sent.push(Some(cx.now()));
+        self.last = Some(cx.now());
+        let at = usize::from(sequence);
+        self.sent.resize(self.sent.len().max(at + 1), None);
+        if let Some(sent) = self.sent.get_mut(at) {
+            *sent = self.last;
+        }
         let message = Bytes::from(message);
         if let Some(Err(errno)) = cx.call(|sockets, cx| sockets.send(socket, message, 0, Some(&address), &[], cx)) {
             let text = errno.text().unwrap_or("unknown error");
@@ -79,7 +92,7 @@ impl Ping {
                     else {
                         continue;
                     };
-                    let sent = usize::from(number).checked_sub(1).and_then(|at| self.sent.get_mut(at)).and_then(Option::take);
+                    let sent = self.sent.get_mut(usize::from(number)).and_then(Option::take);
                     let line = match sent {
                         None => format!("{} bytes from {}: seq={number} (copy)", message.len(), self.to),
                         Some(sent) => {
@@ -101,7 +114,7 @@ impl Ping {
     }
 
     fn report(&mut self, cx: &mut dyn ActorContext) {
-        let sent = self.sent.len() as u64;
+        let sent = self.requests;
         cx.line(self.id, &format!("{sent} requests, {} replies", self.received));
         cx.figure(self.id, "requests", sent);
         cx.figure(self.id, "replies", self.received);
@@ -133,10 +146,9 @@ impl Actor for Ping {
             self.request(socket, cx);
             self.replies(socket, cx);
         }
-        let last = self.sent.last().copied().flatten();
-        let until = self.begun.unwrap_or_default() + self.interval.saturating_mul(self.sent.len().saturating_sub(1) as u32) + WAIT;
-        let complete = self.received == self.sent.len() as u64;
-        if !complete && !self.stop && (cx.now() < until || last == Some(cx.now())) {
+        let until = self.begun.unwrap_or_default() + self.span_of(self.requests.saturating_sub(1)) + WAIT;
+        let complete = self.received == self.requests;
+        if !complete && !self.stop && (cx.now() < until || self.last == Some(cx.now())) {
             return Next::at(until);
         }
         self.report(cx);
@@ -156,6 +168,6 @@ impl Actor for Ping {
     }
 
     fn waits(&self) -> Vec<(ProgramId, String)> {
-        vec![(self.id, format!("for echo replies from {} ({} of {})", self.to, self.received, self.sent.len()))]
+        vec![(self.id, format!("for echo replies from {} ({} of {})", self.to, self.received, self.requests))]
     }
 }
