@@ -11,7 +11,7 @@ const BLOCKS: &[&str] =
 /// One piece of work.
 pub fn work(world: &mut World, rng: &mut Rng) {
     let side = rng.below(2) as usize;
-    match rng.below(8) {
+    match rng.below(9) {
         0 => look(world, side),
         1 => knobs(world, side, rng),
         2 => replace(world, side, rng),
@@ -19,6 +19,7 @@ pub fn work(world: &mut World, rng: &mut Rng) {
         4 => routes(world, side, rng),
         5 => neighbours(world, side, rng),
         6 => paths(world, side, rng),
+        7 => rules(world, side, rng),
         _ => interface(world, side, rng),
     }
 }
@@ -96,6 +97,47 @@ fn routes(world: &mut World, side: usize, rng: &mut Rng) {
             world.exec(side, block, "route_delete", json!({"destination": destination})).ok();
         }
         world.exec(side, block, "route_add", json!({"destination": destination, "gateway": "198.18.0.1"})).unwrap_err();
+    }
+}
+
+/// Rules of every kind, by which packets go meanwhile; those that refuse are about networks that nobody uses.
+fn rules(world: &mut World, side: usize, rng: &mut Rng) {
+    let host = 3 + rng.below(3);
+    for (block, unused, own) in [("ip4", "203.0.113.0/24", "10.0.0.0/8"), ("ip6", "2001:db8:ffff::/48", "fd77::/16")] {
+        let all = [
+            json!({"from": own, "table": 100}),
+            json!({"to": own, "oif": "eth0", "not": true, "action": "nop"}),
+            json!({"fwmark": 7, "fwmask": 255, "table": 100}),
+            json!({"ipproto": 17, "sport": "1-65534", "dport": 53, "table": 100}),
+            json!({"iif": "eth0", "tos": 16, "action": "table"}),
+            json!({"priority": 100, "action": "goto", "target": 32766, "ipproto": 6}),
+            json!({"priority": 101, "action": "goto", "target": 102}),
+            json!({"table": 254, "suppress_prefixlength": 0, "suppress_ifgroup": 9}),
+            json!({"to": unused, "action": "blackhole"}),
+            json!({"to": unused, "action": "prohibit"}),
+            json!({"from": unused, "action": "unreachable"}),
+        ];
+        let rule = &all[rng.below(all.len() as u64) as usize];
+        world.exec(side, block, "rule_add", rule.clone()).ok();
+        let mut again = rule.clone();
+        again["alone"] = true.into();
+        world.exec(side, block, "rule_add", again).ok();
+        world.talk(side, block == "ip6", host as u8);
+        world.exec(side, block, "rules", json!({})).expect("the rules");
+        if rng.chance(0.9) {
+            while world.exec(side, block, "rule_delete", rule.clone()).is_ok() {}
+        }
+        for wrong in [
+            json!({"action": "goto"}),
+            json!({"action": "goto", "target": 1, "priority": 2}),
+            json!({"action": "fly"}),
+            json!({"tos": 3}),
+            json!({"from": "nonsense"}),
+            json!({"iif": "an-interface-of-too-long-a-name"}),
+            json!({"sport": "9-8"}),
+        ] {
+            world.exec(side, block, "rule_add", wrong).unwrap_err();
+        }
     }
 }
 
