@@ -17,10 +17,11 @@ const LOCK_EX: usize = 2;
 const LOCK_NB: usize = 4;
 const LOCK_UN: usize = 8;
 
-/// flock(2). On a file that is the host's, which all nodes have, the node's own locks are others'.
+/// flock(2). What is the host's is everybody's, and the kernel's locks of it would be; a node has its own.
 pub fn flock(t: &mut Thread, fd: usize, operation: usize) -> isize {
-    let attempt = || {
-        if is_hosts(fd) { marked(fd, operation & !LOCK_NB) } else { sys::call(nr::FLOCK, &[fd, operation | LOCK_NB]) }
+    let attempt = || match is_hosts(fd) {
+        true => marked(fd, operation & !LOCK_NB),
+        false => sys::call(nr::FLOCK, &[fd, operation | LOCK_NB]),
     };
     if operation & (LOCK_NB | LOCK_UN) == 0 {
         return lock(t, fd, 0, attempt);
