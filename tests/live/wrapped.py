@@ -58,9 +58,11 @@ def on_the_wire(out: Path, kind: int) -> str:
             if not packet.outbound:
                 continue
             enveloped = packet.data[12:14] == ENVELOPE
-            if enveloped and packet.data[14] != kind:
-                raise Failure(f"an envelope of kind {packet.data[14]} at {packet.at_ns} ns")
             milliseconds = (packet.at_ns - BEGAN_NS) / 1e6
+            # Of two, one is switched a millisecond before the other, and frames wait for the wire.
+            switching = any(-2 <= milliseconds - turn[at] <= 100 for turn in (CLOSE, STOP))
+            if enveloped and packet.data[14] != kind and not switching:
+                raise Failure(f"an envelope of kind {packet.data[14]} at {packet.at_ns} ns")
             if CLOSE[at] + 100 < milliseconds < STOP[at] - 100 and kind == SEALED and not enveloped:
                 raise Failure(f"{node} sent {packet.data[:40].hex()} at {milliseconds} ms")
             if enveloped and not CLOSE[at] <= milliseconds <= STOP[at] + 100:
