@@ -501,8 +501,7 @@ impl Block for Ip6 {
             "interface_set" => self.interface_set(arguments, cx),
             "route_add" => self.route_add(arguments, cx),
             "route_delete" => self.route_delete(arguments, cx),
-            "rule_add" => self.rule_add(arguments, cx),
-            "rule_delete" => self.rule_delete(arguments, cx),
+            "rule_add" | "rule_delete" => self.rule_change(procedure, arguments, cx),
             "rules" => Ok(serde_json::json!(self.tables.rules.rows())),
             "memory" => {
                 let held = (self.reassembly.memory_bytes(), self.reassembly.len(), self.exceptions.len());

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
 use weft_core::state::Damage;
-use weft_core::table::{Route, RouteKind, RuleAction, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use weft_core::table::{Family, Route, RouteKind, RuleAction, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 use weft_core::{ControlError, InterfaceIndex, Map};
 
 /// Routes of one prefix, the lowest metric first, then the one that was added first.
@@ -21,6 +21,8 @@ type Alternatives = SmallVec<[Route; 1]>;
 
 /// The bits of an address: u32 of IPv4, u128 of IPv6.
 pub(in crate::ip) trait Bits: Copy + Eq + Hash + Debug {
+    /// Whose they are.
+    const FAMILY: Family;
     /// How many.
     const LENGTH: u8;
     /// None set.
@@ -38,6 +40,7 @@ pub(in crate::ip) trait Bits: Copy + Eq + Hash + Debug {
 }
 
 impl Bits for u32 {
+    const FAMILY: Family = Family::V4;
     const LENGTH: u8 = 32;
     const ZERO: u32 = 0;
     const RULES: &'static [(u32, u32)] = &[(0, TABLE_LOCAL), (32_766, TABLE_MAIN), (32_767, TABLE_DEFAULT)];
@@ -58,6 +61,7 @@ impl Bits for u32 {
 }
 
 impl Bits for u128 {
+    const FAMILY: Family = Family::V6;
     const LENGTH: u8 = 128;
     const ZERO: u128 = 0;
     const RULES: &'static [(u32, u32)] = &[(0, TABLE_LOCAL), (32_766, TABLE_MAIN)];

@@ -9,7 +9,7 @@ use crate::ip::routes::Bits;
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader};
 use weft_core::table::{Family, PROTOCOL_KERNEL, Route, Rule, RuleAction, RuleRow, TABLE_LOCAL, TABLE_MAIN, Traffic};
-use weft_core::{Context, ControlError, Frame, InterfaceIndex, Value};
+use weft_core::{Context, ControlError, Frame, InterfaceIndex, Table, Value};
 
 /// Most rules of a node and family.
 pub const RULES_MAX: usize = 1024;
@@ -214,8 +214,22 @@ impl<B: Bits> Rules<B> {
         self.entries.get(1).map_or(0, |second| second.rule.priority.saturating_sub(1))
     }
 
+    /// The procedures `rule_add` and `rule_delete`.
+    pub fn change(&mut self, block: &str, procedure: &str, value: &Value, cx: &mut Context<'_>) -> Result<(), ControlError> {
+        let (event, row) = match procedure {
+            "rule_add" => {
+                let known = [&ARGUMENTS[..], &["alone"]].concat();
+                ("added", self.add(&Arguments::new(block, procedure, value, &known)?, cx)?)
+            }
+            _ => ("deleted", self.delete(&Arguments::new(block, procedure, value, &ARGUMENTS)?)?),
+        };
+        cx.table_changed(Table::Routes(B::FAMILY));
+        cx.alert("rule", alert(event, B::FAMILY, &row));
+        Ok(())
+    }
+
     /// Linux fib_nl_newrule.
-    pub fn add(&mut self, arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<RuleRow, ControlError> {
+    fn add(&mut self, arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<RuleRow, ControlError> {
         let asked = Asked::read::<B>(arguments, self.next_priority())?;
         let (rule, alone) = (asked.rule, arguments.bool("alone")?.unwrap_or(false));
         let action = asked.action.unwrap_or(RuleAction::Table(TABLE_MAIN));
@@ -236,7 +250,7 @@ impl<B: Bits> Rules<B> {
     }
 
     /// Linux fib_nl_delrule: the first that fits what is said.
-    pub fn delete(&mut self, arguments: &Arguments<'_>) -> Result<RuleRow, ControlError> {
+    fn delete(&mut self, arguments: &Arguments<'_>) -> Result<RuleRow, ControlError> {
         let asked = Asked::read::<B>(arguments, self.next_priority())?;
         let said = arguments.value("priority").is_some();
         let found = self.entries.iter().position(|entry| asked.means(&entry.rule) && (!said || entry.rule.priority == asked.rule.priority));
@@ -269,7 +283,7 @@ fn is_same(there: &Rule, new: &Rule) -> bool {
 }
 
 /// The names of what `rule_add` and `rule_delete` take.
-pub(in crate::ip) const ARGUMENTS: [&str; 18] = [
+const ARGUMENTS: [&str; 18] = [
     "priority",
     "not",
     "from",
@@ -429,7 +443,7 @@ pub(in crate::ip) fn traffic_of(frame: &Frame) -> Traffic {
 }
 
 /// A rule that came or went, for who subscribes.
-pub(in crate::ip) fn alert(event: &str, family: Family, row: &RuleRow) -> Value {
+fn alert(event: &str, family: Family, row: &RuleRow) -> Value {
     let mut alert = serde_json::json!(row);
     alert["event"] = event.into();
     alert["v6"] = (family == Family::V6).into();

@@ -104,13 +104,13 @@ pub(super) fn slices(pid: libc::pid_t, slice: Duration) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, pid, attributes.as_ptr(), 0) };
 }
 
-/// What a controller's thread is without, and the bit of it in [`LENT`].
-const GIVEN_UP: [(Forbidden, u8); 2] = [(Forbidden::Clock, 1), (Forbidden::Processor, 2)];
+/// What a controller's thread is without.
+const GIVEN_UP: [Forbidden; 2] = [Forbidden::Clock, Forbidden::Processor];
 
 thread_local! {
     /// This thread wants to be without those.
     static WITHOUT: Cell<bool> = const { Cell::new(false) };
-    /// Which it has got back in the meantime.
+    /// Which of them it has got back in the meantime, a bit each.
     static LENT: Cell<u8> = const { Cell::new(0) };
 }
 
@@ -134,7 +134,7 @@ impl Pinned {
         catch();
         WITHOUT.set(true);
         LENT.set(0);
-        for (what, _) in GIVEN_UP {
+        for what in GIVEN_UP {
             forbid(what, true);
         }
         Pinned { before: had.then_some(before), not_send: std::marker::PhantomData }
@@ -144,7 +144,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         WITHOUT.set(false);
-        for (what, _) in GIVEN_UP {
+        for what in GIVEN_UP {
             forbid(what, false);
         }
         if let Some(before) = &self.before {
@@ -162,7 +162,7 @@ pub fn with_clock<R>(f: impl FnOnce() -> R) -> R {
     forbid(Forbidden::Clock, false);
     let result = f();
     forbid(Forbidden::Clock, true);
-    LENT.set(LENT.get() & !1);
+    LENT.set(LENT.get() & !(Forbidden::Clock as u8));
     result
 }
 
@@ -170,8 +170,8 @@ pub fn with_clock<R>(f: impl FnOnce() -> R) -> R {
 pub(super) fn without_clock() {
     let lent = LENT.replace(0);
     if lent != 0 && WITHOUT.get() {
-        for (what, _) in GIVEN_UP.iter().filter(|(_, bit)| lent & bit != 0) {
-            forbid(*what, true);
+        for what in GIVEN_UP.into_iter().filter(|what| lent & *what as u8 != 0) {
+            forbid(what, true);
         }
     }
 }
@@ -201,8 +201,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
         if (*info).si_code == SI_KERNEL
             && let Some(what) = forbidden(context)
         {
-            let bit = GIVEN_UP.iter().find(|(one, _)| *one == what).map_or(0, |(_, bit)| *bit);
-            LENT.set(LENT.get() | bit);
+            LENT.set(LENT.get() | what as u8);
             let errno = sys::last();
             forbid(what, false);
             *libc::__errno_location() = errno.0;

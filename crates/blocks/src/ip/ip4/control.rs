@@ -6,9 +6,9 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use crate::ip::request::{self, Adding};
 use crate::ip::routes::Refusal;
-use crate::ip::rules::{self, Packet};
+use crate::ip::rules::Packet;
 use std::net::Ipv4Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, RuleRow, SCOPE_LINK, TABLE_MAIN};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
 
 /// Why a change of addresses or routes was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -340,29 +340,12 @@ impl Ip4 {
         Ok(Value::Null)
     }
 
-    pub(super) fn rule_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let block = self.name.clone();
-        let known = [&rules::ARGUMENTS[..], &["alone"]].concat();
-        let arguments = Arguments::new(&block, "rule_add", value, &known)?;
-        let row = self.tables.rules.add(&arguments, cx).inspect_err(|error| {
+    pub(super) fn rule_change(&mut self, procedure: &str, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        self.tables.rules.change(&self.name, procedure, value, cx).inspect_err(|error| {
             self.counters[count::RULES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
         })?;
-        self.rule_changed("added", &row, cx);
-        Ok(Value::Null)
-    }
-
-    pub(super) fn rule_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let block = self.name.clone();
-        let arguments = Arguments::new(&block, "rule_delete", value, &rules::ARGUMENTS)?;
-        let row = self.tables.rules.delete(&arguments)?;
-        self.rule_changed("deleted", &row, cx);
-        Ok(Value::Null)
-    }
-
-    fn rule_changed(&mut self, event: &str, row: &RuleRow, cx: &mut Context<'_>) {
         self.changed();
-        cx.table_changed(Table::Routes(Family::V4));
-        cx.alert("rule", rules::alert(event, Family::V4, row));
+        Ok(Value::Null)
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {

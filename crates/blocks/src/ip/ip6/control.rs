@@ -7,9 +7,9 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use crate::ip::request::{self, Adding};
 use crate::ip::routes::{Bits as _, Refusal};
-use crate::ip::rules::{self, Packet};
+use crate::ip::rules::Packet;
 use std::net::Ipv6Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, RuleRow, TABLE_MAIN, Traffic};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN, Traffic};
 use weft_wire::ipv6::MTU_MIN;
 
 /// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
@@ -398,29 +398,12 @@ impl Ip6 {
         true
     }
 
-    pub(super) fn rule_add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let block = self.name.clone();
-        let known = [&rules::ARGUMENTS[..], &["alone"]].concat();
-        let arguments = Arguments::new(&block, "rule_add", value, &known)?;
-        let row = self.tables.rules.add(&arguments, cx).inspect_err(|error| {
+    pub(super) fn rule_change(&mut self, procedure: &str, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        self.tables.rules.change(&self.name, procedure, value, cx).inspect_err(|error| {
             self.counters[count::RULES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
         })?;
-        self.rule_changed("added", &row, cx);
-        Ok(Value::Null)
-    }
-
-    pub(super) fn rule_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        let block = self.name.clone();
-        let arguments = Arguments::new(&block, "rule_delete", value, &rules::ARGUMENTS)?;
-        let row = self.tables.rules.delete(&arguments)?;
-        self.rule_changed("deleted", &row, cx);
-        Ok(Value::Null)
-    }
-
-    fn rule_changed(&mut self, event: &str, row: &RuleRow, cx: &mut Context<'_>) {
         self.changed();
-        cx.table_changed(Table::Routes(Family::V6));
-        cx.alert("rule", rules::alert(event, Family::V6, row));
+        Ok(Value::Null)
     }
 
     pub(super) fn tell_address(&self, event: &str, address: &Address, cx: &mut Context<'_>) {

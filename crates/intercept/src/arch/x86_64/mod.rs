@@ -8,13 +8,13 @@ pub use cpuid::{ask_processor, tell_processor};
 pub use layout::*;
 pub use numbers::*;
 
-/// An instruction that a thread can be forbidden: it faults then.
+/// An instruction that a thread can be forbidden: it faults then. Each is a bit of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forbidden {
     /// RDTSC and RDTSCP.
-    Clock,
+    Clock = 1,
     /// CPUID, where the processor can.
-    Processor,
+    Processor = 2,
 }
 
 /// Was a signal handler called because of one of those?
