@@ -15,10 +15,11 @@ from harness.processes import Failure, listening, snmp
 
 CRASH = """
 import os, signal
+from harness import namespaces
 from harness.environment import Environment
 env = Environment()
 ns = env.namespace("n")
-env.start("sleep", ["sleep", "600"], ns)
+env.start("sleep", ["sleep", "600"], ns).wait_for(lambda: namespaces.pids_in(ns.path), "a process in the namespace", 15)
 print(ns.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

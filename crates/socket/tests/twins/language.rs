@@ -12,7 +12,8 @@
 //! recv C 100 peek
 //! ```
 //! Sockets are `stream`, `dgram`, of IPv6 `stream6` and `dgram6`; addresses `127.0.0.1:80`, `[::1]:80`, `[fe80::1%2]:80`. Ports are written `p1` … `p9` (a number of the body's own), `@X` (the port of socket X) or plain. In transcripts ephemeral ports become
-//! `e1`, `e2` … in the order in which they appear, so that hosts that choose differently give the same text.
+//! `e1`, `e2` … in the order in which they appear, so that hosts that choose differently give the same text. A port of IPv6 has another name than the same
+//! number in IPv4: Linux chooses for each family by itself, and once in thousands of runs it chooses the same number twice.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,7 +66,8 @@ struct Run<'a> {
     sockets: BTreeMap<String, usize>,
     /// First of the ten ports that belong to this body.
     base_port: u16,
-    ephemeral: Vec<u16>,
+    /// Whether it is one of IPv6 (and not mapped), and the port.
+    ephemeral: Vec<(bool, u16)>,
     /// Sockets that read packets with their IPv4 header.
     raw: std::collections::BTreeSet<String>,
 }
@@ -243,6 +245,7 @@ impl Run<'_> {
             port @ 0..1024 => port.to_string(),
             port if (self.base_port..self.base_port + 10).contains(&port) => format!("p{}", port - self.base_port),
             port => {
+                let port = (address.ip().to_canonical().is_ipv6(), port);
                 let at = self.ephemeral.iter().position(|seen| *seen == port).unwrap_or_else(|| {
                     self.ephemeral.push(port);
                     self.ephemeral.len() - 1
