@@ -8,6 +8,7 @@
 mod counters;
 mod field;
 mod frame;
+mod sevens;
 
 pub use field::{Damage, Field, Reader, Writer};
 

@@ -6,7 +6,7 @@
 //!
 //! Reading refuses, and never panics: lengths are checked against what is left before memory is taken, a checksum stands at the end.
 
-use super::{State, StateError};
+use super::{State, StateError, sevens};
 use crate::time::{Duration, Instant};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,21 +79,26 @@ impl Writer {
     }
     /// Writes a number: seven bits a byte, the lowest first.
     #[inline]
-    pub fn number(&mut self, mut number: u64) {
+    pub fn number(&mut self, number: u64) {
         if number < 0x80 {
             return self.bytes.push(number as u8);
         }
-        let (mut out, mut length) = ([0u8; 10], 0);
-        while number >= 0x80 {
-            out[length] = number as u8 | 0x80;
-            number >>= 7;
-            length += 1;
+        if number >> (7 * sevens::MOST) != 0 {
+            return self.long_number(number);
         }
-        out[length] = number as u8;
-        // All ten and then cut: a copy of a known length needs no call.
-        let end = self.bytes.len() + length + 1;
-        self.bytes.extend_from_slice(&out);
+        let (spread, length) = sevens::spread(number);
+        // All eight and then cut: a copy of a known length needs no call.
+        let end = self.bytes.len() + length;
+        self.bytes.extend_from_slice(&spread.to_le_bytes());
         self.bytes.truncate(end);
+    }
+    /// One of nine bytes or ten.
+    fn long_number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
     }
     /// Writes a number that is small on both sides of zero.
     #[inline]
@@ -178,12 +183,23 @@ impl<'a> Reader<'a> {
     /// Too long, or cut short.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Damage> {
-        let first = self.byte()?;
-        if first < 0x80 {
-            return Ok(first.into());
+        let Some(first) = self.bytes.first_chunk().copied().map(u64::from_le_bytes) else { return self.long_number() };
+        if first & 0x80 == 0 {
+            self.bytes = &self.bytes[1..];
+            return Ok(first & 0x7f);
         }
-        let mut number = u64::from(first & 0x7f);
-        for shift in (7..64).step_by(7) {
+        match sevens::gather(first) {
+            Some((number, length)) => {
+                self.bytes = &self.bytes[length..];
+                Ok(number)
+            }
+            None => self.long_number(),
+        }
+    }
+    /// One of nine bytes or ten, or one near the end.
+    fn long_number(&mut self) -> Result<u64, Damage> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
             let next = self.byte()?;
             if shift == 63 && next > 1 {
                 break;
