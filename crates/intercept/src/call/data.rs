@@ -3,7 +3,7 @@
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
 use super::connection::refresh;
-use super::message::{Message, Taken};
+use super::message::{Message, Taken, joined};
 use super::{Call, Outcome, wait};
 use crate::arch;
 use crate::face::SocketId;
@@ -330,10 +330,8 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
 
 fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
     let received = turn.stack.receive(socket, total.min(STREAM_BYTES_MAX), flags | libc::MSG_DONTWAIT)?;
-    let mut data = BytesMut::new();
-    received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
     Ok(Taken {
-        data,
+        data: joined(received.data),
         length: received.datagram_bytes,
         from: received.from,
         control: received.control,
@@ -357,7 +355,7 @@ fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: Sock
                 data.clear();
             }
             let control = inquiry(s, turn, key, socket, end.as_fd());
-            Ok(Taken { data, length, control, stream: true, ..Taken::default() })
+            Ok(Taken { data: data.freeze(), length, control, stream: true, ..Taken::default() })
         }
         Err(Errno(libc::ECONNRESET)) => {
             // It was we who read it, and the model tells.
@@ -376,7 +374,7 @@ fn take_rest(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: Socket
         && let Some(bytes) = one.leftover.front_mut()
         && flags & libc::MSG_PEEK == 0
     {
-        let data = BytesMut::from(bytes.split_to(total.min(bytes.len())).as_ref());
+        let data = bytes.split_to(total.min(bytes.len()));
         if bytes.is_empty() {
             one.leftover.pop_front();
         }
@@ -396,7 +394,7 @@ fn take_urgent(end: BorrowedFd<'_>, total: usize, flags: i32) -> Result<Taken, E
     let length = sys::receive_into(end, &mut data, 1, flags & (libc::MSG_PEEK | libc::MSG_OOB))?;
     // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
     data.truncate(total);
-    Ok(Taken { stream: total > 0, length, data, flags: libc::MSG_OOB, ..Taken::default() })
+    Ok(Taken { stream: total > 0, length, data: data.freeze(), flags: libc::MSG_OOB, ..Taken::default() })
 }
 
 /// The control message of TCP_INQ: how much is left to read.
@@ -495,8 +493,7 @@ fn take_packet(
         if flags & libc::MSG_PEEK == 0 {
             packets.waiting = None;
         }
-        let mut data = BytesMut::new();
-        tail.iter().for_each(|bytes| data.extend_from_slice(bytes));
+        let mut data = joined(tail);
         data.truncate(total);
         return Ok(Taken { data, length: beside.bytes, from: beside.from, control: beside.control, flags: beside.flags, stream: false });
     }
@@ -514,7 +511,7 @@ fn take_packet(
             continue;
         }
         let beside = beside.unwrap_or_default();
-        return Ok(Taken { data, length, from: beside.from, control: beside.control, flags: beside.flags, stream: false });
+        return Ok(Taken { data: data.freeze(), length, from: beside.from, control: beside.control, flags: beside.flags, stream: false });
     }
 }
 
@@ -522,5 +519,5 @@ fn take_netlink(s: &mut Supervisor, key: usize, total: usize, flags: i32) -> Res
     let end = s.borrow(key)?;
     let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
     let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;
-    Ok(Taken { data, length, from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
+    Ok(Taken { data: data.freeze(), length, from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
 }

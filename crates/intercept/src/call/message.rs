@@ -3,7 +3,8 @@
 use crate::arch::{self, MessageHeader};
 use crate::memory::Memory;
 use crate::sys::Errno;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use weft_core::Tail;
 
 /// UIO_MAXIOV.
 const VECTORS_MAX: u64 = 1024;
@@ -117,7 +118,7 @@ impl Message {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     /// The bytes, at most as many as there is room for.
-    pub data: BytesMut,
+    pub data: Bytes,
     /// The whole length.
     pub length: usize,
     /// Sender.
@@ -128,6 +129,14 @@ pub(crate) struct Taken {
     pub flags: i32,
     /// It is a piece of a stream: nothing is cut off.
     pub stream: bool,
+}
+
+/// What a socket gave, as one slice: the one that came, mostly.
+pub(crate) fn joined(mut pieces: Tail) -> Bytes {
+    match pieces.len() {
+        0 | 1 => pieces.pop().unwrap_or_default(),
+        _ => pieces.concat().into(),
+    }
 }
 
 /// The control messages as they fit into `room`, and whether something was cut off.
