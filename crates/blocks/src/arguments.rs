@@ -25,6 +25,11 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// An object among the arguments, whose names are among `known`, read as they are.
+    pub(crate) fn inside(&self, value: &'a Value, known: &[&str]) -> Result<Arguments<'a>, ControlError> {
+        Arguments::new(self.block, self.procedure, value, known)
+    }
+
     /// The refusal of this call.
     pub(crate) fn fail(&self, why: impl Into<String>) -> ControlError {
         ControlError::ExecFailed { block: self.block.to_owned(), procedure: self.procedure.to_owned(), why: why.into() }

@@ -14,6 +14,7 @@ mod facts;
 pub mod fuzzing;
 pub mod ip;
 pub mod link;
+pub mod qdisc;
 pub mod table;
 pub mod tool;
 pub mod transport;

@@ -17,6 +17,9 @@ pub fn rows() -> Vec<BlockRow> {
         crate::ip::ip6::ROW,
         crate::ip::icmp6::ROW,
         crate::transport::udp::ROW,
+        crate::qdisc::fifo::ROW,
+        crate::qdisc::tbf::ROW,
+        crate::qdisc::netem::ROW,
         crate::tool::forward::ROW,
         crate::tool::tee::ROW,
         crate::tool::filter::ROW,
@@ -35,6 +38,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::alternate::ROW,
         crate::tool::compress::ROW,
         crate::tool::seal::ROW,
+        crate::tool::trigger::ROW,
     ]
 }
 

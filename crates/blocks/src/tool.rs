@@ -22,4 +22,5 @@ pub mod reorder;
 pub mod seal;
 pub mod tee;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
+pub mod trigger;

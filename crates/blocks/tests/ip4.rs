@@ -6,7 +6,7 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_blocks::ip::ip4::ADDRESSES_MAX;
 use weft_core::state::{Reader, Writer};
-use weft_core::table::{Address, AddressKind, Family, Route, RouteAnswer, RouteKind};
+use weft_core::table::{Address, AddressKind, Family, RouteAnswer, RouteKind};
 use weft_core::*;
 use weft_wire::ethernet::{EtherType, Mac};
 use weft_wire::{Protocol, ipv4};
@@ -431,7 +431,7 @@ fn state_with_more_addresses_than_a_node_may_have_is_refused() {
     let id = node.id("ip4");
     let state = node.engine.graph().block(id).unwrap().export(node.now).unwrap();
     let now = node.now;
-    let (addresses, routes, raw): (Vec<Address>, Vec<Route>, Vec<u8>) =
+    let (addresses, routes, raw): (Vec<Address>, Vec<table::RouteRow>, Vec<u8>) =
         Reader::new(&state, "ip4", state.version, now).unwrap().serialised().unwrap();
     // Behind the table stands what is kept as it is, then the number of buffers and the sum, which are written anew.
     let with = |addresses: &[Address], rest: &[u8]| {

@@ -44,6 +44,7 @@ fn ask(node: &Node, question: &Value) -> String {
         RouteKind::Blackhole => return "refused".to_owned(),
         RouteKind::Unreachable => return "No route to host".to_owned(),
         RouteKind::Prohibit => return "Permission denied".to_owned(),
+        RouteKind::Throw => panic!("no look-up ends there"),
     };
     let dev = ["?", "lo", "eth0", "eth1"][answer.interface.0 as usize];
     let gateway = if answer.next_hop == destination || destination.is_unspecified() { "-".to_owned() } else { answer.next_hop.to_string() };

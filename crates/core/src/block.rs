@@ -304,6 +304,12 @@ pub trait Block: Any + Send {
     /// be observed changes.
     fn give_back_memory(&mut self) {}
 
+    /// An operation that it ordered ([`Context::order`]) was carried out, or refused: every order that was taken has one answer. A successor gets those of
+    /// its predecessor's.
+    fn answered(&mut self, serial: u64, result: Result<Value, ControlError>, cx: &mut Context<'_>) {
+        let _ = (serial, result, cx);
+    }
+
     /// Answers a question about a table it owns.
     fn query(&self, query: &Query, now: Instant) -> Answer {
         let _ = (query, now);

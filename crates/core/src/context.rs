@@ -2,8 +2,9 @@
 
 use crate::block::{BlockId, OutPort};
 use crate::change::Change;
-use crate::control::Value;
+use crate::control::{ControlError, Op, Value};
 use crate::frame::{Completion, Frame};
+use crate::order::ORDERS_MAX;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::solo::Around;
@@ -22,6 +23,8 @@ pub struct Outbox {
     pub(crate) alerts: Vec<(&'static str, Value)>,
     pub(crate) changed: Vec<(Table, Option<Row>)>,
     pub(crate) changes: Vec<(Table, Change)>,
+    pub(crate) orders: Vec<(u64, Op)>,
+    pub(crate) orders_refused: u64,
 }
 
 impl Outbox {
@@ -36,6 +39,8 @@ impl Outbox {
             && self.alerts.is_empty()
             && self.changed.is_empty()
             && self.changes.is_empty()
+            && self.orders.is_empty()
+            && self.orders_refused == 0
     }
 }
 
@@ -99,6 +104,21 @@ impl Context<'_> {
     /// Asks the owner of a table to change it, after this call. Without an owner nothing happens.
     pub fn tell(&mut self, table: Table, change: Change) {
         self.out.changes.push((table, change));
+    }
+    /// Orders an operation: what `weft` does to a running stack, by the same code. It is carried out when everything that follows from the running event
+    /// has come to rest, in the order of the orders; what came of it, with the `serial`, is brought to [`Block::answered`](crate::Block::answered). Words
+    /// that nobody can be told over (`subscribe`, snapshots) are answered with an error.
+    ///
+    /// # Errors
+    /// At most [`ORDERS_MAX`] orders follow from one event, those that answers give rise to among them; more are refused here and counted, so that a
+    /// block which orders without end holds nobody up.
+    pub fn order(&mut self, serial: u64, op: Op) -> Result<(), ControlError> {
+        if !self.around.admits_order() {
+            self.out.orders_refused += 1;
+            return Err(ControlError::Limit { what: "operations that blocks order upon one event".to_owned(), max: u64::from(ORDERS_MAX) });
+        }
+        self.out.orders.push((serial, op));
+        Ok(())
     }
     /// Does anybody own this table?
     pub fn has_owner(&self, table: Table) -> bool {

@@ -4,6 +4,7 @@
 //! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, and so is what is left when one event has caused more
 //! than [`VISITS_MAX`] visits: a graph that loops, or copies in a loop, cannot hang a node.
 
+mod orders;
 mod questions;
 
 use crate::block::{Block, BlockId, InPort, OutPort};
@@ -12,6 +13,7 @@ use crate::context::{Context, Outbox};
 use crate::control::{ControlError, Message, Op, Reply, Value};
 use crate::frame::{Completion, Frame};
 use crate::graph::{BlockTable, Slots};
+use crate::order::{Obeyed, Order};
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::selector::Selector;
@@ -133,6 +135,14 @@ pub struct Engine {
     outgoing: Vec<Outgoing>,
     alerts: VecDeque<Alert>,
     alerts_lost: u64,
+    /// What blocks have ordered, until everything is at rest.
+    orders: VecDeque<Order>,
+    obeyed: VecDeque<Obeyed>,
+    obeyed_lost: u64,
+    /// How often blocks or edges have become others.
+    changes: u64,
+    /// The engine that runs the blocks cannot hold frames.
+    never_pauses: bool,
     /// Frames stay where they are, in `held`.
     paused: bool,
     held: VecDeque<Work>,
@@ -163,6 +173,11 @@ impl Engine {
             outgoing: Vec::new(),
             alerts: VecDeque::new(),
             alerts_lost: 0,
+            orders: VecDeque::new(),
+            obeyed: VecDeque::new(),
+            obeyed_lost: 0,
+            changes: 0,
+            never_pauses: false,
             paused: false,
             held: VecDeque::new(),
             held_frames: 0,
@@ -219,23 +234,23 @@ impl Engine {
             if vector.len() == VECTOR_FRAMES_MAX {
                 let full = std::mem::replace(&mut vector, self.spare.pop().unwrap_or_default());
                 self.work(Work { block, depth: 0, item: Item::Frames(port, full) });
-                self.drain();
+                self.settle();
             }
         }
         if !vector.is_empty() {
             self.work(Work { block, depth: 0, item: Item::Frames(port, vector) });
-            self.drain();
+            self.settle();
         }
     }
 
     /// Fires the timers that are due and runs everything that follows.
     pub fn run(&mut self, now: Instant) {
         self.advance(now);
-        self.drain();
+        self.settle();
         for _ in 0..TIMERS_PER_RUN {
             let Some((block, token)) = self.timers.pop(self.now) else { return };
             self.call(block, 0, |block, cx| block.timer(token, cx));
-            self.drain();
+            self.settle();
         }
     }
 
@@ -244,7 +259,7 @@ impl Engine {
         self.advance(now);
         let mut result = None;
         self.call(block, 0, |block, cx| result = Some(f(block, cx)));
-        self.drain();
+        self.settle();
         result
     }
 
@@ -268,7 +283,7 @@ impl Engine {
         self.advance(now);
         let Completion { block, token, bytes } = completion;
         self.work(Work { block, depth: 0, item: Item::Completed(token, bytes) });
-        self.drain();
+        self.settle();
     }
 
     /// Takes every block out, with its edges, timers and a random stream of its own, for an engine that runs each by itself. Until they are back
@@ -292,6 +307,7 @@ impl Engine {
         let Some(slot) = self.slots.slot_mut(solo.id) else { return };
         slot.block = solo.block;
         slot.frames_in += solo.frames_in;
+        slot.orders[1] += solo.orders_refused;
         slot.drops.iter_mut().zip(solo.drops.iter()).for_each(|(sum, count)| *sum += count);
         for (token, at) in solo.timers {
             self.timers.set(solo.id, token, at);
@@ -303,14 +319,14 @@ impl Engine {
     pub fn carry(&mut self, now: Instant, work: impl IntoIterator<Item = Work>) {
         self.advance(now);
         work.into_iter().for_each(|work| self.work(work));
-        self.drain();
+        self.settle();
     }
 
     /// Answers a control message. Every message gets exactly one reply.
     pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
         self.advance(now);
         let result = self.operate(&message.op);
-        self.drain();
+        self.settle();
         Reply { serial: message.serial, result }
     }
 
@@ -330,6 +346,13 @@ impl Engine {
 
     /// Makes a change that was prepared, at a frame boundary. Returns what changed.
     pub fn commit(&mut self, plan: Plan) -> Vec<String> {
+        let summary = self.change(plan);
+        self.settle();
+        summary
+    }
+
+    fn change(&mut self, plan: Plan) -> Vec<String> {
+        self.changes += u64::from(plan.rebuilds());
         let done = transaction::commit(&mut self.slots, plan, self.now);
         if let Some(kinds) = done.kinds {
             self.table = kinds;
@@ -363,6 +386,10 @@ impl Engine {
             Op::Subscribe { target, .. } => self.select(target).map(|ids| ids.iter().map(|id| Value::from(self.slots.name(*id))).collect()),
             Op::List(table) => Ok(self.list(*table)),
             Op::Show(show) => Ok(self.show(*show)),
+            Op::Pause | Op::Unpause if self.never_pauses => {
+                let why = "the threaded engine cannot hold frames: pause a stack with engine = \"inline\" or \"queued\"";
+                Err(ControlError::World { why: why.to_owned() })
+            }
             Op::Pause => Ok(self.pause().into()),
             Op::Unpause => Ok(self.unpause().into()),
             Op::Snapshot { .. } | Op::Restore { .. } => {
@@ -370,9 +397,14 @@ impl Engine {
             }
             change => {
                 let plan = self.prepare(std::slice::from_ref(change))?;
-                Ok(self.commit(plan).into())
+                Ok(self.change(plan).into())
             }
         }
+    }
+
+    /// From now on nobody can pause the graph: its blocks are lent to an engine that cannot hold frames.
+    pub fn refuse_pauses(&mut self) {
+        self.never_pauses = true;
     }
 
     /// Are frames held?
@@ -638,6 +670,10 @@ impl Engine {
             for block in others {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table, row) });
             }
+        }
+        self.orders.extend(out.orders.drain(..).map(|(serial, op)| Order { block: id, serial, op }));
+        if let (refused @ 1.., Some(slot)) = (std::mem::take(&mut out.orders_refused), self.slots.slot_mut(id)) {
+            slot.orders[1] += refused;
         }
         for (name, value) in out.alerts.drain(..) {
             if self.alerts.len() == ALERTS_MAX {

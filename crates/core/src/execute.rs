@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::control::{Message, Reply};
 use crate::engine::{Alert, Engine, Outgoing};
 use crate::frame::{Completion, Frame};
+use crate::order::Obeyed;
 use crate::time::Instant;
 
 /// Runs a graph in another way than [`Engine`] does. The methods are those of [`Engine`]; but what follows from a call may go on after it has
@@ -33,6 +34,8 @@ pub trait Execute: std::fmt::Debug + Send {
     fn has_outgoing(&self) -> bool;
     /// See [`Engine::take_alerts`].
     fn take_alerts(&mut self) -> Vec<Alert>;
+    /// See [`Engine::take_obeyed`].
+    fn take_obeyed(&mut self) -> Vec<Obeyed>;
     /// Why it cannot go on as it should: a block has panicked.
     fn failure(&self) -> Option<String>;
 }

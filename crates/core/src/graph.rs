@@ -4,7 +4,9 @@
 
 use crate::block::{Block, BlockId, BlockRow, Config, InPort, Kind, OutPort};
 use crate::control::ControlError;
+use crate::frame::Frame;
 use crate::load::{LOADED_MAX, Loaded, Loader};
+use crate::order::Places;
 use crate::reason::Reason;
 use crate::table::Table;
 use crate::time::Instant;
@@ -36,6 +38,8 @@ pub(crate) struct Slot {
     pub drops: Box<[u64; Reason::COUNT]>,
     /// What the block that stands here now began with.
     pub birth: Birth,
+    /// Orders of it that were carried out or answered with an error, and those that found no place.
+    pub orders: [u64; 2],
 }
 
 /// When a block took its place, and what had been counted there by then: what its predecessor handed over is not its own.
@@ -88,7 +92,7 @@ impl Slot {
         let edges = smallvec::smallvec![None; kind.outputs.len()];
         let none = Box::new([0; Reason::COUNT]);
         let birth = Birth { generation: 1, at: now, frames: 0, counters: block.counters().into(), drops: none.clone() };
-        Slot { block: Some(block), frames_in: 0, edges, kind, name: name.into(), drops: none, birth }
+        Slot { block: Some(block), frames_in: 0, edges, kind, name: name.into(), drops: none, birth, orders: [0; 2] }
     }
 
     /// What the block has done since it took its place. None while it runs.
@@ -109,12 +113,12 @@ impl Slot {
         })
     }
 
-    /// Puts a block into another one's place, which is returned.
-    fn succeed(&mut self, block: Box<dyn Block>, now: Instant) -> Option<Box<dyn Block>> {
+    /// Puts a block into another one's place.
+    fn succeed(&mut self, block: Box<dyn Block>, now: Instant) {
         let generation = self.birth.generation.saturating_add(1);
         self.birth = Birth { generation, at: now, frames: self.frames_in, counters: block.counters().into(), drops: self.drops.clone() };
         self.kind = block.kind();
-        self.block.replace(block)
+        self.block = Some(block);
     }
 
     #[inline]
@@ -129,6 +133,8 @@ pub struct Slots {
     pub(crate) slots: Vec<Option<Slot>>,
     pub(crate) names: BTreeMap<String, BlockId>,
     pub(crate) owners: BTreeMap<Table, BlockId>,
+    /// For orders of blocks, until everything has come to rest.
+    pub(crate) order_places: Places,
     /// Generations that have ended, the oldest first.
     ended: VecDeque<Generation>,
     forgotten: u64,
@@ -180,6 +186,14 @@ impl Slots {
         self.slot(id).map_or(0, |slot| slot.frames_in)
     }
 
+    /// How many orders of a block were answered, and how many found no place.
+    pub fn orders(&self, id: BlockId) -> [u64; 2] {
+        self.slot(id).map_or([0; 2], |slot| slot.orders)
+    }
+    pub(crate) fn take_order_place(&self) -> bool {
+        self.order_places.take()
+    }
+
     /// What every generation of every block has done: those that have ended in the order of their ends, then those that run, by name.
     pub fn generations(&self) -> impl Iterator<Item = Generation> {
         let running = self.ids().filter_map(|id| self.slot(id)?.generation(None));
@@ -190,20 +204,27 @@ impl Slots {
         self.forgotten
     }
 
-    /// A block ends at its place, with or without a successor; it is returned.
-    pub(crate) fn end(&mut self, id: BlockId, successor: Option<Box<dyn Block>>, now: Instant) -> Option<Box<dyn Block>> {
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        let generation = slot.as_ref()?.generation(Some(now));
-        let old = match successor {
-            Some(block) => slot.as_mut()?.succeed(block, now),
-            None => slot.take().and_then(|slot| slot.block),
-        };
+    /// The frames that a block which is about to end holds back: they end with it, counted as its drops.
+    pub(crate) fn give_up(&mut self, id: BlockId) -> Vec<Frame> {
+        let Some(slot) = self.slot_mut(id) else { return Vec::new() };
+        let frames = slot.block.as_mut().map(|block| block.give_up()).unwrap_or_default();
+        slot.drops[Reason::BlockGone as usize] += frames.len() as u64;
+        frames
+    }
+
+    /// A block ends at its place, with or without a successor.
+    pub(crate) fn end(&mut self, id: BlockId, successor: Option<Box<dyn Block>>, now: Instant) {
+        let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
+        let generation = slot.as_ref().and_then(|slot| slot.generation(Some(now)));
+        match (successor, slot.as_mut()) {
+            (Some(block), Some(slot)) => slot.succeed(block, now),
+            _ => *slot = None,
+        }
         if self.ended.len() == GENERATIONS_MAX {
             self.ended.pop_front();
             self.forgotten += 1;
         }
         self.ended.extend(generation);
-        old
     }
 
     pub(crate) fn slot(&self, id: BlockId) -> Option<&Slot> {

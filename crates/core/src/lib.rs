@@ -22,6 +22,7 @@ pub mod load;
 pub mod map;
 pub mod nearest;
 pub mod offload;
+pub mod order;
 pub mod parameter;
 pub mod reason;
 pub mod rng;
@@ -52,6 +53,7 @@ pub use frame::{Checksum, Completion, Direction, Frame, Gso, GsoKind, IcmpError,
 pub use graph::{BlockTable, Found, GENERATIONS_MAX, Generation};
 pub use load::{Loaded, Loader};
 pub use map::{KeyedHasher, Map};
+pub use order::Obeyed;
 pub use reason::Reason;
 pub use rng::Rng;
 pub use selector::Selector;

@@ -23,7 +23,7 @@ macro_rules! reasons {
 
 reasons! {
     NotBound "not-bound" "the output port has no edge",
-    BlockGone "block-gone" "the block was deleted while the frame waited for it",
+    BlockGone "block-gone" "the block was deleted while the frame waited for it, or in it",
     Loop "loop" "the frame visited more blocks than the limit allows: the graph loops",
     QueueFull "queue-full" "the queue in front of the block was full",
     Paused "paused" "the graph was paused, and held as many frames as it can",

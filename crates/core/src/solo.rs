@@ -9,6 +9,7 @@ use crate::context::{Context, Outbox};
 use crate::engine::{Alert, DEPTH_MAX, Item, Outgoing, Work};
 use crate::frame::{Completion, Frame};
 use crate::graph::{Edge, Slots};
+use crate::order::Order;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::table::{Answer, Query, Table};
@@ -32,6 +33,8 @@ pub trait Around: fmt::Debug {
     fn query(&self, asker: BlockId, owner: BlockId, query: &Query, now: Instant) -> Answer;
     /// Every block but this one.
     fn others(&self, than: BlockId) -> Vec<BlockId>;
+    /// Takes one of the places that there are for orders of blocks. False: there is none left.
+    fn admits_order(&self) -> bool;
 }
 
 impl Around for Slots {
@@ -50,6 +53,9 @@ impl Around for Slots {
     fn others(&self, than: BlockId) -> Vec<BlockId> {
         self.ids().filter(|id| *id != than).collect()
     }
+    fn admits_order(&self) -> bool {
+        self.take_order_place()
+    }
 }
 
 /// What came of running a block. Reused from call to call.
@@ -61,6 +67,8 @@ pub struct Given {
     pub outgoing: Vec<Outgoing>,
     /// Alerts that it raised.
     pub alerts: Vec<Alert>,
+    /// Operations that it ordered.
+    pub orders: Vec<Order>,
 }
 
 /// A block that has been taken out of a graph to be run by itself.
@@ -75,6 +83,7 @@ pub struct Solo {
     now: Instant,
     frames_in: u64,
     drops: Box<[u64; Reason::COUNT]>,
+    orders_refused: u64,
     outbox: Outbox,
     spare: Vec<Vector>,
 }
@@ -87,6 +96,7 @@ pub(crate) struct Parts {
     pub frames_in: u64,
     pub drops: Box<[u64; Reason::COUNT]>,
     pub timers: Vec<(u64, Instant)>,
+    pub orders_refused: u64,
 }
 
 impl Solo {
@@ -112,6 +122,7 @@ impl Solo {
             now: Instant::ZERO,
             frames_in: 0,
             drops: Box::new([0; Reason::COUNT]),
+            orders_refused: 0,
             outbox: Outbox::default(),
             spare: Vec::new(),
         }
@@ -119,7 +130,15 @@ impl Solo {
 
     pub(crate) fn into_parts(mut self) -> Parts {
         let timers = self.timers.take_all(self.id);
-        Parts { id: self.id, block: self.block, now: self.now, frames_in: self.frames_in, drops: self.drops, timers }
+        Parts {
+            id: self.id,
+            block: self.block,
+            now: self.now,
+            frames_in: self.frames_in,
+            drops: self.drops,
+            timers,
+            orders_refused: self.orders_refused,
+        }
     }
 
     /// Its number in the graph.
@@ -260,6 +279,8 @@ impl Solo {
         }
         let alert = |(name, value)| Alert { at: self.now, block: self.name.to_string(), name, value };
         given.alerts.extend(out.alerts.drain(..).map(alert));
+        given.orders.extend(out.orders.drain(..).map(|(serial, op)| Order { block: self.id, serial, op }));
+        self.orders_refused += std::mem::take(&mut out.orders_refused);
         self.outbox = out;
     }
 

@@ -382,6 +382,57 @@ pub enum RouteKind {
     Unreachable,
     /// Drops it and says prohibited.
     Prohibit,
+    /// Ends the look-up in its table: the next rule is asked.
+    Throw,
+}
+
+/// One of several next hops of a route (rtnetlink `struct rtnexthop`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hop {
+    /// The route as it were with this next hop alone. Those of an IPv4 route differ in gateway, interface and onlink; those of an IPv6 route are routes
+    /// of their own (Linux: siblings).
+    pub route: Route,
+    /// How many of the flows take it, 1 to 256, of the sum of all.
+    pub weight: u16,
+    /// Its interface was put down, or lost its last IPv4 address (RTNH_F_DEAD): no flow takes it.
+    pub dead: bool,
+}
+
+/// A route with all its next hops.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RouteRow {
+    /// The route; with several next hops, as it were with the first alone.
+    pub route: Route,
+    /// The next hops, if there are several.
+    pub hops: Box<[Hop]>,
+}
+
+impl From<Route> for RouteRow {
+    fn from(route: Route) -> RouteRow {
+        RouteRow { route, hops: Box::default() }
+    }
+}
+
+impl RouteRow {
+    /// A route with these next hops; one with a single hop has nothing to choose. None: no hops.
+    pub fn with(hops: Vec<Hop>) -> Option<RouteRow> {
+        let route = hops.first()?.route;
+        Some(RouteRow { route, hops: if hops.len() > 1 { hops.into() } else { Box::default() } })
+    }
+
+    /// Each way that it leads.
+    pub fn each(&self) -> impl Iterator<Item = &Route> {
+        let alone = self.hops.is_empty().then_some(&self.route);
+        alone.into_iter().chain(self.hops.iter().map(|hop| &hop.route))
+    }
+
+    /// Its next hops, also if it is one.
+    pub fn all_hops(&self) -> Vec<Hop> {
+        match &*self.hops {
+            [] => vec![Hop { route: self.route, weight: 1, dead: false }],
+            several => several.to_vec(),
+        }
+    }
 }
 
 /// A neighbour and what is known of it.
@@ -503,6 +554,23 @@ pub struct Traffic {
     pub protocol: u8,
     /// Source and destination port; 0 where the protocol has none, or nobody knows.
     pub ports: (u16, u16),
+    /// Flow label, of a packet that came in (IPv6).
+    pub label: u32,
+    /// Of an ICMP error, what the packet is that it is about: it takes the way that answers to that one take.
+    pub about: Option<Flow>,
+}
+
+/// By what a packet's flow is told from others where addresses alone decide (Linux ip_multipath_l3_keys).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// From where.
+    pub source: IpAddr,
+    /// Where to.
+    pub destination: IpAddr,
+    /// Flow label (IPv6).
+    pub label: u32,
+    /// The protocol above IP.
+    pub protocol: u8,
 }
 
 /// A node-wide setting with Linux's name, such as `net.ipv4.tcp_congestion_control`.
@@ -539,7 +607,8 @@ pub enum Query {
         /// What else rules may look at. With [`Traffic::input`] the packet is another's, and its source need not be of this node.
         traffic: Traffic,
     },
-    /// The route that a packet follows which is not for this node itself, as a list of one or none (owner of `Routes`).
+    /// The route that a packet follows which is not for this node itself, as a list of one or none; of several next hops the row's own route has the
+    /// one that the packet takes (owner of `Routes`).
     RouteFollowed {
         /// Where to.
         destination: IpAddr,
@@ -618,7 +687,7 @@ pub enum Answer {
     /// To [`Query::Interfaces`].
     Interfaces(Vec<InterfaceRow>),
     /// To [`Query::Routes`], by table, destination, length and metric; to [`Query::RouteFollowed`].
-    Routes(Vec<Route>),
+    Routes(Vec<RouteRow>),
     /// To [`Query::Rules`].
     Rules(Vec<RuleRow>),
     /// To [`Query::Wanted`].
@@ -652,6 +721,8 @@ pub struct RouteAnswer {
     pub mtu: u32,
     /// Largest GSO payload that may be handed down, bytes; 0: cut to the MTU.
     pub gso_max_bytes: u32,
+    /// The route has several next hops, of which this flow takes one: packets to the same address may take another.
+    pub several: bool,
     /// Changes whenever the owner's tables change: a cached answer with another number is stale.
     pub generation: u64,
 }

@@ -51,6 +51,10 @@ impl Plan {
     pub fn summary(&self) -> &[String] {
         &self.summary
     }
+    /// Will blocks or edges be others?
+    pub fn rebuilds(&self) -> bool {
+        self.edges_changed || !self.made.is_empty()
+    }
     /// The block that will stand at a place, where it is a new one.
     pub fn made(&mut self, id: BlockId) -> Option<&mut dyn Block> {
         self.made.get_mut(&id).map(|block| &mut **block as &mut dyn Block)
@@ -146,8 +150,8 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
     let mut done = Committed { sets: plan.sets, kinds: plan.kinds, summary: plan.summary, ..Committed::default() };
     let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
     for id in gone {
-        let block = slots.end(id, None, now);
-        done.given_up.extend(block.into_iter().flat_map(|mut block| block.give_up()));
+        done.given_up.extend(slots.give_up(id));
+        slots.end(id, None, now);
         done.replaced.push(id);
     }
     for (id, block) in plan.made {
@@ -156,8 +160,10 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
             slots.slots.resize_with(index + 1, || None);
         }
         if slots.slots[index].is_some() {
-            let old = slots.end(id, Some(block), now).filter(|_| !plan.restores && !plan.handed_over.contains(&id));
-            done.given_up.extend(old.into_iter().flat_map(|mut old| old.give_up()));
+            if !plan.restores && !plan.handed_over.contains(&id) {
+                done.given_up.extend(slots.give_up(id));
+            }
+            slots.end(id, Some(block), now);
             done.replaced.push(id);
         } else {
             let name = plan.shape.blocks.get(&id).map(|(name, _)| name.clone()).unwrap_or_default();

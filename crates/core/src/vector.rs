@@ -121,6 +121,10 @@ impl Vector {
     pub fn take(&mut self, index: usize) -> Option<Frame> {
         self.frames.get_mut(index).and_then(Option::take)
     }
+    /// Takes out the frames that are picked, in order; the others stay where they are.
+    pub fn take_where(&mut self, mut pick: impl FnMut(&Frame) -> bool) -> impl Iterator<Item = Frame> {
+        self.frames.iter_mut().filter_map(move |slot| slot.take_if(|frame| pick(frame)))
+    }
     /// Takes all frames out, in order; the vector's memory is kept for the next.
     pub fn drain(&mut self) -> impl Iterator<Item = Frame> {
         self.each.clear();

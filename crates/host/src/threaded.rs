@@ -11,7 +11,7 @@
 //!
 //! **Control messages** stop the graph at a frame boundary: all locks are taken, all blocks go back into a `weft_core::Engine` (queued), which does what
 //! is still in the queues, then the message and what follows from it, exactly as without threads; then the blocks are lent again. When the
-//! graph itself has changed, the threads end and others begin.
+//! graph itself has changed, the threads end and others begin. What blocks order waits at the exit, wakes the world, and is done in the same way.
 //!
 //! **A block that panics** is gone: its frames are dropped as `block-gone`, questions to it have no answer, [`Execute::failure`] says so, and the others
 //! go on.
@@ -37,9 +37,10 @@ use std::time::Duration;
 use topology::{Member, Members, Seat, Surroundings, Topology};
 use weft_core::context::Context;
 use weft_core::engine::{Alert, Engine, Item, Outgoing, Work};
+use weft_core::order::Obeyed;
 use weft_core::solo::Given;
 use weft_core::vector::VECTOR_FRAMES_MAX;
-use weft_core::{Block, BlockId, Completion, ControlError, Execute, Frame, InPort, Instant, Message, Op, Reason, Reply, Solo, Vector};
+use weft_core::{Block, BlockId, Completion, ControlError, Execute, Frame, InPort, Instant, Message, Reason, Reply, Solo, Vector};
 
 /// Most timers of a block that fire before it looks into its queue again.
 const TIMERS_PER_TURN: usize = 1024;
@@ -69,7 +70,8 @@ pub struct Threaded {
 impl Threaded {
     /// Takes an engine's graph over and starts a thread for each block. The engine should be queued: it goes on with what is under way when a
     /// control message comes. Whenever a block of the kind `watched` has run, [`Threaded::descriptor`] becomes readable.
-    pub fn start(engine: Engine, clock: Clock, watched: Option<&'static str>) -> io::Result<Threaded> {
+    pub fn start(mut engine: Engine, clock: Clock, watched: Option<&'static str>) -> io::Result<Threaded> {
+        engine.refuse_pauses();
         let exit = Arc::new(Exit::new()?);
         let shared = Arc::new(Shared::new(&engine, clock, exit, watched));
         let mut threaded = Threaded { engine, shared, threads: Vec::new() };
@@ -139,11 +141,6 @@ impl Drop for Threaded {
     }
 }
 
-/// Does a message of this kind change blocks or edges?
-fn rebuilds(op: &Op) -> bool {
-    !matches!(op, Op::Get { .. } | Op::Set { .. } | Op::Exec { .. } | Op::Subscribe { .. } | Op::List(_) | Op::Show(_))
-}
-
 impl Execute for Threaded {
     fn engine(&self) -> &Engine {
         &self.engine
@@ -167,8 +164,11 @@ impl Execute for Threaded {
         }
     }
 
-    fn run(&mut self, _now: Instant) {
+    fn run(&mut self, now: Instant) {
         self.shared.exit.awake();
+        if self.shared.exit.has_orders() {
+            self.at_rest(now, &mut |_| false);
+        }
     }
 
     fn next_timer(&self) -> Option<Instant> {
@@ -196,14 +196,10 @@ impl Execute for Threaded {
     }
 
     fn control(&mut self, now: Instant, message: &Message) -> Reply {
-        if matches!(message.op, Op::Pause | Op::Unpause) {
-            let why = "the threaded engine cannot hold frames: pause a stack with engine = \"inline\" or \"queued\"".to_owned();
-            return Reply { serial: message.serial, result: Err(ControlError::World { why }) };
-        }
         let mut result = Err(ControlError::World { why: "the engine did not answer".to_owned() });
         self.at_rest(now, &mut |engine| {
             result = engine.control(now, message).result;
-            rebuilds(&message.op)
+            false
         });
         Reply { serial: message.serial, result }
     }
@@ -212,10 +208,14 @@ impl Execute for Threaded {
         let shared = Arc::clone(&self.shared);
         let mut groups = shared.topology.enter_all();
         let work = collect(&shared, &mut groups, &mut self.engine);
+        let changes = self.engine.changes();
         self.engine.carry(now, work);
         // Timers that are due have had no chance to fire.
         self.engine.run(now);
-        let is_other = f(&mut self.engine);
+        // What blocks have ordered comes before what the world wants.
+        shared.topology.order_places.free();
+        self.engine.obey(shared.exit.take_orders());
+        let is_other = f(&mut self.engine) || self.engine.changes() != changes;
         self.publish();
         match is_other {
             true => {
@@ -234,6 +234,9 @@ impl Execute for Threaded {
     }
     fn take_alerts(&mut self) -> Vec<Alert> {
         self.shared.exit.take_alerts()
+    }
+    fn take_obeyed(&mut self) -> Vec<Obeyed> {
+        self.engine.take_obeyed()
     }
     fn failure(&self) -> Option<String> {
         self.shared.exit.failure()
@@ -325,6 +328,9 @@ impl Shared {
     fn give(&self, solo: &mut Solo, given: &mut Given) {
         for work in given.work.drain(..) {
             self.deliver(work);
+        }
+        if !given.orders.is_empty() {
+            self.exit.order(&mut given.orders);
         }
         if !given.outgoing.is_empty() || !given.alerts.is_empty() {
             self.exit.put(&mut given.outgoing, &mut given.alerts);

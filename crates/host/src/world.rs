@@ -268,6 +268,10 @@ impl World {
             self.serve(id);
         }
         self.settle();
+        for obeyed in self.node.take_obeyed() {
+            let answer = obeyed.result.unwrap_or_else(|error| error.to_string().into());
+            self.note(obeyed.op, &answer, Some(obeyed.block));
+        }
         let alerts = self.node.take_alerts();
         if alerts.iter().any(|alert| alert.name == "address") {
             self.set_guards();
@@ -489,11 +493,14 @@ impl World {
         }
     }
 
-    /// Remembers for the end of the turn what the node was told.
-    fn note(&mut self, op: Op, answer: &Value) {
+    /// Remembers for the end of the turn what the node was told, or which of its blocks ordered it.
+    fn note(&mut self, op: Op, answer: &Value, by: Option<String>) {
         if !op.is_question() && self.clients.values().any(|client| client.subscription.is_some()) {
             let words = command::write(&op);
-            let told = serde_json::json!({"time": self.clock.now().to_string(), "told": words, "answer": answer});
+            let mut told = serde_json::json!({"time": self.clock.now().to_string(), "told": words, "answer": answer});
+            if let Some(block) = by {
+                told["ordered_by"] = block.into();
+            }
             self.news.push((op, told));
         }
     }
@@ -545,13 +552,13 @@ impl World {
             ),
             Ask::Node(Op::Snapshot { file }) => {
                 let answer = crate::snapshot::save(&mut self.node, now, &file)?;
-                self.note(Op::Snapshot { file }, &answer);
+                self.note(Op::Snapshot { file }, &answer, None);
                 Ok(answer)
             }
             Ask::Node(Op::Restore { file }) => {
                 let attached = self.attached();
                 let answer = crate::snapshot::restore(&mut self.node, now, &file, attached)?;
-                self.note(Op::Restore { file }, &answer);
+                self.note(Op::Restore { file }, &answer, None);
                 Ok(answer)
             }
             Ask::Node(op) => {
@@ -562,7 +569,7 @@ impl World {
                     (Ok(_), Op::Subscribe { target, alert, on }) => {
                         client.subscription = on.then_some(Subscription { target, alert, lost: 0 })
                     }
-                    (Ok(answer), op) => self.note(op, answer),
+                    (Ok(answer), op) => self.note(op, answer, None),
                     (Err(_), _) => {}
                 }
                 if let (true, Ok(Value::Array(rows))) = (drops, &mut result) {
@@ -574,7 +581,7 @@ impl World {
                 let (operations, changes) = self.node.apply(now, &shape, dry_run)?;
                 let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
                 if !dry_run && !operations.is_empty() {
-                    self.note(Op::All(operations), &changes);
+                    self.note(Op::All(operations), &changes, None);
                 }
                 Ok(serde_json::json!({"operations": words, "changes": changes}))
             }

@@ -112,6 +112,33 @@ fn threaded(seed: u64, expected: usize) -> Outcome {
 }
 
 #[test]
+fn blocks_order_operations_as_on_the_other_engines() {
+    let orders = "add n counter; insert n in x; extract n; bind n:out in:nowhere; delete n";
+    let parameters = [("frames".to_owned(), 10.into()), ("orders".to_owned(), orders.into())];
+    let trigger = Op::Add { name: "in".to_owned(), kind: "trigger".to_owned(), parameters: parameters.into_iter().collect() };
+    let engine = engine_with(Mode::Queued, 1, vec![trigger, add("x", "exit"), bind("in:out", "x:in")]);
+    let entry = engine.graph().find("in").unwrap();
+    let mut threaded = Threaded::start(engine, Clock::default(), None).unwrap();
+    let edges = [1, 2, 1, 1, 1];
+    for (round, edges) in edges.into_iter().enumerate() {
+        threaded.inject(Instant::ZERO, entry, InPort(0), &mut traffic(1).into_iter().take(10));
+        let mut obeyed = Vec::new();
+        within("an order", || {
+            threaded.run(Instant::ZERO);
+            obeyed.extend(threaded.take_obeyed());
+            !obeyed.is_empty()
+        });
+        assert_eq!((obeyed.len(), obeyed[0].block.as_str(), obeyed[0].result.is_ok()), (1, "in", round != 3), "{obeyed:?}");
+        assert_eq!(threaded.engine().graph().edges().count(), edges, "{obeyed:?}");
+    }
+    assert_eq!(threaded.engine().graph().find("n"), None);
+    let shown = ask(&mut threaded, Op::Show(Show::Blocks));
+    assert_eq!((&shown[0]["orders"], &shown[0]["orders_refused"]), (&5.into(), &0.into()));
+    let left = threaded.take_outgoing().len();
+    assert_eq!(left, 50, "nothing is lost");
+}
+
+#[test]
 fn every_output_gives_the_frames_of_the_inline_engine_in_their_order() {
     for seed in 1..=5 {
         let expected = inline(seed);

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use std::os::fd::AsFd;
 use weft_core::control::Value;
 use weft_core::engine::Alert;
-use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Table};
+use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table};
 use weft_netlink::Tables;
 
 pub use weft_netlink::{KERNEL_NAME, Session};
@@ -33,6 +33,9 @@ impl Tables for Node<'_> {
         let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
         let value = self.stack.control(op)?;
         Ok(value.get(block).cloned().unwrap_or(Value::Null))
+    }
+    fn show(&mut self, what: Show) -> Value {
+        self.stack.control(Op::Show(what)).unwrap_or_default()
     }
     fn now(&mut self) -> Instant {
         self.stack.now()

@@ -20,6 +20,9 @@ const NO_NEXT_HOP: u32 = 0x0020_0000;
 /// State of a socket without a connection.
 const TCP_CLOSE: u8 = 7;
 
+/// psched_show: nanoseconds a microsecond, nanoseconds a tick of queues, how many of the first a second has, and the resolution of timers. tc reckons with it.
+const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
+
 /// The text of a file, by its name below /proc/net; None: it is none of these.
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
     match name {
@@ -31,6 +34,7 @@ pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
         "ipv6_route" => Some(routes6(stack)),
         "if_inet6" => Some(addresses6(stack)),
         "arp" => Some(neighbours(stack)),
+        "psched" => Some(PSCHED.to_owned()),
         "sockstat" => Some(counts(stack, false)),
         "sockstat6" => Some(counts(stack, true)),
         _ => None,
@@ -199,7 +203,7 @@ fn routes6(stack: &mut dyn Stack) -> String {
         let (destination, bits) = route.destination;
         let flags = match route.kind {
             RouteKind::Local => UP | LOCAL | NO_NEXT_HOP,
-            RouteKind::Unreachable | RouteKind::Prohibit | RouteKind::Blackhole => REJECT | NO_NEXT_HOP,
+            RouteKind::Unreachable | RouteKind::Prohibit | RouteKind::Blackhole | RouteKind::Throw => REJECT | NO_NEXT_HOP,
             _ => UP | if route.gateway.is_some() { GATEWAY } else { 0 },
         };
         let device = if route.interface == 0 { 1 } else { route.interface };

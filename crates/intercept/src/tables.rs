@@ -77,7 +77,17 @@ pub fn addresses(stack: &mut dyn Stack, family: Family) -> Vec<Address> {
 
 /// The node's routes of a family.
 pub fn routes(stack: &mut dyn Stack, family: Family) -> Vec<RouteRow> {
-    stack.table(Table::Routes(family)).iter().filter_map(|row| route(row, family)).collect()
+    stack.table(Table::Routes(family)).iter().filter_map(|row| route(row, family).map(|route| each(row, route, family))).flatten().collect()
+}
+
+/// /proc/net/route has the first of several next hops, /proc/net/ipv6_route a line for each.
+fn each(row: &Value, route: RouteRow, family: Family) -> Vec<RouteRow> {
+    let gateway = |hop: &Value| text(hop, "gateway").and_then(|text| text.parse().ok());
+    let one = |hop: &Value| Some(RouteRow { gateway: gateway(hop), interface: number(hop, "interface")?, ..route.clone() });
+    match row.get("nexthops").and_then(Value::as_array).filter(|_| family == Family::V6) {
+        Some(hops) => hops.iter().filter_map(one).collect(),
+        None => vec![route],
+    }
 }
 
 /// The node's neighbours of a family.

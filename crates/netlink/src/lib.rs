@@ -15,6 +15,7 @@
 mod address;
 pub mod diag;
 mod errno;
+mod hops;
 mod link;
 mod local;
 mod message;
@@ -31,7 +32,7 @@ pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
 
 use weft_core::control::Value;
 use weft_core::table::{Answer, InterfaceRow, Query, Table, Which};
-use weft_core::{ControlError, Instant};
+use weft_core::{ControlError, Instant, Show};
 
 /// A node, as far as netlink needs it.
 pub trait Tables {
@@ -42,6 +43,8 @@ pub trait Tables {
     /// # Errors
     /// The block's refusal; its text begins with an errno's name where Linux has one.
     fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError>;
+    /// What the node is.
+    fn show(&mut self, what: Show) -> Value;
     /// The node's time.
     fn now(&mut self) -> Instant;
     /// Somebody asked for what is not there: for `weft show calls`.

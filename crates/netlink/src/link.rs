@@ -4,7 +4,7 @@ use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, n
 use crate::message::{Attributes, INET6, Message, byte, mac_text, put, word};
 use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Reply, Request};
 use crate::session::Options;
-use crate::{Tables, interfaces};
+use crate::{Tables, interfaces, qdisc};
 use serde_json::json;
 use weft_core::InterfaceIndex;
 use weft_core::table::{InterfaceRow, LinkType, Which};
@@ -80,7 +80,8 @@ pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn 
         GETLINK if request.is_dump() => Ok(dump(&attributes, options, tables)),
         GETLINK => {
             let row = find(request.body, &attributes, tables)?;
-            Ok(Reply::One(message(&row, NEWLINK, attributes.u32(IFLA_EXT_MASK).unwrap_or(0) & SKIP_STATS == 0)))
+            let queue = qdisc::names(tables).remove(&row.interface.index.0);
+            Ok(Reply::One(message(&row, queue, NEWLINK, attributes.u32(IFLA_EXT_MASK).unwrap_or(0) & SKIP_STATS == 0)))
         }
         DELLINK => delete(request, &attributes, tables),
         _ => new(request, &attributes, tables),
@@ -95,7 +96,9 @@ fn dump(attributes: &Attributes<'_>, options: &Options, tables: &mut dyn Tables)
     // No interface here is under another, or of a kind that has a name, but those that a program made.
     let rows = if master.is_some_and(|master| master != 0) { Vec::new() } else { interfaces(tables, Which::All) };
     let wanted = |row: &&InterfaceRow| kind.is_none_or(|kind| kind == "dummy" && is_dummy(row));
-    Reply::Dump(rows.iter().filter(wanted).map(|row| message(row, NEWLINK, stats)).collect(), filtered)
+    let queues = qdisc::names(tables);
+    let queue = |row: &InterfaceRow| queues.get(&row.interface.index.0).copied();
+    Reply::Dump(rows.iter().filter(wanted).map(|row| message(row, queue(row), NEWLINK, stats)).collect(), filtered)
 }
 
 /// inet6_dump_ifinfo: what IPv6 knows of interfaces.
@@ -173,8 +176,8 @@ fn operational_state(row: &InterfaceRow) -> u8 {
     }
 }
 
-/// rtnl_fill_ifinfo.
-pub(crate) fn message(row: &InterfaceRow, kind: u16, stats: bool) -> Message {
+/// rtnl_fill_ifinfo. `queue`: the name of the one that it has.
+pub(crate) fn message(row: &InterfaceRow, queue: Option<&str>, kind: u16, stats: bool) -> Message {
     let (interface, settings) = (&row.interface, &row.settings);
     let mut message = Message::new(kind, &head(row, 0, kind));
     message.text(IFLA_IFNAME, &interface.name);
@@ -193,7 +196,7 @@ pub(crate) fn message(row: &InterfaceRow, kind: u16, stats: bool) -> Message {
     message.u32(IFLA_GSO_MAX_SIZE, 65_536);
     message.u32(IFLA_NUM_RX_QUEUES, 1);
     message.u8(IFLA_CARRIER, interface.up.into());
-    message.text(IFLA_QDISC, "noqueue");
+    message.text(IFLA_QDISC, queue.unwrap_or("noqueue"));
     if !settings.alias.is_empty() {
         message.text(IFLA_IFALIAS, &settings.alias);
     }

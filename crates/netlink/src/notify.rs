@@ -5,17 +5,18 @@ use crate::message::Message;
 use crate::neighbour::{self, DELNEIGH, NEWNEIGH};
 use crate::route::{DELROUTE, NEWROUTE};
 use crate::rule::{self, DELRULE, NEWRULE};
-use crate::{Tables, address, interfaces};
+use crate::{Tables, address, interfaces, qdisc};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::control::Value;
 use weft_core::table::{
-    Address, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, PROTOCOL_STATIC, Route, RuleRow, TABLE_MAIN,
-    Which,
+    Address, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, PROTOCOL_STATIC, Route, RouteRow, RuleRow,
+    TABLE_MAIN, Which,
 };
 
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_NEIGH: u32 = 3;
+const RTNLGRP_TC: u32 = 4;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV4_ROUTE: u32 = 7;
 const RTNLGRP_IPV4_RULE: u32 = 8;
@@ -26,16 +27,17 @@ const RTNLGRP_IPV6_RULE: u32 = 19;
 /// The messages that an alert of this name is, each with its group.
 pub(crate) fn messages(name: &str, value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
     match name {
-        "changed" => number(value, "index").map(|index| one_link(index, value, tables)).into_iter().collect(),
+        "changed" => links(number(value, "index"), value, tables),
         "group_changed" => {
             let members = value.get("members").and_then(Value::as_array);
             let index = |member: &Value| member.as_u64().and_then(|index| u32::try_from(index).ok());
-            members.into_iter().flatten().filter_map(index).map(|index| one_link(index, value, tables)).collect()
+            links(members.into_iter().flatten().filter_map(index), value, tables)
         }
         "address" => of_address(value, tables).into_iter().collect(),
         "route" => of_route(value).into_iter().collect(),
         "rule" => of_rule(value).into_iter().collect(),
         "neighbour" => of_neighbour(value).into_iter().collect(),
+        "queue" => qdisc::notifications(value).into_iter().map(|message| (RTNLGRP_TC, message)).collect(),
         _ => Vec::new(),
     }
 }
@@ -52,13 +54,17 @@ fn is_gone(value: &Value) -> bool {
     matches!(text(value, "event"), Some("removed" | "deleted"))
 }
 
-fn one_link(index: u32, value: &Value, tables: &mut dyn Tables) -> (u32, Message) {
-    let row = interfaces(tables, Which::Index(InterfaceIndex(index))).pop().filter(|_| !is_gone(value));
-    let message = match row {
-        Some(row) => link::message(&row, NEWLINK, true),
-        None => link::message(&gone(index, text(value, "name").unwrap_or("")), DELLINK, false),
+fn links(of: impl IntoIterator<Item = u32>, value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
+    let queues = qdisc::names(tables);
+    let mut one = |index: u32| {
+        let row = interfaces(tables, Which::Index(InterfaceIndex(index))).pop().filter(|_| !is_gone(value));
+        let message = match row {
+            Some(row) => link::message(&row, queues.get(&index).copied(), NEWLINK, true),
+            None => link::message(&gone(index, text(value, "name").unwrap_or("")), None, DELLINK, false),
+        };
+        (RTNLGRP_LINK, message)
     };
-    (RTNLGRP_LINK, message)
+    of.into_iter().map(&mut one).collect()
 }
 
 /// Of an interface that is no more, number and name are known.
@@ -144,5 +150,6 @@ fn of_route(value: &Value) -> Option<(u32, Message)> {
         return None;
     }
     let kind = if is_gone(value) { DELROUTE } else { NEWROUTE };
-    Some((if v6 { RTNLGRP_IPV6_ROUTE } else { RTNLGRP_IPV4_ROUTE }, crate::route::message(&route, kind)))
+    let row = RouteRow { hops: crate::hops::of_row(value, route).into(), route };
+    Some((if v6 { RTNLGRP_IPV6_ROUTE } else { RTNLGRP_IPV4_ROUTE }, crate::route::message(&row, kind)))
 }

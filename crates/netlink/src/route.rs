@@ -1,6 +1,7 @@
 //! RTM_*ROUTE: routes, and the way to an address.
 
 use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT, Refusal, number_of};
+use crate::hops::{self, RTA_MULTIPATH};
 use crate::local::{self, dump_order, network, width};
 use crate::message::{Attributes, INET, INET6, Message, byte, families, put, word};
 use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
@@ -9,7 +10,9 @@ use crate::{Tables, interfaces};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
-use weft_core::table::{AddressKind, Answer, Family, Query, Route, RouteAnswer, RouteKind, TABLE_LOCAL, TABLE_MAIN, Table, Traffic, Which};
+use weft_core::table::{
+    AddressKind, Answer, Family, Query, Route, RouteAnswer, RouteKind, RouteRow, TABLE_LOCAL, TABLE_MAIN, Table, Traffic, Which,
+};
 
 pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const DELROUTE: u16 = 25;
@@ -33,8 +36,7 @@ const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
 const RTAX_MTU: u16 = 2;
 /// Names of attributes for what routes here do not have.
-const LACKING: [(u16, &str); 6] = [
-    (9, "has no routes with several next hops"),
+const LACKING: [(u16, &str); 5] = [
     (18, "has no gateways of another family"),
     (22, "has no routes that encapsulate"),
     (23, "has no routes that expire"),
@@ -60,6 +62,7 @@ fn kind_number(kind: RouteKind) -> u8 {
         RouteKind::Blackhole => 6,
         RouteKind::Unreachable => 7,
         RouteKind::Prohibit => 8,
+        RouteKind::Throw => 9,
     }
 }
 
@@ -71,7 +74,7 @@ fn kind_word(number: u8) -> Result<Option<&'static str>, Refusal> {
         6 => "blackhole",
         7 => "unreachable",
         8 => "prohibit",
-        9 => return Err(Refusal::lacking("has no throw routes")),
+        9 => "throw",
         2..=5 => return Err(Refusal::lacking("sets no local, broadcast or multicast routes: they follow from addresses and groups")),
         _ => return Err(Refusal::said(EINVAL, "Invalid route type")),
     }))
@@ -88,14 +91,16 @@ pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn 
 }
 
 /// Every route of a family as the kernel lists them: table by table, the table local at the end.
-fn all(family: Family, tables: &mut dyn Tables) -> Vec<Route> {
+fn all(family: Family, tables: &mut dyn Tables) -> Vec<RouteRow> {
     let mut routes = match tables.ask(Table::Routes(family), &Query::Routes) {
         Answer::Routes(routes) => routes,
         _ => Vec::new(),
     };
-    routes.sort_by(|a, b| a.table.cmp(&b.table).then(dump_order(a, b)).then(a.metric.cmp(&b.metric)));
+    routes.sort_by(|RouteRow { route: a, .. }, RouteRow { route: b, .. }| {
+        a.table.cmp(&b.table).then(dump_order(a, b)).then(a.metric.cmp(&b.metric))
+    });
     let addresses = crate::address::all(family, tables);
-    routes.extend(local::routes(&addresses, &interfaces(tables, Which::All)));
+    routes.extend(local::routes(&addresses, &interfaces(tables, Which::All)).into_iter().map(RouteRow::from));
     routes
 }
 
@@ -117,14 +122,15 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
         let known = [TABLE_MAIN, TABLE_LOCAL];
         if let (Some(table), [family]) = (table, asked)
             && !known.contains(&table)
-            && !routes.iter().any(|route| route.table == table)
+            && !routes.iter().any(|row| row.route.table == table)
         {
             let name = if *family == Family::V4 { "ipv4" } else { "ipv6" };
             return Reply::DumpFailed(Refusal::said(ENOENT, format!("{name}: FIB table does not exist")));
         }
-        let wanted = |route: &&Route| {
+        let wanted = |row: &&RouteRow| {
+            let route = &row.route;
             table.is_none_or(|table| route.table == table)
-                && interface.is_none_or(|interface| device(route) == interface)
+                && interface.is_none_or(|interface| row.each().any(|route| device(route) == interface))
                 && protocol.is_none_or(|protocol| route.protocol == protocol)
                 && kind.is_none_or(|kind| kind_number(route.kind) == kind)
         };
@@ -150,9 +156,11 @@ fn fixed(family: IpAddr, bits: u8, route: &Route, flags: u32) -> Vec<u8> {
 }
 
 /// fib_dump_info, rt6_fill_node.
-pub(crate) fn message(route: &Route, kind: u16) -> Message {
+pub(crate) fn message(row: &RouteRow, kind: u16) -> Message {
+    let RouteRow { route, hops } = row;
     let v6 = route.destination.is_ipv6();
-    let flags = if route.onlink { RTNH_F_ONLINK } else { 0 };
+    let alone = hops.is_empty();
+    let flags = if route.onlink && alone { RTNH_F_ONLINK } else { 0 };
     let mut message = Message::new(kind, &fixed(route.destination, route.prefix_bits, route, flags));
     message.u32(RTA_TABLE, route.table);
     if route.prefix_bits > 0 {
@@ -169,11 +177,14 @@ pub(crate) fn message(route: &Route, kind: u16) -> Message {
     if let Some(source) = route.source {
         message.address(RTA_PREFSRC, source);
     }
-    if let Some(gateway) = route.gateway {
+    if let Some(gateway) = route.gateway.filter(|_| alone) {
         message.address(RTA_GATEWAY, gateway);
     }
-    if device(route) != 0 {
+    if alone && device(route) != 0 {
         message.u32(RTA_OIF, device(route));
+    }
+    if !alone {
+        message.bytes(RTA_MULTIPATH, &hops::attribute(hops));
     }
     if v6 {
         message.u8(RTA_PREF, 0);
@@ -249,25 +260,27 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
         _ => "first",
     };
     let onlink = word(request.body, 8) & RTNH_F_ONLINK != 0;
-    let interface = attributes.u32(RTA_OIF).filter(|_| kind == "unicast");
-    let gateway = attributes.address(RTA_GATEWAY);
+    let (said, gateway) = (attributes.u32(RTA_OIF).filter(|index| *index != 0), attributes.address(RTA_GATEWAY));
+    let hops = hops::asked(attributes, v4, true, (gateway, said))?;
+    let refuses = kind != "unicast";
+    if v4 && refuses && (said.is_some() || gateway.is_some() || hops.is_some()) {
+        // fib_create_info.
+        return Err(Refusal::said(EINVAL, "Gateway, device and multipath can not be specified for this route type"));
+    }
+    if refuses && hops.as_ref().is_some_and(|hops| hops.len() > 1) {
+        // Each hop is a route of its own, and all of them refuse alike.
+        return Err(Refusal::plain(EEXIST));
+    }
+    let hops = hops.filter(|_| !refuses);
+    let interface = said.filter(|_| !refuses && hops.is_none());
+    let gateway = gateway.filter(|_| hops.is_none());
     if v4 && onlink && gateway.is_some() && interface.is_none() {
         return Err(Refusal::said(ENODEV, "Nexthop device required for onlink"));
     }
-    if let Some(interface) = interface {
-        let Some(row) = interfaces(tables, Which::Index(InterfaceIndex(interface))).pop() else { return Err(Refusal::plain(ENODEV)) };
-        // fib_check_nh_nongw, fib_check_nh_v4_gw, ip6_route_info_create.
-        if !row.interface.up {
-            let text = match (v4, gateway.is_some(), onlink) {
-                (true, false, _) => Some("Device for nexthop is not up"),
-                (true, true, true) | (false, ..) => Some("Nexthop device is not up"),
-                (true, true, false) => None,
-            };
-            return match text {
-                Some(text) => Err(Refusal::said(ENETDOWN, text)),
-                None => Err(Refusal::said(ENETUNREACH, "Nexthop has invalid gateway")),
-            };
-        }
+    refuse_device(v4, interface, gateway.is_some(), onlink, tables)?;
+    for hop in hops.iter().flatten() {
+        hops::refuse_onlink_nowhere(hop)?;
+        refuse_device(v4, hop.interface, hop.gateway.is_some(), hop.onlink, tables)?;
     }
     let mut arguments = json!({
         "destination": format!("{destination}/{bits}"),
@@ -276,7 +289,7 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
         "table": table,
         "protocol": byte(request.body, 5),
         "scope": byte(request.body, 6),
-        "onlink": onlink,
+        "onlink": onlink && hops.is_none(),
         "place": place,
     });
     for (name, value) in [("gateway", gateway), ("source", attributes.address(RTA_PREFSRC))] {
@@ -289,8 +302,25 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
             arguments[name] = number.into();
         }
     }
+    if let Some(hops) = hops {
+        arguments["nexthops"] = hops.iter().map(|hop| hop.argument(true)).collect();
+    }
     tables.exec(block, "route_add", arguments).map_err(|error| add_refusal(v4, &number_of(&error)))?;
     Ok(Reply::Done)
+}
+
+/// fib_check_nh_nongw, fib_check_nh_v4_gw, ip6_route_info_create: the interface of a next hop is there and up.
+fn refuse_device(v4: bool, interface: Option<u32>, has_gateway: bool, onlink: bool, tables: &mut dyn Tables) -> Result<(), Refusal> {
+    let Some(interface) = interface else { return Ok(()) };
+    let Some(row) = interfaces(tables, Which::Index(InterfaceIndex(interface))).pop() else { return Err(Refusal::plain(ENODEV)) };
+    if row.interface.up {
+        return Ok(());
+    }
+    Err(match (v4, has_gateway, onlink) {
+        (true, false, _) => Refusal::said(ENETDOWN, "Device for nexthop is not up"),
+        (true, true, true) | (false, ..) => Refusal::said(ENETDOWN, "Nexthop device is not up"),
+        (true, true, false) => Refusal::said(ENETUNREACH, "Nexthop has invalid gateway"),
+    })
 }
 
 fn add_refusal(v4: bool, (errno, why): &(i32, String)) -> Refusal {
@@ -302,6 +332,7 @@ fn add_refusal(v4: bool, (errno, why): &(i32, String)) -> Refusal {
         (EINVAL, true) if why.contains("the source") => "Invalid prefsrc address",
         (EINVAL, false) if why.contains("the source") => "Invalid source address",
         (EINVAL, false) if why.contains("on which interface") => "Egress device not specified",
+        (EINVAL, false) if why.contains("or a group's") && why.starts_with("ff") => "Invalid gateway address",
         (EINVAL, false) if why.contains("cannot be a gateway") => "Gateway can not be a local address",
         _ => return Refusal::said(*errno, format!("weft: {why}")),
     };
@@ -328,6 +359,9 @@ fn delete(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn T
     }
     if let Some(metric) = attributes.u32(RTA_PRIORITY).filter(|metric| *metric != 0) {
         arguments["metric"] = metric.into();
+    }
+    if let Some(hops) = hops::asked(attributes, v4, false, (None, None))? {
+        arguments["nexthops"] = hops.iter().map(|hop| hop.argument(false)).collect();
     }
     // Routes of IPv6 that refuse are listed as leading to `lo`.
     if let Some(interface) = attributes.u32(RTA_OIF).filter(|index| v4 || *index != InterfaceIndex::LOOPBACK.0) {
@@ -372,23 +406,28 @@ fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     let inside = matches!(way.kind, RouteKind::Local | RouteKind::Broadcast);
     let followed = Query::RouteFollowed { destination, source: asked.or(source), interface: bound, traffic };
     let matched = match tables.ask(Table::Routes(family), &followed) {
-        Answer::Routes(routes) if !inside => routes.first().copied().filter(|route| route.interface == way.interface),
+        Answer::Routes(routes) if !inside => routes.into_iter().next().filter(|row| row.route.interface == way.interface),
         _ => None,
     };
     let matched = matched.or_else(|| matching(destination, &way, &all(family, tables)));
     if word(request.body, 8) & RTM_F_FIB_MATCH != 0 {
-        let route = matched.ok_or(Refusal::plain(EHOSTUNREACH))?;
-        return Ok(Reply::One(message(&route, NEWROUTE)));
+        let mut row = matched.ok_or(Refusal::plain(EHOSTUNREACH))?;
+        if family == Family::V6 {
+            // rt6_fill_node: the sibling that the packet takes, then those behind it.
+            let chosen = row.hops.iter().position(|hop| hop.route == row.route).unwrap_or(0);
+            row.hops.rotate_left(chosen);
+        }
+        return Ok(Reply::One(message(&row, NEWROUTE)));
     }
     Ok(Reply::One(match family {
         Family::V4 => {
             let table = match matched {
-                Some(route) if route.table != TABLE_LOCAL || !crate::rule::are_usual(tables) => route.table,
+                Some(row) if row.route.table != TABLE_LOCAL || !crate::rule::are_usual(tables) => row.route.table,
                 _ => TABLE_MAIN,
             };
             way_v4(destination, source, traffic, &way, table)
         }
-        Family::V6 => way_v6(destination, source, traffic, &way, matched),
+        Family::V6 => way_v6(destination, source, traffic, &way, matched.map(|row| row.route)),
     }))
 }
 
@@ -398,7 +437,14 @@ fn traffic(body: &[u8], attributes: &Attributes<'_>) -> Traffic {
     let port = |kind: u16| attributes.get(kind).map_or(0, |port| u16::from_be_bytes([byte(port, 0), byte(port, 1)]));
     let input = InterfaceIndex(attributes.u32(RTA_IIF).unwrap_or(0));
     let protocol = attributes.get(RTA_IP_PROTO).map_or(0, |protocol| byte(protocol, 0));
-    Traffic { input, mark: attributes.u32(RTA_MARK).unwrap_or(0), tos: byte(body, 3), protocol, ports: (port(RTA_SPORT), port(RTA_DPORT)) }
+    Traffic {
+        input,
+        mark: attributes.u32(RTA_MARK).unwrap_or(0),
+        tos: byte(body, 3),
+        protocol,
+        ports: (port(RTA_SPORT), port(RTA_DPORT)),
+        ..Traffic::default()
+    }
 }
 
 /// ip_route_input_slow: nobody sends from this node's own address, or from none.
@@ -446,14 +492,15 @@ fn way(
 }
 
 /// The route that a way follows: the table local first, then the longest prefix, then the lowest metric.
-fn matching(destination: IpAddr, way: &RouteAnswer, routes: &[Route]) -> Option<Route> {
-    let fits = |route: &&Route| {
+fn matching(destination: IpAddr, way: &RouteAnswer, routes: &[RouteRow]) -> Option<RouteRow> {
+    let fits = |RouteRow { route, .. }: &&RouteRow| {
         let local = route.table == TABLE_LOCAL && route.kind != RouteKind::Multicast;
         let inside = local::covers(route.destination, route.prefix_bits, destination);
         let leads = route.interface == way.interface || route.interface == InterfaceIndex::NONE;
         inside && (local && route.kind == way.kind || route.table == TABLE_MAIN && leads)
     };
-    routes.iter().filter(fits).min_by_key(|route| (route.table != TABLE_LOCAL, std::cmp::Reverse(route.prefix_bits), route.metric)).copied()
+    let order = |RouteRow { route, .. }: &&RouteRow| (route.table != TABLE_LOCAL, std::cmp::Reverse(route.prefix_bits), route.metric);
+    routes.iter().filter(fits).min_by_key(order).cloned()
 }
 
 /// rt_fill_info.
@@ -466,6 +513,8 @@ fn way_v4(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &R
             RouteKind::Multicast => RTCF_LOCAL | RTCF_MULTICAST,
             // __mkroute_input: back where it came from.
             _ if came_in && way.interface == traffic.input => RTCF_DOREDIRECT,
+            // __mkroute_output: "if (dev_out->flags & IFF_LOOPBACK) flags |= RTCF_LOCAL;"
+            _ if !came_in && way.interface == InterfaceIndex::LOOPBACK => RTCF_LOCAL,
             _ => 0,
         };
     let route = Route { kind: way.kind, protocol: 0, table, ..Route::PLAIN };

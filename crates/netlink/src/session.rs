@@ -216,7 +216,11 @@ fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut 
         24..=26 => route::answer(request, options, tables),
         28..=30 => neighbour::answer(request, options, tables),
         32..=34 => rule::answer(request, tables),
-        38 => qdisc::answer(request, tables),
+        36..=38 => qdisc::answer(request, tables),
+        // Nothing is below a queue: there is nothing to list.
+        42 | 46 | 102 if request.is_dump() => Ok(Reply::Dump(Vec::new(), false)),
+        40..=42 => Err(Refusal::lacking("has queues without classes: each interface has one, at its root")),
+        44..=46 | 100..=102 => Err(Refusal::lacking("has no filters of queues: see the blocks `filter` and `classify`")),
         GETNSID => Ok(Reply::One(no_number())),
         kind => Err(Refusal::lacking(&format!("knows no rtnetlink message {kind}"))),
     };

@@ -10,8 +10,8 @@ use netlink_packet_route::route::{RouteAttribute, RouteProtocol, RouteType};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use weft_core::table::{
-    Address, AddressState, Answer, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Query, Route, RouteKind,
-    Table, Which,
+    Address, AddressState, Answer, Family, Hop, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Query, Route,
+    RouteKind, RouteRow, Table, Which,
 };
 use weft_core::{ControlError, Instant, InterfaceIndex};
 use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, Tables};
@@ -56,6 +56,20 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// A route with two next hops of weights 2 and 256, of which the second is dead.
+fn several(destination: &str, prefix_bits: u8, first: &str, second: &str) -> RouteRow {
+    let of = |gateway: &str, onlink: bool| Route {
+        destination: ip(destination),
+        prefix_bits,
+        gateway: Some(ip(gateway)),
+        interface: InterfaceIndex(2),
+        onlink,
+        ..Route::PLAIN
+    };
+    let hops = vec![Hop { route: of(first, true), weight: 2, dead: false }, Hop { route: of(second, false), weight: 256, dead: true }];
+    RouteRow::with(hops).unwrap()
+}
+
 impl Still {
     fn interfaces(&self, which: &Which) -> Vec<InterfaceRow> {
         let first = [interface(1, "lo", LinkType::Loopback, 0), interface(2, "weft0", LinkType::Ethernet, 7)];
@@ -85,10 +99,13 @@ impl Tables for Still {
                 Address::permanent(weft0, ip("10.0.0.1"), 24),
                 Address { broadcast: Some("10.0.0.255".parse().unwrap()), ..Address::permanent(weft0, ip("10.0.0.2"), 24) },
             ]),
-            Query::Routes if table == Table::Routes(Family::V4) => Answer::Routes(vec![
-                Route { gateway: Some(ip("10.0.0.254")), interface: weft0, ..Route::PLAIN },
-                Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN },
-            ]),
+            Query::Routes if table == Table::Routes(Family::V4) => {
+                let default = Route { gateway: Some(ip("10.0.0.254")), interface: weft0, ..Route::PLAIN };
+                let refuses =
+                    Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN };
+                Answer::Routes(vec![default.into(), refuses.into(), several("10.8.0.0", 16, "10.0.0.2", "10.0.0.3")])
+            }
+            Query::Routes => Answer::Routes(vec![several("fd09::", 64, "fd00::2", "fd00::3")]),
             Query::List(Table::Neighbours(Family::V6)) => Answer::List(vec![
                 json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true}),
             ]),
@@ -101,6 +118,9 @@ impl Tables for Still {
         }
         self.told.push((block.to_owned(), procedure.to_owned(), arguments));
         Ok(json!({"index": 9}))
+    }
+    fn show(&mut self, _: weft_core::Show) -> Value {
+        Value::Null
     }
     fn now(&mut self) -> Instant {
         Instant::ZERO
@@ -266,13 +286,112 @@ fn a_group_is_set_by_one_procedure_and_the_member_that_cannot_is_named() {
 #[test]
 fn what_is_not_there_is_refused_by_name_and_counted() {
     let mut node = Still::default();
-    let route = [&[2_u8, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0][..], &attribute(1, &[10, 9, 0, 0]), &attribute(9, &[0; 8])].concat();
+    let route = [&[2_u8, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0][..], &attribute(1, &[10, 9, 0, 0]), &attribute(30, &[0; 4])].concat();
     let said = refusal(&session(&[EXT_ACK]).answers(&request(24, ACK | 0x600, &route), 1, true, &mut node));
-    assert_eq!(said, (95, Some("weft has no routes with several next hops".to_owned())));
+    assert_eq!(said, (95, Some("weft has no next-hop objects".to_owned())));
     let rule = refusal(&session(&[EXT_ACK]).answers(&request(32, ACK, &[2; 12]), 1, true, &mut node));
     assert_eq!(rule.0, 95);
     assert_eq!(node.unsupported.len(), 2);
     assert!(node.told.is_empty());
+}
+
+/// `struct rtnexthop` with a length of one's own.
+fn hop(length: u16, flags: u8, hops: u8, interface: u32, attributes: &[u8]) -> Vec<u8> {
+    [&length.to_ne_bytes()[..], &[flags, hops], &interface.to_ne_bytes(), attributes].concat()
+}
+
+fn route_request(v4: bool, hops: &[u8]) -> Vec<u8> {
+    let (head, destination): ([u8; 12], &[u8]) = match v4 {
+        true => ([2, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0], &[10, 9, 0, 0]),
+        false => ([10, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0], &[0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    };
+    let body = [&head[..], &attribute(1, destination), &attribute(9, hops)].concat();
+    request(24, ACK | 0x600, &body)
+}
+
+#[test]
+fn several_next_hops_are_what_others_read_and_what_is_asked_is_told() {
+    let mut node = Still::default();
+    for (family, addresses) in [(2, ["10.0.0.2", "10.0.0.3"]), (10, ["fd00::2", "fd00::3"])] {
+        let body = [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let routes = read(&session(&[]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+        let hops = routes.iter().find_map(|message| match message {
+            RouteNetlinkMessage::NewRoute(route) => route.attributes.iter().find_map(|one| match one {
+                RouteAttribute::MultiPath(hops) => Some(hops.clone()),
+                _ => None,
+            }),
+            _ => None,
+        });
+        let hops = hops.unwrap();
+        assert_eq!(hops.iter().map(|hop| (hop.interface_index, hop.hops)).collect::<Vec<_>>(), [(2, 1), (2, 255)]);
+        let flags: Vec<u8> = hops.iter().map(|hop| hop.flags.bits()).collect();
+        assert_eq!(flags, [4, 1 | 16], "onlink; dead and linkdown");
+        for (hop, address) in hops.iter().zip(addresses) {
+            let gateway = match ip(address) {
+                IpAddr::V4(address) => RouteAttribute::Gateway(netlink_packet_route::route::RouteAddress::Inet(address)),
+                IpAddr::V6(address) => RouteAttribute::Gateway(netlink_packet_route::route::RouteAddress::Inet6(address)),
+            };
+            assert!(hop.attributes.contains(&gateway), "{hop:?}");
+        }
+    }
+    let hops = [hop(16, 4, 2, 2, &attribute(5, &[10, 77, 0, 2])), hop(16, 0, 255, 0, &attribute(5, &[10, 0, 0, 3]))].concat();
+    assert_eq!(refusal(&session(&[]).answers(&route_request(true, &hops), 1, true, &mut node)), (0, None));
+    let told = &node.told[0].2["nexthops"];
+    let wanted = json!([{"gateway": "10.77.0.2", "interface": 2, "weight": 3, "onlink": true}, {"gateway": "10.0.0.3", "weight": 256, "onlink": false}]);
+    assert_eq!(*told, wanted);
+}
+
+#[test]
+fn next_hops_that_make_no_sense_are_refused_in_the_kernels_words() {
+    let mut node = Still::default();
+    let gateway = attribute(5, &[10, 0, 0, 2]);
+    let good = hop(16, 0, 0, 2, &gateway);
+    let mut said = |v4: bool, hops: &[u8]| refusal(&session(&[EXT_ACK]).answers(&route_request(v4, hops), 1, true, &mut node));
+    let words = |errno: i32, text: &str| (errno, Some(text.to_owned()));
+    let extra = words(22, "Invalid nexthop configuration - extra data after nexthops");
+    assert_eq!(said(true, &[]), (22, None));
+    assert_eq!(said(false, &[]), words(22, "Invalid nexthop configuration - no valid nexthops"));
+    // Lengths: shorter than the structure, longer than what is there, bytes behind the last.
+    for (length, rest) in [(7, &gateway[..]), (0, &gateway), (17, &gateway), (u16::MAX, &gateway)] {
+        assert_eq!(said(true, &[good.clone(), hop(length, 0, 0, 2, rest)].concat()), extra, "{length}");
+        assert_eq!(said(false, &hop(length, 0, 0, 2, rest)).0, 22, "{length}");
+    }
+    assert_eq!(said(true, &[&good[..], &[0; 4]].concat()), extra);
+    assert_eq!(said(true, &hop(16, 1, 0, 2, &gateway)), words(22, "Invalid flags for nexthop - can not contain DEAD or LINKDOWN"));
+    assert_eq!(said(true, &hop(12, 0, 0, 2, &attribute(5, &[]))), words(22, "Invalid IPv4 address in RTA_GATEWAY"));
+    assert_eq!(said(false, &hop(16, 0, 0, 2, &gateway)), words(22, "Invalid IPv6 address in RTA_GATEWAY"));
+    let device_only = "Device only routes can not be added for IPv6 using the multipath API.";
+    assert_eq!(said(false, &hop(8, 0, 0, 2, &[])), words(22, device_only));
+    assert_eq!(said(true, &hop(16, 4, 0, 0, &gateway)), words(19, "Nexthop device required for onlink"));
+    assert_eq!(said(true, &hop(16, 0, 0, 77, &gateway)), (19, None));
+    assert_eq!(said(true, &hop(16, 0, 0, 2, &attribute(22, &[0; 4]))), words(95, "weft has no routes that encapsulate"));
+    assert!(node.told.is_empty());
+}
+
+#[test]
+fn no_next_hops_make_it_panic() {
+    let mut node = Still::default();
+    let mut rng = weft_core::Rng::for_name(7, "hops");
+    for _ in 0..20_000 {
+        let mut hops = Vec::new();
+        for _ in 0..rng.u64() % 5 {
+            let value: Vec<u8> = (0..rng.u64() % 20).map(|_| rng.u64() as u8).collect();
+            let inside = attribute((rng.u64() % 32) as u16, &value);
+            let length = if rng.u64().is_multiple_of(3) { rng.u64() as u16 } else { 8 + inside.len() as u16 };
+            hops.extend(hop(length, rng.u64() as u8, rng.u64() as u8, (rng.u64() % 4) as u32, &inside));
+        }
+        hops.truncate(rng.u64() as usize % (hops.len() + 1));
+        node.told.clear();
+        let mut packet = route_request(rng.u64().is_multiple_of(2), &hops);
+        packet[4] = 24 + (rng.u64() % 2) as u8;
+        let answers = session(&[EXT_ACK]).answers(&packet, 1, true, &mut node);
+        let (errno, _) = refusal(&answers);
+        let whole = |told: &(String, String, Value)| told.2["nexthops"].as_array().is_none_or(|hops| !hops.is_empty());
+        assert!(
+            errno == 0 && node.told.len() == 1 && node.told.iter().all(whole) || errno > 0 && node.told.is_empty(),
+            "{errno}: {hops:?}"
+        );
+    }
 }
 
 #[test]

@@ -21,6 +21,6 @@ pub use foresee::Coming;
 pub use node::{Node, block_table};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use stack::{
-    AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NodeSection, RouteSection,
-    Stack, StackError, explain, kind_of, locate, other_kind,
+    AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,
+    RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
 };

@@ -1,7 +1,7 @@
 //! A node: an engine with the graph of a stack file, and the few calls through which a world drives it.
 
 use crate::default_graph::{BLOCKS, EDGES};
-use crate::stack::{Base, Stack, StackError};
+use crate::stack::{Base, NextHop, Stack, StackError};
 use indexmap::IndexMap;
 use std::ops::Range;
 use weft_core::context::Context;
@@ -9,8 +9,8 @@ use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Op, Reply,
-    Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
+    Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Obeyed, Op,
+    Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
 
@@ -62,6 +62,8 @@ pub struct Node {
     /// Which sockets those are, and how often they have become others.
     sockets_birth: Option<u64>,
     sockets_changes: u64,
+    /// How often the graph had become another when it was looked at last ([`Engine::changes`]).
+    changes: u64,
     /// When it booted, for blocks that are made later.
     boot_time: Option<u64>,
 }
@@ -101,10 +103,25 @@ impl Node {
             sockets: None,
             sockets_birth: None,
             sockets_changes: 0,
+            changes: 0,
             boot_time: None,
         };
         node.find_ends(Instant::ZERO);
         Ok(node)
+    }
+
+    /// The graph may have become another, by what blocks have ordered too: what the node remembers of it is looked up again, and new blocks learn what
+    /// worlds tell.
+    fn keep_up(&mut self, now: Instant) {
+        let changes = self.engine.engine().changes();
+        if changes == self.changes {
+            return;
+        }
+        self.changes = changes;
+        self.find_ends(now);
+        if let Some(epoch_nanos) = self.boot_time {
+            self.set_boot_time(now, epoch_nanos);
+        }
     }
 
     /// Looks up the blocks through which worlds and programs reach the graph: it may have been rebuilt.
@@ -258,16 +275,28 @@ impl Node {
             if let Some(mtu) = route.mtu {
                 arguments["mtu"] = mtu.into();
             }
+            if !route.nexthops.is_empty() {
+                arguments["nexthops"] = route.nexthops.iter().map(next_hop).collect();
+            }
             // "default" is of its gateway's family.
-            let of_v6 = is_v6(&route.destination) || (route.destination == "default" && route.gateway.as_deref().is_some_and(is_v6));
+            let of_v6 = is_v6(&route.destination) || (route.destination == "default" && route.first_gateway().is_some_and(is_v6));
             let block = if of_v6 { "ip6" } else { "ip4" };
             self.exec(now, block, "route_add", arguments).map_err(|error| {
-                let blamed = if route.gateway.is_some() && !plainly(&error).contains("bits set") { "gateway" } else { "destination" };
+                let blamed = match () {
+                    () if plainly(&error).contains("bits set") => "destination",
+                    () if !route.nexthops.is_empty() => "nexthops",
+                    () if route.gateway.is_some() => "gateway",
+                    () => "destination",
+                };
+                let field = match field_of(&error, blamed) {
+                    "gateway" | "interface" if !route.nexthops.is_empty() => "nexthops",
+                    field => field,
+                };
                 stack.route_error(
                     index,
-                    field_of(&error, blamed),
+                    field,
                     &plainly(&error),
-                    "a route needs destination = \"default\" or a prefix, and a gateway on a connected network or an interface",
+                    "a route needs destination = \"default\" or a prefix, and a gateway on a connected network, an interface, or nexthops",
                 )
             })?;
         }
@@ -287,6 +316,7 @@ impl Node {
                 Runner::Core(engine) => engine.inject(now, block, port, frames),
                 Runner::Other(other) => other.inject(now, block, port, &mut frames.into_iter()),
             }
+            self.keep_up(now);
         }
     }
     /// Fires due timers and runs what follows.
@@ -295,6 +325,7 @@ impl Node {
             Runner::Core(engine) => engine.run(now),
             Runner::Other(other) => other.run(now),
         }
+        self.keep_up(now);
     }
     /// When [`Node::run`] should be called next.
     pub fn next_timer(&self) -> Option<Instant> {
@@ -324,6 +355,7 @@ impl Node {
             Runner::Core(engine) => engine.completed(now, completion),
             Runner::Other(other) => other.completed(now, completion),
         }
+        self.keep_up(now);
     }
     /// Calls into the socket layer. `None`: the graph has no sockets.
     pub fn sockets<R, F: FnOnce(&mut Sockets, &mut Context<'_>) -> R>(&mut self, now: Instant, f: F) -> Option<R> {
@@ -333,14 +365,16 @@ impl Node {
             block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))
         };
         let mut f = Some(f);
-        match &mut self.engine {
+        let result = match &mut self.engine {
             Runner::Core(engine) => engine.with(now, id, |block, cx| call(block, cx, &mut f)).flatten(),
             Runner::Other(other) => {
                 let mut result = None;
                 other.with(now, id, &mut |block, cx| result = call(block, cx, &mut f));
                 result
             }
-        }
+        };
+        self.keep_up(now);
+        result
     }
     /// What can be asked of the sockets without a context. Cheaper than [`Node::sockets`]: nothing can follow from it.
     pub fn look<R>(&mut self, now: Instant, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
@@ -356,12 +390,7 @@ impl Node {
     /// Answers a control message.
     pub fn control(&mut self, now: Instant, message: &Message) -> Reply {
         let reply = self.engine.control(now, message);
-        if matches!(message.op, Op::Add { .. } | Op::Delete { .. } | Op::Replace { .. } | Op::All(_)) {
-            self.find_ends(now);
-            if let (Some(epoch_nanos), true) = (self.boot_time, reply.result.is_ok()) {
-                self.set_boot_time(now, epoch_nanos);
-            }
-        }
+        self.keep_up(now);
         reply
     }
     /// Checks a change without making it: which of the operations cannot be, and why. On an engine that the world brings nothing is checked before.
@@ -428,6 +457,13 @@ impl Node {
         match &mut self.engine {
             Runner::Core(engine) => engine.take_alerts(),
             Runner::Other(other) => other.take_alerts(),
+        }
+    }
+    /// What blocks have ordered, and what they were answered, since the last call.
+    pub fn take_obeyed(&mut self) -> Vec<Obeyed> {
+        match &mut self.engine {
+            Runner::Core(engine) => engine.take_obeyed(),
+            Runner::Other(other) => other.take_obeyed(),
         }
     }
     /// Why the node cannot go on as it should (a block of a threaded engine has panicked).
@@ -515,6 +551,20 @@ fn check_parameters(engine: &Engine, stack: &Stack, kind: &str, entry: Option<&c
         }
     }
     Ok(())
+}
+
+/// A next hop of a stack file, as an argument of `route_add`.
+fn next_hop(hop: &NextHop) -> Value {
+    let mut one = serde_json::json!({"onlink": hop.onlink});
+    for (name, value) in [("gateway", &hop.gateway), ("interface", &hop.interface)] {
+        if let Some(text) = value {
+            one[name] = text.as_str().into();
+        }
+    }
+    if let Some(weight) = hop.weight {
+        one["weight"] = weight.into();
+    }
+    one
 }
 
 /// Is it the text of an IPv6 address or prefix?

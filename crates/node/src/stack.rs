@@ -35,6 +35,13 @@
 //! metric = 0                   # IPv6: 0 is 1024, as Linux has it
 //! mtu = 1400                   # largest packet that is sent by it; default: the interface's
 //!
+//! [[route]]
+//! destination = "10.9.0.0/16"
+//! nexthops = [                 # in place of gateway and interface: flows take one of them each, in shares of the weights (1 to 256; default: 1)
+//!     { gateway = "10.77.0.1", weight = 3 },
+//!     { gateway = "10.78.0.1", interface = "weft1" },
+//! ]
+//!
 //! [block.tcp]                  # parameters of a block of the default graph
 //! congestion = "reno"
 //!
@@ -280,6 +287,31 @@ pub struct RouteSection {
     pub metric: u32,
     /// Largest IP packet that is sent by it, bytes; none: the interface's.
     pub mtu: Option<u32>,
+    /// Several next hops, of which each flow takes one; none: gateway and interface are the only one.
+    #[serde(default)]
+    pub nexthops: Vec<NextHop>,
+}
+
+impl RouteSection {
+    /// Its gateway, or the first of its next hops'.
+    pub fn first_gateway(&self) -> Option<&str> {
+        self.gateway.as_deref().or_else(|| self.nexthops.iter().find_map(|hop| hop.gateway.as_deref()))
+    }
+}
+
+/// One of a route's `nexthops`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NextHop {
+    /// The next hop.
+    pub gateway: Option<String>,
+    /// Where it leaves, when there is no gateway, or it is not on a connected network.
+    pub interface: Option<String>,
+    /// Share of the flows that take it.
+    pub weight: Option<u32>,
+    /// The gateway is on the interface, whatever the addresses say.
+    #[serde(default)]
+    pub onlink: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -411,7 +443,7 @@ impl Stack {
     /// Name servers for programs: those of the file, else the gateway of its first default route.
     pub fn nameservers(&self) -> impl Iterator<Item = IpAddr> {
         let default = self.routes().filter(|route| self.raw.node.nameservers.is_empty() && route.destination == "default");
-        let gateways = default.filter_map(|route| route.gateway.as_ref()?.parse().ok()).take(1);
+        let gateways = default.filter_map(|route| route.first_gateway()?.parse().ok()).take(1);
         self.raw.node.nameservers.iter().copied().chain(gateways)
     }
     /// Another engine than the file says (`--engine`).
@@ -573,6 +605,9 @@ impl Stack {
         for (index, route) in self.routes().enumerate() {
             if let Some(what) = route.interface.as_deref().and_then(absent) {
                 return Err(self.route_error(index, "interface", &what, &known));
+            }
+            if let Some(what) = route.nexthops.iter().filter_map(|hop| hop.interface.as_deref()).find_map(absent) {
+                return Err(self.route_error(index, "nexthops", &what, &known));
             }
         }
         Ok(())

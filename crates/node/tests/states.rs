@@ -6,6 +6,7 @@
 mod common;
 
 use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address, address6, is_last_fragment};
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::control::{Message, Op};
@@ -13,10 +14,11 @@ use weft_core::{Bytes, Instant, Rng, Selector, State, Value, command, parameter}
 use weft_node::block_table;
 
 /// Kinds that are in the folder, each from a node in the midst of things.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 21] = [
     "arp",
     "delay",
     "ether",
+    "fifo",
     "gilbert",
     "icmp4",
     "icmp6",
@@ -26,10 +28,13 @@ const KINDS: [&str; 17] = [
     "ip6",
     "mld",
     "nd",
+    "netem",
     "rate",
     "reorder",
     "sockets",
+    "tbf",
     "tcp",
+    "trigger",
     "udp",
 ];
 /// Files were written at this time of their nodes.
@@ -52,13 +57,27 @@ fn busy() -> Pair {
         "insert o ether:lower r",
         "add g gilbert p=0.1 r=0.9 loss_bad=0.1",
         "insert g ether:lower o",
+        "add n netem interface=2 delay=100ms jitter=10ms duplicate=0.1 rate=16kbit",
+        "insert n ether:lower g",
+        "add t tbf interface=2 rate=8kbit burst_bytes=3000",
+        "insert t ether:lower n",
+        "add f fifo interface=2",
+        "insert f ether:lower t",
+        "add x trigger frames=7 'orders=set o.time 1s; set o.time 1s'",
+        "insert x ether:lower f",
     ] {
         let op = command::parse(line).unwrap().unwrap();
         pair.nodes[0].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
     }
     for (kind, to) in [("ip4", "10.99.0.0/16"), ("ip6", "fd99::/16")] {
-        let arguments = serde_json::json!({"to": to, "iif": "eth9", "fwmark": 7, "ipproto": 17, "dport": "53-54", "table": 100});
+        let arguments = json!({"to": to, "iif": "eth9", "fwmark": 7, "ipproto": 17, "dport": "53-54", "table": 100});
         let op = Op::Exec { target: Selector::parse(kind), procedure: "rule_add".to_owned(), arguments };
+        pair.nodes[0].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
+    }
+    for (kind, to, hops) in [("ip4", "10.98.0.0/16", ["10.0.0.98", "10.0.0.97"]), ("ip6", "fd98::/16", ["fd77::98", "fd77::97"])] {
+        let hops = json!([{"gateway": hops[0], "weight": 3}, {"gateway": hops[1]}]);
+        let arguments = json!({"destination": to, "nexthops": hops, "table": 100});
+        let op = Op::Exec { target: Selector::parse(kind), procedure: "route_add".to_owned(), arguments };
         pair.nodes[0].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
     }
     let udp = pair.call(0, |sockets, cx| sockets.socket(AF_INET, SOCK_DGRAM, 0, cx)).unwrap();

@@ -696,6 +696,10 @@ fn incoming(mut frame: Frame, interface: InterfaceIndex, received: Instant) -> F
 fn carry_on(core: &mut Core, node: &mut Node) {
     let mut frames = 0u32;
     loop {
+        // What blocks have ordered is told like an event, in its place among the frames.
+        for obeyed in node.take_obeyed().iter().filter(|obeyed| !obeyed.op.is_question()) {
+            core.told(obeyed.result.is_err(), &obeyed.words());
+        }
         while node.has_transmit() {
             for frame in node.take_transmit() {
                 frames += 1;

@@ -133,6 +133,8 @@ impl Sockets {
             RouteKind::Blackhole => Err(Errno::EINVAL),
             RouteKind::Unreachable => Err(Errno::EHOSTUNREACH),
             RouteKind::Prohibit => Err(Errno::EACCES),
+            // No look-up ends there.
+            RouteKind::Throw => Err(Errno::ENETUNREACH),
         }
     }
 
@@ -397,5 +399,6 @@ pub(crate) fn traffic_of(socket: &Socket, to: u16, mark: Option<u32>) -> Traffic
         tos: options.traffic_class_of(socket.is_v6()),
         protocol: u8::try_from(socket.protocol).unwrap_or(0),
         ports: (socket.local.port(), to),
+        ..Traffic::default()
     }
 }

@@ -367,7 +367,7 @@ fn ask_path(
     let bound = (interface != InterfaceIndex::NONE).then_some(interface);
     let source = (!tuple.local.ip().is_unspecified()).then_some(tuple.local.ip());
     let (protocol, ports) = (weft_wire::Protocol::TCP.0, (tuple.local.port(), tuple.remote.port()));
-    let traffic = Traffic { input: InterfaceIndex::NONE, mark: options.mark, tos: options.tos, protocol, ports };
+    let traffic = Traffic { input: InterfaceIndex::NONE, mark: options.mark, tos: options.tos, protocol, ports, ..Traffic::default() };
     let answer = cx
         .route(&Query::Route { destination, source, interface: bound, traffic }, Family::of(destination))
         .ok_or(StreamError::NetUnreachable)?;
@@ -376,7 +376,7 @@ fn ask_path(
         RouteKind::Unreachable => return Err(StreamError::HostUnreachable),
         RouteKind::Prohibit => return Err(StreamError::Prohibited),
         // RFC 9293 §3.9.2.3: "A TCP implementation MUST reject as an error a local OPEN call for an invalid remote IP address".
-        RouteKind::Broadcast | RouteKind::Multicast => return Err(StreamError::NetUnreachable),
+        RouteKind::Broadcast | RouteKind::Multicast | RouteKind::Throw => return Err(StreamError::NetUnreachable),
         RouteKind::Unicast | RouteKind::Local => {}
     }
     // RFC 791's total length field; the loopback interface has an MTU of 65536.

@@ -18,7 +18,7 @@
 //!
 //! Standards: RFC 791, RFC 815, RFC 1122 §3.2.1 and §3.3, RFC 1191, RFC 1812 §5, RFC 3021 (31-bit prefixes), RFC 3168 §5.3, RFC 6864
 //! (identification).
-//! Parts: `kind` (declarations), `addresses`, `routes` (longest-prefix match), `rules` (in which table), `resolve` (which way), `paths` (what routers told), `ingress`,
+//! Parts: `kind` (declarations), `addresses`, `routes` (longest-prefix match), `hops` (of several, which), `rules` (in which table), `resolve` (which way), `paths` (what routers told), `ingress`,
 //! `fragments`, `options`, `forward`, `egress`, `control` (procedures), `change` (what other blocks ask for).
 
 mod addresses;
@@ -35,6 +35,7 @@ mod paths;
 mod resolve;
 
 use crate::facts::FactsCache;
+use crate::ip::hops::Multipath;
 use crate::ip::reassembly::Reassembly;
 use crate::ip::redirects::Redirects;
 use crate::ip::routes::Tables;
@@ -50,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::state::{Damage, Reader};
-use weft_core::table::{Address, Family, Route};
+use weft_core::table::{Address, Family, Route, RouteRow};
 use weft_core::*;
 
 const IN_LOWER: InPort = InPort(0);
@@ -77,6 +78,9 @@ const TIMER_LIFETIMES: u64 = 2;
 pub const ADDRESSES_MAX: usize = 16_384;
 /// Version of the state that knew neither rules nor whom redirects were sent to.
 const STATE_WITHOUT_RULES: u32 = 4;
+/// Version of the state whose routes had one next hop each.
+const STATE_WITHOUT_HOPS: u32 = 5;
+pub use crate::ip::hops::HOPS_MAX;
 pub use crate::ip::routes::{ROUTES_MAX, TABLES_MAX};
 pub use crate::ip::rules::RULES_MAX;
 
@@ -154,19 +158,26 @@ pub struct Ip4 {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Exported {
+struct Exported<R> {
     addresses: Vec<Address>,
-    routes: Vec<Route>,
+    routes: Vec<R>,
     /// Protocols that are wanted raw.
     wanted_raw: Vec<u8>,
 }
 
 /// What state is read into before any of it is believed.
-type Parts = (Exported, Tables<u32>, Identification, Paths, Reassembly, Redirects);
+type Parts = (Exported<RouteRow>, Tables<u32>, Identification, Paths, Reassembly, Redirects);
 
 impl Ip4 {
     /// A block with 127.0.0.1/8 on `lo` and no routes.
     pub fn new(config: &mut Config) -> Ip4 {
+        let mut block = Ip4::bare(config);
+        // Behind all that draws from the node's randomness: what blocks drew before there were next hops stays what it was.
+        block.tables.multipath = Multipath::new(config);
+        block
+    }
+
+    fn bare(config: &mut Config) -> Ip4 {
         let limits = Ip4::reassembly_limits(
             config.u64("fragment_memory_bytes"),
             config.duration("fragment_timeout"),
@@ -208,11 +219,18 @@ impl Ip4 {
     }
 
     fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
-        let read: Exported = from.serialised()?;
+        let mut read: Exported<RouteRow> = match from.version() <= STATE_WITHOUT_HOPS {
+            false => from.serialised()?,
+            true => {
+                let Exported { addresses, routes, wanted_raw } = from.serialised::<Exported<Route>>()?;
+                Exported { addresses, routes: routes.into_iter().map(RouteRow::from).collect(), wanted_raw }
+            }
+        };
         if read.addresses.len() > ADDRESSES_MAX {
             return Err(Damage::new("more addresses than a node may have"));
         }
-        let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
+        let mut tables = Tables::with(std::mem::take(&mut read.routes), Rules::read(from, STATE_WITHOUT_RULES)?)?;
+        tables.multipath = self.tables.multipath.read(from, STATE_WITHOUT_HOPS)?;
         let (identification, paths) = (from.take()?, self.paths.read(from)?);
         let reassembly = self.reassembly.read(from, fragments::could_wait)?;
         Ok((read, tables, identification, paths, reassembly, self.redirects.read(from, STATE_WITHOUT_RULES)?))
@@ -295,7 +313,9 @@ impl Block for Ip4 {
             }
             Query::RouteFollowed { destination: IpAddr::V4(destination), source, interface, traffic } => {
                 let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
-                Answer::Routes(self.followed(*destination, known(*source), interface, *traffic).copied().into_iter().collect())
+                Answer::Routes(
+                    self.followed(*destination, known(*source), interface, *traffic).map(|route| route.row()).into_iter().collect(),
+                )
             }
             Query::Rules => Answer::Rules(self.tables.rules.rows()),
             Query::Forwards(interface) => Answer::Forwards(self.forwards(*interface)),
@@ -317,6 +337,7 @@ impl Block for Ip4 {
             "default_ttl" => self.default_ttl.into(),
             "forward" => self.forward.into(),
             "forward_from" => self.forward_from.iter().map(|name| Value::from(&**name)).collect(),
+            "multipath_hash_policy" => u64::from(self.tables.multipath.by_ports).into(),
             "accept_redirects" => self.accept_redirects.into(),
             "send_redirects" => self.send_redirects.into(),
             "fragment_memory_bytes" => limits.memory_bytes_max.into(),
@@ -352,6 +373,7 @@ impl Block for Ip4 {
             "path_mtu_expires" => self.path_mtu_expires = Duration::from_nanos(number),
             "redirect_expires" => self.redirect_expires = Duration::from_nanos(number),
             "boot_time" => self.boot_time = number,
+            "multipath_hash_policy" => self.tables.multipath.by_ports = number == 1,
             _ => {}
         }
         self.changed();
@@ -362,7 +384,9 @@ impl Block for Ip4 {
             "address_add" => self.address_add(arguments, cx),
             "address_delete" => self.address_delete(arguments, cx),
             "interface_set" => self.interface_set(arguments, cx),
-            "route_add" => self.route_add(arguments, cx),
+            "route_add" => self.route_add(arguments, cx).inspect_err(|error| {
+                self.counters[count::ROUTES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
+            }),
             "route_delete" => self.route_delete(arguments, cx),
             "rule_add" | "rule_delete" => self.rule_change(procedure, arguments, cx),
             "rules" => Ok(serde_json::json!(self.tables.rules.rows())),
@@ -388,6 +412,8 @@ impl Block for Ip4 {
         Ok(crate::counted::export_with(&KIND, &self.counters, now, |out| {
             out.serialised(&Exported { addresses: self.addresses.iter().copied().collect(), routes: self.tables.all(), wanted_raw });
             out.serialised(&self.tables.rules.all());
+            // Flows keep to their hops.
+            out.put(&self.tables.multipath.hasher);
             out.put(&self.identification);
             self.paths.write(out);
             self.reassembly.write(out);

@@ -21,7 +21,7 @@
 //! to fragment what it forwards (RFC 8200 §4.5).
 //!
 //! Standards: RFC 8200, RFC 5722 and 6946 (fragments), RFC 4291, RFC 6724 §5 (source addresses), RFC 4007 (scopes), RFC 5095, RFC 6437 (flow labels), RFC 8201 (path MTU),
-//! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `rules` (in which table), `exceptions` (what
+//! RFC 2464 §4 and 5 (interface identifiers). Parts: `addresses`, `select` (RFC 6724), `routes` (longest-prefix match), `hops` (of several, which), `rules` (in which table), `exceptions` (what
 //! routers told about single destinations), `resolve` (which way), `ingress`, `extensions`, `fragments`, `egress`, `forward`, `interfaces` (link-local
 //! addresses), `control` (procedures and changes).
 
@@ -38,6 +38,7 @@ mod resolve;
 mod select;
 
 use crate::facts::FactsCache;
+use crate::ip::hops::Multipath;
 use crate::ip::limit::{Limit, Taken};
 use crate::ip::reassembly::Reassembly;
 use crate::ip::routes::Tables;
@@ -50,7 +51,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::state::{Damage, Reader};
-use weft_core::table::{Address, Family, Route};
+use weft_core::table::{Address, Family, Route, RouteRow};
 use weft_core::*;
 use weft_wire::Protocol;
 
@@ -117,6 +118,14 @@ pub static KIND: Kind = Kind {
             doc: "forward packets for others (Linux net.ipv6.conf.all.forwarding)",
         },
         Parameter {
+            name: "multipath_hash_policy",
+            value: ParameterType::Unsigned { min: 0, max: 1 },
+            default: "0",
+            live: true,
+            doc: "what a flow is, which takes one of a route's several next hops: 0: addresses, flow label and protocol, of an ICMP error those of the packet \
+                  that it is about; 1: addresses, protocol and ports (Linux net.ipv6.fib_multipath_hash_policy)",
+        },
+        Parameter {
             name: "fragment_memory_bytes",
             value: ParameterType::Unsigned { min: 0, max: 1 << 32 },
             default: "4194304",
@@ -146,12 +155,14 @@ pub static KIND: Kind = Kind {
         Named {
             name: "route_add",
             doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (1024, also for 0), mtu?, kind? (unicast, blackhole, \
-                  unreachable, prohibit), onlink?, table? (254, the only one that is looked at), protocol?, place? (alone, last, first, \
-                  replace, change): adds a route; the interface may be left out when the gateway is no link-local address",
+                  unreachable, prohibit, throw), onlink?, nexthops? (in place of gateway, interface and onlink, a list of up to 256 such as [{\"gateway\": \"fd00::2\", \
+                  \"interface\": \"eth0\", \"weight\": 2, \"onlink\": false}]: flows take them in shares of their weights, 1 to 256), table? (254; rules say which one is looked at), protocol?, place? (alone, last, first, \
+                  replace, change; last and first: a further gateway becomes a further next hop): adds a route; the interface may be left out when the gateway is no link-local address",
         },
         Named {
             name: "route_delete",
-            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?: removes the first route that fits",
+            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?, nexthops?: removes the first route that fits; with gateway or nexthops, \
+                  of several next hops those alone",
         },
         Named {
             name: "rule_add",
@@ -208,10 +219,14 @@ pub static KIND: Kind = Kind {
             text: "addresses and routes of other blocks that were not taken: the table was full, or they make no sense",
         },
         Counter { name: "RulesRefused", text: "rules that were not taken because there were as many as a node may have" },
+        Counter {
+            name: "RoutesRefused",
+            text: "routes that were not taken because there were as many as a node may have, or next hops as a route may",
+        },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 5,
+    state_version: 6,
     ..Kind::EMPTY
 };
 
@@ -246,7 +261,8 @@ mod count {
     pub const EXCEPTIONS_FULL: usize = 26;
     pub const CHANGES_REFUSED: usize = 27;
     pub const RULES_REFUSED: usize = 28;
-    pub const ALL: usize = 29;
+    pub const ROUTES_REFUSED: usize = 29;
+    pub const ALL: usize = 30;
 }
 
 /// Linux ip6_forward, ndisc_send_redirect: "inet_peer_xrlim_allow(peer, 1*HZ)".
@@ -257,6 +273,9 @@ pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Ip6
 
 /// Version of the state that knew no rules.
 const STATE_WITHOUT_RULES: u32 = 4;
+/// Version of the state whose routes had one next hop each.
+const STATE_WITHOUT_HOPS: u32 = 5;
+pub use crate::ip::hops::HOPS_MAX;
 
 /// An address that says something.
 fn known(source: Option<IpAddr>) -> Option<Ipv6Addr> {
@@ -309,13 +328,13 @@ struct Link {
 weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
-type Parts = (Exported, Tables<u128>, Told, Reassembly, Option<[Taken; 2]>);
+type Parts = (Exported<RouteRow>, Tables<u128>, Told, Reassembly, Option<[Taken; 2]>);
 type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
-struct Exported {
+struct Exported<R> {
     addresses: Vec<Address>,
-    routes: Vec<Route>,
+    routes: Vec<R>,
     /// Protocols that are wanted raw.
     wanted_raw: Vec<u8>,
 }
@@ -323,6 +342,13 @@ struct Exported {
 impl Ip6 {
     /// A block with ::1/128 on `lo` and no routes.
     pub fn new(config: &mut Config) -> Ip6 {
+        let mut block = Ip6::bare(config);
+        // Behind all that draws from the node's randomness: what blocks drew before there were next hops stays what it was.
+        block.tables.multipath = Multipath::new(config);
+        block
+    }
+
+    fn bare(config: &mut Config) -> Ip6 {
         let limits = Ip6::reassembly_limits(config.u64("fragment_memory_bytes"), config.duration("fragment_timeout"));
         Ip6 {
             name: config.name.clone(),
@@ -350,11 +376,18 @@ impl Ip6 {
 
     /// What a predecessor wrote, checked; nothing is taken over yet.
     fn read(&self, from: &mut Reader<'_>) -> Result<Parts, Damage> {
-        let read: Exported = from.serialised()?;
+        let mut read: Exported<RouteRow> = match from.version() <= STATE_WITHOUT_HOPS {
+            false => from.serialised()?,
+            true => {
+                let Exported { addresses, routes, wanted_raw } = from.serialised::<Exported<Route>>()?;
+                Exported { addresses, routes: routes.into_iter().map(RouteRow::from).collect(), wanted_raw }
+            }
+        };
         if read.addresses.len() > ADDRESSES_MAX {
             return Err(Damage::new("more addresses than a node may have"));
         }
-        let tables = Tables::with(&read.routes, Rules::read(from, STATE_WITHOUT_RULES)?)?;
+        let mut tables = Tables::with(std::mem::take(&mut read.routes), Rules::read(from, STATE_WITHOUT_RULES)?)?;
+        tables.multipath = self.tables.multipath.read(from, STATE_WITHOUT_HOPS)?;
         let awake: Vec<InterfaceIndex> = from.take()?;
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
         let reassembly = self.reassembly.read(from, fragments::could_wait)?;
@@ -449,7 +482,9 @@ impl Block for Ip6 {
             }
             Query::RouteFollowed { destination: IpAddr::V6(destination), source, interface, traffic } => {
                 let interface = interface.filter(|interface| *interface != InterfaceIndex::NONE);
-                Answer::Routes(self.followed(*destination, known(*source), interface, *traffic).copied().into_iter().collect())
+                Answer::Routes(
+                    self.followed(*destination, known(*source), interface, *traffic).map(|route| route.row()).into_iter().collect(),
+                )
             }
             Query::Rules => Answer::Rules(self.tables.rules.rows()),
             Query::Forwards(_) => Answer::Forwards(self.forwards),
@@ -468,6 +503,7 @@ impl Block for Ip6 {
         match name {
             "default_hop_limit" => Some(self.default_hop_limit.into()),
             "forward" => Some(self.forwards.into()),
+            "multipath_hash_policy" => Some(u64::from(self.tables.multipath.by_ports).into()),
             "fragment_memory_bytes" => Some(self.reassembly.limits().memory_bytes_max.into()),
             "fragment_timeout" => Some((self.reassembly.limits().timeout.as_nanos() as u64).into()),
             "fragments_memory_used_bytes" => Some(self.reassembly.memory_bytes().into()),
@@ -478,6 +514,7 @@ impl Block for Ip6 {
     fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
         match (name, value.as_u64(), value.as_bool()) {
             ("default_hop_limit", Some(hops), _) => self.default_hop_limit = hops as u8,
+            ("multipath_hash_policy", Some(policy), _) => self.tables.multipath.by_ports = policy == 1,
             ("fragment_memory_bytes", Some(bytes), _) => {
                 let timeout = self.reassembly.limits().timeout;
                 self.reassembly.set_limits(Ip6::reassembly_limits(bytes, timeout));
@@ -499,7 +536,9 @@ impl Block for Ip6 {
             "address_add" => self.address_add(arguments, cx),
             "address_delete" => self.address_delete(arguments, cx),
             "interface_set" => self.interface_set(arguments, cx),
-            "route_add" => self.route_add(arguments, cx),
+            "route_add" => self.route_add(arguments, cx).inspect_err(|error| {
+                self.counters[count::ROUTES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
+            }),
             "route_delete" => self.route_delete(arguments, cx),
             "rule_add" | "rule_delete" => self.rule_change(procedure, arguments, cx),
             "rules" => Ok(serde_json::json!(self.tables.rules.rows())),
@@ -523,6 +562,8 @@ impl Block for Ip6 {
                 wanted_raw: (0..=u8::MAX).filter(|number| self.wants_raw(Protocol(*number))).collect(),
             });
             out.serialised(&self.tables.rules.all());
+            // Flows keep to their hops.
+            out.put(&self.tables.multipath.hasher);
             out.put(&self.awake.iter().copied().collect::<Vec<_>>());
             out.put(&self.links);
             // One flow keeps its label.

@@ -2,8 +2,10 @@
 
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
+use crate::ip::hops::{HOPS_MAX, WEIGHT_MAX};
+use crate::ip::routes::Bits;
 use std::net::IpAddr;
-use weft_core::table::{Address, Label, Route, RouteKind, TABLE_MAIN, Which};
+use weft_core::table::{Address, Family, Hop, Label, Route, RouteKind, RouteRow, TABLE_MAIN, Which};
 use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table, Value};
 
 /// Where a route goes among those with its prefix and metric.
@@ -45,7 +47,11 @@ impl Adding {
 }
 
 /// Arguments of `route_add` that are of rtnetlink.
-pub(in crate::ip) const OF_ROUTE: [&str; 5] = ["table", "protocol", "scope", "onlink", "place"];
+pub(in crate::ip) const OF_ROUTE: [&str; 6] = ["table", "protocol", "scope", "onlink", "place", "nexthops"];
+
+/// Arguments of `route_delete`.
+pub(in crate::ip) const OF_DELETE: [&str; 11] =
+    ["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope", "nexthops"];
 
 /// Fills in the fields of a route that are of rtnetlink; `scope`: where nobody says one.
 pub(in crate::ip) fn complete_route(arguments: &Arguments<'_>, route: Route, scope: u8) -> Result<Route, ControlError> {
@@ -57,6 +63,71 @@ pub(in crate::ip) fn complete_route(arguments: &Arguments<'_>, route: Route, sco
         onlink: arguments.bool("onlink")?.unwrap_or(false),
         ..route
     })
+}
+
+/// A next hop as somebody says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ip) struct AskedHop {
+    pub gateway: Option<IpAddr>,
+    pub interface: Option<InterfaceIndex>,
+    pub weight: u16,
+    pub onlink: bool,
+}
+
+impl AskedHop {
+    fn read<B: Bits>(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<AskedHop, ControlError> {
+        let gateway = match B::FAMILY {
+            Family::V4 => arguments.address("gateway")?.map(IpAddr::V4),
+            Family::V6 => arguments.address_v6("gateway")?.map(IpAddr::V6),
+        };
+        let interface = arguments.value("interface").map(|value| find_interface(value, cx)).transpose();
+        Ok(AskedHop {
+            gateway,
+            interface: interface.map_err(|why| arguments.fail(why))?,
+            weight: arguments.number("weight", 1, WEIGHT_MAX)?.unwrap_or(1) as u16,
+            onlink: arguments.bool("onlink")?.unwrap_or(false),
+        })
+    }
+
+    /// A route by this hop alone.
+    pub(in crate::ip) fn of(&self, route: Route, interface: InterfaceIndex) -> Hop {
+        let route = Route { gateway: self.gateway, interface, onlink: self.onlink, ..route };
+        Hop { route, weight: self.weight, dead: false }
+    }
+}
+
+/// The argument `nexthops`: several next hops, of which none is the route's own gateway or interface. None: it is not there.
+fn several_hops<B: Bits>(arguments: &Arguments<'_>, cx: &Context<'_>) -> Result<Option<Vec<AskedHop>>, ControlError> {
+    let Some(value) = arguments.value("nexthops") else { return Ok(None) };
+    let list = value.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_object));
+    let Some(list) = list else {
+        let example = if B::FAMILY == Family::V4 { "10.0.0.2" } else { "fd00::2" };
+        return Err(arguments.fail(format!("nexthops: {value} is no list such as [{{\"gateway\": \"{example}\", \"weight\": 2}}, …]")));
+    };
+    if list.len() > HOPS_MAX {
+        return Err(ControlError::Limit { what: "next hops of one route".to_owned(), max: HOPS_MAX as u64 });
+    }
+    list.iter()
+        .map(|one| AskedHop::read::<B>(&arguments.inside(one, &["gateway", "interface", "weight", "onlink"])?, cx))
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+/// The next hops of a route that is to be added: those of the list, or the one that `gateway` and `interface` say; whether it is the list.
+pub(in crate::ip) fn next_hops<B: Bits>(
+    arguments: &Arguments<'_>,
+    kind: RouteKind,
+    cx: &Context<'_>,
+) -> Result<(Vec<AskedHop>, bool), ControlError> {
+    let own = ["gateway", "interface", "onlink"].into_iter().find(|name| arguments.value(name).is_some_and(|value| value != false));
+    match (several_hops::<B>(arguments, cx)?, own) {
+        (None, _) => Ok((vec![AskedHop::read::<B>(arguments, cx)?], false)),
+        (Some(_), Some(name)) => {
+            Err(arguments.fail(format!("EINVAL: {name} is said of each of the next hops, not of the route that has them")))
+        }
+        (Some(_), None) if kind != RouteKind::Unicast => Err(arguments.fail("EINVAL: a route that sends nothing on has no next hops")),
+        (Some(hops), None) => Ok((hops, true)),
+    }
 }
 
 /// Arguments of `address_add` that are of rtnetlink.
@@ -157,25 +228,66 @@ pub(in crate::ip) fn prefix_text(destination: IpAddr, bits: u8) -> String {
     }
 }
 
-/// Is a route one that `route_delete` means? What is not said of it, or said as 0, is any (fib_table_delete, ip6_route_del).
-pub(in crate::ip) fn meant(
-    arguments: &Arguments<'_>,
-    gateway: Option<IpAddr>,
+/// What `route_delete` means by its arguments.
+pub(in crate::ip) struct Meant {
+    /// One hop, or the first of several: gateway and interface.
+    hop: (Option<IpAddr>, Option<InterfaceIndex>),
+    /// Its hops, in order.
+    pub several: Option<Vec<AskedHop>>,
     source: Option<IpAddr>,
-    cx: &Context<'_>,
-) -> Result<impl Fn(&Route) -> bool + use<>, ControlError> {
-    let protocol = arguments.number("protocol", 0, 255)?.map(|number| number as u8);
-    let interface = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
-    let metric = arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0);
-    let kind = route_kind(arguments)?;
-    Ok(move |route: &Route| {
+    metric: Option<u32>,
+    kind: Option<RouteKind>,
+    protocol: Option<u8>,
+}
+
+impl Meant {
+    /// What is not said of a route, or said as 0, is any (fib_table_delete, ip6_route_del).
+    pub(in crate::ip) fn read<B: Bits>(arguments: &Arguments<'_>, source: Option<IpAddr>, cx: &Context<'_>) -> Result<Meant, ControlError> {
+        let hop = AskedHop::read::<B>(arguments, cx)?;
+        Ok(Meant {
+            hop: (hop.gateway, hop.interface),
+            several: several_hops::<B>(arguments, cx)?,
+            source,
+            metric: arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0),
+            kind: route_kind(arguments)?,
+            protocol: arguments.number("protocol", 0, 255)?.map(|number| number as u8),
+        })
+    }
+
+    /// Is it said by which gateway?
+    pub(in crate::ip) fn by_gateway(&self) -> bool {
+        self.hop.0.is_some()
+    }
+
+    /// The same by one of the hops that were said.
+    pub(in crate::ip) fn by(&self, hop: &AskedHop) -> Meant {
+        Meant { hop: (hop.gateway, hop.interface), ..self.by_itself() }
+    }
+
+    /// Without the hops that were said.
+    pub(in crate::ip) fn by_itself(&self) -> Meant {
+        Meant { several: None, ..*self }
+    }
+
+    /// Is a route meant that leads one way, or with this one of its hops?
+    pub(in crate::ip) fn fits(&self, route: &Route) -> bool {
+        let (gateway, interface) = self.hop;
         (gateway.is_none() || route.gateway == gateway)
             && interface.is_none_or(|interface| route.interface == interface)
-            && metric.is_none_or(|metric| route.metric == metric)
-            && kind.is_none_or(|kind| route.kind == kind)
-            && protocol.is_none_or(|protocol| route.protocol == protocol)
-            && (source.is_none() || route.source == source)
-    })
+            && self.metric.is_none_or(|metric| route.metric == metric)
+            && self.kind.is_none_or(|kind| route.kind == kind)
+            && self.protocol.is_none_or(|protocol| route.protocol == protocol)
+            && (self.source.is_none() || route.source == self.source)
+    }
+
+    /// fib_nh_match: the first hop is the one that is said, or each hop the one of its place in the list.
+    pub(in crate::ip) fn fits_whole(&self, row: &RouteRow) -> bool {
+        let listed = self.several.as_ref().is_none_or(|asked| {
+            let routes: Vec<&Route> = row.each().collect();
+            asked.len() >= routes.len() && routes.iter().zip(asked).all(|(route, hop)| self.by(hop).fits(route))
+        });
+        self.fits(&row.route) && listed
+    }
 }
 
 /// The argument `kind`.
@@ -186,6 +298,7 @@ pub(in crate::ip) fn route_kind(arguments: &Arguments<'_>) -> Result<Option<Rout
         Some("blackhole") => RouteKind::Blackhole,
         Some("unreachable") => RouteKind::Unreachable,
         Some("prohibit") => RouteKind::Prohibit,
-        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit"))),
+        Some("throw") => RouteKind::Throw,
+        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit, throw"))),
     }))
 }

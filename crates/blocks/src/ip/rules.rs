@@ -5,6 +5,7 @@
 
 use crate::arguments::Arguments;
 use crate::facts::{FactsCache, find_interface};
+use crate::ip::hops;
 use crate::ip::routes::Bits;
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader};
@@ -427,6 +428,15 @@ fn ports(arguments: &Arguments<'_>, name: &str) -> Result<Option<(u16, u16)>, Co
 /// Protocols that have ports where the kernel's traffic dissector finds them: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
+/// The four bytes that stand `at` bytes into a frame: no copy of more than them.
+pub(in crate::ip) fn four_at(frame: &Frame, at: usize) -> Option<[u8; 4]> {
+    if let Some(four) = frame.head().get(at..).and_then(|bytes| bytes.first_chunk()) {
+        return Some(*four);
+    }
+    let mut bytes = frame.chunks().flatten().skip(at).copied();
+    Some([bytes.next()?, bytes.next()?, bytes.next()?, bytes.next()?])
+}
+
 /// Ports by a protocol and the first bytes of what stands above IP.
 pub(in crate::ip) fn ports_of(protocol: u8, above: Option<&[u8; 4]>) -> (u16, u16) {
     match above.filter(|_| WITH_PORTS.contains(&protocol)) {
@@ -439,7 +449,9 @@ pub(in crate::ip) fn ports_of(protocol: u8, above: Option<&[u8; 4]>) -> (u16, u1
 pub(in crate::ip) fn traffic_of(frame: &Frame) -> Traffic {
     let meta = frame.meta();
     let protocol = meta.protocol.0;
-    Traffic { input: InterfaceIndex::NONE, mark: meta.mark, tos: meta.tos, protocol, ports: ports_of(protocol, frame.head().first_chunk()) }
+    let ports = ports_of(protocol, frame.head().first_chunk());
+    let (input, about) = (InterfaceIndex::NONE, hops::about(frame, 0, protocol));
+    Traffic { input, mark: meta.mark, tos: meta.tos, protocol, ports, label: 0, about }
 }
 
 /// A rule that came or went, for who subscribes.

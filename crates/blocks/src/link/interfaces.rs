@@ -7,6 +7,9 @@
 //! It refuses to decide anything about a frame but whether its interface exists and is up. It opens no backend: the URL is kept as text.
 
 mod change;
+mod queue;
+
+pub use queue::{QUEUE_KINDS, QUEUES_MAX};
 
 use crate::arguments::Arguments;
 use crate::facts::INTERFACE_INDEX_MAX;
@@ -74,12 +77,22 @@ pub static KIND: Kind = Kind {
                   multicast?, promiscuous?, all_multicast?, dynamic?: changes an interface, or all of a group: every member or, with the name of \
                   the one that cannot, none. With report = true it returns the names of those that changed, with dry_run = true of those that would",
         },
+        Named {
+            name: "queue",
+            doc: "event (put, change, delete), name or index of the interface, kind (fifo, netem, tbf)?, handle?, parameters?: puts a queue in front of an interface in \
+                  place of the one that there is, gives it other parameters, or takes it away, as tc does. It is ordered, and returns {request}",
+        },
+        Named { name: "queue_outcome", doc: "request: what came of it; once" },
     ],
     alerts: &[
         Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" },
         Named {
             name: "group_changed",
             doc: "group, event (added, removed, set), members (their numbers): interfaces of a group changed as one",
+        },
+        Named {
+            name: "queue",
+            doc: "event (put, changed, deleted), index, interface, queue (kind and parameters), old: the queue of an interface changed",
         },
     ],
     counters: &[
@@ -89,6 +102,9 @@ pub static KIND: Kind = Kind {
         Counter { name: "TxPackets", text: "frames sent, all interfaces; a large frame counts once" },
         Counter { name: "TxBytes", text: "bytes sent with link-layer header" },
         Counter { name: "TxDropped", text: "frames to send dropped because their interface is down or unknown" },
+        Counter { name: "QueuesPut", text: "queues put in front of an interface" },
+        Counter { name: "QueuesDeleted", text: "queues taken away upon request" },
+        Counter { name: "QueuesRefused", text: "requests for queues that could not be met: too many, or a wrong graph or parameter" },
     ],
     owns: &[Table::Interfaces],
     state_version: 2,
@@ -116,7 +132,8 @@ pub struct Interfaces {
     /// Those of the groups but 0, which most are in.
     groups: BTreeMap<u32, BTreeSet<u32>>,
     next_index: u32,
-    counters: [u64; 6],
+    counters: [u64; 9],
+    requests: queue::Requests,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,7 +153,8 @@ impl Interfaces {
             by_name: Map::with_hasher(hasher),
             groups: BTreeMap::new(),
             next_index: 2,
-            counters: [0; 6],
+            counters: [0; 9],
+            requests: queue::Requests::default(),
         };
         interfaces.put(Entry {
             interface: Interface {
@@ -513,8 +531,14 @@ impl Block for Interfaces {
             "add" => self.add(arguments, cx),
             "remove" => self.remove(arguments, cx),
             "set" => self.set_interface(arguments, cx),
+            "queue" => self.queue(arguments, cx),
+            "queue_outcome" => self.queue_outcome(arguments),
             _ => Err(self.kind().no_procedure(&self.name, procedure)),
         }
+    }
+
+    fn answered(&mut self, serial: u64, result: Result<Value, ControlError>, cx: &mut Context<'_>) {
+        self.queue_answered(serial, result, cx);
     }
 
     fn counters(&self) -> &[u64] {

@@ -45,15 +45,20 @@ impl Corrupt {
             return;
         }
         self.counters[1] += 1;
-        offload::complete_checksum(frame);
-        frame.meta_mut().checksum = Checksum::Unknown;
-        let bit = self.rng.below(frame.len() as u64 * 8);
-        let (byte, mask) = ((bit / 8) as usize, 1u8 << (bit % 8));
-        // Cannot fail: the byte is within the frame. The tail is shared with others, so what is damaged becomes this frame's own.
-        let _ = frame.pull_up(byte + 1);
-        if let Some(place) = frame.head_mut().get_mut(byte) {
-            *place ^= mask;
-        }
+        flip(frame, &mut self.rng);
+    }
+}
+
+/// Flips a bit of a frame that is not empty.
+pub(crate) fn flip(frame: &mut Frame, rng: &mut Rng) {
+    offload::complete_checksum(frame);
+    frame.meta_mut().checksum = Checksum::Unknown;
+    let bit = rng.below(frame.len() as u64 * 8);
+    let (byte, mask) = ((bit / 8) as usize, 1u8 << (bit % 8));
+    // Cannot fail: the byte is within the frame. The tail is shared with others, so what is damaged becomes this frame's own.
+    let _ = frame.pull_up(byte + 1);
+    if let Some(place) = frame.head_mut().get_mut(byte) {
+        *place ^= mask;
     }
 }
 

@@ -238,16 +238,6 @@ mod tests {
         Frame::ingress(&[n; 100])
     }
 
-    /// Runs to the end; when each frame left, and its number.
-    fn drain(bench: &mut Bench) -> Vec<(u64, u8)> {
-        let mut left: Vec<(u64, u8)> = bench.taken().iter().map(|frame| (bench.engine.now().as_micros(), frame.head()[0])).collect();
-        while let Some(next) = bench.engine.next_timer() {
-            bench.engine.run(next);
-            left.extend(bench.taken().iter().map(|frame| (next.as_micros(), frame.head()[0])));
-        }
-        left
-    }
-
     #[test]
     fn frames_leave_after_the_delay_and_changes_count_for_later_ones() {
         let mut bench = Bench::new("delay", &[("delay", "20ms".into())]);
@@ -255,9 +245,9 @@ mod tests {
         bench.send(Instant::from_millis(5), [numbered(3)]);
         bench.set("delay", "1ms").unwrap();
         bench.send(Instant::from_millis(6), [numbered(4)]);
-        assert_eq!(drain(&mut bench), [(20_000, 1), (20_000, 2), (25_000, 3), (25_000, 4)], "4 does not overtake 3");
+        assert_eq!(bench.left(), [(20_000, 1), (20_000, 2), (25_000, 3), (25_000, 4)], "4 does not overtake 3");
         bench.send(Instant::from_millis(30), [numbered(5)]);
-        assert_eq!(drain(&mut bench), [(31_000, 5)]);
+        assert_eq!(bench.left(), [(31_000, 5)]);
     }
 
     #[test]
@@ -274,7 +264,7 @@ mod tests {
                 }
                 bench.send(Instant::from_micros(now), [numbered(n)]);
             }
-            left.extend(drain(&mut bench));
+            left.extend(bench.left());
             for (at, n) in &left {
                 let held = at - u64::from(*n) * 100;
                 assert!((5_999..=14_000).contains(&held) || (!reorder && held >= 5_999), "{n} was held {held} us");
@@ -293,9 +283,9 @@ mod tests {
         bench.send(Instant::ZERO, (0..5).map(numbered));
         assert_eq!((bench.counters()[1], bench.drops(Reason::QueueFull)), (2, 2));
         bench.set("queue_bytes_max", "250").unwrap();
-        assert_eq!(drain(&mut bench).len(), 3);
+        assert_eq!(bench.left().len(), 3);
         bench.send(Instant::from_millis(2000), (0..5).map(numbered));
-        assert_eq!(drain(&mut bench).len(), 2);
+        assert_eq!(bench.left().len(), 2);
     }
 
     #[test]
@@ -308,7 +298,7 @@ mod tests {
             }
             bench.replace("delay");
         }
-        assert_eq!(drain(&mut bench), drain(&mut other));
+        assert_eq!(bench.left(), other.left());
         assert_eq!(bench.counters(), other.counters());
     }
 }

@@ -34,53 +34,72 @@ pub static KIND: Kind = Kind {
 };
 
 /// How to make one.
-pub const ROW: BlockRow = BlockRow {
-    kind: &KIND,
-    make: |config| {
-        Ok(Box::new(Gilbert {
-            p: config.f64("p"),
-            r: config.f64("r"),
-            loss_good: config.f64("loss_good"),
-            loss_bad: config.f64("loss_bad"),
-            bad: false,
-            rng: config.rng.clone(),
-            counters: [0; 3],
-        }))
-    },
-};
+pub const ROW: BlockRow =
+    BlockRow { kind: &KIND, make: |config| Ok(Box::new(Gilbert { chain: Chain::new(config), rng: config.rng.clone(), counters: [0; 3] })) };
+
+/// The chain, and what it loses in which state: the block's, and that of the queue `netem`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    /// Of going from good to bad, a frame.
+    pub p: f64,
+    /// Of going from bad to good, a frame.
+    pub r: f64,
+    /// Of losing a frame in the good state.
+    pub loss_good: f64,
+    /// Of losing a frame in the bad state.
+    pub loss_bad: f64,
+    /// Which state it is in.
+    pub bad: bool,
+}
+
+impl Chain {
+    pub fn new(config: &Config) -> Chain {
+        let of = |name| config.f64(name);
+        Chain { p: of("p"), r: of("r"), loss_good: of("loss_good"), loss_bad: of("loss_bad"), bad: false }
+    }
+
+    /// Goes on by one frame: is that lost, and has the state become bad before it?
+    pub fn draw(&mut self, rng: &mut Rng) -> (bool, bool) {
+        let changes = rng.chance(if self.bad { self.r } else { self.p });
+        self.bad ^= changes;
+        (rng.chance(if self.bad { self.loss_bad } else { self.loss_good }), changes && self.bad)
+    }
+
+    pub fn get(&self, name: &str) -> Option<Value> {
+        Some(match name {
+            "p" => self.p.into(),
+            "r" => self.r.into(),
+            "loss_good" => self.loss_good.into(),
+            "loss_bad" => self.loss_bad.into(),
+            _ => return None,
+        })
+    }
+
+    pub fn set(&mut self, name: &str, value: f64) {
+        match name {
+            "p" => self.p = value,
+            "r" => self.r = value,
+            "loss_good" => self.loss_good = value,
+            "loss_bad" => self.loss_bad = value,
+            _ => {}
+        }
+    }
+}
 
 /// The block.
 #[derive(Debug)]
 pub struct Gilbert {
-    p: f64,
-    r: f64,
-    loss_good: f64,
-    loss_bad: f64,
-    bad: bool,
+    chain: Chain,
     rng: Rng,
     counters: [u64; 3],
 }
 
 impl Gilbert {
     fn draw(&mut self) -> Verdict {
-        let changes = self.rng.chance(if self.bad { self.r } else { self.p });
-        if changes {
-            self.bad = !self.bad;
-            self.counters[2] += u64::from(self.bad);
-        }
-        let lost = self.rng.chance(if self.bad { self.loss_bad } else { self.loss_good });
+        let (lost, burst) = self.chain.draw(&mut self.rng);
+        self.counters[2] += u64::from(burst);
         self.counters[usize::from(lost)] += 1;
         if lost { Verdict::Drop(Reason::Impaired) } else { Verdict::Forward(OutPort(0)) }
-    }
-
-    fn parameter(&mut self, name: &str) -> Option<&mut f64> {
-        Some(match name {
-            "p" => &mut self.p,
-            "r" => &mut self.r,
-            "loss_good" => &mut self.loss_good,
-            "loss_bad" => &mut self.loss_bad,
-            _ => return None,
-        })
     }
 }
 
@@ -100,19 +119,12 @@ impl Block for Gilbert {
     }
 
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
-        Some(match name {
-            "p" => self.p.into(),
-            "r" => self.r.into(),
-            "loss_good" => self.loss_good.into(),
-            "loss_bad" => self.loss_bad.into(),
-            "bad" => self.bad.into(),
-            _ => return None,
-        })
+        if name == "bad" { Some(self.chain.bad.into()) } else { self.chain.get(name) }
     }
 
     fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
-        if let (Some(place), Some(value)) = (self.parameter(name), value.as_f64()) {
-            *place = value;
+        if let Some(value) = value.as_f64() {
+            self.chain.set(name, value);
         }
     }
 
@@ -122,14 +134,14 @@ impl Block for Gilbert {
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
         Ok(State::written(&KIND, now, |out| {
-            out.put(&self.bad);
+            out.put(&self.chain.bad);
             out.put(&self.rng);
             out.put(&self.counters);
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        (self.bad, self.rng, self.counters) = state.taken(&KIND, now, |from| Ok((from.take()?, from.take()?, from.take()?)))?;
+        (self.chain.bad, self.rng, self.counters) = state.taken(&KIND, now, |from| Ok((from.take()?, from.take()?, from.take()?)))?;
         Ok(())
     }
 

@@ -66,6 +66,21 @@ impl Bench {
         self.engine.take_outgoing().into_iter().map(|outgoing| outgoing.frame).collect()
     }
 
+    /// Runs to the end; when each frame left, microseconds, and its first byte.
+    pub(crate) fn left(&mut self) -> Vec<(u64, u8)> {
+        let mut left = self.leaving();
+        while let Some(next) = self.engine.next_timer() {
+            self.engine.run(next);
+            left.extend(self.leaving());
+        }
+        left
+    }
+
+    fn leaving(&mut self) -> Vec<(u64, u8)> {
+        let now = self.engine.now().as_micros();
+        self.taken().iter().map(|frame| (now, frame.head()[0])).collect()
+    }
+
     pub(crate) fn counters(&self) -> &[u64] {
         self.engine.graph().block(self.tool).unwrap().counters()
     }

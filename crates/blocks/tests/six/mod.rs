@@ -87,6 +87,7 @@ impl Block for Stub {
                 next_hop: (*destination).into(),
                 mtu: 1500,
                 gso_max_bytes: 0,
+                several: false,
                 generation: 0,
             }),
             Query::Route { destination, .. } => Answer::Route(RouteAnswer {
@@ -96,6 +97,7 @@ impl Block for Stub {
                 next_hop: self.gateway.map_or(*destination, IpAddr::V6),
                 mtu: 1500,
                 gso_max_bytes: 0,
+                several: false,
                 generation: 0,
             }),
             _ => Answer::None,

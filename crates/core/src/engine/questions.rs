@@ -58,6 +58,10 @@ impl Engine {
             Show::Blocks => self.slots.ids().filter_map(|id| {
                 let (kind, failure) = (self.slots.kind(id)?, self.slots.block(id).and_then(Block::failure));
                 let mut row = serde_json::json!({"name": names(id), "kind": kind.name, "version": kind.version, "frames": self.slots.frames_in(id), "parameters": self.parameters(id)});
+                let [orders, refused] = self.slots.orders(id);
+                if orders + refused > 0 {
+                    (row["orders"], row["orders_refused"]) = (orders.into(), refused.into());
+                }
                 if let Some(failure) = failure {
                     row["failure"] = failure.into();
                 }

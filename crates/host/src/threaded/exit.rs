@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::engine::{ALERTS_MAX, Alert, Outgoing};
+use weft_core::order::Order;
 
 /// Most frames that wait to be fetched; more are dropped and counted where they left the graph.
 pub const OUTGOING_FRAMES_MAX: usize = 65_536;
@@ -17,6 +18,8 @@ struct State {
     frames: Vec<Outgoing>,
     alerts: VecDeque<Alert>,
     alerts_lost: u64,
+    /// As many as there are places for.
+    orders: Vec<Order>,
     failure: Option<String>,
 }
 
@@ -52,6 +55,18 @@ impl Exit {
         self.any.store(!state.frames.is_empty(), Ordering::Release);
         drop(state);
         self.wake();
+    }
+
+    /// Takes orders of blocks, for which they had places.
+    pub fn order(&self, orders: &mut Vec<Order>) {
+        lock(&self.state).orders.append(orders);
+        self.wake();
+    }
+    pub fn has_orders(&self) -> bool {
+        !lock(&self.state).orders.is_empty()
+    }
+    pub fn take_orders(&self) -> Vec<Order> {
+        std::mem::take(&mut lock(&self.state).orders)
     }
 
     /// Something has gone wrong for good; the first to say so is heard.

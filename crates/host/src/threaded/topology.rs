@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use weft_core::engine::Work;
 use weft_core::graph::{Edge, Slots};
+use weft_core::order::Places;
 use weft_core::solo::Around;
 use weft_core::{Answer, BlockId, Instant, Kind, OutPort, Query, Solo, Table};
 
@@ -82,6 +83,8 @@ pub(super) struct Topology {
     owners: BTreeMap<Table, BlockId>,
     /// In the order in which their locks are taken.
     pub groups: Vec<Group>,
+    /// Until the graph is at rest.
+    pub order_places: Places,
 }
 
 impl Topology {
@@ -107,7 +110,7 @@ impl Topology {
             }
             groups.push(Group { members: Mutex::new(places), waiting: AtomicUsize::new(0) });
         }
-        Topology { seats, owners, groups }
+        Topology { seats, owners, groups, order_places: Places::default() }
     }
 
     pub fn seat(&self, id: BlockId) -> Option<&Seat> {
@@ -174,6 +177,9 @@ impl Around for Surroundings<'_> {
             // By the module's text the group has a higher number than the asker's.
             false => answer(&self.topology.groups[seat.group].enter()),
         }
+    }
+    fn admits_order(&self) -> bool {
+        self.topology.order_places.take()
     }
     fn others(&self, than: BlockId) -> Vec<BlockId> {
         self.topology.seats().map(|(id, _)| id).filter(|id| *id != than).collect()

@@ -121,9 +121,11 @@ impl Memory for Guest<'_> {
             return sys::write_memory(self.outer, pointer, from);
         }
         if !from.is_empty() {
-            writes.extend(pointer.to_ne_bytes());
-            writes.extend((from.len() as u64).to_ne_bytes());
-            writes.extend(from);
+            // One allocation for the one write of most calls.
+            writes.reserve(16 + padded);
+            writes.extend_from_slice(&pointer.to_ne_bytes());
+            writes.extend_from_slice(&(from.len() as u64).to_ne_bytes());
+            writes.extend_from_slice(from);
             let end = writes.len() + padded - from.len();
             writes.resize(end, 0);
             self.count.set(self.count.get() + 1);

@@ -8,7 +8,7 @@ use crate::call::message::{Message, Taken};
 use crate::memory::Memory as _;
 use crate::netlink::{self, Node, PACKETS_MAX, Session};
 use crate::sys::Errno;
-use bytes::BytesMut;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use weft_core::engine::Alert;
 
@@ -174,7 +174,7 @@ impl Tree {
             return Ok(Outcome::Wait(Wait { objects: vec![inode], ..Wait::default() }));
         };
         let room = usize::try_from(message.total).unwrap_or(usize::MAX).min(packet.len());
-        let data = BytesMut::from(&packet[..room]);
+        let data = Bytes::copy_from_slice(&packet[..room]);
         let taken = Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() };
         if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
             guest.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;

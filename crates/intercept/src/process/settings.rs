@@ -37,7 +37,7 @@ enum Form {
 /// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
 type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
 
-const SETTINGS: [Setting; 44] = [
+const SETTINGS: [Setting; 46] = [
     ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
     ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
     ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
@@ -75,12 +75,14 @@ const SETTINGS: [Setting; 44] = [
     ("ipv4/ip_forward", Form::Flag, &[("ip4", "forward")]),
     ("ipv4/conf/all/forwarding", Form::Flag, &[("ip4", "forward")]),
     ("ipv4/ip_default_ttl", Form::Number, &[("ip4", "default_ttl")]),
+    ("ipv4/fib_multipath_hash_policy", Form::Number, &[("ip4", "multipath_hash_policy")]),
     ("ipv4/ip_local_port_range", Form::Number, &[("sockets", "ephemeral_first"), ("sockets", "ephemeral_last")]),
     ("ipv4/icmp_echo_ignore_all", Form::Not, &[("icmp4", "echo")]),
     ("ipv4/icmp_msgs_per_sec", Form::Number, &[("icmp4", "messages_per_second")]),
     ("ipv4/icmp_msgs_burst", Form::Number, &[("icmp4", "messages_burst")]),
     ("ipv6/conf/all/forwarding", Form::Flag, &[("ip6", "forward")]),
     ("ipv6/conf/all/hop_limit", Form::Number, &[("ip6", "default_hop_limit")]),
+    ("ipv6/fib_multipath_hash_policy", Form::Number, &[("ip6", "multipath_hash_policy")]),
     ("core/somaxconn", Form::Number, &[("sockets", "backlog_max")]),
 ];
 
@@ -197,7 +199,7 @@ fn meant(form: Form, text: &str) -> Option<Value> {
 }
 
 /// Settings of one byte (proc_dou8vec_minmax), which take a whole line whatever stands behind the first value; of the others a write ends there.
-const OF_A_BYTE: [&str; 20] = [
+const OF_A_BYTE: [&str; 22] = [
     "ipv4/tcp_sack",
     "ipv4/tcp_dsack",
     "ipv4/tcp_timestamps",
@@ -218,6 +220,8 @@ const OF_A_BYTE: [&str; 20] = [
     "ipv4/tcp_rfc1337",
     "ipv4/ip_default_ttl",
     "ipv4/icmp_echo_ignore_all",
+    "ipv4/fib_multipath_hash_policy",
+    "ipv6/fib_multipath_hash_policy",
 ];
 /// Its two values are taken together (net/ipv4/sysctl_net_ipv4.c, ipv4_local_port_range); of other lines those before a wrong one stay.
 const TOGETHER: &str = "ipv4/ip_local_port_range";

@@ -7,11 +7,10 @@ use super::netlink::Link;
 use super::object::Body;
 use super::{Outside, ThreadId, Tree, Wait, signal};
 use crate::arch;
-use crate::call::message::{Message, Taken};
+use crate::call::message::{Message, Taken, joined};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
-use bytes::BytesMut;
 use std::time::Duration;
 
 /// Most bytes of a stream moved by one call.
@@ -476,8 +475,7 @@ fn transmit(
 fn take(s: SocketId, stack: &mut dyn Stack, total: u64, flags: i32) -> Result<Taken, Errno> {
     let total = usize::try_from(total).unwrap_or(usize::MAX).min(STREAM_BYTES_MAX);
     let received = stack.receive(s, total, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
-    let mut data = BytesMut::with_capacity(received.len());
-    received.data.iter().for_each(|bytes| data.extend_from_slice(bytes));
+    let data = joined(received.data);
     // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
     let cut = received.datagram_bytes > data.len();
     let stream = cut && stack.is_stream(s) && !(flags & libc::MSG_OOB != 0 && total == 0);

@@ -11,7 +11,7 @@ const BLOCKS: &[&str] =
 /// One piece of work.
 pub fn work(world: &mut World, rng: &mut Rng) {
     let side = rng.below(2) as usize;
-    match rng.below(9) {
+    match rng.below(10) {
         0 => look(world, side),
         1 => knobs(world, side, rng),
         2 => replace(world, side, rng),
@@ -20,6 +20,7 @@ pub fn work(world: &mut World, rng: &mut Rng) {
         5 => neighbours(world, side, rng),
         6 => paths(world, side, rng),
         7 => rules(world, side, rng),
+        8 => hops(world, side, rng),
         _ => interface(world, side, rng),
     }
 }
@@ -81,7 +82,7 @@ fn addresses(world: &mut World, side: usize, rng: &mut Rng) {
 }
 
 fn routes(world: &mut World, side: usize, rng: &mut Rng) {
-    let kind = ["unicast", "blackhole", "unreachable", "prohibit"][rng.below(4) as usize];
+    let kind = ["unicast", "blackhole", "unreachable", "prohibit", "throw"][rng.below(5) as usize];
     let host = 3 + rng.below(3);
     for (block, destination, gateway) in [
         ("ip4", format!("198.51.{host}.0/24"), format!("10.0.0.{host}")),
@@ -137,6 +138,48 @@ fn rules(world: &mut World, side: usize, rng: &mut Rng) {
             json!({"sport": "9-8"}),
         ] {
             world.exec(side, block, "rule_add", wrong).unwrap_err();
+        }
+    }
+}
+
+/// Several ways to one place, of which some come and go; one is on the second node's other interface, which goes down meanwhile.
+fn hops(world: &mut World, side: usize, rng: &mut Rng) {
+    let host = 3 + rng.below(3);
+    let (other, policy) = (if side == 1 { "eth1" } else { "eth0" }, rng.below(2));
+    let ways = [
+        ("ip4", format!("198.51.{host}.0/24"), ["10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.1.9"]),
+        ("ip6", format!("2001:db8:{host}::/48"), ["fd77::3", "fd77::4", "fd77::5", "fd78::9"]),
+    ];
+    for (block, destination, [first, second, third, beyond]) in ways {
+        let target = Selector::Name(block.to_owned());
+        world.control(side, Op::Set { target, name: "multipath_hash_policy".to_owned(), value: policy.into() }).expect("a policy");
+        let several = json!([
+            {"gateway": first, "interface": "eth0", "weight": 1 + rng.below(200)},
+            {"gateway": second},
+            {"gateway": beyond, "interface": other, "onlink": true},
+        ]);
+        let place = ["alone", "last", "first", "replace", "change"][rng.below(5) as usize];
+        let all = json!({"destination": destination, "nexthops": several, "metric": 9, "place": place});
+        world.exec(side, block, "route_add", all.clone()).ok();
+        world.exec(side, block, "route_add", all).ok();
+        world.exec(side, block, "route_add", json!({"destination": destination, "gateway": third, "metric": 9, "place": "last"})).ok();
+        world.talk(side, block == "ip6", host as u8);
+        interface(world, side, rng);
+        world.rows(side, Table::Routes(if block == "ip4" { Family::V4 } else { Family::V6 }));
+        world.talk(side, block == "ip6", host as u8);
+        let gone = json!({"destination": destination, "gateway": ([first, second, third][rng.below(3) as usize]), "metric": 9});
+        world.exec(side, block, "route_delete", gone).ok();
+        world.talk(side, block == "ip6", host as u8);
+        while rng.chance(0.9) && world.exec(side, block, "route_delete", json!({"destination": destination, "metric": 9})).is_ok() {}
+        for wrong in [
+            json!(7),
+            json!([7]),
+            json!([{"weight": 0}]),
+            json!([{"weight": 257}]),
+            json!([{"gateway": "nonsense"}]),
+            json!([{"interface": "eth9"}]),
+        ] {
+            world.exec(side, block, "route_add", json!({"destination": destination, "nexthops": wrong})).unwrap_err();
         }
     }
 }

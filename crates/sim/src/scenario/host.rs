@@ -1,7 +1,7 @@
 //! A host's stack: from its stack file, or made of what the scenario says.
 
 use super::address::{Hop, forwards};
-use super::raw::{Mounted, OwnText, Raw};
+use super::raw::{Mounted, NextHop, OwnText, Raw};
 use super::{NodeDraft, Source, WireDraft, capture, switch};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
@@ -270,8 +270,12 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
                 let _ = writeln!(text, "{field} = {}", quoted(value.get_ref()));
             }
         }
-        if route.gateway.is_none() && route.interface.is_none() {
-            return Err(source.error(route.destination.span(), "the route leads nowhere", "give it a gateway or an interface"));
+        if !route.nexthops.is_empty() {
+            let hops: Vec<String> = route.nexthops.iter().map(hop_text).collect();
+            let _ = writeln!(text, "nexthops = [{}]", hops.join(", "));
+        }
+        if route.gateway.is_none() && route.interface.is_none() && route.nexthops.is_empty() {
+            return Err(source.error(route.destination.span(), "the route leads nowhere", "give it a gateway, an interface or nexthops"));
         }
     }
     let own: Vec<&str> = draft.section.routes.iter().map(|route| route.get_ref().destination.get_ref().as_str()).collect();
@@ -286,6 +290,13 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
         text += "[block.ip4]\nforward = true\n[block.ip6]\nforward = true\n";
     }
     Ok(text)
+}
+
+fn hop_text(hop: &NextHop) -> String {
+    let named = [("gateway", &hop.gateway), ("interface", &hop.interface)];
+    let fields = named.into_iter().filter_map(|(name, value)| Some(format!("{name} = {}", quoted(value.as_ref()?.get_ref()))));
+    let weight = hop.weight.map(|weight| format!("weight = {weight}"));
+    format!("{{ {} }}", fields.chain(weight).collect::<Vec<_>>().join(", "))
 }
 
 fn quoted(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! What is said about a value of the wrong kind: how to write it, by the key that it stands behind.
 
 /// How the value of a key is written.
-const EXAMPLES: [(&[&str], &str); 18] = [
+const EXAMPLES: [(&[&str], &str); 19] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
     (&["duration", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
@@ -18,6 +18,7 @@ const EXAMPLES: [(&[&str], &str); 18] = [
     (&["count", "bytes", "size", "min", "max"], "1000"),
     (&["environment"], "{ LANG = \"C.UTF-8\" }"),
     (&["routes"], "[{ destination = \"default\", gateway = \"10.9.0.2\" }]"),
+    (&["nexthops"], "[{ gateway = \"10.9.0.2\", weight = 3 }, { gateway = \"10.8.0.2\" }]"),
     (&["addresses"], "{ eth0 = \"10.9.0.1/24\" }"),
     (&["lose"], "[3, 17]"),
 ];

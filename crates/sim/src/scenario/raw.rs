@@ -118,6 +118,17 @@ pub(crate) struct Route {
     pub destination: Text,
     pub gateway: Option<Text>,
     pub interface: Option<Text>,
+    #[serde(default)]
+    pub nexthops: Vec<NextHop>,
+}
+
+/// One of several next hops, as in a stack file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NextHop {
+    pub gateway: Option<Text>,
+    pub interface: Option<Text>,
+    pub weight: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

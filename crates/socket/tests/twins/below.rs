@@ -295,6 +295,7 @@ impl Block for Below {
                 next_hop: *destination,
                 mtu: 65536,
                 gso_max_bytes: 65536,
+                several: false,
                 generation: 1,
             }),
             Query::AddressKind(ip) => Answer::AddressKind(match ip {

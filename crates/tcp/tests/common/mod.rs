@@ -188,6 +188,7 @@ impl Block for Below {
                 next_hop: *destination,
                 mtu: self.mtu,
                 gso_max_bytes: self.gso,
+                several: false,
                 generation: 1,
             }),
             Query::AddressKind(address) if *address == IpAddr::from([10, 0, 0, 255]) => Answer::AddressKind(AddressKind::Broadcast),

@@ -52,26 +52,27 @@ impl Ip4 {
     /// Adds a route, or replaces the one with the same destination, metric and gateway.
     fn renew_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V4(destination) = route.destination else { return false };
-        let same = |other: &Route| other.metric == route.metric && other.gateway == route.gateway;
+        let same = |other: &RouteRow| other.hops.is_empty() && other.route.metric == route.metric && other.route.gateway == route.gateway;
         let old = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same);
-        if old == Some(route) {
+        if old == Some(route.into()) {
             return self.tables.main.insert(route).is_ok();
         }
-        let outcome = if self.tables.main.len() < ROUTES_MAX { self.tables.main.insert(route) } else { Err(Refusal::Exists) };
+        let outcome = if self.tables.main.ways() < ROUTES_MAX { self.tables.main.insert(route) } else { Err(Refusal::Exists) };
         if let Some(old) = old {
             self.tell_route("deleted", &old, cx);
         }
         self.changed();
         if outcome.is_ok() {
             self.facts.get(route.interface, cx);
-            self.tell_route("added", &route, cx);
+            self.tell_route("added", &route.into(), cx);
         }
         outcome.is_ok()
     }
 
     fn drop_route(&mut self, route: &Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V4(destination) = route.destination else { return false };
-        let same = |other: &Route| other.metric == route.metric && other.gateway == route.gateway && other.interface == route.interface;
+        let of = |route: &Route| (route.metric, route.gateway, route.interface);
+        let same = |other: &RouteRow| other.hops.is_empty() && of(&other.route) == of(route);
         let Some(gone) = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same) else { return false };
         self.changed();
         self.tell_route("deleted", &gone, cx);

@@ -3,8 +3,8 @@
 use super::addresses::{base, mask, same_prefix, v4};
 use super::*;
 use crate::arguments::Arguments;
-use crate::facts::find_interface;
-use crate::ip::request::{self, Adding};
+use crate::ip::hops;
+use crate::ip::request::{self, Adding, AskedHop, Meant};
 use crate::ip::routes::Refusal;
 use crate::ip::rules::Packet;
 use std::net::Ipv4Addr;
@@ -126,7 +126,10 @@ impl Ip4 {
         if !self.addresses.add(address) {
             return Err(TableError::AddressExists(ip));
         }
-        self.facts.get(address.interface, cx);
+        if self.facts.get(address.interface, cx).is_none_or(|facts| facts.up) {
+            // fib_inetaddr_event: "fib_sync_up(dev, RTNH_F_DEAD);"
+            self.tables.mark(address.interface, false);
+        }
         self.add_network_route(&address, cx);
         self.changed();
         if has_lifetime(&address) {
@@ -154,16 +157,17 @@ impl Ip4 {
             scope: SCOPE_LINK,
             ..Route::PLAIN
         };
-        let twin = self.tables.main.of_prefix(&route).any(|other| other.interface == address.interface && other.gateway.is_none());
+        let twin =
+            self.tables.main.of_prefix(&route).any(|other| other.route.interface == address.interface && other.route.gateway.is_none());
         if twin {
             return;
         }
         // The same network on two interfaces: the first keeps its metric, the next gets the lowest that is free above. They lie in order.
-        let taken: Vec<u32> = self.tables.main.of_prefix(&route).map(|other| other.metric).collect();
+        let taken: Vec<u32> = self.tables.main.of_prefix(&route).map(|other| other.route.metric).collect();
         let metric = (address.metric..=u32::MAX).find(|metric| !taken.contains(metric)).unwrap_or(address.metric);
         let candidate = Route { metric, ..route };
         if self.tables.main.insert(candidate).is_ok() {
-            self.tell_route("added", &candidate, cx);
+            self.tell_route("added", &candidate.into(), cx);
         }
     }
 
@@ -188,9 +192,12 @@ impl Ip4 {
         let last = self.addresses.of(interface).next().is_none();
         // Linux fib_del_ifaddr and fib_sync_down_addr: routes that prefer the address go; with the last address all of the interface.
         let still_local = !self.addresses.owners(ip).is_empty();
-        let goes = |route: &Route| {
-            let on_it = route.interface == interface;
-            (route.source == Some(ip.into()) && (on_it || !still_local)) || (last && on_it && route.interface != InterfaceIndex::NONE)
+        if last {
+            self.tables.mark(interface, true);
+        }
+        let goes = |row: &RouteRow| {
+            let on_it = row.route.interface == interface;
+            (row.route.source == Some(ip.into()) && (on_it || !still_local)) || (last && hops::is_lost(row, interface))
         };
         self.remove_routes(goes, cx);
         let network = base(&address, ip);
@@ -210,7 +217,7 @@ impl Ip4 {
     }
 
     /// Removes routes from every table.
-    pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
+    pub(super) fn remove_routes(&mut self, goes: impl Fn(&RouteRow) -> bool, cx: &mut Context<'_>) {
         for route in self.tables.remove_where(goes) {
             self.tell_route("deleted", &route, cx);
         }
@@ -224,8 +231,9 @@ impl Ip4 {
         let interfaces = request::interfaces(&arguments, cx)?;
         for interface in interfaces {
             self.facts.get(interface, cx);
+            self.tables.mark(interface, !up);
             if !up {
-                self.remove_routes(|route| route.interface == interface && interface != InterfaceIndex::NONE, cx);
+                self.remove_routes(|row| hops::is_lost(row, interface), cx);
                 continue;
             }
             let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
@@ -257,9 +265,11 @@ impl Ip4 {
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
-        let gateway = arguments.address("gateway")?;
-        let onlink = arguments.bool("onlink")?.unwrap_or(false);
-        let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
+        let adding = Adding::read(&arguments)?;
+        let (asked, listed) = request::next_hops::<u32>(&arguments, kind, cx)?;
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
+        let ways = ways.map_err(refused)?;
         let source = arguments.address("source")?;
         if let Some(source) = source.filter(|source| self.addresses.owners(*source).is_empty()) {
             return Err(refused(TableError::SourceNotLocal(source)));
@@ -267,76 +277,66 @@ impl Ip4 {
         let route = Route {
             destination: destination.into(),
             prefix_bits: bits,
-            gateway: gateway.map(IpAddr::V4),
-            interface,
             source: source.map(IpAddr::V4),
             metric: arguments.number("metric", 0, u32::MAX)?.unwrap_or(0),
             mtu: arguments.number("mtu", 68, 65_535)?,
             kind,
             ..Route::PLAIN
         };
-        let scope = if gateway.is_some() || kind != RouteKind::Unicast { 0 } else { SCOPE_LINK };
-        let route = request::complete_route(&arguments, route, scope)?;
-        let adding = Adding::read(&arguments)?;
-        self.tables.room(route.table)?;
-        let before = self.tables.put(route, adding).map_err(|error| match error {
-            Refusal::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
+        let on_link = !listed && asked.iter().all(|hop| hop.gateway.is_none()) && kind == RouteKind::Unicast;
+        let route = request::complete_route(&arguments, route, if on_link { SCOPE_LINK } else { 0 })?;
+        let hops = asked.iter().zip(&ways).map(|(hop, interface)| hop.of(route, *interface)).collect();
+        let row = RouteRow::with(hops).ok_or_else(|| refused(TableError::NoInterface))?;
+        self.tables.room(route.table, asked.len())?;
+        let before = self.tables.put(row.clone(), adding).map_err(|error| match error {
+            Refusal::Exists | Refusal::TooManyHops => refused(TableError::RouteExists(text.to_owned(), route.metric)),
             Refusal::Invalid => refused(TableError::RouteInvalid(text.to_owned(), Ipv4Addr::from_bits(destination.to_bits() & mask(bits)))),
             Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
         })?;
-        self.facts.get(interface, cx);
+        for interface in ways {
+            self.facts.get(interface, cx);
+        }
         self.changed();
         if let Some(before) = before {
             self.tell_route("replaced", &before, cx);
         }
-        self.tell_route("added", &route, cx);
+        self.tell_route("added", &row, cx);
         Ok(Value::Null)
     }
 
-    /// Where the route leaves: as said, or where the gateway is (Linux fib_check_nh).
-    fn route_interface(
-        &self,
-        arguments: &Arguments<'_>,
-        kind: RouteKind,
-        gateway: Option<Ipv4Addr>,
-        onlink: bool,
-        cx: &Context<'_>,
-    ) -> Result<InterfaceIndex, ControlError> {
-        let refused = |error: TableError| arguments.fail(error.to_string());
-        let said = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+    /// Where a next hop leaves: as said, or where the gateway is (Linux fib_check_nh).
+    fn route_interface(&self, hop: &AskedHop, kind: RouteKind, table: u32) -> Result<InterfaceIndex, TableError> {
         if kind != RouteKind::Unicast {
             return Ok(InterfaceIndex::NONE);
         }
-        let Some(gateway) = gateway else { return said.ok_or_else(|| refused(TableError::NoInterface)) };
+        let Some(IpAddr::V4(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };
         if !self.addresses.owners(gateway).is_empty() {
-            return Err(refused(TableError::GatewayLocal(gateway)));
+            return Err(TableError::GatewayLocal(gateway));
         }
-        if onlink {
+        if hop.onlink {
             // "dev = dev_get_by_index(net, nh->fib_nh_oif); if (!dev) … Nexthop device required for onlink"
-            return said.ok_or_else(|| refused(TableError::NoInterface));
+            return hop.interface.ok_or(TableError::NoInterface);
         }
         // fib_check_nh_v4_gw: in the table that the route goes to, then as packets do.
-        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
-        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), said), &self.facts);
-        let found = here.or_else(|| self.lookup(gateway, said)).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
-        found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
+        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), hop.interface), &self.facts);
+        let found = here.or_else(|| self.lookup(gateway, hop.interface));
+        let found = found.filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        found.map(|route| route.interface).ok_or(TableError::GatewayUnreachable(gateway))
     }
 
     pub(super) fn route_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
+        let arguments = Arguments::new(&block, "route_delete", value, &request::OF_DELETE)?;
         let scope = arguments.number("scope", 0, 255)?.map(|number| number as u8);
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
-        let [gateway, source] = [arguments.address("gateway")?, arguments.address("source")?].map(|ip| ip.map(IpAddr::V4));
-        let meant = request::meant(&arguments, gateway, source, cx)?;
-        let fits = |route: &Route| meant(route) && scope.is_none_or(|scope| route.scope == scope);
-        let Some(route) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
+        let meant = Meant::read::<u32>(&arguments, arguments.address("source")?.map(IpAddr::V4), cx)?;
+        let fits = |row: &RouteRow| meant.fits_whole(row) && scope.is_none_or(|scope| row.route.scope == scope);
+        let Some(row) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
         };
         self.changed();
-        self.tell_route("deleted", &route, cx);
+        self.tell_route("deleted", &row, cx);
         Ok(Value::Null)
     }
 
@@ -355,15 +355,9 @@ impl Ip4 {
         cx.alert("address", row);
     }
 
-    pub(super) fn tell_route(&self, event: &str, route: &Route, cx: &mut Context<'_>) {
+    pub(super) fn tell_route(&self, event: &str, row: &RouteRow, cx: &mut Context<'_>) {
         cx.table_changed(Table::Routes(Family::V4));
-        let mut row = self.route_row(route);
-        row["event"] = event.into();
-        row["v6"] = route.destination.is_ipv6().into();
-        row["protocol"] = route.protocol.into();
-        row["scope"] = route.scope.into();
-        row["onlink"] = route.onlink.into();
-        cx.alert("route", row);
+        cx.alert("route", hops::alert(event, row, &self.facts));
     }
 
     fn address_row(&self, address: &Address) -> Value {
@@ -379,20 +373,6 @@ impl Ip4 {
         row
     }
 
-    fn route_row(&self, route: &Route) -> Value {
-        serde_json::json!({
-            "table": if route.table == TABLE_MAIN { "main".to_owned() } else { route.table.to_string() },
-            "kind": route.kind,
-            "destination": request::prefix_text(route.destination, route.prefix_bits),
-            "gateway": route.gateway.map(|gateway| gateway.to_string()),
-            "interface": route.interface.0,
-            "interface_name": self.interface_name(route.interface),
-            "source": route.source.map(|source| source.to_string()),
-            "metric": route.metric,
-            "mtu": route.mtu,
-        })
-    }
-
     fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
         self.facts.peek(interface).map(|facts| &*facts.name)
     }
@@ -403,7 +383,7 @@ impl Ip4 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.tables.all().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.tables.all().iter().map(|row| hops::row_of(row, &self.facts)).collect();
         for address in self.addresses.iter() {
             let IpAddr::V4(ip) = address.address else { continue };
             let mut local = |kind: &str, destination: String| {

@@ -42,6 +42,8 @@ impl Ip4 {
             }
             RouteKind::Unreachable => return self.refuse(frame, source, IcmpErrorKind::HostUnreachable, Reason::NoRoute, cx.now),
             RouteKind::Prohibit => return self.refuse(frame, source, IcmpErrorKind::Prohibited, Reason::NoRoute, cx.now),
+            // No look-up ends there.
+            RouteKind::Throw => return self.refuse(frame, source, IcmpErrorKind::NetUnreachable, Reason::NoRoute, cx.now),
         }
         let source = self.choose_source(frame, source, &answer);
         if self.paths.mtu(destination).is_some_and(|path| path.fragments) {
@@ -66,7 +68,7 @@ impl Ip4 {
         }
         let source = Some(key.source).filter(|source| !source.is_unspecified());
         let answer = self.resolve(key.destination, source, bound, traffic())?;
-        if !self.tables.rules.look_inside() {
+        if !answer.several && !self.tables.rules.look_inside() {
             self.cache.put(*key, answer);
         }
         Some(answer)

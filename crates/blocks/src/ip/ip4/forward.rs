@@ -5,7 +5,8 @@ use super::fragments::renew_checksum;
 use super::options::{Found, Stamp, record};
 use super::resolve::RouteKey;
 use super::*;
-use crate::ip::rules::ports_of;
+use crate::ip::hops;
+use crate::ip::rules::{four_at, ports_of};
 use std::net::Ipv4Addr;
 use weft_core::table::{RouteAnswer, RouteKind, Traffic};
 use weft_wire::checksum;
@@ -131,12 +132,13 @@ impl Ip4 {
         if let Some(answer) = self.forward_cache.get(key, self.generation) {
             return Some(answer);
         }
-        let route = *self.followed(key.destination, Some(key.source), None, traffic())?;
+        let found = self.followed(key.destination, Some(key.source), None, traffic())?;
+        let (route, several) = (*found, found.several());
         if route.kind == RouteKind::Unicast {
             self.facts.get(route.interface, cx);
         }
         let answer = self.onward(key.destination, &route);
-        if !self.tables.rules.look_inside() {
+        if !several && !self.tables.rules.look_inside() {
             self.forward_cache.put(*key, answer);
         }
         Some(answer)
@@ -161,8 +163,9 @@ impl Ip4 {
 /// What rules may look at of a packet for others. Linux fib4_rules_early_flow_dissect: fragments have no ports, the first neither.
 fn received_traffic(frame: &Frame, header: &Header) -> Traffic {
     let fragment = header.more_fragments || header.fragment_offset != 0;
-    let above = frame.slices(header.header_len(), 4).concat();
-    let above = above.first_chunk().filter(|_| !fragment);
-    let protocol = header.protocol.0;
-    Traffic { input: frame.meta().interface, mark: frame.meta().mark, tos: header.tos, protocol, ports: ports_of(protocol, above) }
+    let above = four_at(frame, header.header_len()).filter(|_| !fragment);
+    let (protocol, meta) = (header.protocol.0, frame.meta());
+    let about = if fragment { None } else { hops::about(frame, header.header_len(), protocol) };
+    let ports = ports_of(protocol, above.as_ref());
+    Traffic { input: meta.interface, mark: meta.mark, tos: header.tos, protocol, ports, label: 0, about }
 }

@@ -50,12 +50,14 @@ pub static KIND: Kind = Kind {
         Named {
             name: "route_add",
             doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
-                  prohibit), onlink?, table? (254; rules say which one is looked at), protocol?, scope?, place? (alone, last, first, replace, \
+                  prohibit, throw), onlink?, nexthops? (in place of gateway, interface and onlink, a list of up to 256 such as [{\"gateway\": \"10.0.0.2\", \
+                  \"interface\": \"eth0\", \"weight\": 2, \"onlink\": false}]: flows take them in shares of their weights, 1 to 256), table? (254; rules say which one is looked at), protocol?, scope?, place? (alone, last, first, replace, \
                   change): adds a route; the interface may be left out when the gateway is on a network of one",
         },
         Named {
             name: "route_delete",
-            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?, scope?: removes the first route that fits",
+            doc: "destination, gateway?, interface?, source?, metric?, kind?, table?, protocol?, scope?, nexthops?: removes the first route that fits; \
+                  of several next hops gateway and interface mean the first, nexthops each in its place",
         },
         Named {
             name: "rule_add",
@@ -84,7 +86,7 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Addresses(Family::V4), Table::Routes(Family::V4)],
     asks: &[Table::Interfaces, Table::Groups(Family::V4)],
-    state_version: 5,
+    state_version: 6,
     ..Kind::EMPTY
 };
 
@@ -109,6 +111,14 @@ const PARAMETERS: &[Parameter] = &[
         default: "[]",
         live: true,
         doc: "names of the interfaces whose packets are sent on; none: all (Linux has a `forwarding` for each interface)",
+    },
+    Parameter {
+        name: "multipath_hash_policy",
+        value: ParameterType::Unsigned { min: 0, max: 1 },
+        default: "0",
+        live: true,
+        doc: "what a flow is, which takes one of a route's several next hops: 0: addresses, of an ICMP error those of the packet that it is about; \
+              1: addresses, protocol and ports (Linux net.ipv4.fib_multipath_hash_policy)",
     },
     Parameter {
         name: "accept_redirects",
@@ -211,6 +221,10 @@ const COUNTERS: &[Counter] = &[
     Counter { name: "ChangesRefused", text: "addresses and routes that other blocks asked for and that could not be changed" },
     Counter { name: "OutRedirects", text: "packets sent on whose source was told of a better first hop" },
     Counter { name: "RulesRefused", text: "rules that were not taken because there were as many as a node may have" },
+    Counter {
+        name: "RoutesRefused",
+        text: "routes that were not taken because there were as many as a node may have, or next hops as a route may",
+    },
 ];
 
 /// Positions in [`KIND`]'s counters.
@@ -250,5 +264,6 @@ pub(super) mod count {
     pub const CHANGES_REFUSED: usize = 32;
     pub const OUT_REDIRECTS: usize = 33;
     pub const RULES_REFUSED: usize = 34;
-    pub const ALL: usize = 35;
+    pub const ROUTES_REFUSED: usize = 35;
+    pub const ALL: usize = 36;
 }

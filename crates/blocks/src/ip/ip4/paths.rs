@@ -184,7 +184,7 @@ impl Ip4 {
         from: Ipv4Addr,
         cx: &mut Context<'_>,
     ) {
-        let route = self.lookup(destination, None).copied();
+        let route = self.lookup(destination, None).map(|route| *route);
         let routed = route.filter(|route| route.kind == RouteKind::Unicast && route.interface == interface);
         let Some(first) = routed.and_then(|route| route.gateway).filter(|_| self.accept_redirects && !self.forward) else {
             self.counters[count::PATHS_REFUSED] += 1;

@@ -1,6 +1,7 @@
 //! Which way a packet goes: what Linux's `ip_route_output_key_hash_rcu` does, and a small cache of its answers.
 
 use super::Ip4;
+use crate::ip::hops::Found;
 use crate::ip::rules::Packet;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Address, AddressState, Route, RouteAnswer, RouteKind, Traffic};
@@ -66,7 +67,8 @@ impl Ip4 {
         if !self.forwards(traffic.input) {
             return None;
         }
-        self.followed(destination, source, None, traffic).map(|route| self.onward(destination, route))
+        self.followed(destination, source, None, traffic)
+            .map(|route| RouteAnswer { several: route.several(), ..self.onward(destination, &route) })
     }
 
     /// As [`Ip4::resolve`], for a destination that is not this node's own.
@@ -125,12 +127,12 @@ impl Ip4 {
         };
         let learned = self.paths.mtu(destination).map(|path| path.mtu);
         let mtu = [learned, route.mtu].into_iter().flatten().min();
-        Some(self.answer(route.kind, route.interface, source, next_hop, mtu))
+        Some(RouteAnswer { several: route.several(), ..self.answer(route.kind, route.interface, source, next_hop, mtu) })
     }
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
-    pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        self.tables.lookup(&Packet::to(destination.to_bits(), bound), &self.facts)
+    pub(super) fn lookup(&self, destination: Ipv4Addr, bound: Option<InterfaceIndex>) -> Option<Found<'_>> {
+        self.followed(destination, None, bound, Traffic::default())
     }
 
     /// The same for a packet of which more is known.
@@ -141,9 +143,14 @@ impl Ip4 {
         source: Option<Ipv4Addr>,
         bound: Option<InterfaceIndex>,
         traffic: Traffic,
-    ) -> Option<&Route> {
-        let source = source.map_or(0, Ipv4Addr::to_bits);
-        self.tables.lookup(&Packet { source, destination: destination.to_bits(), bound, traffic }, &self.facts)
+    ) -> Option<Found<'_>> {
+        let packet = Packet { source: source.map_or(0, Ipv4Addr::to_bits), destination: destination.to_bits(), bound, traffic };
+        // fib_info_update_nhc_saddr: what the source of packets were that leave by a hop.
+        let suits = |route: &Route| {
+            let IpAddr::V4(towards) = route.gateway.unwrap_or(route.destination) else { return false };
+            source.is_some() && self.addresses.source_for(route.interface, towards) == source
+        };
+        self.tables.lookup(&packet, &self.facts, &suits)
     }
 
     fn on_link(
@@ -179,6 +186,7 @@ impl Ip4 {
             next_hop: next_hop.into(),
             mtu: interface_mtu.min(mtu.unwrap_or(u32::MAX)).min(PACKET_BYTES_MAX),
             gso_max_bytes: facts.map_or(0, |facts| facts.gso_max_bytes),
+            several: false,
             generation: self.generation,
         }
     }
@@ -207,6 +215,7 @@ impl Ip4 {
             self.forget_interfaces(&[interface], cx);
         }
         if was_down && up == Some(true) {
+            self.tables.mark(interface, false);
             let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
             addresses.iter().for_each(|address| self.add_network_route(address, cx));
         }
@@ -222,7 +231,8 @@ impl Ip4 {
         for address in self.addresses.remove_where(|address| goes(address.interface)) {
             self.tell_address("deleted", &address, cx);
         }
-        self.remove_routes(|route| goes(route.interface), cx);
+        // fib_sync_down_dev: "if (event == NETDEV_UNREGISTER && nexthop_nh->fib_nh_dev == dev) { dead = fi->fib_nhs; break; }"
+        self.remove_routes(|row| row.each().any(|route| goes(route.interface)), cx);
     }
 
     /// Sets the timer to when the next address is deprecated or removed.

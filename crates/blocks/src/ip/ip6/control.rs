@@ -4,12 +4,12 @@ use super::addresses::{is_link_local, mask, v6};
 use super::interfaces::has_lifetime;
 use super::*;
 use crate::arguments::Arguments;
-use crate::facts::find_interface;
-use crate::ip::request::{self, Adding};
+use crate::ip::hops;
+use crate::ip::request::{self, Adding, AskedHop, Meant, Place};
 use crate::ip::routes::{Bits as _, Refusal};
 use crate::ip::rules::Packet;
 use std::net::Ipv6Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN, Traffic};
+use weft_core::table::{AddressState, Hop, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN, Traffic};
 use weft_wire::ipv6::MTU_MIN;
 
 /// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
@@ -56,6 +56,9 @@ pub enum TableError {
     /// Neither says where to.
     #[error("ENODEV: a route needs an interface or a gateway")]
     NoInterface,
+    /// Only what has a gateway can be one of several.
+    #[error("EINVAL: of several next hops each needs a gateway")]
+    HopWithoutGateway,
     /// The preferred source is not ours.
     #[error("EINVAL: the source {0} is none of this node's addresses")]
     SourceNotLocal(Ipv6Addr),
@@ -143,9 +146,13 @@ impl Ip6 {
         self.facts.get(address.interface, cx);
         self.changed();
         let up = self.facts.peek(address.interface).is_none_or(|facts| facts.up);
+        if up {
+            // addrconf_notify: "rt6_sync_up(dev, RTNH_F_DEAD);"
+            self.tables.mark(address.interface, false);
+        }
         for route in routes_of(&address).into_iter().filter(|_| before.is_none() && up) {
             if self.tables.main.insert(route).is_ok() {
-                self.tell_route("added", &route, cx);
+                self.tell_route("added", &route.into(), cx);
             }
         }
         if has_lifetime(&address) || before.as_ref().is_some_and(has_lifetime) {
@@ -178,18 +185,31 @@ impl Ip6 {
         if up && interfaces.contains(&InterfaceIndex::LOOPBACK) {
             self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
         }
-        for interface in interfaces.into_iter().filter(|_| !up) {
-            self.delete_addresses(|address| address.interface == interface, cx);
-            self.remove_routes(|route| route.interface == interface && interface != InterfaceIndex::NONE, cx);
+        for interface in interfaces {
+            self.tables.mark(interface, !up);
+            if !up {
+                self.delete_addresses(|address| address.interface == interface, cx);
+                self.remove_routes(|row| hops::is_lost(row, interface), cx);
+            }
+            self.changed();
         }
         Ok(Value::Null)
     }
 
     /// Removes routes from every table.
-    pub(super) fn remove_routes(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
-        for route in self.tables.remove_where(goes) {
-            self.tell_route("deleted", &route, cx);
+    pub(super) fn remove_routes(&mut self, goes: impl Fn(&RouteRow) -> bool, cx: &mut Context<'_>) {
+        // fib6_ifdown: siblings go one by one.
+        for route in self.tables.remove_where(goes).iter().flat_map(RouteRow::each) {
+            self.tell_route("deleted", &(*route).into(), cx);
         }
+    }
+
+    /// The same by hop: of a route with several, the others stay.
+    pub(super) fn remove_ways(&mut self, goes: impl Fn(&Route) -> bool, cx: &mut Context<'_>) {
+        for route in self.tables.remove_hops(&goes) {
+            self.tell_route("deleted", &route.into(), cx);
+        }
+        self.remove_routes(|row| row.each().all(&goes), cx);
     }
 
     /// A route for each member of the group that is named, of metrics that follow each other; or one.
@@ -214,9 +234,14 @@ impl Ip6 {
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
-        let gateway = arguments.address_v6("gateway")?;
-        let onlink = arguments.bool("onlink")?.unwrap_or(false);
-        let interface = self.route_interface(&arguments, kind, gateway, onlink, cx)?;
+        let mut adding = Adding::read(&arguments)?;
+        let (asked, listed) = request::next_hops::<u128>(&arguments, kind, cx)?;
+        if listed && asked.iter().any(|hop| hop.gateway.is_none()) {
+            return Err(refused(TableError::HopWithoutGateway));
+        }
+        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
+        let ways = ways.map_err(refused)?;
         let source = arguments.address_v6("source")?;
         if let Some(source) = source.filter(|source| !self.addresses.iter().any(|own| own.address == IpAddr::V6(*source))) {
             return Err(refused(TableError::SourceNotLocal(source)));
@@ -224,8 +249,6 @@ impl Ip6 {
         let route = Route {
             destination: destination.into(),
             prefix_bits: bits,
-            gateway: gateway.map(IpAddr::V6),
-            interface,
             source: source.map(IpAddr::V6),
             metric: arguments.number("metric", 0, u32::MAX)?.filter(|metric| *metric != 0).unwrap_or(METRIC_USER),
             mtu: arguments.number("mtu", MTU_MIN as u32, 65_575)?,
@@ -233,70 +256,101 @@ impl Ip6 {
             ..Route::PLAIN
         };
         let route = request::complete_route(&arguments, route, 0)?;
-        let adding = Adding::read(&arguments)?;
-        self.tables.room(route.table)?;
-        let before = self.tables.put(route, adding).map_err(|error| match error {
+        let hops: Vec<Hop> = asked.iter().zip(&ways).map(|(hop, interface)| hop.of(route, *interface)).collect();
+        let twice = hops.iter().enumerate().any(|(at, hop)| hops[..at].iter().any(|other| u128::is_same(&other.route, &hop.route)));
+        let refuse = |error: Refusal| match error {
+            // ip6_route_info_append: of one list, too.
             Refusal::Exists => refused(TableError::RouteExists(text.to_owned(), route.metric)),
             Refusal::Invalid => refused(TableError::RouteInvalid(text.to_owned(), Ipv6Addr::from_bits(destination.to_bits() & mask(bits)))),
             Refusal::Absent => refused(TableError::RouteNotThere(text.to_owned())),
-        })?;
-        self.facts.get(interface, cx);
+            Refusal::TooManyHops => ControlError::Limit { what: "next hops of one route".to_owned(), max: HOPS_MAX as u64 },
+        };
+        let row = RouteRow::with(hops).filter(|_| !twice).ok_or_else(|| refuse(Refusal::Exists))?;
+        self.tables.room(route.table, asked.len())?;
+        let joins = matches!(adding.place, Some(Place::Last | Place::First)) && !adding.replace && hops::may_join(&row);
+        let whole = if joins { self.tables.join(&row).map_err(refuse)? } else { None };
+        let (before, told) = match whole {
+            // ip6_route_mpath_notify: what was appended as a list is told from its first hop on, anything else from the new one on.
+            Some(whole) if listed && adding.place == Some(Place::Last) => (None, whole),
+            Some(mut whole) => {
+                whole.hops.rotate_right(asked.len());
+                (None, whole)
+            }
+            None => {
+                if joins {
+                    // Beside what leads there without a gateway.
+                    adding.place = Some(Place::Last);
+                }
+                (self.tables.put(row.clone(), adding).map_err(refuse)?, row)
+            }
+        };
+        for interface in ways {
+            self.facts.get(interface, cx);
+        }
         self.changed();
         if let Some(before) = before {
             self.tell_route("replaced", &before, cx);
         }
-        self.tell_route("added", &route, cx);
+        self.tell_route("added", &told, cx);
         Ok(Value::Null)
     }
 
-    /// Where the route leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
-    fn route_interface(
-        &self,
-        arguments: &Arguments<'_>,
-        kind: RouteKind,
-        gateway: Option<Ipv6Addr>,
-        onlink: bool,
-        cx: &Context<'_>,
-    ) -> Result<InterfaceIndex, ControlError> {
-        let refused = |error: TableError| arguments.fail(error.to_string());
-        let said = arguments.value("interface").map(|value| find_interface(value, cx)).transpose().map_err(|why| arguments.fail(why))?;
+    /// Where a next hop leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
+    fn route_interface(&self, hop: &AskedHop, kind: RouteKind, table: u32) -> Result<InterfaceIndex, TableError> {
         if kind != RouteKind::Unicast {
             return Ok(InterfaceIndex::NONE);
         }
-        let Some(gateway) = gateway else { return said.ok_or_else(|| refused(TableError::NoInterface)) };
+        let Some(IpAddr::V6(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };
         if gateway.is_multicast() || self.addresses.iter().any(|own| own.address == IpAddr::V6(gateway)) {
-            return Err(refused(TableError::GatewayInvalid(gateway)));
+            return Err(TableError::GatewayInvalid(gateway));
         }
-        if is_link_local(gateway) || onlink {
-            return said.ok_or_else(|| refused(TableError::GatewayWithoutInterface(gateway)));
+        if is_link_local(gateway) || hop.onlink {
+            return hop.interface.ok_or(TableError::GatewayWithoutInterface(gateway));
         }
         // ip6_route_check_nh: in the table that the route goes to, then as packets do.
-        let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
-        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), said), &self.facts);
-        let found = here.or_else(|| self.lookup(gateway, said)).filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
-        found.map(|route| route.interface).ok_or_else(|| refused(TableError::GatewayUnreachable(gateway)))
+        let here = self.tables.lookup_in(table, &Packet::to(gateway.to_bits(), hop.interface), &self.facts);
+        let found = here.or_else(|| self.lookup(gateway, hop.interface));
+        let found = found.filter(|route| route.gateway.is_none() && route.kind == RouteKind::Unicast);
+        found.map(|route| route.interface).ok_or(TableError::GatewayUnreachable(gateway))
     }
 
     pub(super) fn route_delete(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        const KNOWN: &[&str] = &["destination", "gateway", "interface", "source", "metric", "mtu", "kind", "table", "protocol", "scope"];
         let block = self.name.clone();
-        let arguments = Arguments::new(&block, "route_delete", value, KNOWN)?;
+        let arguments = Arguments::new(&block, "route_delete", value, &request::OF_DELETE)?;
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
-        let [gateway, source] = [arguments.address_v6("gateway")?, arguments.address_v6("source")?].map(|ip| ip.map(IpAddr::V6));
-        let fits = request::meant(&arguments, gateway, source, cx)?;
-        let Some(route) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
-            return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
+        let meant = Meant::read::<u128>(&arguments, arguments.address_v6("source")?.map(IpAddr::V6), cx)?;
+        let destination = destination.to_bits();
+        let by_hop: Vec<Meant> = match &meant.several {
+            // ip6_route_multipath_del: each by itself, and an error if one was not there.
+            Some(asked) => asked.iter().map(|hop| meant.by(hop)).collect(),
+            None if meant.by_gateway() => vec![meant.by_itself()],
+            None => Vec::new(),
         };
-        self.route_gone(&route, cx);
-        Ok(Value::Null)
+        let mut absent = false;
+        for one in &by_hop {
+            match self.tables.remove_hop(table, destination, bits, |route| one.fits(route)) {
+                Some(gone) => self.route_gone(&gone.into(), cx),
+                None => absent = true,
+            }
+        }
+        if by_hop.is_empty() {
+            match self.tables.remove(table, destination, bits, |row| row.each().any(|route| meant.fits(route))) {
+                Some(gone) => self.route_gone(&gone, cx),
+                None => absent = true,
+            }
+        }
+        match absent {
+            true => Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string())),
+            false => Ok(Value::Null),
+        }
     }
 
-    fn route_gone(&mut self, route: &Route, cx: &mut Context<'_>) {
+    fn route_gone(&mut self, row: &RouteRow, cx: &mut Context<'_>) {
         self.changed();
         // Redirects were told by the gateway of such a route.
-        self.exceptions.forget_gateways(|_, interface| interface == route.interface);
-        self.tell_route("deleted", route, cx);
+        self.exceptions.forget_gateways(|_, interface| row.each().any(|route| interface == route.interface));
+        self.tell_route("deleted", row, cx);
     }
 
     /// What other blocks tell: nd of addresses, routes and redirects, icmp6 of path MTUs, sockets of raw ones.
@@ -310,8 +364,8 @@ impl Ip6 {
             Change::AddRoute(route) => self.take_route(route, cx),
             Change::DeleteRoute(route) => {
                 let IpAddr::V6(destination) = route.destination else { return };
-                if let Some(gone) = self.tables.main.remove(destination.to_bits(), route.prefix_bits, |other| u128::is_same(other, &route))
-                {
+                let same = |other: &RouteRow| other.hops.is_empty() && u128::is_same(&other.route, &route);
+                if let Some(gone) = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same) {
                     self.route_gone(&gone, cx);
                 }
                 true
@@ -356,17 +410,17 @@ impl Ip6 {
     fn take_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V6(destination) = route.destination else { return false };
         // One with the same destination, metric and gateway is replaced.
-        let same = |other: &Route| u128::is_same(other, &route);
+        let same = |other: &RouteRow| other.hops.is_empty() && u128::is_same(&other.route, &route);
         let before = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same);
-        if self.tables.main.len() >= ROUTES_MAX || self.tables.main.insert(route).is_err() {
+        if self.tables.main.ways() >= ROUTES_MAX || self.tables.main.insert(route).is_err() {
             return false;
         }
-        if before == Some(route) {
+        if before == Some(route.into()) {
             return true;
         }
         self.facts.get(route.interface, cx);
         self.changed();
-        self.tell_route("added", &route, cx);
+        self.tell_route("added", &route.into(), cx);
         true
     }
 
@@ -413,15 +467,9 @@ impl Ip6 {
         cx.alert("address", row);
     }
 
-    pub(super) fn tell_route(&self, event: &str, route: &Route, cx: &mut Context<'_>) {
+    pub(super) fn tell_route(&self, event: &str, row: &RouteRow, cx: &mut Context<'_>) {
         cx.table_changed(Table::Routes(Family::V6));
-        let mut row = self.route_row(route);
-        row["event"] = event.into();
-        row["v6"] = route.destination.is_ipv6().into();
-        row["protocol"] = route.protocol.into();
-        row["scope"] = route.scope.into();
-        row["onlink"] = route.onlink.into();
-        cx.alert("route", row);
+        cx.alert("route", hops::alert(event, row, &self.facts));
     }
 
     fn address_row(&self, address: &Address) -> Value {
@@ -437,20 +485,6 @@ impl Ip6 {
         })
     }
 
-    fn route_row(&self, route: &Route) -> Value {
-        serde_json::json!({
-            "table": if route.table == TABLE_MAIN { "main".to_owned() } else { route.table.to_string() },
-            "kind": route.kind,
-            "destination": request::prefix_text(route.destination, route.prefix_bits),
-            "gateway": route.gateway.map(|gateway| gateway.to_string()),
-            "interface": route.interface.0,
-            "interface_name": self.interface_name(route.interface),
-            "source": route.source.map(|source| source.to_string()),
-            "metric": route.metric,
-            "mtu": route.mtu,
-        })
-    }
-
     fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
         self.facts.peek(interface).map(|facts| &*facts.name)
     }
@@ -461,7 +495,7 @@ impl Ip6 {
 
     /// Routes, then what follows from addresses, which Linux has in its table "local".
     pub(super) fn route_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self.tables.all().iter().map(|route| self.route_row(route)).collect();
+        let mut rows: Vec<Value> = self.tables.all().iter().map(|row| hops::row_of(row, &self.facts)).collect();
         let mut local = |kind: &str, destination: String, interface: InterfaceIndex, metric: u32| {
             rows.push(serde_json::json!({
                 "table": "local", "kind": kind, "destination": destination, "gateway": null, "interface": interface.0,

@@ -71,6 +71,8 @@ impl Ip6 {
             RouteKind::Blackhole => None,
             RouteKind::Unreachable => Some(IcmpErrorKind::HostUnreachable),
             RouteKind::Prohibit => Some(IcmpErrorKind::Prohibited),
+            // No look-up ends there.
+            RouteKind::Throw => Some(IcmpErrorKind::NetUnreachable),
         };
         self.counters[count::OUT_DISCARDS] += 1;
         Err((refusal, Reason::NoRoute))

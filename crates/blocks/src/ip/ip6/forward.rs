@@ -3,7 +3,8 @@
 use super::addresses::is_link_local;
 use super::resolve::{RouteKey, refuses};
 use super::*;
-use crate::ip::rules::ports_of;
+use crate::ip::hops;
+use crate::ip::rules::{four_at, ports_of};
 use std::net::Ipv6Addr;
 use weft_core::table::{RouteKind, Traffic};
 use weft_wire::ipv6::Header;
@@ -49,10 +50,11 @@ impl Ip6 {
             return self.complain(frame, IcmpErrorKind::TtlExceeded, unspecified, Reason::TtlExceeded);
         }
         let key = RouteKey { destination: header.dst, source: Ipv6Addr::UNSPECIFIED, interface: InterfaceIndex::NONE };
-        let answer = match self.tables.rules.are_usual() {
-            true => self.route(&key, Traffic::default, cx),
-            // What is sent from here goes by other rules: nothing of the cache fits both.
-            false => self.resolve_received(header.dst, Some(header.src), received_traffic(frame, header), cx.now),
+        let usual = if self.tables.rules.are_usual() { Some(self.route(&key, Traffic::default, cx)) } else { None };
+        let answer = match usual {
+            Some(answer) if answer.is_none_or(|answer| !answer.several) => answer,
+            // What is sent from here goes by other rules: nothing of the cache fits both. Of several next hops the packet's own flow chooses.
+            _ => self.resolve_received(header.dst, Some(header.src), received_traffic(frame, header), cx.now),
         };
         let Some(answer) = answer.filter(|answer| answer.kind == RouteKind::Unicast || refuses(answer.kind)) else {
             self.counters[count::IN_NO_ROUTES] += 1;
@@ -96,8 +98,9 @@ fn received_traffic(frame: &Frame, header: &Header) -> Traffic {
     let meta = frame.meta();
     let (protocol, at) =
         offload::headers(frame).map_or((header.next_header.0, weft_wire::ipv6::HEADER_LEN), |found| (found.protocol.0, found.transport));
-    let ports = ports_of(protocol, frame.slices(at, 4).concat().first_chunk());
-    Traffic { input: meta.interface, mark: meta.mark, tos: header.traffic_class, protocol, ports }
+    let ports = ports_of(protocol, four_at(frame, at).as_ref());
+    let (label, about) = (header.flow_label, hops::about(frame, at, protocol));
+    Traffic { input: meta.interface, mark: meta.mark, tos: header.traffic_class, protocol, ports, label, about }
 }
 
 /// Bytes of the packet, or of the packets that a large frame will be cut into on its way out.

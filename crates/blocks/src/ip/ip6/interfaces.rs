@@ -88,7 +88,7 @@ impl Ip6 {
         for address in self.addresses.remove_where(|address| goes(address.interface)) {
             self.tell_address("deleted", &address, cx);
         }
-        self.remove_routes(|route| goes(route.interface), cx);
+        self.remove_ways(|route| goes(route.interface), cx);
     }
 
     /// Has a new address to be proven unique first? Where somebody does that, and on links where there can be others.
@@ -175,7 +175,7 @@ impl Ip6 {
             brought.retain(|route| !of_heir.iter().any(|other| same(route, other)));
         }
         let still_local = !self.addresses.owners(ip).is_empty();
-        self.remove_routes(|route| brought.iter().any(|gone| same(route, gone)) || (route.source == Some(ip.into()) && !still_local), cx);
+        self.remove_ways(|route| brought.iter().any(|gone| same(route, gone)) || (route.source == Some(ip.into()) && !still_local), cx);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Ip6;
 use super::addresses::{is_link_local, is_of_link};
+use crate::ip::hops::Found;
 use crate::ip::rules::Packet;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{Route, RouteAnswer, RouteKind, Traffic};
@@ -73,7 +74,7 @@ impl Ip6 {
             Some([only]) => Some(*only),
             _ => None,
         };
-        let leads = |route: &&Route| route.prefix_bits >= 8 && !refuses(route.kind);
+        let leads = |route: &Found<'_>| route.prefix_bits >= 8 && !refuses(route.kind);
         let routed = || self.followed(group, source, None, traffic).filter(leads).map(|route| route.interface);
         let first = || {
             let outside = self.addresses.iter().map(|address| address.interface).filter(|interface| *interface != InterfaceIndex::LOOPBACK);
@@ -109,7 +110,7 @@ impl Ip6 {
         let link = || source.filter(|_| is_of_link(destination)).filter(|source| is_link_local(*source));
         let bound = bound.or_else(|| link().and_then(|source| self.addresses.owners(source).first().copied()));
         let route = self.followed(destination, source, bound, traffic)?;
-        Some(self.along(destination, source, route, now))
+        Some(RouteAnswer { several: route.several(), ..self.along(destination, source, &route, now) })
     }
 
     /// The way to a destination along a route.
@@ -142,12 +143,12 @@ impl Ip6 {
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, destination, destination, None));
         }
         let route = self.followed(destination, source, None, traffic)?;
-        Some(self.along(destination, None, route, now))
+        Some(RouteAnswer { several: route.several(), ..self.along(destination, None, &route, now) })
     }
 
     /// The best route that leaves through `bound` (any, if none) and an interface that is up.
-    pub(super) fn lookup(&self, destination: Ipv6Addr, bound: Option<InterfaceIndex>) -> Option<&Route> {
-        self.tables.lookup(&Packet::to(destination.to_bits(), bound), &self.facts)
+    pub(super) fn lookup(&self, destination: Ipv6Addr, bound: Option<InterfaceIndex>) -> Option<Found<'_>> {
+        self.followed(destination, None, bound, Traffic::default())
     }
 
     /// The same for a packet of which more is known.
@@ -158,9 +159,11 @@ impl Ip6 {
         source: Option<Ipv6Addr>,
         bound: Option<InterfaceIndex>,
         traffic: Traffic,
-    ) -> Option<&Route> {
-        let source = source.map_or(0, Ipv6Addr::to_bits);
-        self.tables.lookup(&Packet { source, destination: destination.to_bits(), bound, traffic }, &self.facts)
+    ) -> Option<Found<'_>> {
+        let packet = Packet { source: source.map_or(0, Ipv6Addr::to_bits), destination: destination.to_bits(), bound, traffic };
+        // Linux sockets keep the way with which they chose their source (sk_dst_cache). Here the source says which interface that was.
+        let suits = |route: &Route| source.is_some_and(|source| self.addresses.owners(source).contains(&route.interface));
+        self.tables.lookup(&packet, &self.facts, &suits)
     }
 
     fn answer(&self, kind: RouteKind, interface: InterfaceIndex, source: Ipv6Addr, next_hop: Ipv6Addr, mtu: Option<u32>) -> RouteAnswer {
@@ -178,6 +181,7 @@ impl Ip6 {
             next_hop: next_hop.into(),
             mtu: interface_mtu.min(told).min(mtu.unwrap_or(u32::MAX)).min(PACKET_BYTES_MAX),
             gso_max_bytes: facts.map_or(0, |facts| facts.gso_max_bytes),
+            several: false,
             generation: self.generation,
         }
     }
@@ -195,7 +199,7 @@ impl Ip6 {
         }
         let source = Some(key.source).filter(|source| !source.is_unspecified());
         let answer = self.resolve(key.destination, source, bound, traffic(), cx.now)?;
-        if !self.tables.rules.look_inside() {
+        if !answer.several && !self.tables.rules.look_inside() {
             self.cache.put(*key, answer);
         }
         Some(answer)
