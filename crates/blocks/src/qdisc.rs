@@ -221,7 +221,8 @@ impl<D: Discipline> Block for Queue<D> {
 
     fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         self.discipline.set(name, &value);
-        self.discipline.run(&mut self.desk, cx);
+        // Once all parameters of one change are set: two of them may each say how much goes at once.
+        cx.set_timer(0, cx.now);
     }
 
     fn counters(&self) -> &[u64] {

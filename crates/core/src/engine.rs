@@ -365,12 +365,14 @@ impl Engine {
         for mut frame in done.given_up {
             self.finish(&mut frame);
         }
+        // Together: what the first of them lets go is not overtaken by what the next one does.
         for (id, name, value) in done.sets {
-            self.call(id, 0, |block, cx| block.set(&name, value, cx));
+            self.call_only(id, 0, |block, cx| block.set(&name, value, cx));
         }
         for id in done.started {
-            self.call(id, 0, |block, cx| block.started(cx));
+            self.call_only(id, 0, |block, cx| block.started(cx));
         }
+        self.flush();
         self.drain();
         done.summary
     }
@@ -609,6 +611,12 @@ impl Engine {
     }
 
     fn call(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
+        self.call_only(id, depth, f);
+        self.flush();
+    }
+
+    /// The same, and what follows from it is fresh work still.
+    fn call_only(&mut self, id: BlockId, depth: u16, f: impl FnOnce(&mut dyn Block, &mut Context<'_>)) {
         let Some(mut block) = self.slots.slot_mut(id).and_then(|slot| slot.block.take()) else { return };
         f(
             &mut *block,
@@ -618,7 +626,6 @@ impl Engine {
             slot.block = Some(block);
         }
         self.collect_outbox(id, depth);
-        self.flush();
     }
 
     /// What a block gave out becomes work, in order: frames, then messages, then the rest.

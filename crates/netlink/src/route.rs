@@ -328,6 +328,7 @@ fn add_refusal(v4: bool, (errno, why): &(i32, String)) -> Refusal {
         (EEXIST, _) | (ENODEV, _) | (EHOSTUNREACH, false) | (ENOENT, true) => return Refusal::plain(*errno),
         (ENOENT, false) => "Can not replace route - no match found",
         (ENETUNREACH, true) => "Nexthop has invalid gateway",
+        (EINVAL, true) if why.contains("broadcast address") => "Nexthop has invalid gateway",
         (EINVAL, true) if why.contains("bits set") => "Invalid prefix for given prefix length",
         (EINVAL, true) if why.contains("the source") => "Invalid prefsrc address",
         (EINVAL, false) if why.contains("the source") => "Invalid source address",

@@ -107,6 +107,42 @@ fn a_queue_comes_in_front_of_its_interface_and_goes_in_one_step() {
     }
 }
 
+fn row(node: &mut Node, block: &str) -> Value {
+    let rows = control(node, Op::Show(Show::Blocks)).unwrap();
+    rows.as_array().unwrap().iter().find(|row| row["name"] == block).cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_new_queue_has_nothing_of_the_one_before_it() {
+    let mut node = node(Mode::Inline);
+    interface(&mut node, "eth0");
+    let odd = json!({"rate": 1_000_000, "overhead_bytes": 99});
+    queue(&mut node, json!({"event": "put", "name": "eth0", "kind": "tbf", "parameters": odd})).unwrap();
+    queue(&mut node, json!({"event": "put", "name": "eth0", "kind": "netem", "parameters": {"limit": 7, "loss": 0.03, "reorder": 0.25}}))
+        .unwrap();
+    let netem = row(&mut node, "qdisc.2")["parameters"].clone();
+    assert_eq!((&netem["rate"], &netem["limit"], &netem["loss"]), (&json!("0bit"), &json!(7), &json!(0.03)));
+    queue(&mut node, json!({"event": "put", "name": "eth0", "kind": "netem", "handle": 6})).unwrap();
+    let netem = row(&mut node, "qdisc.2")["parameters"].clone();
+    assert_eq!((&netem["limit"], &netem["loss"], &netem["reorder"]), (&json!(1000), &json!(0.0), &json!(0.0)));
+    assert_eq!((&netem["handle"], &netem["interface"]), (&json!(6), &json!(2)));
+}
+
+#[test]
+fn a_queue_that_somebody_took_out_of_its_edge_is_put_in_again_or_deleted() {
+    for event in ["put", "delete"] {
+        let mut node = node(Mode::Inline);
+        interface(&mut node, "eth0");
+        queue(&mut node, json!({"event": "put", "name": "eth0", "kind": "fifo"})).unwrap();
+        control(&mut node, Op::Extract { block: "qdisc.2".to_owned() }).unwrap();
+        queue(&mut node, json!({"event": event, "name": "eth0", "kind": "netem"})).unwrap();
+        let there = row(&mut node, "qdisc.2");
+        let edges = control(&mut node, Op::Show(Show::Edges)).unwrap();
+        let leads = |from: &str| edges.as_array().unwrap().iter().any(|edge| edge["from"] == from && edge["to"] == "interfaces");
+        assert_eq!((there["kind"] == "netem", leads("qdisc.2"), leads("ether")), (event == "put", event == "put", event == "delete"));
+    }
+}
+
 #[test]
 fn there_are_no_more_queues_than_a_node_may_have() {
     let mut node = node(Mode::Inline);

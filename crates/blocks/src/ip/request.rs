@@ -121,6 +121,11 @@ pub(in crate::ip) fn next_hops<B: Bits>(
 ) -> Result<(Vec<AskedHop>, bool), ControlError> {
     let own = ["gateway", "interface", "onlink"].into_iter().find(|name| arguments.value(name).is_some_and(|value| value != false));
     match (several_hops::<B>(arguments, cx)?, own) {
+        // ip6_route_info_create: "if ((cfg->fc_flags & RTF_REJECT) || …) { … dev = net->loopback_dev; …", and what was said of a gateway is not looked at.
+        (None, _) if kind != RouteKind::Unicast && B::FAMILY == Family::V6 => {
+            let asked = AskedHop::read::<B>(arguments, cx)?;
+            Ok((vec![AskedHop { gateway: None, onlink: false, ..asked }], false))
+        }
         (None, _) => Ok((vec![AskedHop::read::<B>(arguments, cx)?], false)),
         (Some(_), Some(name)) => {
             Err(arguments.fail(format!("EINVAL: {name} is said of each of the next hops, not of the route that has them")))

@@ -236,4 +236,20 @@ mod tests {
         let gone = bench.engine.graph().generations().find(|generation| &*generation.block == "tool").unwrap();
         assert_eq!(gone.drops, [(Reason::BlockGone, 2)], "dropped, and not in silence");
     }
+
+    #[test]
+    fn a_change_of_several_parameters_fills_the_bucket_once_and_keeps_the_order() {
+        let parameters = [("rate", "1mbit".into()), ("burst_bytes", 1000.into()), ("limit_bytes", 100_000.into())];
+        let mut bench = Bench::new("tbf", &parameters);
+        let numbered: Vec<Frame> = (0..40_u8).map(|number| Frame::ingress(&[number; 1000])).collect();
+        bench.send(Instant::ZERO, numbered);
+        let set = |name: &str, value: Value| Op::Set { target: Selector::Name("tool".to_owned()), name: name.to_owned(), value };
+        let both = Op::All(vec![set("rate", "2mbit".into()), set("burst_bytes", 5000.into())]);
+        bench.engine.control(Instant::from_millis(1), &Message { serial: 1, op: both }).result.unwrap();
+        let left = bench.left();
+        let early = left.iter().filter(|(at, _)| *at <= 1000).count();
+        assert_eq!(early, 6, "one at the beginning, and one bucket of five: {left:?}");
+        let numbers: Vec<u8> = left.iter().map(|(_, number)| *number).collect();
+        assert_eq!(numbers, (0..40).collect::<Vec<u8>>());
+    }
 }

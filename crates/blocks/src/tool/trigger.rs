@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::collections::BTreeMap;
 use weft_core::*;
 
 /// Most orders of one list.
@@ -61,6 +62,7 @@ pub const ROW: BlockRow = BlockRow {
             orders,
             again: config.bool("again"),
             progress: Progress::default(),
+            asked: BTreeMap::new(),
             last_error: String::new(),
         }))
     },
@@ -97,21 +99,28 @@ pub struct Trigger {
     orders: Vec<Op>,
     again: bool,
     progress: Progress,
+    /// Orders whose answers are to come, in words.
+    asked: BTreeMap<u64, String>,
     last_error: String,
 }
 
 impl Trigger {
     /// The frames of one vector pass together: as many orders as they are worth.
     fn order(&mut self, cx: &mut Context<'_>) {
-        while self.progress.counted >= self.frames {
-            self.progress.counted -= self.frames;
+        let due = self.progress.counted / self.frames;
+        self.progress.counted %= self.frames;
+        // More than a vector is worth is only there when `frames` has become a smaller number: what is behind the bound is not made up for.
+        for _ in 0..due.min(ORDERS_MAX as u64) {
             if self.again && self.progress.next >= self.orders.len() as u64 {
                 self.progress.next = 0;
             }
             let Some(op) = self.orders.get(self.progress.next as usize) else { continue };
             self.progress.counters[1] += 1;
-            if let Err(error) = cx.order(self.progress.next, op.clone()) {
-                self.refused(&error);
+            // The list may be another when the answer comes.
+            let (serial, words) = (self.progress.counters[1], command::write(op).unwrap_or_default());
+            match cx.order(serial, op.clone()) {
+                Ok(()) => drop(self.asked.insert(serial, words)),
+                Err(error) => self.refused(&error),
             }
             self.progress.next += 1;
         }
@@ -140,7 +149,7 @@ impl Block for Trigger {
     }
 
     fn answered(&mut self, serial: u64, result: Result<Value, ControlError>, cx: &mut Context<'_>) {
-        let order = self.orders.get(serial as usize).and_then(command::write).unwrap_or_default();
+        let order = self.asked.remove(&serial).unwrap_or_default();
         cx.alert(
             "answered",
             match &result {
@@ -259,5 +268,28 @@ mod tests {
         assert_eq!(bench.get("frames"), Value::from(3));
         passed(&mut bench, 1);
         assert_eq!((bench.get("frames"), bench.counters()), (Value::from(2), &[7, 3, 0][..]));
+    }
+
+    #[test]
+    fn a_count_that_is_far_ahead_orders_a_bounded_number() {
+        let mut bench =
+            Bench::new("trigger", &[("frames", (1_u64 << 62).into()), ("orders", "get tool.frames".into()), ("again", true.into())]);
+        let far = Progress { counted: u64::MAX / 2, ..Progress::default() };
+        let state = State::write(KIND.name, KIND.state_version, &far).unwrap();
+        let mut states = Snapshot::states(bench.engine.graph(), Instant::ZERO).unwrap();
+        states.iter_mut().filter(|(name, _)| name == "tool").for_each(|(_, own)| own.clone_from(&state));
+        let plan = bench.engine.prepare_restore(Instant::ZERO, &states).unwrap();
+        bench.engine.commit(plan);
+        bench.set("frames", "1").unwrap();
+        assert_eq!(passed(&mut bench, 1), 1);
+        assert!(bench.counters()[1] <= ORDERS_MAX as u64, "{:?}", bench.counters());
+    }
+
+    #[test]
+    fn an_answer_names_its_own_order() {
+        let orders = "set tool.orders 'get tool.again'";
+        let mut bench = Bench::new("trigger", &[("frames", 1.into()), ("orders", orders.into())]);
+        passed(&mut bench, 1);
+        assert_eq!(bench.engine.take_alerts()[0].value["order"], orders);
     }
 }

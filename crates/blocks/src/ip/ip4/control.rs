@@ -40,6 +40,9 @@ pub enum TableError {
     /// The gateway is this node.
     #[error("EINVAL: the gateway {0} is this node's own address")]
     GatewayLocal(Ipv4Addr),
+    /// The gateway is everybody on a network.
+    #[error("EINVAL: the gateway {0} is a network's broadcast address")]
+    GatewayBroadcast(Ipv4Addr),
     /// Neither says where to.
     #[error("ENODEV: a route needs an interface or a gateway")]
     NoInterface,
@@ -312,6 +315,10 @@ impl Ip4 {
         let Some(IpAddr::V4(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };
         if !self.addresses.owners(gateway).is_empty() {
             return Err(TableError::GatewayLocal(gateway));
+        }
+        // fib_check_nh_v4_gw: "if (addr_type != RTN_UNICAST) … Nexthop has invalid gateway"
+        if gateway.is_broadcast() || !self.addresses.broadcast_on(gateway).is_empty() {
+            return Err(TableError::GatewayBroadcast(gateway));
         }
         if hop.onlink {
             // "dev = dev_get_by_index(net, nh->fib_nh_oif); if (!dev) … Nexthop device required for onlink"

@@ -6,13 +6,16 @@
 
 use super::Interfaces;
 use crate::arguments::Arguments;
+use crate::qdisc::{fifo, netem, tbf};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::*;
 
 /// Most queues of a node's interfaces: every frame to send passes all of them.
 pub const QUEUES_MAX: u64 = 64;
 /// Kinds of block that are queues.
-pub const QUEUE_KINDS: [&str; 3] = ["fifo", "netem", "tbf"];
+pub const QUEUE_KINDS: [&str; 3] = [fifo::KIND.name, netem::KIND.name, tbf::KIND.name];
+/// What they declare.
+const KINDS: [&Kind; 3] = [&fifo::KIND, &netem::KIND, &tbf::KIND];
 /// The handles that nobody chose begin here.
 const HANDLE_FIRST: u64 = 0x8001;
 /// The last handle that somebody may have (0xffff is that of the way in).
@@ -154,6 +157,7 @@ impl Interfaces {
         let fail = |why: String| ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why };
         let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         let found = match request.asked.take() {
+            Some(found) if request.event == Event::Delete => return Ok(remove(request, found, rows)),
             Some(found) => return self.insert(request, found, rows),
             None => rows.iter().filter(|row| row["kind"].as_str().is_some_and(|kind| QUEUE_KINDS.contains(&kind))),
         };
@@ -164,12 +168,11 @@ impl Interfaces {
             (Event::Put, None) if count >= QUEUES_MAX => {
                 Err(ControlError::Limit { what: "queues of interfaces".to_owned(), max: QUEUES_MAX })
             }
-            (Event::Put, None) => {
-                request.asked = Some(None);
+            (Event::Change | Event::Delete, None) => Err(fail("ENOENT: the interface has no queue".to_owned())),
+            (Event::Put | Event::Delete, known) => {
+                request.asked = Some(known);
                 Ok(Op::Show(Show::Edges))
             }
-            (Event::Put, Some(known)) => self.insert(request, Some(known), &[]),
-            (_, None) => Err(fail("ENOENT: the interface has no queue".to_owned())),
             (Event::Change, Some(known)) => {
                 let set = |(name, value): (&String, &Value)| Op::Set {
                     target: Selector::Name(known.block.clone()),
@@ -186,12 +189,6 @@ impl Interfaces {
                 request.changing = true;
                 Ok(Op::All(ops))
             }
-            (Event::Delete, Some(known)) => {
-                request.told =
-                    serde_json::json!({"event": "deleted", "index": request.index, "interface": request.interface, "old": known.row});
-                request.changing = true;
-                Ok(Op::All(vec![Op::Extract { block: known.block.clone() }, Op::Delete { name: known.block }]))
-            }
         }
     }
 
@@ -199,16 +196,27 @@ impl Interfaces {
     fn insert(&mut self, request: &mut Request, old: Option<Known>, edges: &[Value]) -> Result<Op, ControlError> {
         let handle = if request.handle == 0 { self.requests.handle() } else { request.handle };
         let kind = request.kind.clone();
+        // qdisc_create: what is not said is as of a new one, whatever the queue before it had.
+        let declared = KINDS.iter().find(|known| known.name == kind).into_iter().flat_map(|known| known.parameters);
+        for parameter in declared {
+            let usual = || serde_json::from_str(parameter.default).unwrap_or(Value::Null);
+            request.parameters.entry(parameter.name.to_owned()).or_insert_with(usual);
+        }
         request.parameters.insert("interface".to_owned(), request.index.into());
         request.parameters.insert("handle".to_owned(), handle.into());
         let parameters = request.parameters.clone();
         let row = serde_json::json!({"kind": kind, "parameters": parameters});
         request.told = serde_json::json!({"event": "put", "index": request.index, "interface": request.interface, "queue": row});
         request.changing = true;
+        let mut ops = Vec::new();
         if let Some(old) = old {
             request.told["old"] = old.row;
-            // What waits in it ends with it, as when qdisc_graft resets the old one.
-            return Ok(Op::Replace { name: old.block, kind, parameters, drop_state: true });
+            if is_bound(&old.block, edges) {
+                // What waits in it ends with it, as when qdisc_graft resets the old one.
+                return Ok(Op::Replace { name: old.block, kind, parameters, drop_state: true });
+            }
+            // Somebody took it out of its edge.
+            ops.push(Op::Delete { name: old.block });
         }
         let leads_here = |row: &&Value| row["to"].as_str() == Some(&self.name) && row["input"].as_str() == Some("upper");
         let mut before = edges.iter().filter(leads_here);
@@ -221,6 +229,21 @@ impl Interfaces {
         let name = format!("qdisc.{}", request.index);
         let (block, from, to) =
             (End { block: name.clone(), port: None }, end(&edge["from"], &edge["output"]), end(&edge["to"], &edge["input"]));
-        Ok(Op::All(vec![Op::Add { name, kind, parameters }, Op::Insert { block, from, to }]))
+        ops.extend([Op::Add { name, kind, parameters }, Op::Insert { block, from, to }]);
+        Ok(Op::All(ops))
     }
+}
+
+/// Does anything come to this block?
+fn is_bound(block: &str, edges: &[Value]) -> bool {
+    edges.iter().any(|row| row["to"].as_str() == Some(block))
+}
+
+/// The change that takes a queue away.
+fn remove(request: &mut Request, old: Option<Known>, edges: &[Value]) -> Op {
+    let Known { block, row } = old.unwrap_or_else(|| Known { block: String::new(), row: Value::Null });
+    request.told = serde_json::json!({"event": "deleted", "index": request.index, "interface": request.interface, "old": row});
+    request.changing = true;
+    let extract = is_bound(&block, edges).then(|| Op::Extract { block: block.clone() });
+    Op::All(extract.into_iter().chain([Op::Delete { name: block }]).collect())
 }
