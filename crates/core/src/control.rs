@@ -387,6 +387,16 @@ pub enum ControlError {
         /// The pairs that fit.
         candidates: String,
     },
+    /// A block that cannot be taken out of its edge, because it has several, or none.
+    #[error(
+        "'{block}' cannot be extracted: it has {outputs} output edges, and only a block with one leaves an edge behind; unbind what leads to it, then delete it"
+    )]
+    NotExtractable {
+        /// The block.
+        block: String,
+        /// Its edges.
+        outputs: u64,
+    },
     /// The ports carry different things.
     #[error("{from} carries {carries_from}, {to} takes {carries_to}: they cannot be bound")]
     TypeMismatch {

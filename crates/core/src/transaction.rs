@@ -530,8 +530,7 @@ impl Planner<'_> {
         let edges = &self.plan.shape.edges;
         let out: Vec<_> = edges.iter().filter(|((from, _), _)| *from == id).map(|(key, edge)| (*key, *edge)).collect();
         let [(out_key, next)] = out[..] else {
-            let candidates = format!("'{name}' has {} output edges; only a block with one can be extracted", out.len());
-            return Err(ControlError::AmbiguousPort { from: name.to_owned(), to: name.to_owned(), candidates });
+            return Err(ControlError::NotExtractable { block: name.to_owned(), outputs: out.len() as u64 });
         };
         let before: Vec<_> = edges.iter().filter(|(_, (to, _))| *to == id).map(|(key, _)| *key).collect();
         self.plan.shape.edges.remove(&out_key);

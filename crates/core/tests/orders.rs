@@ -116,7 +116,7 @@ fn a_wrong_order_is_answered_with_its_error_and_a_question_with_its_answer() {
         let answers = std::mem::take(&mut boss(&mut engine).answers);
         let said = |at: usize| answers[at].1.as_ref().unwrap_err();
         assert!(matches!(said(0), ControlError::NoPort { block, port, .. } if (block.as_str(), port.as_str()) == ("s", "nowhere")));
-        assert!(matches!(said(1), ControlError::AmbiguousPort { .. }), "nothing is bound to it: {}", said(1));
+        assert!(matches!(said(1), ControlError::NotExtractable { .. }), "nothing is bound to it: {}", said(1));
         assert_eq!(answers[2], (3, Ok(serde_json::json!({"s": "s"}))));
         assert!(said(3).to_string().contains("files are the world's"), "{}", said(3));
         assert_eq!(engine.changes(), 1, "nothing has changed");

@@ -144,7 +144,7 @@ fn every_refusal_says_what_is_wrong_and_leaves_nothing_behind() {
         (insert("x", "x", "a"), "there is no edge from x to a"),
         (
             Op::Extract { block: "x".to_owned() },
-            "which port? x -> x could be: 'x' has 0 output edges; only a block with one can be extracted",
+            "'x' cannot be extracted: it has 0 output edges, and only a block with one leaves an edge behind; unbind what leads to it, then delete it",
         ),
         (replace("h", "hold", false), "cannot replace 'h': a block of kind hold cannot export its state"),
         (replace("b", "hold", false), "cannot replace 'b': state of kind stamp"),

@@ -388,7 +388,7 @@ impl Interfaces {
     fn remove(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "remove", value, &["name", "index", "of_group"])?;
-        let group = arguments.number("of_group", 0, u32::MAX)?;
+        let group = change::of_group(&arguments)?;
         let targets = match group {
             // rtnl_group_dellink: "if (!group) return -EPERM;"
             Some(0) => return Err(arguments.fail("EPERM: group 0 is everything that is in no other")),
@@ -430,7 +430,7 @@ impl Interfaces {
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "set", value, change::KNOWN)?;
         let wish = change::Wish::read(&arguments)?;
-        let group = arguments.number("of_group", 0, u32::MAX)?;
+        let group = change::of_group(&arguments)?;
         let targets = match group {
             Some(group) => self.members(group),
             None => vec![self.existing(&arguments)?],

@@ -75,6 +75,9 @@ fn told(target: &Target, words: impl IntoIterator<Item = String>) -> anyhow::Res
             summary.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line)));
             // Of a group: who changed.
             let changed = summary.pointer("/interfaces/changed").and_then(Value::as_array);
+            if changed.is_some_and(Vec::is_empty) && words.iter().any(|word| word.starts_with("group:")) {
+                output::line("(the group has no members that this would change)");
+            }
             changed.into_iter().flatten().for_each(|name| output::line(&output::text(name)));
         }
     }

@@ -39,6 +39,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Lang::Rust => (Language::Rust, "cargo test && cargo build --release --target wasm32-unknown-unknown && weft sim world.toml"),
         Lang::C => (Language::C, "make test"),
     };
+    if weft_node::block_table().get(&name).is_some() {
+        anyhow::bail!(
+            "'{name}' is the name of a built-in block, and no file can have its kind: choose another (`weft help blocks` lists them)"
+        );
+    }
     let files = template::project(&name, language).map_err(anyhow::Error::msg)?;
     let folder = PathBuf::from(&name);
     std::fs::create_dir(&folder).with_context(|| format!("cannot make the folder {name}"))?;

@@ -134,11 +134,14 @@ impl World {
             Wish::Op(op) => op,
             Wish::Apply { shape, dry_run } => return self.shape(index, &shape, dry_run),
         };
-        if let Op::Subscribe { .. } | Op::Snapshot { .. } | Op::Restore { .. } = op {
-            let why = "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]";
-            return Err(refused(why.to_owned()));
-        }
-        self.tell_from_outside(index, op)
+        let not_from_outside = match op {
+            Op::Subscribe { .. } => "nobody can subscribe to a node of a running world\nhelp: ask again and again: weft get, weft show",
+            Op::Snapshot { .. } | Op::Restore { .. } => {
+                "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]"
+            }
+            op => return self.tell_from_outside(index, op),
+        };
+        Err(refused(not_from_outside.to_owned()))
     }
 
     fn tell_from_outside(&mut self, node: usize, op: Op) -> Result<Value, ControlError> {

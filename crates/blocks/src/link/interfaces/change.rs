@@ -2,8 +2,8 @@
 
 use super::{ALIAS_BYTES_MAX, GSO_BYTES_MAX, MTU_MAX, MTU_MIN};
 use crate::arguments::Arguments;
-use weft_core::ControlError;
 use weft_core::table::{Interface, InterfaceSettings, LinkType};
+use weft_core::{ControlError, Value};
 use weft_wire::ethernet::Mac;
 
 /// The arguments of `set`.
@@ -28,6 +28,17 @@ pub(super) const KNOWN: &[&str] = &[
     "dry_run",
     "report",
 ];
+
+/// The argument `of_group`: all members of a group are meant.
+pub(super) fn of_group(arguments: &Arguments<'_>) -> Result<Option<u32>, ControlError> {
+    match arguments.value("of_group").and_then(Value::as_str).filter(|text| text.trim().parse::<u32>().is_err()) {
+        Some(name) => {
+            Err(arguments
+                .fail(format!("EINVAL: there is no group '{name}': write its number, or give it that name in /etc/iproute2/group")))
+        }
+        None => arguments.number("of_group", 0, u32::MAX),
+    }
+}
 
 /// What is to be; what is not named stays.
 pub(super) struct Wish<'a> {
