@@ -220,6 +220,13 @@ impl Block for Sockets {
     fn started(&mut self, cx: &mut Context<'_>) {
         self.tell_raw(cx);
         self.tell_groups(cx);
+        self.listen_again(cx);
+    }
+
+    fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {
+        if table == Table::Flows {
+            self.transport_lost(cx);
+        }
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
