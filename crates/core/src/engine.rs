@@ -554,9 +554,7 @@ impl Engine {
     fn drop_work(&mut self, work: Work, reason: Reason) {
         let Item::Frames(_, mut vector) = work.item else { return };
         let frames = vector.iter().count() as u64;
-        if let Some(slot) = self.slots.slot_mut(work.block) {
-            slot.drops[reason as usize] += frames;
-        }
+        self.slots.count_drops(work.block, reason, frames);
         for mut frame in vector.drain() {
             self.finish(&mut frame);
         }

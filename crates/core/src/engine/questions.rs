@@ -4,6 +4,7 @@ use super::Engine;
 use crate::block::{Block, BlockId};
 use crate::control::{ControlError, Show, Value};
 use crate::parameter;
+use crate::reason::Reason;
 use crate::selector::Selector;
 use crate::statistics;
 use crate::table::{Answer, Family, Query, Table};
@@ -77,9 +78,9 @@ impl Engine {
                 Some(serde_json::json!({"block": names(id), "frames": self.slots.frames_in(id), "counters": rows}))
             }).collect(),
             Show::Generations => self.slots.generations().map(|of| of.to_json()).collect(),
-            Show::Drops => self.slots.ids().flat_map(|id| {
-                let name = names(id);
-                self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
+            Show::Drops => self.slots.all_drops().into_iter().flat_map(|(name, drops)| {
+                let counts = Reason::ALL.iter().zip(drops).filter(|(_, count)| *count > 0);
+                counts.map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
             }).collect(),
             Show::Interfaces => self.list(Table::Interfaces),
             Show::Addresses => both(Table::Addresses),
