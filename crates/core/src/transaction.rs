@@ -120,7 +120,8 @@ pub fn prepare_restore(
     let mut plan = planner.plan;
     plan.assign_owners().map_err(|error| SnapshotError::NotMade { block: "?".to_owned(), why: error.to_string() })?;
     plan.restores = true;
-    plan.summary.push(format!("restore: {} blocks", plan.made.len()));
+    // As many as the snapshot said when it was taken: one that keeps no state is as it was.
+    plan.summary.push(format!("restore: {} blocks", blocks.len()));
     Ok(plan)
 }
 
