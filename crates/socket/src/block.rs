@@ -361,7 +361,8 @@ pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
         Body::Stream(stream) if stream.state == TcpState::Listen => {
             ("tcp", stream.state.name(), stream.accept_queue.len(), stream.backlog as usize, stream.flow)
         }
-        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), stream.capacity.saturating_sub(stream.credit), stream.flow),
+        // Of what is sent TCP knows; with it the engine and sock_diag complete the row.
+        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), 0, stream.flow),
         Body::Datagram(datagram) => ("udp", connected, Sockets::queued(datagram), datagram.sending, None),
         Body::Raw(raw) => ("raw", connected, Sockets::queued(&raw.queue), raw.queue.sending, None),
         Body::Ping(datagram) => ("icmp", connected, Sockets::queued(datagram), datagram.sending, None),

@@ -7,6 +7,7 @@ use crate::parameter;
 use crate::reason::Reason;
 use crate::selector::Selector;
 use crate::statistics;
+use crate::stream::FlowId;
 use crate::table::{Answer, Family, Query, Table};
 
 impl Engine {
@@ -41,9 +42,20 @@ impl Engine {
     }
 
     pub(super) fn rows(&self, table: Table) -> Vec<Value> {
-        match self.answer(table, &Query::List(table)) {
-            Answer::List(rows) => rows,
-            _ => Vec::new(),
+        let Answer::List(mut rows) = self.answer(table, &Query::List(table)) else { return Vec::new() };
+        if table == Table::Sockets {
+            rows.iter_mut().for_each(|row| self.complete_socket(row));
+        }
+        rows
+    }
+
+    /// A connection's send queue is its transport's: tcp_diag_get_info, "r->idiag_wqueue = READ_ONCE(tp->write_seq) - tp->snd_una;".
+    fn complete_socket(&self, row: &mut Value) {
+        let flow = row.get("flow").and_then(Value::as_u64).filter(|_| row["state"] != "LISTEN");
+        if let Some(flow) = flow
+            && let Answer::FlowInfo(info) = self.answer(Table::Flows, &Query::FlowInfo(FlowId(flow)))
+        {
+            row["send_q"] = info.send_queue_bytes.into();
         }
     }
 
