@@ -295,6 +295,13 @@ pub trait Block: Any + Send {
         self.table_changed(table, cx);
     }
 
+    /// What the owner of a table knew is gone: it was deleted, or the one that stands there now has begun without its state. Sent to the blocks that ask
+    /// about the table (`Kind::asks`), at the frame boundary of the change and before [`Block::started`]: what one of them waits for from the owner never
+    /// comes.
+    fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {
+        let _ = (table, cx);
+    }
+
     /// Changes a table it owns, because another block asked for it (`Context::tell`). What cannot be done is counted, not answered.
     fn change(&mut self, table: Table, change: Change, cx: &mut Context<'_>) {
         let _ = (table, change, cx);

@@ -21,6 +21,7 @@ use crate::snapshot::SnapshotError;
 use crate::solo::Solo;
 use crate::state::State;
 use crate::stream::StreamMessage;
+use crate::table::Table;
 use crate::time::Instant;
 use crate::timer::Timers;
 use crate::transaction::{self, Plan};
@@ -369,12 +370,22 @@ impl Engine {
         for (id, name, value) in done.sets {
             self.call_only(id, 0, |block, cx| block.set(&name, value, cx));
         }
+        for table in done.lost {
+            let others: Vec<BlockId> = self.slots.ids().filter(|id| self.asks(*id, table)).collect();
+            for id in others {
+                self.call_only(id, 0, |block, cx| block.owner_lost(table, cx));
+            }
+        }
         for id in done.started {
             self.call_only(id, 0, |block, cx| block.started(cx));
         }
         self.flush();
         self.drain();
         done.summary
+    }
+
+    fn asks(&self, id: BlockId, table: Table) -> bool {
+        self.slots.kind(id).is_some_and(|kind| kind.asks.contains(&table)) && self.slots.owner(table) != Some(id)
     }
 
     fn advance(&mut self, now: Instant) {
@@ -543,9 +554,7 @@ impl Engine {
     fn drop_work(&mut self, work: Work, reason: Reason) {
         let Item::Frames(_, mut vector) = work.item else { return };
         let frames = vector.iter().count() as u64;
-        if let Some(slot) = self.slots.slot_mut(work.block) {
-            slot.drops[reason as usize] += frames;
-        }
+        self.slots.count_drops(work.block, reason, frames);
         for mut frame in vector.drain() {
             self.finish(&mut frame);
         }

@@ -19,6 +19,11 @@ pub const BLOCKS_MAX: usize = 4096;
 /// Most generations of blocks that are remembered when they have ended; the oldest is forgotten first, and counted.
 pub const GENERATIONS_MAX: usize = 4096;
 
+/// Most deleted blocks whose drops are remembered one by one; those of the oldest are counted together from then on.
+pub const GONE_MAX: usize = 4096;
+/// The name under which they are: none that a block can have.
+const OLDER: &str = "(deleted earlier)";
+
 /// Where an output leads.
 pub type Edge = (BlockId, InPort);
 
@@ -86,6 +91,14 @@ impl Generation {
     }
 }
 
+/// What a block that was deleted had dropped, and what was dropped since because it is gone.
+#[derive(Debug)]
+struct Gone {
+    id: BlockId,
+    name: Box<str>,
+    drops: Box<[u64; Reason::COUNT]>,
+}
+
 impl Slot {
     pub(crate) fn new(name: String, block: Box<dyn Block>, now: Instant) -> Slot {
         let kind = block.kind();
@@ -138,6 +151,10 @@ pub struct Slots {
     /// Generations that have ended, the oldest first.
     ended: VecDeque<Generation>,
     forgotten: u64,
+    /// Blocks that were deleted, the oldest first.
+    gone: VecDeque<Gone>,
+    /// Drops of those that were deleted before these.
+    older: Option<Box<[u64; Reason::COUNT]>>,
 }
 
 impl Slots {
@@ -181,6 +198,29 @@ impl Slots {
         let drops = self.slot(id).map(|slot| slot.drops.as_slice()).unwrap_or_default();
         Reason::ALL.iter().copied().zip(drops.iter().copied()).filter(|(_, count)| *count > 0)
     }
+    /// Counts frames that ended at a block, or on their way to it.
+    pub(crate) fn count_drops(&mut self, id: BlockId, reason: Reason, frames: u64) {
+        let drops = match self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) {
+            Some(slot) => &mut slot.drops,
+            None => match self.gone.iter_mut().rfind(|gone| gone.id == id) {
+                Some(gone) => &mut gone.drops,
+                None => self.older.get_or_insert_with(|| Box::new([0; Reason::COUNT])),
+            },
+        };
+        drops[reason as usize] += frames;
+    }
+    /// What was ever dropped, by the name of the block, in the order of names: blocks that were deleted count with those that have their name now.
+    pub fn all_drops(&self) -> BTreeMap<&str, [u64; Reason::COUNT]> {
+        let here = self.ids().filter_map(|id| self.slot(id)).map(|slot| (&*slot.name, &slot.drops));
+        let gone = self.gone.iter().map(|gone| (&*gone.name, &gone.drops));
+        let older = self.older.iter().map(|drops| (OLDER, drops));
+        let mut sums = BTreeMap::new();
+        for (name, drops) in here.chain(gone).chain(older) {
+            let sum = sums.entry(name).or_insert([0; Reason::COUNT]);
+            sum.iter_mut().zip(drops.iter()).for_each(|(sum, count)| *sum += count);
+        }
+        sums
+    }
     /// Frames that entered a block.
     pub fn frames_in(&self, id: BlockId) -> u64 {
         self.slot(id).map_or(0, |slot| slot.frames_in)
@@ -218,7 +258,16 @@ impl Slots {
         let generation = slot.as_ref().and_then(|slot| slot.generation(Some(now)));
         match (successor, slot.as_mut()) {
             (Some(block), Some(slot)) => slot.succeed(block, now),
-            _ => *slot = None,
+            _ => {
+                let gone = slot.take().map(|slot| Gone { id, name: slot.name, drops: slot.drops });
+                self.gone.extend(gone);
+            }
+        }
+        if self.gone.len() > GONE_MAX
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            let older = self.older.get_or_insert_with(|| Box::new([0; Reason::COUNT]));
+            older.iter_mut().zip(oldest.drops.iter()).for_each(|(sum, count)| *sum += count);
         }
         if self.ended.len() == GENERATIONS_MAX {
             self.ended.pop_front();

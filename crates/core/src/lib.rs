@@ -50,7 +50,7 @@ pub use control::{ControlError, End, Message, Op, Reply, Show, Value};
 pub use engine::{Engine, Mode};
 pub use execute::Execute;
 pub use frame::{Checksum, Completion, Direction, Frame, Gso, GsoKind, IcmpError, IcmpErrorKind, InterfaceIndex, Meta, Tail};
-pub use graph::{BlockTable, Found, GENERATIONS_MAX, Generation};
+pub use graph::{BlockTable, Found, GENERATIONS_MAX, GONE_MAX, Generation};
 pub use load::{Loaded, Loader};
 pub use map::{KeyedHasher, Map};
 pub use order::Obeyed;

@@ -406,6 +406,8 @@ pub struct StreamInfo {
     pub receive_queue_bytes: u32,
     /// Bytes sent and not acknowledged, plus unsent (SIOCOUTQ).
     pub send_queue_bytes: u32,
+    /// Receive buffer as it stands, tuned or set (sk_rcvbuf).
+    pub receive_buffer_bytes: u32,
     /// Congestion control's name.
     pub congestion: String,
     /// TCP_CC_INFO: words of the control's part of `union tcp_cc_info`; empty: it has none.

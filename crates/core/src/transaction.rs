@@ -68,6 +68,8 @@ pub(crate) struct Committed {
     pub replaced: Vec<BlockId>,
     /// Frames that those held back.
     pub given_up: Vec<Frame>,
+    /// Tables whose owners took with them what they knew, or came without knowing what another knew.
+    pub lost: Vec<Table>,
     /// Blocks whose edges may have changed, or that are new.
     pub started: Vec<BlockId>,
     /// Parameters to set.
@@ -118,7 +120,8 @@ pub fn prepare_restore(
     let mut plan = planner.plan;
     plan.assign_owners().map_err(|error| SnapshotError::NotMade { block: "?".to_owned(), why: error.to_string() })?;
     plan.restores = true;
-    plan.summary.push(format!("restore: {} blocks", plan.made.len()));
+    // As many as the snapshot said when it was taken: one that keeps no state is as it was.
+    plan.summary.push(format!("restore: {} blocks", blocks.len()));
     Ok(plan)
 }
 
@@ -147,7 +150,8 @@ fn unbound(block: &str, port: &str, doc: &str) -> ControlError {
 
 /// Carries out a plan. Cannot fail.
 pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
-    let mut done = Committed { sets: plan.sets, kinds: plan.kinds, summary: plan.summary, ..Committed::default() };
+    let lost = lost(slots, &plan);
+    let mut done = Committed { lost, sets: plan.sets, kinds: plan.kinds, summary: plan.summary, ..Committed::default() };
     let gone: Vec<BlockId> = slots.ids().filter(|id| !plan.shape.blocks.contains_key(id)).collect();
     for id in gone {
         done.given_up.extend(slots.give_up(id));
@@ -190,6 +194,17 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
         done.started = slots.ids().collect();
     }
     done
+}
+
+/// The tables whose owner is another block afterwards, or one that has not taken over what the one before it held.
+fn lost(slots: &Slots, plan: &Plan) -> Vec<Table> {
+    let anew = |id: &BlockId| !plan.restores && plan.made.contains_key(id) && !plan.handed_over.contains(id);
+    let tables: BTreeSet<Table> = slots.owners.keys().chain(plan.owners.keys()).copied().collect();
+    let is_lost = |table: &Table| {
+        let owner = plan.owners.get(table);
+        slots.owners.get(table) != owner || owner.is_some_and(anew)
+    };
+    tables.into_iter().filter(is_lost).collect()
 }
 
 impl Plan {

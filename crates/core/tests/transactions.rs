@@ -281,3 +281,55 @@ fn old_generations_are_forgotten_and_counted() {
     let first = engine.graph().generations().next().unwrap();
     assert_eq!((first.number, engine.graph().generations_forgotten()), (6, 5));
 }
+
+/// Rows of `show drops`: block, reason, frames.
+fn drop_rows(engine: &mut Engine) -> Vec<(String, String, u64)> {
+    let rows = control(engine, Op::Show(Show::Drops)).unwrap();
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    rows.as_array().unwrap().iter().map(|row| (text(row, "block"), text(row, "reason"), row["frames"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn what_a_deleted_block_dropped_is_shown_still() {
+    for mode in [Mode::Inline, Mode::Queued] {
+        let mut engine = chain_of(mode);
+        let entry = engine.graph().find("b").unwrap();
+        let lose = |engine: &mut Engine| {
+            control(engine, unbind("b:out", "x:in")).unwrap();
+            way(engine);
+            control(engine, bind("b:out", "x:in")).unwrap();
+        };
+        let row = |block: &str, reason: Reason, frames: u64| (block.to_owned(), reason.name().to_owned(), frames);
+        lose(&mut engine);
+        let before = drop_rows(&mut engine);
+        assert_eq!(before, [row("b", Reason::NotBound, 1)]);
+        // Three wait for it, and find that it is gone.
+        control(&mut engine, Op::Pause).unwrap();
+        engine.inject(engine.now(), entry, InPort(0), (0..3).map(|number| frame(0, number)));
+        control(&mut engine, Op::Delete { name: "b".to_owned() }).unwrap();
+        assert_eq!(drop_rows(&mut engine), before);
+        control(&mut engine, Op::Unpause).unwrap();
+        let after = [row("b", Reason::NotBound, 1), row("b", Reason::BlockGone, 3)];
+        assert_eq!(drop_rows(&mut engine), after);
+        // Another one of this name counts on.
+        control(&mut engine, Op::All(vec![stamp("b"), bind("a:out", "b:in"), bind("b:out", "x:in")])).unwrap();
+        assert_eq!(drop_rows(&mut engine), after);
+        lose(&mut engine);
+        assert_eq!(drop_rows(&mut engine), [row("b", Reason::NotBound, 2), row("b", Reason::BlockGone, 3)]);
+    }
+}
+
+#[test]
+fn drops_of_blocks_that_are_long_gone_are_counted_together() {
+    let mut engine = chain();
+    for number in 0..weft_core::GONE_MAX + 5 {
+        let name = format!("gone{number}");
+        control(&mut engine, stamp(&name)).unwrap();
+        let id = engine.graph().find(&name).unwrap();
+        engine.inject(engine.now(), id, InPort(0), [frame(0, 0)]);
+        control(&mut engine, Op::Delete { name }).unwrap();
+    }
+    let rows = drop_rows(&mut engine);
+    assert_eq!((rows.len(), &rows[0]), (weft_core::GONE_MAX + 1, &("(deleted earlier)".to_owned(), "not-bound".to_owned(), 5)));
+    assert_eq!(rows.iter().map(|row| row.2).sum::<u64>(), weft_core::GONE_MAX as u64 + 5, "none is forgotten");
+}

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use weft_core::{Block, BlockId, Engine, Instant, Snapshot, SnapshotError};
 use weft_socket::{Poll, SocketId, Sockets};
 
+/// Most sockets that a refusal names.
+const NAMED_MAX: usize = 8;
+
 /// Sockets that programs hold, with their readiness.
 type Held = BTreeMap<SocketId, Poll>;
 
@@ -58,12 +61,13 @@ fn check_held(
     let refused = |why: String| Err(SnapshotError::Sockets(why));
     let first = |held: &Held| held.keys().next().copied();
     if !own {
-        if let Some(s) = first(before) {
+        if !before.is_empty() {
+            let named = before.keys().take(NAMED_MAX).map(|s| name_old(*s)).collect::<Vec<_>>().join(", ");
+            let (count, more) = (before.len(), if before.len() > NAMED_MAX { ", …" } else { "" });
+            let sockets = if count == 1 { "socket" } else { "sockets" };
             return refused(format!(
-                "programs hold {} sockets of this node, the first of them {}, and the snapshot was not taken here since the node booted: restore it \
-                 into a node on which nothing runs",
-                before.len(),
-                name_old(s)
+                "programs hold {count} {sockets} of this node, which would not be theirs any more: {named}{more}; close them (`weft show sockets` \
+                 lists them), or restore it into a node on which nothing runs"
             ));
         }
         if let Some(s) = first(after) {

@@ -220,6 +220,13 @@ impl Block for Sockets {
     fn started(&mut self, cx: &mut Context<'_>) {
         self.tell_raw(cx);
         self.tell_groups(cx);
+        self.listen_again(cx);
+    }
+
+    fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {
+        if table == Table::Flows {
+            self.transport_lost(cx);
+        }
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -354,7 +361,8 @@ pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
         Body::Stream(stream) if stream.state == TcpState::Listen => {
             ("tcp", stream.state.name(), stream.accept_queue.len(), stream.backlog as usize, stream.flow)
         }
-        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), stream.capacity.saturating_sub(stream.credit), stream.flow),
+        // Of what is sent TCP knows; with it the engine and sock_diag complete the row.
+        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), 0, stream.flow),
         Body::Datagram(datagram) => ("udp", connected, Sockets::queued(datagram), datagram.sending, None),
         Body::Raw(raw) => ("raw", connected, Sockets::queued(&raw.queue), raw.queue.sending, None),
         Body::Ping(datagram) => ("icmp", connected, Sockets::queued(datagram), datagram.sending, None),

@@ -1,7 +1,7 @@
 //! Local ports and the ends of connections: taking a port, connecting, dissolving, and what Linux's `tcp_done` does.
 
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets};
+use crate::face::{Flow, Sockets, TCP};
 use crate::ports::{Hold, How};
 use crate::socket::{Body, Phase, Shutdown, Socket, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -174,6 +174,10 @@ impl Sockets {
 
     /// Both addresses of the connection, which the socket has from now on, and the path's MTU.
     fn prepare_connect(&mut self, s: SocketId, to: SocketAddr, cx: &mut Context<'_>) -> Result<(SocketAddr, SocketAddr, u32), Errno> {
+        // Nobody would ever answer.
+        if !cx.is_bound(TCP) {
+            return Err(Errno::ENETDOWN);
+        }
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
         let to = Self::destination(to, own);
         let source = crate::inet6::source_for(own, to.ip())?;

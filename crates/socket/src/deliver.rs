@@ -61,7 +61,7 @@ impl Sockets {
     }
 
     /// TCP has as much memory as it may, or some again: then those who found none may go on.
-    fn memory_is_short(&mut self, short: bool) {
+    pub(crate) fn memory_is_short(&mut self, short: bool) {
         if short {
             self.count(crate::block::STREAM_MEMORY_SHORT);
         }
@@ -231,10 +231,17 @@ impl Sockets {
             return;
         }
         // tcp_write_err: "WRITE_ONCE(sk->sk_err, READ_ONCE(sk->sk_err_soft) ? : ETIMEDOUT);"
-        socket.error = Some(match (error, soft) {
+        let error = match (error, soft) {
             (StreamError::TimedOut, Some(soft)) => soft,
             _ => Errno::from(error),
-        });
+        };
+        self.fail_with(s, error);
+    }
+
+    /// `tcp_done_with_error`.
+    pub(crate) fn fail_with(&mut self, s: SocketId, error: Errno) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        socket.error = Some(error);
         self.count(crate::block::CONNECTIONS_FAILED);
         self.done(s);
     }
@@ -250,7 +257,7 @@ impl Sockets {
         }
     }
 
-    fn released(&mut self, flow: FlowId) {
+    pub(crate) fn released(&mut self, flow: FlowId) {
         if let Some(s) = self.owner(flow)
             && let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut())
         {

@@ -39,6 +39,7 @@ mod socket;
 mod state;
 mod stream_receive;
 mod stream_socket;
+mod transport;
 mod unread;
 
 pub use block::{KIND, ROW};

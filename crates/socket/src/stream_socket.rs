@@ -35,14 +35,12 @@ impl Sockets {
                 fresh
             }
         };
-        let options = stream.transport.clone();
-        // `::` serves IPv4 as well, unless the program said otherwise.
-        let dual_stack = local.ip() == std::net::IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED) && !socket.options.v6_only;
         if flow == fresh {
             self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
-        // The transport lets one more wait, as sk_acceptq_is_full does.
-        self.call(flow, StreamCall::Listen { local, dual_stack, backlog, options }, cx);
+        if let Some(call) = self.listen_call(s) {
+            self.call(flow, call, cx);
+        }
         self.touch(s);
         Ok(())
     }

@@ -215,6 +215,10 @@ pub trait CongestionControl: Send + Debug {
     fn seed(&mut self, seed: u64) {
         let _ = seed;
     }
+    /// The smallest round-trip time that the connection has measured by now, after `init`: for controls that go by it.
+    fn learn_min_rtt(&mut self, min_rtt: Duration) {
+        let _ = min_rtt;
+    }
     /// The control itself decides what may be in flight during recovery: PRR stays out, and an unused window is not cut (Linux: controls with
     /// `cong_control`).
     fn owns_recovery(&self) -> bool {

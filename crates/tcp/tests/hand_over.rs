@@ -341,6 +341,10 @@ fn another_congestion_control_goes_on_from_the_window_that_was() {
         assert_eq!((before.congestion.as_str(), after.congestion.as_str()), (from, to));
         assert_eq!((after.snd_cwnd, after.unacked, after.rtt_us), (before.snd_cwnd, before.unacked, before.rtt_us));
         assert_eq!(pair.nodes[0].info(2).congestion, from);
+        if to == "bbr" {
+            // struct tcp_bbr_info: bbr_min_rtt is the third word.
+            assert_eq!(after.cc_info[2], before.min_rtt_us, "what the connection has measured counts before the next acknowledgment");
+        }
         pair.run_for(Duration::from_secs(20));
         let received = pair.nodes[1].app(|app, _| app.flow(child).received.clone());
         assert!(received == data, "{from} to {to}: {} bytes", received.len());

@@ -4,8 +4,10 @@ use super::Engine;
 use crate::block::{Block, BlockId};
 use crate::control::{ControlError, Show, Value};
 use crate::parameter;
+use crate::reason::Reason;
 use crate::selector::Selector;
 use crate::statistics;
+use crate::stream::FlowId;
 use crate::table::{Answer, Family, Query, Table};
 
 impl Engine {
@@ -40,9 +42,20 @@ impl Engine {
     }
 
     pub(super) fn rows(&self, table: Table) -> Vec<Value> {
-        match self.answer(table, &Query::List(table)) {
-            Answer::List(rows) => rows,
-            _ => Vec::new(),
+        let Answer::List(mut rows) = self.answer(table, &Query::List(table)) else { return Vec::new() };
+        if table == Table::Sockets {
+            rows.iter_mut().for_each(|row| self.complete_socket(row));
+        }
+        rows
+    }
+
+    /// A connection's send queue is its transport's: tcp_diag_get_info, "r->idiag_wqueue = READ_ONCE(tp->write_seq) - tp->snd_una;".
+    fn complete_socket(&self, row: &mut Value) {
+        let flow = row.get("flow").and_then(Value::as_u64).filter(|_| row["state"] != "LISTEN");
+        if let Some(flow) = flow
+            && let Answer::FlowInfo(info) = self.answer(Table::Flows, &Query::FlowInfo(FlowId(flow)))
+        {
+            row["send_q"] = info.send_queue_bytes.into();
         }
     }
 
@@ -77,9 +90,9 @@ impl Engine {
                 Some(serde_json::json!({"block": names(id), "frames": self.slots.frames_in(id), "counters": rows}))
             }).collect(),
             Show::Generations => self.slots.generations().map(|of| of.to_json()).collect(),
-            Show::Drops => self.slots.ids().flat_map(|id| {
-                let name = names(id);
-                self.slots.drops(id).map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
+            Show::Drops => self.slots.all_drops().into_iter().flat_map(|(name, drops)| {
+                let counts = Reason::ALL.iter().zip(drops).filter(|(_, count)| *count > 0);
+                counts.map(move |(reason, count)| serde_json::json!({"block": name, "reason": reason.name(), "frames": count, "text": reason.text()}))
             }).collect(),
             Show::Interfaces => self.list(Table::Interfaces),
             Show::Addresses => both(Table::Addresses),

@@ -98,7 +98,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             let bound = a.sockets.limits.buffer_max;
             receive_buffer(a, (v as u32).min(bound))
         }),
-        Get::Int(|a| Ok(a.options()?.receive_buffer as i32)),
+        Get::Int(receive_buffer_shown),
     ),
     row(
         SOL_SOCKET,
@@ -375,10 +375,16 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
 }
 
 /// SO_SNDBUF; an auto-tuned buffer shows the size to which the transport has let it grow.
-fn send_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+pub(super) fn send_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
     let grown = socket.stream().filter(|stream| stream.transport.send_buffer.is_none()).map_or(0, |stream| stream.capacity);
     Ok(i32::try_from(grown.max(socket.options.send_buffer as usize)).unwrap_or(i32::MAX))
+}
+
+/// TCP's may have grown (`tcp_rcv_space_adjust`).
+pub(super) fn receive_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    let grown = a.sockets.flow_info(a.id, a.cx).receive_buffer_bytes;
+    Ok(i32::try_from(grown.max(a.options()?.receive_buffer)).unwrap_or(i32::MAX))
 }
 
 fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {

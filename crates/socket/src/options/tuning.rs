@@ -1,6 +1,7 @@
 //! Options of SOL_SOCKET and SOL_TCP that tune or ask about things of which a program sees little (linux/net/core/sock.c, linux/net/ipv4/tcp.c):
 //! busy polling, hashing, memory accounting, transmit times, repair. What is kept has no effect here that Linux's default set-up would show.
 
+use super::socket::{receive_buffer_shown, send_buffer_shown};
 use super::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
@@ -172,16 +173,18 @@ fn rehash(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
 
 /// `sk_get_meminfo`: nine words, as many as asked for.
 fn memory(a: &mut Access<'_, '_>, _: usize) -> Result<Vec<u8>, Errno> {
+    let unacknowledged = a.sockets.flow_info(a.id, a.cx).send_queue_bytes as usize;
+    let (receive_buffer, send_buffer) = (receive_buffer_shown(a)? as u32, send_buffer_shown(a)? as u32);
     let socket = a.socket()?;
     let (received, sending, dropped) = match &socket.body {
-        Body::Stream(stream) => (stream.unread(), stream.capacity.saturating_sub(stream.credit), 0),
+        Body::Stream(stream) => (stream.unread(), unacknowledged, 0),
         _ => socket.datagram().map_or((0, 0, 0), |datagram| (datagram.queued_truesize, datagram.sending, datagram.dropped)),
     };
     let word = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     // rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc, wmem_queued, optmem, backlog, drops
     let streams = socket.stream().is_some();
     let (on_the_way, queued) = if streams { (0, word(sending)) } else { (word(sending), 0) };
-    let words = [word(received), socket.options.receive_buffer, on_the_way, socket.options.send_buffer, 0, queued, 0, 0, dropped];
+    let words = [word(received), receive_buffer, on_the_way, send_buffer, 0, queued, 0, 0, dropped];
     Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
 }
 

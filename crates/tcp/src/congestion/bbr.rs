@@ -384,6 +384,11 @@ impl CongestionControl for Bbr {
         self.seed = seed;
     }
 
+    /// bbr_init: "bbr->min_rtt_us = tcp_min_rtt(tp);"
+    fn learn_min_rtt(&mut self, min_rtt: Duration) {
+        self.min_rtt = min_rtt;
+    }
+
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
         let mss = u64::from(w.segment_bytes());
         self.start(ack);

@@ -414,6 +414,7 @@ impl Connection {
         self.begin_path_mtu(env.config);
         self.update_mss(env);
         self.control.init(&mut self.window, env.now);
+        self.rtt.min_rtt().into_iter().for_each(|rtt| self.control.learn_min_rtt(rtt));
         let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
         self.window.cwnd_bytes = if own_default {
             self.mss.saturating_mul(env.config.initial_window)

@@ -90,6 +90,7 @@ impl Connection {
             receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
+            receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.name().to_owned(),
             cc_info: self.control.cc_info(),
             user_mss: self.send.peer_mss,

@@ -47,6 +47,7 @@ impl Connection {
             // The window goes on; only what is learned about it starts afresh.
             let before = self.window;
             control.init(&mut self.window, env.now);
+            self.rtt.min_rtt().into_iter().for_each(|rtt| control.learn_min_rtt(rtt));
             self.window = before;
         }
         self.control = control;
