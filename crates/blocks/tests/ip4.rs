@@ -364,7 +364,8 @@ fn removing_an_interface_takes_its_addresses_routes_and_neighbours() {
     assert!(node.list(Table::Neighbours(Family::V4)).is_empty());
     assert_eq!(route(&node, PEER_IP), None);
     let events: Vec<_> = node.engine.take_alerts().iter().map(|alert| format!("{} {}", alert.name, alert.value["event"])).collect();
-    let deleted = ["changed \"removed\"", "neighbour \"deleted\"", "address \"deleted\"", "route \"deleted\"", "route \"deleted\""];
+    let deleted =
+        ["changed \"set\"", "neighbour \"deleted\"", "address \"deleted\"", "route \"deleted\"", "route \"deleted\"", "changed \"removed\""];
     assert_eq!(events, [["neighbour \"set\""].as_slice(), &deleted].concat(), "the peer came, and went with the interface");
     let added = node.exec("interfaces", "add", json!({"name": "eth0"})).unwrap();
     assert_eq!(added["index"], 3, "numbers are never used again");

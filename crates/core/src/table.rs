@@ -174,7 +174,7 @@ pub struct InterfaceCounts {
 }
 
 /// A row of the table of interfaces.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterfaceRow {
     /// What the stack needs of it.
     pub interface: Interface,

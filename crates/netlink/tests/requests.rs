@@ -403,7 +403,18 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     let value = json!({"group": 7, "event": "set", "members": [2, 3, 4, 5]});
     let packet = listener.notification("group_changed", &value, &mut node).unwrap();
     assert_eq!(messages(&[packet]).iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [16; 4]);
-    let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted"});
+    let gone: Vec<Value> = [9, 10].map(|index| json!(interface(index, &format!("g{index}"), LinkType::Ethernet, 7))).to_vec();
+    let value = json!({"group": 7, "event": "removed", "members": [9, 10], "rows": gone});
+    let told = messages(&[listener.notification("group_changed", &value, &mut node).unwrap()]);
+    for ((kind, _, body), index) in told.iter().zip([9, 10_u32]) {
+        // What is no more is told as it was: RTM_DELLINK with number, name and MAC address.
+        assert_eq!((*kind, &body[4..8]), (17, &index.to_ne_bytes()[..]));
+        let has = |bytes: &[u8]| body.windows(bytes.len()).any(|window| window == bytes);
+        assert!(has(format!("g{index}\0").as_bytes()) && has(&[2, 0, 0, 0, 0, index as u8]) && has(b"noop\0"));
+    }
+    assert_eq!(told.len(), 2);
+    let row = Address::permanent(InterfaceIndex(2), ip("10.0.0.1"), 24);
+    let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted", "row": row});
     assert_eq!(listener.notification("address", &address, &mut node), None, "it did not ask for addresses");
     listener.set_option(SOL_NETLINK, 1, &5_u32.to_ne_bytes()).unwrap();
     let packet = listener.notification("address", &address, &mut node).unwrap();

@@ -464,6 +464,9 @@ impl Ip6 {
         cx.row_changed(Table::Addresses(Family::V6), Row::Address(address.interface, address.address));
         let mut row = self.address_row(address);
         row["event"] = event.into();
+        if event == "deleted" {
+            row["row"] = serde_json::json!(address);
+        }
         cx.alert("address", row);
     }
 
@@ -486,7 +489,7 @@ impl Ip6 {
     }
 
     fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
-        self.facts.peek(interface).map(|facts| &*facts.name)
+        self.facts.name(interface)
     }
 
     pub(super) fn address_rows(&self) -> Vec<Value> {
