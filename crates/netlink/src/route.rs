@@ -533,7 +533,8 @@ fn way_v4(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &R
     if source.is_none() {
         message.address(RTA_PREFSRC, way.source);
     }
-    if way.next_hop != destination {
+    // Only a route has a gateway: to 0.0.0.0 there is none, ip_route_output_key_hash_rcu puts an own address in its place.
+    if way.next_hop != destination && way.kind != RouteKind::Local {
         message.address(RTA_GATEWAY, way.next_hop);
     }
     if traffic.mark != 0 {
