@@ -119,10 +119,9 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
     let asked = families(byte(body, 0));
     for family in asked {
         let routes = all(*family, tables);
-        let known = [TABLE_MAIN, TABLE_LOCAL];
+        // fib_get_table, inet6_dump_fib: a table is there from its first route on, and stays.
         if let (Some(table), [family]) = (table, asked)
-            && !known.contains(&table)
-            && !routes.iter().any(|row| row.route.table == table)
+            && !matches!(tables.ask(Table::Routes(*family), &Query::HasTable(table)), Answer::HasTable(true))
         {
             let name = if *family == Family::V4 { "ipv4" } else { "ipv6" };
             return Reply::DumpFailed(Refusal::said(ENOENT, format!("{name}: FIB table does not exist")));

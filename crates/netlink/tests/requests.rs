@@ -105,6 +105,7 @@ impl Tables for Still {
                     Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN };
                 Answer::Routes(vec![default.into(), refuses.into(), several("10.8.0.0", 16, "10.0.0.2", "10.0.0.3")])
             }
+            Query::HasTable(table) => Answer::HasTable([100, 254, 255].contains(table)),
             Query::Routes => Answer::Routes(vec![several("fd09::", 64, "fd00::2", "fd00::3")]),
             Query::List(Table::Neighbours(Family::V6)) => Answer::List(vec![
                 json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true}),

@@ -326,6 +326,7 @@ impl Block for Ip4 {
             Query::Routes => Answer::Routes(self.tables.all()),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
+            Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
             _ => Answer::None,
         }
     }

@@ -286,6 +286,7 @@ impl Ip4 {
             metric: arguments.number("metric", 0, u32::MAX)?.unwrap_or(0),
             mtu: arguments.number("mtu", 68, 65_535)?,
             kind,
+        self.tables.begin(table);
             ..Route::PLAIN
         };
         let on_link = !listed && asked.iter().all(|hop| hop.gateway.is_none()) && kind == RouteKind::Unicast;
