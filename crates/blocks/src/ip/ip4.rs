@@ -143,6 +143,7 @@ pub struct Ip4 {
     accept_redirects: bool,
     send_redirects: bool,
     redirects: Redirects,
+    promote_secondaries: bool,
     forward: bool,
     /// Interfaces whose packets are sent on; none: all.
     forward_from: Vec<Box<str>>,
@@ -203,6 +204,7 @@ impl Ip4 {
             accept_redirects: config.bool("accept_redirects"),
             send_redirects: config.bool("send_redirects"),
             redirects: Redirects::new(KeyedHasher::new(&mut config.rng)),
+            promote_secondaries: config.bool("promote_secondaries"),
             forward: config.bool("forward"),
             forward_from: names(&config.value("forward_from")),
             forward_cache: RouteCache::new(&mut config.rng),
@@ -324,9 +326,9 @@ impl Block for Ip4 {
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::Routes => Answer::Routes(self.tables.all()),
+            Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
-            Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
             _ => Answer::None,
         }
     }
@@ -341,6 +343,7 @@ impl Block for Ip4 {
             "multipath_hash_policy" => u64::from(self.tables.multipath.by_ports).into(),
             "accept_redirects" => self.accept_redirects.into(),
             "send_redirects" => self.send_redirects.into(),
+            "promote_secondaries" => self.promote_secondaries.into(),
             "fragment_memory_bytes" => limits.memory_bytes_max.into(),
             "fragment_timeout" => nanos(limits.timeout),
             "fragment_distance_max" => limits.distance_max.unwrap_or(0).into(),
@@ -366,6 +369,7 @@ impl Block for Ip4 {
             "forward" => self.forward = value.as_bool().unwrap_or(false),
             "forward_from" => self.forward_from = names(&value),
             "send_redirects" => self.send_redirects = value.as_bool().unwrap_or(true),
+            "promote_secondaries" => self.promote_secondaries = value.as_bool().unwrap_or(false),
             "accept_redirects" => self.accept_redirects = value.as_bool().unwrap_or(true),
             "fragment_memory_bytes" => self.reassembly.set_limits(Ip4::reassembly_limits(number, timeout, distance)),
             "fragment_timeout" => self.reassembly.set_limits(Ip4::reassembly_limits(memory, Duration::from_nanos(number), distance)),

@@ -85,7 +85,10 @@ pub static KIND: Kind = Kind {
         Named { name: "queue_outcome", doc: "request: what came of it; once" },
     ],
     alerts: &[
-        Named { name: "changed", doc: "name, index, event (added, removed, set), up, row (of one that is removed: all that it was): an interface changed" },
+        Named {
+            name: "changed",
+            doc: "name, index, event (added, removed, set), up, row (of one that is removed: all that it was): an interface changed",
+        },
         Named {
             name: "group_changed",
             doc: "group, event (added, removed, set), members (their numbers), rows (of those that are removed: all that they were): interfaces of a \
@@ -457,7 +460,9 @@ impl Interfaces {
                 match last {
                     None => cx.changed_and_back(Table::Interfaces, None),
                     Some(_) => {
-                        members.iter().for_each(|index| cx.changed_and_back(Table::Interfaces, Some(Row::Interface(InterfaceIndex(*index)))));
+                        members
+                            .iter()
+                            .for_each(|index| cx.changed_and_back(Table::Interfaces, Some(Row::Interface(InterfaceIndex(*index)))));
                     }
                 }
             }

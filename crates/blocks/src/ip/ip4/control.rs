@@ -190,8 +190,21 @@ impl Ip4 {
         Ok(Value::Null)
     }
 
-    /// Takes an address away, with the routes that need it.
+    /// Takes an address away, with the routes that need it. With a network's first address all others of it go, too, unless `promote_secondaries` makes
+    /// the next one the first.
     pub(super) fn delete_address(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
+        let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
+        if !self.promote_secondaries && !self.addresses.is_secondary(&address) {
+            // __inet_del_ifa: "Deleting primary ifaddr forces deletion all secondaries unless alias promotion is set": they go before it.
+            let others: Vec<Ipv4Addr> = self.addresses.of_network(&address).skip(1).filter_map(v4).map(|(ip, _)| ip).collect();
+            for other in others {
+                self.delete_one(interface, other, cx)?;
+            }
+        }
+        self.delete_one(interface, ip, cx)
+    }
+
+    fn delete_one(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
         let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
         let secondary = self.addresses.is_secondary(&address);
         self.addresses.remove(interface, ip);
@@ -273,6 +286,7 @@ impl Ip4 {
         let adding = Adding::read(&arguments)?;
         let (asked, listed) = request::next_hops::<u32>(&arguments, kind, cx)?;
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
         let source = arguments.address("source")?;
@@ -286,7 +300,6 @@ impl Ip4 {
             metric: arguments.number("metric", 0, u32::MAX)?.unwrap_or(0),
             mtu: arguments.number("mtu", 68, 65_535)?,
             kind,
-        self.tables.begin(table);
             ..Route::PLAIN
         };
         let on_link = !listed && asked.iter().all(|hop| hop.gateway.is_none()) && kind == RouteKind::Unicast;
