@@ -108,7 +108,8 @@ impl Tables for Still {
             Query::HasTable(table) => Answer::HasTable([100, 254, 255].contains(table)),
             Query::Routes => Answer::Routes(vec![several("fd09::", 64, "fd00::2", "fd00::3")]),
             Query::List(Table::Neighbours(Family::V6)) => Answer::List(vec![
-                json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true}),
+                json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true,
+                    "used_ms": 5000, "confirmed_ms": 1230, "updated_ms": 70, "probes": 2}),
             ]),
             _ => Answer::None,
         }
