@@ -371,6 +371,11 @@ fn delete(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn T
             interface.into()
         };
     }
+    let family = if v4 { Family::V4 } else { Family::V6 };
+    if !matches!(tables.ask(Table::Routes(family), &Query::HasTable(table)), Answer::HasTable(true)) {
+        // inet_rtm_delroute, ip6_route_del.
+        return Err(Refusal::said(crate::errno::ESRCH, "FIB table does not exist"));
+    }
     tables.exec(block, "route_delete", arguments).map_err(|error| Refusal::plain(number_of(&error).0))?;
     Ok(Reply::Done)
 }
