@@ -15,8 +15,7 @@ What is taken out of both sides before (`normal`):
   whole machine: they are numbered as they come, from 8001;
 - neighbours and connections are listed in the order of a hash: sorted, line by line within one command; ages and references of `-s`.
 
-In the namespace IPv6 addresses are usable at once (accept_dad=0, as dad_transmits=0 on weft), and secondary addresses outlive primary ones (promote_secondaries=1, as
-always on weft).
+In the namespace IPv6 addresses are usable at once (accept_dad=0, as dad_transmits=0 on weft).
 
 What the kernel and weft do by a timer may come late on a busy machine: a script that does not compare in real time as it should is run again on both, up to three
 times, and counts when it never does.
@@ -78,7 +77,6 @@ for i in 1 2 3 4 5 6 7 8 9; do [ /proc/$other/ns/net -ef /proc/self/ns/net ] || 
 for f in all default; do
   echo 0 > /proc/sys/net/ipv6/conf/$f/accept_dad
   echo 0 > /proc/sys/net/ipv6/conf/$f/accept_ra
-  echo 1 > /proc/sys/net/ipv4/conf/$f/promote_secondaries
 done
 ip link set lo up
 ip link add weft0 index 2 address {MAC} type veth peer name other netns $other

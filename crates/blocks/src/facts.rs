@@ -37,7 +37,8 @@ impl From<&Interface> for Facts {
 enum Entry {
     #[default]
     NotAsked,
-    Absent,
+    /// With the name that it had when it was known, if it was.
+    Absent(Box<str>),
     Known(Facts),
 }
 
@@ -51,7 +52,7 @@ impl FactsCache {
     /// The facts of an interface; asks for them the first time.
     #[inline]
     pub(crate) fn get(&mut self, index: InterfaceIndex, cx: &Context<'_>) -> Option<&Facts> {
-        if !matches!(self.entries.get(index.0 as usize), Some(Entry::Known(_) | Entry::Absent)) {
+        if !matches!(self.entries.get(index.0 as usize), Some(Entry::Known(_) | Entry::Absent(_))) {
             self.ask(index, cx);
         }
         self.peek(index)
@@ -63,6 +64,14 @@ impl FactsCache {
         match self.entries.get(index.0 as usize) {
             Some(Entry::Known(facts)) => Some(facts),
             _ => None,
+        }
+    }
+
+    /// The name of an interface that was asked about, or that one had which has just gone.
+    pub(crate) fn name(&self, index: InterfaceIndex) -> Option<&str> {
+        match self.entries.get(index.0 as usize)? {
+            Entry::Known(Facts { name, .. }) | Entry::Absent(name) => Some(&**name).filter(|name| !name.is_empty()),
+            Entry::NotAsked => None,
         }
     }
 
@@ -92,7 +101,7 @@ impl FactsCache {
     pub(crate) fn refresh_one(&mut self, index: InterfaceIndex, cx: &Context<'_>) -> bool {
         match self.entries.get(index.0 as usize) {
             Some(Entry::Known(_)) => self.ask(index, cx),
-            Some(Entry::Absent) => self.entries[index.0 as usize] = Entry::NotAsked,
+            Some(Entry::Absent(_)) => self.entries[index.0 as usize] = Entry::NotAsked,
             Some(Entry::NotAsked) | None => {}
         }
         self.get(InterfaceIndex::LOOPBACK, cx).is_some()
@@ -106,9 +115,13 @@ impl FactsCache {
         if self.entries.len() <= at {
             self.entries.resize(at + 1, Entry::NotAsked);
         }
+        let name = match std::mem::take(&mut self.entries[at]) {
+            Entry::Known(facts) => facts.name,
+            _ => Box::default(),
+        };
         self.entries[at] = match cx.ask(Table::Interfaces, &Query::Interface(index)) {
             Answer::Interface(interface) => Entry::Known(Facts::from(&*interface)),
-            _ => Entry::Absent,
+            _ => Entry::Absent(name),
         };
     }
 }

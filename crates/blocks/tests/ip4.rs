@@ -351,9 +351,22 @@ fn addresses_and_routes_are_refused_with_their_reasons() {
 fn deleting_the_first_address_of_a_network_promotes_the_next() {
     let mut node = Node::new();
     node.exec("ip4", "address_add", json!({"interface": "eth0", "address": "10.0.0.5/24"})).unwrap();
+    node.set("ip4", "promote_secondaries", json!(true));
     node.exec("ip4", "address_delete", json!({"interface": "eth0", "address": "10.0.0.1"})).unwrap();
     assert_eq!(route(&node, PEER_IP).unwrap().source, IpAddr::V4(ip(10, 0, 0, 5)));
     assert_eq!(route(&node, ip(8, 8, 8, 8)).unwrap().next_hop, IpAddr::V4(ip(10, 0, 0, 254)), "the default route stays");
+    // As Linux is at first: with the first of a network go the others, which are told of before it.
+    for address in ["10.0.0.6/24", "10.0.0.7/24", "10.0.0.8/25", "10.9.0.1/24"] {
+        node.exec("ip4", "address_add", json!({"interface": "eth0", "address": address})).unwrap();
+    }
+    node.set("ip4", "promote_secondaries", json!(false));
+    node.engine.take_alerts();
+    node.exec("ip4", "address_delete", json!({"interface": "eth0", "address": "10.0.0.7"})).unwrap();
+    node.exec("ip4", "address_delete", json!({"interface": "eth0", "address": "10.0.0.5"})).unwrap();
+    let told: Vec<_> = node.engine.take_alerts().into_iter().filter(|alert| alert.name == "address").map(|alert| alert.value).collect();
+    let told: Vec<_> = told.iter().map(|row| (row["address"].as_str().unwrap(), row["secondary"].as_bool().unwrap())).collect();
+    assert_eq!(told, [("10.0.0.7", true), ("10.0.0.6", true), ("10.0.0.5", false)]);
+    assert_eq!(node.list(Table::Addresses(Family::V4)).len(), 3, "127.0.0.1 and those of other networks stay");
 }
 
 #[test]
@@ -364,7 +377,14 @@ fn removing_an_interface_takes_its_addresses_routes_and_neighbours() {
     assert!(node.list(Table::Neighbours(Family::V4)).is_empty());
     assert_eq!(route(&node, PEER_IP), None);
     let events: Vec<_> = node.engine.take_alerts().iter().map(|alert| format!("{} {}", alert.name, alert.value["event"])).collect();
-    let deleted = ["changed \"removed\"", "neighbour \"deleted\"", "address \"deleted\"", "route \"deleted\"", "route \"deleted\""];
+    let deleted = [
+        "changed \"set\"",
+        "neighbour \"deleted\"",
+        "address \"deleted\"",
+        "route \"deleted\"",
+        "route \"deleted\"",
+        "changed \"removed\"",
+    ];
     assert_eq!(events, [["neighbour \"set\""].as_slice(), &deleted].concat(), "the peer came, and went with the interface");
     let added = node.exec("interfaces", "add", json!({"name": "eth0"})).unwrap();
     assert_eq!(added["index"], 3, "numbers are never used again");

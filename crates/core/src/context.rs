@@ -21,7 +21,8 @@ pub struct Outbox {
     pub(crate) completions: Vec<Completion>,
     pub(crate) timers: Vec<(u64, Option<Instant>)>,
     pub(crate) alerts: Vec<(&'static str, Value)>,
-    pub(crate) changed: Vec<(Table, Option<Row>)>,
+    /// With whether the block itself is told, too.
+    pub(crate) changed: Vec<(Table, Option<Row>, bool)>,
     pub(crate) changes: Vec<(Table, Change)>,
     pub(crate) orders: Vec<(u64, Op)>,
     pub(crate) orders_refused: u64,
@@ -95,11 +96,15 @@ impl Context<'_> {
     }
     /// Tells every block that a table of this block has changed.
     pub fn table_changed(&mut self, table: Table) {
-        self.out.changed.push((table, None));
+        self.out.changed.push((table, None, false));
     }
     /// Tells every block that one row of a table of this block came, went or is another.
     pub fn row_changed(&mut self, table: Table, row: Row) {
-        self.out.changed.push((table, Some(row)));
+        self.out.changed.push((table, Some(row), false));
+    }
+    /// The same of one row, or of all, and this block is told, too, behind all others: what it then says of what is gone comes after what they say.
+    pub fn changed_and_back(&mut self, table: Table, row: Option<Row>) {
+        self.out.changed.push((table, row, true));
     }
     /// Asks the owner of a table to change it, after this call. Without an owner nothing happens.
     pub fn tell(&mut self, table: Table, change: Change) {

@@ -681,9 +681,9 @@ impl Engine {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
             }
         }
-        for (table, row) in out.changed.drain(..) {
+        for (table, row, back) in out.changed.drain(..) {
             let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();
-            for block in others {
+            for block in others.into_iter().chain(back.then_some(id)) {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table, row) });
             }
         }

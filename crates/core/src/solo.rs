@@ -273,9 +273,9 @@ impl Solo {
                 given.work.push(Work { block, depth: depth + 1, item: Item::Change(table, Box::new(change)) });
             }
         }
-        for (table, row) in out.changed.drain(..) {
+        for (table, row, back) in out.changed.drain(..) {
             let tell = |block| Work { block, depth: depth + 1, item: Item::Changed(table, row) };
-            given.work.extend(around.others(self.id).into_iter().map(tell));
+            given.work.extend(around.others(self.id).into_iter().chain(back.then_some(self.id)).map(tell));
         }
         let alert = |(name, value)| Alert { at: self.now, block: self.name.to_string(), name, value };
         given.alerts.extend(out.alerts.drain(..).map(alert));

@@ -174,7 +174,7 @@ pub struct InterfaceCounts {
 }
 
 /// A row of the table of interfaces.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterfaceRow {
     /// What the stack needs of it.
     pub interface: Interface,
@@ -639,6 +639,8 @@ pub enum Query {
     Interfaces(Which),
     /// Every route of every table, as they were set (owner of `Routes`); [`Query::List`] has them for people.
     Routes,
+    /// Is there a routing table of this number, be it empty (owner of `Routes`)?
+    HasTable(u32),
     /// Does an interface want packets of a group from a source (owner of `Groups`)?
     Wanted {
         /// Where they come in.
@@ -688,6 +690,8 @@ pub enum Answer {
     Interfaces(Vec<InterfaceRow>),
     /// To [`Query::Routes`], by table, destination, length and metric; to [`Query::RouteFollowed`].
     Routes(Vec<RouteRow>),
+    /// To [`Query::HasTable`].
+    HasTable(bool),
     /// To [`Query::Rules`].
     Rules(Vec<RuleRow>),
     /// To [`Query::Wanted`].

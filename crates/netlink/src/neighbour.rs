@@ -26,6 +26,10 @@ const NTF_ROUTER: u8 = 0x80;
 const STATES: [(&str, u16); 7] =
     [("INCOMPLETE", 1), ("REACHABLE", 2), ("STALE", 4), ("DELAY", 8), ("PROBE", 0x10), ("FAILED", 0x20), ("PERMANENT", 0x80)];
 const NUD_NOARP: u16 = 0x40;
+/// NUD_INCOMPLETE, NUD_REACHABLE, NUD_DELAY, NUD_PROBE.
+const NUD_IN_TIMER: u16 = 0x1b;
+/// A tick of USER_HZ.
+const TICK_MS: u64 = 10;
 
 /// A row as its owner tells it.
 pub(crate) struct Row {
@@ -34,11 +38,15 @@ pub(crate) struct Row {
     mac: Option<Vec<u8>>,
     state: u16,
     router: bool,
+    /// How long ago it was confirmed, used and updated, clock ticks.
+    ages: [u32; 3],
+    probes: u32,
 }
 
 impl Row {
     pub(crate) fn read(row: &Value) -> Option<Row> {
         let text = |field: &str| row.get(field)?.as_str();
+        let number = |field: &str| row.get(field).and_then(Value::as_u64).unwrap_or(0);
         let byte = |part: &str| u8::from_str_radix(part, 16).ok();
         Some(Row {
             interface: row.get("interface")?.as_u64()?.try_into().ok()?,
@@ -46,6 +54,8 @@ impl Row {
             mac: text("mac").and_then(|mac| mac.split(':').map(byte).collect()),
             state: text("state").and_then(|name| STATES.iter().find(|(known, _)| *known == name)).map_or(0, |(_, number)| *number),
             router: row.get("router").and_then(Value::as_bool).unwrap_or(false),
+            ages: ["confirmed_ms", "used_ms", "updated_ms"].map(|field| u32::try_from(number(field) / TICK_MS).unwrap_or(u32::MAX)),
+            probes: u32::try_from(number("probes")).unwrap_or(u32::MAX),
         })
     }
 }
@@ -69,8 +79,11 @@ pub(crate) fn message(row: &Row, kind: u16) -> Message {
     if let Some(mac) = &row.mac {
         message.bytes(NDA_LLADDR, mac);
     }
-    message.bytes(NDA_CACHEINFO, &[0; 16]);
-    message.u32(NDA_PROBES, 0);
+    // neigh_fill_info: "ci.ndm_refcnt = refcount_read(&neigh->refcnt) - 1;", which is 1 where a timer is set (neigh_add_timer).
+    let [confirmed, used, updated] = row.ages;
+    let cache = [confirmed, used, updated, u32::from(row.state & NUD_IN_TIMER != 0)];
+    message.bytes(NDA_CACHEINFO, &cache.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<_>>());
+    message.u32(NDA_PROBES, row.probes);
     message
 }
 

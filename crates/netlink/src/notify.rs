@@ -6,13 +6,11 @@ use crate::neighbour::{self, DELNEIGH, NEWNEIGH};
 use crate::route::{DELROUTE, NEWROUTE};
 use crate::rule::{self, DELRULE, NEWRULE};
 use crate::{Tables, address, interfaces, qdisc};
+use serde::Deserialize as _;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::control::Value;
-use weft_core::table::{
-    Address, Family, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, PROTOCOL_STATIC, Route, RouteRow, RuleRow,
-    TABLE_MAIN, Which,
-};
+use weft_core::table::{Address, Family, InterfaceRow, PROTOCOL_STATIC, Route, RouteRow, RuleRow, TABLE_MAIN, Which};
 
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_NEIGH: u32 = 3;
@@ -27,12 +25,7 @@ const RTNLGRP_IPV6_RULE: u32 = 19;
 /// The messages that an alert of this name is, each with its group.
 pub(crate) fn messages(name: &str, value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
     match name {
-        "changed" => links(number(value, "index"), value, tables),
-        "group_changed" => {
-            let members = value.get("members").and_then(Value::as_array);
-            let index = |member: &Value| member.as_u64().and_then(|index| u32::try_from(index).ok());
-            links(members.into_iter().flatten().filter_map(index), value, tables)
-        }
+        "changed" | "group_changed" => links(value, tables),
         "address" => of_address(value, tables).into_iter().collect(),
         "route" => of_route(value).into_iter().collect(),
         "rule" => of_rule(value).into_iter().collect(),
@@ -54,58 +47,45 @@ fn is_gone(value: &Value) -> bool {
     matches!(text(value, "event"), Some("removed" | "deleted"))
 }
 
-fn links(of: impl IntoIterator<Item = u32>, value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
-    let queues = qdisc::names(tables);
-    let mut one = |index: u32| {
-        let row = interfaces(tables, Which::Index(InterfaceIndex(index))).pop().filter(|_| !is_gone(value));
-        let message = match row {
-            Some(row) => link::message(&row, queues.get(&index).copied(), NEWLINK, true),
-            None => link::message(&gone(index, text(value, "name").unwrap_or("")), None, DELLINK, false),
+/// One interface or the members of a group. Of those that go the alert has the rows; the others are as they are now.
+fn links(value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
+    let gone = is_gone(value);
+    let told = [value.get("row").map(std::slice::from_ref), value.get("rows").and_then(Value::as_array).map(Vec::as_slice)];
+    let told: Vec<&Value> = told.into_iter().flatten().flatten().collect();
+    if gone || !told.is_empty() {
+        let rows = told.into_iter().filter_map(|row| InterfaceRow::deserialize(row).ok());
+        let message = |row: InterfaceRow| match gone {
+            // dev_shutdown has taken its queue.
+            true => link::message(&row, Some("noop"), DELLINK, true),
+            false => link::message(&row, None, NEWLINK, true),
         };
-        (RTNLGRP_LINK, message)
-    };
-    of.into_iter().map(&mut one).collect()
-}
-
-/// Of an interface that is no more, number and name are known.
-fn gone(index: u32, name: &str) -> InterfaceRow {
-    InterfaceRow {
-        interface: Interface {
-            index: InterfaceIndex(index),
-            name: name.to_owned(),
-            mac: [0; 6],
-            mtu: 0,
-            up: false,
-            link: LinkType::Ethernet,
-            group: 0,
-            gso_max_bytes: 0,
-            checksum_offload: false,
-            backend: "gone".to_owned(),
-        },
-        settings: InterfaceSettings::default(),
-        counts: InterfaceCounts::default(),
+        return rows.map(|row| (RTNLGRP_LINK, message(row))).collect();
     }
+    let queues = qdisc::names(tables);
+    let members = value.get("members").and_then(Value::as_array).into_iter().flatten();
+    let members = members.filter_map(|member| member.as_u64().and_then(|index| u32::try_from(index).ok()));
+    let rows: Vec<u32> = number(value, "index").into_iter().chain(members).collect();
+    let rows = rows.into_iter().filter_map(|index| interfaces(tables, Which::Index(InterfaceIndex(index))).pop());
+    rows.map(|row| (RTNLGRP_LINK, link::message(&row, queues.get(&row.interface.index.0).copied(), NEWLINK, true))).collect()
 }
 
+/// What is gone is told as it was; of what is there the alert says only which one.
 fn of_address(value: &Value, tables: &mut dyn Tables) -> Option<(u32, Message)> {
     let index = InterfaceIndex(number(value, "interface")?);
     let ip: IpAddr = text(value, "address")?.parse().ok()?;
     let family = Family::of(ip);
-    let name = interfaces(tables, Which::Index(index)).pop().map_or_else(String::new, |row| row.interface.name);
     let now = tables.now();
-    let here: Vec<Address> = address::all(family, tables).into_iter().filter(|address| address.interface == index).collect();
-    let row = address::in_order(here).into_iter().find(|(address, _)| address.address == ip).filter(|_| !is_gone(value));
     let group = if family == Family::V4 { RTNLGRP_IPV4_IFADDR } else { RTNLGRP_IPV6_IFADDR };
-    Some((
-        group,
-        match row {
-            Some((row, secondary)) => address::message(&row, secondary, &name, address::NEWADDR, now),
-            None => {
-                let bits = number(value, "prefix_bits").and_then(|bits| u8::try_from(bits).ok())?;
-                address::message(&Address::permanent(index, ip, bits), false, &name, address::DELADDR, now)
-            }
-        },
-    ))
+    if is_gone(value) {
+        let row = Address::deserialize(value.get("row")?).ok()?;
+        let secondary = value.get("secondary").and_then(Value::as_bool).unwrap_or(false);
+        let name = text(value, "interface_name").unwrap_or("");
+        return Some((group, address::message(&row, secondary, name, address::DELADDR, now)));
+    }
+    let name = interfaces(tables, Which::Index(index)).pop().map_or_else(String::new, |row| row.interface.name);
+    let here: Vec<Address> = address::all(family, tables).into_iter().filter(|address| address.interface == index).collect();
+    let (row, secondary) = address::in_order(here).into_iter().find(|(address, _)| address.address == ip)?;
+    Some((group, address::message(&row, secondary, &name, address::NEWADDR, now)))
 }
 
 fn of_neighbour(value: &Value) -> Option<(u32, Message)> {

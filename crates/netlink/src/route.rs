@@ -119,10 +119,9 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
     let asked = families(byte(body, 0));
     for family in asked {
         let routes = all(*family, tables);
-        let known = [TABLE_MAIN, TABLE_LOCAL];
+        // fib_get_table, inet6_dump_fib: a table is there from its first route on, and stays.
         if let (Some(table), [family]) = (table, asked)
-            && !known.contains(&table)
-            && !routes.iter().any(|row| row.route.table == table)
+            && !matches!(tables.ask(Table::Routes(*family), &Query::HasTable(table)), Answer::HasTable(true))
         {
             let name = if *family == Family::V4 { "ipv4" } else { "ipv6" };
             return Reply::DumpFailed(Refusal::said(ENOENT, format!("{name}: FIB table does not exist")));
@@ -372,6 +371,11 @@ fn delete(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn T
             interface.into()
         };
     }
+    let family = if v4 { Family::V4 } else { Family::V6 };
+    if !matches!(tables.ask(Table::Routes(family), &Query::HasTable(table)), Answer::HasTable(true)) {
+        // inet_rtm_delroute, ip6_route_del.
+        return Err(Refusal::said(crate::errno::ESRCH, "FIB table does not exist"));
+    }
     tables.exec(block, "route_delete", arguments).map_err(|error| Refusal::plain(number_of(&error).0))?;
     Ok(Reply::Done)
 }
@@ -533,7 +537,8 @@ fn way_v4(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &R
     if source.is_none() {
         message.address(RTA_PREFSRC, way.source);
     }
-    if way.next_hop != destination {
+    // Only a route has a gateway: to 0.0.0.0 there is none, ip_route_output_key_hash_rcu puts an own address in its place.
+    if way.next_hop != destination && way.kind != RouteKind::Local {
         message.address(RTA_GATEWAY, way.next_hop);
     }
     if traffic.mark != 0 {

@@ -105,9 +105,11 @@ impl Tables for Still {
                     Route { destination: ip("10.9.0.0"), prefix_bits: 16, kind: RouteKind::Blackhole, table: 100, ..Route::PLAIN };
                 Answer::Routes(vec![default.into(), refuses.into(), several("10.8.0.0", 16, "10.0.0.2", "10.0.0.3")])
             }
+            Query::HasTable(table) => Answer::HasTable([100, 254, 255].contains(table)),
             Query::Routes => Answer::Routes(vec![several("fd09::", 64, "fd00::2", "fd00::3")]),
             Query::List(Table::Neighbours(Family::V6)) => Answer::List(vec![
-                json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true}),
+                json!({"interface": 2, "address": "fe80::9", "mac": "02:00:00:00:00:99", "state": "REACHABLE", "router": true,
+                    "used_ms": 5000, "confirmed_ms": 1230, "updated_ms": 70, "probes": 2}),
             ]),
             _ => Answer::None,
         }
@@ -403,7 +405,18 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     let value = json!({"group": 7, "event": "set", "members": [2, 3, 4, 5]});
     let packet = listener.notification("group_changed", &value, &mut node).unwrap();
     assert_eq!(messages(&[packet]).iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [16; 4]);
-    let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted"});
+    let gone: Vec<Value> = [9, 10].map(|index| json!(interface(index, &format!("g{index}"), LinkType::Ethernet, 7))).to_vec();
+    let value = json!({"group": 7, "event": "removed", "members": [9, 10], "rows": gone});
+    let told = messages(&[listener.notification("group_changed", &value, &mut node).unwrap()]);
+    for ((kind, _, body), index) in told.iter().zip([9, 10_u32]) {
+        // What is no more is told as it was: RTM_DELLINK with number, name and MAC address.
+        assert_eq!((*kind, &body[4..8]), (17, &index.to_ne_bytes()[..]));
+        let has = |bytes: &[u8]| body.windows(bytes.len()).any(|window| window == bytes);
+        assert!(has(format!("g{index}\0").as_bytes()) && has(&[2, 0, 0, 0, 0, index as u8]) && has(b"noop\0"));
+    }
+    assert_eq!(told.len(), 2);
+    let row = Address::permanent(InterfaceIndex(2), ip("10.0.0.1"), 24);
+    let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted", "row": row});
     assert_eq!(listener.notification("address", &address, &mut node), None, "it did not ask for addresses");
     listener.set_option(SOL_NETLINK, 1, &5_u32.to_ne_bytes()).unwrap();
     let packet = listener.notification("address", &address, &mut node).unwrap();

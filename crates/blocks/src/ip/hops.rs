@@ -190,7 +190,7 @@ pub(in crate::ip) fn check(row: &RouteRow) -> Result<(), Damage> {
 
 /// A route's row for people.
 pub(in crate::ip) fn row_of(row: &RouteRow, facts: &FactsCache) -> Value {
-    let name = |interface: InterfaceIndex| facts.peek(interface).map(|facts| &*facts.name);
+    let name = |interface: InterfaceIndex| facts.name(interface);
     let text = |address: Option<IpAddr>| address.map(|address| address.to_string());
     let route = &row.route;
     let mut shown = json!({

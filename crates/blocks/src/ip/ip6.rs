@@ -493,6 +493,7 @@ impl Block for Ip6 {
             Query::AddressesOf(interface) => Answer::Addresses(self.addresses.of_interface(*interface).copied().collect()),
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::Routes => Answer::Routes(self.tables.all()),
+            Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),
             _ => Answer::None,

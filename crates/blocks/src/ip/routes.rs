@@ -9,7 +9,7 @@ use crate::ip::request::{Adding, Place};
 use crate::ip::rules::{Packet, Rules};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -274,16 +274,26 @@ pub(in crate::ip) struct Tables<B> {
     pub main: Routes<B>,
     /// None of them is empty.
     others: BTreeMap<u32, Routes<B>>,
+    /// Tables that somebody has meant to fill, empty or not: from then on they can be listed. Of no other use, and no part of the state.
+    begun: BTreeSet<u32>,
 }
 
 /// A bound on next hops of all routes of a node: two million, twice a full table of the Internet.
 pub const ROUTES_MAX: usize = 2_000_000;
 /// A bound on tables of a node.
 pub const TABLES_MAX: usize = 256;
+/// A bound on tables that are remembered when they are empty: more than this are not there again when their last route goes.
+const TABLES_BEGUN_MAX: usize = 65_536;
 
 impl<B: Bits> Default for Tables<B> {
     fn default() -> Tables<B> {
-        Tables { rules: Rules::default(), multipath: Multipath::default(), main: Routes::default(), others: BTreeMap::new() }
+        Tables {
+            rules: Rules::default(),
+            multipath: Multipath::default(),
+            main: Routes::default(),
+            others: BTreeMap::new(),
+            begun: BTreeSet::new(),
+        }
     }
 }
 
@@ -365,6 +375,18 @@ impl<B: Bits> Tables<B> {
     pub fn lookup_in<'a>(&'a self, table: u32, packet: &Packet<B>, facts: &FactsCache) -> Option<Found<'a>> {
         let found = self.table(table)?.lookup(packet.destination, self.take(packet, facts, &|_| false));
         found.filter(|route| route.kind != RouteKind::Throw)
+    }
+
+    /// Linux fib_new_table, fib6_new_table: a route, which may then be refused, is to go into this table.
+    pub fn begin(&mut self, table: u32) {
+        if self.begun.len() < TABLES_BEGUN_MAX {
+            self.begun.insert(table);
+        }
+    }
+
+    /// Linux fib_get_table, fib6_get_table.
+    pub fn has(&self, table: u32) -> bool {
+        matches!(table, TABLE_MAIN | TABLE_LOCAL) || self.others.contains_key(&table) || self.begun.contains(&table)
     }
 
     fn forget_empty(&mut self) {
@@ -606,6 +628,10 @@ mod tests {
         assert!(Tables::<u128>::with(tables.all(), Rules::default()).is_err());
         assert_eq!(tables.remove_where(|_| true).len(), TABLES_MAX - 1);
         assert!(tables.others.is_empty());
+        tables.begin(5);
+        assert!(tables.has(5) && tables.has(TABLE_MAIN) && !tables.has(6) && tables.all().is_empty());
+        (0..=TABLES_BEGUN_MAX as u32).for_each(|table| tables.begin(table));
+        assert_eq!(tables.begun.len(), TABLES_BEGUN_MAX);
     }
 
     #[test]

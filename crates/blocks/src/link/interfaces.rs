@@ -15,7 +15,7 @@ use crate::arguments::Arguments;
 use crate::facts::INTERFACE_INDEX_MAX;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_core::table::{Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Which};
 use weft_core::*;
 use weft_wire::ethernet::Mac;
@@ -85,10 +85,14 @@ pub static KIND: Kind = Kind {
         Named { name: "queue_outcome", doc: "request: what came of it; once" },
     ],
     alerts: &[
-        Named { name: "changed", doc: "name, index, event (added, removed, set), up: an interface changed" },
+        Named {
+            name: "changed",
+            doc: "name, index, event (added, removed, set), up, row (of one that is removed: all that it was): an interface changed",
+        },
         Named {
             name: "group_changed",
-            doc: "group, event (added, removed, set), members (their numbers): interfaces of a group changed as one",
+            doc: "group, event (added, removed, set), members (their numbers), rows (of those that are removed: all that they were): interfaces of a \
+                  group changed as one",
         },
         Named {
             name: "queue",
@@ -134,6 +138,16 @@ pub struct Interfaces {
     next_index: u32,
     counters: [u64; 9],
     requests: queue::Requests,
+    leaving: VecDeque<Leaving>,
+}
+
+/// Interfaces that are gone, of which is told when all other blocks have heard it: what they say of addresses and neighbours comes before.
+#[derive(Debug)]
+struct Leaving {
+    /// Of which other blocks hear last; none: of the whole table.
+    last: Option<InterfaceIndex>,
+    alert: &'static str,
+    value: Value,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -155,6 +169,7 @@ impl Interfaces {
             next_index: 2,
             counters: [0; 9],
             requests: queue::Requests::default(),
+            leaving: VecDeque::new(),
         };
         interfaces.put(Entry {
             interface: Interface {
@@ -406,13 +421,60 @@ impl Interfaces {
             let Some(entry) = self.entries.get_mut(*index as usize).and_then(Option::take) else { continue };
             self.by_name.swap_remove(&entry.interface.name);
             self.move_to_group(*index, entry.interface.group, 0);
-            gone.push(entry.interface);
+            gone.push(InterfaceRow { interface: entry.interface, settings: entry.settings, counts: entry.counts });
         }
-        match group {
-            None => gone.iter().for_each(|interface| self.changed(interface, "removed", cx)),
-            Some(group) => self.group_changed(group, "removed", &targets, cx),
-        }
+        self.leave(group, &targets, gone, cx);
         Ok(Value::Null)
+    }
+
+    /// unregister_netdevice_many_notify: those that were up go down (dev_close_many), then what they had goes, and at last they do.
+    fn leave(&mut self, group: Option<u32>, members: &[u32], mut gone: Vec<InterfaceRow>, cx: &mut Context<'_>) {
+        let mut closed = Vec::new();
+        for row in gone.iter_mut().filter(|row| row.interface.up) {
+            row.interface.up = false;
+            closed.push(row.clone());
+        }
+        let told = |row: &InterfaceRow, event: &str| {
+            let Interface { name, index, up, .. } = &row.interface;
+            serde_json::json!({"name": name, "index": index.0, "event": event, "up": up, "row": row})
+        };
+        match group {
+            None => {
+                closed.iter().for_each(|row| cx.alert("changed", told(row, "set")));
+                for row in &gone {
+                    let index = row.interface.index;
+                    self.leaving.push_back(Leaving { last: Some(index), alert: "changed", value: told(row, "removed") });
+                    cx.changed_and_back(Table::Interfaces, Some(Row::Interface(index)));
+                }
+            }
+            Some(group) => {
+                let told = |event: &str, rows: &[InterfaceRow]| {
+                    let members: Vec<u32> = rows.iter().map(|row| row.interface.index.0).collect();
+                    serde_json::json!({"group": group, "event": event, "members": members, "rows": rows})
+                };
+                if !closed.is_empty() {
+                    cx.alert("group_changed", told("set", &closed));
+                }
+                let last = members.last().filter(|_| members.len() <= MEMBERS_TOLD_MAX).map(|index| InterfaceIndex(*index));
+                self.leaving.push_back(Leaving { last, alert: "group_changed", value: told("removed", &gone) });
+                match last {
+                    None => cx.changed_and_back(Table::Interfaces, None),
+                    Some(_) => {
+                        members
+                            .iter()
+                            .for_each(|index| cx.changed_and_back(Table::Interfaces, Some(Row::Interface(InterfaceIndex(*index)))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every other block has heard of a row's change, or of the table's.
+    fn told_all(&mut self, row: Option<InterfaceIndex>, cx: &mut Context<'_>) {
+        let at = self.leaving.iter().position(|leaving| leaving.last == row);
+        if let Some(Leaving { alert, value, .. }) = at.and_then(|at| self.leaving.remove(at)) {
+            cx.alert(alert, value);
+        }
     }
 
     /// Tells of a change of many, with one alert.
@@ -512,6 +574,18 @@ impl Block for Interfaces {
         match port {
             IN_WIRE => vector.each(|frame| self.receive(frame)),
             _ => vector.each(|frame| self.transmit(frame)),
+        }
+    }
+
+    fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
+        if table == Table::Interfaces {
+            self.told_all(None, cx);
+        }
+    }
+
+    fn row_changed(&mut self, _table: Table, row: Row, cx: &mut Context<'_>) {
+        if let Row::Interface(index) = row {
+            self.told_all(Some(index), cx);
         }
     }
 

@@ -62,6 +62,7 @@ impl Tree {
         if let Some(name) = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"))
             && posted.arguments[4] != 0
         {
+            let name = &settings::known_as(name, outside);
             let Some(writable) = settings::is_writable(name, there) else { return Ok(Outcome::Done(0)) };
             if !writable || !self.manages_network(thread) {
                 return Err(Errno(libc::EACCES));
@@ -127,7 +128,7 @@ impl Tree {
             crate::proc_net::file(name, outside.stack()).or_else(|| counted(name, outside)).or_else(|| there.then(String::new))
         };
         if let Some(name) = whole.strip_prefix("sys/net/") {
-            return settings::read(name, outside);
+            return settings::read(&settings::known_as(name, outside), outside);
         }
         let machine = || machine::file(whole, &self.moment(), there);
         let Some((first, rest)) = whole.split_once('/') else { return machine() };

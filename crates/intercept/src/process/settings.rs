@@ -6,6 +6,7 @@ use super::object::Body;
 use super::{Outside, Tree};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
+use crate::tables;
 use serde_json::Value;
 use std::time::Duration;
 use weft_core::parameter::parse_duration;
@@ -37,7 +38,7 @@ enum Form {
 /// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
 type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
 
-const SETTINGS: [Setting; 46] = [
+const SETTINGS: [Setting; 47] = [
     ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
     ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
     ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
@@ -74,6 +75,7 @@ const SETTINGS: [Setting; 46] = [
     ("ipv4/tcp_invalid_ratelimit", Form::Milliseconds, &[("tcp", "invalid_ratelimit")]),
     ("ipv4/ip_forward", Form::Flag, &[("ip4", "forward")]),
     ("ipv4/conf/all/forwarding", Form::Flag, &[("ip4", "forward")]),
+    ("ipv4/conf/all/promote_secondaries", Form::Flag, &[("ip4", "promote_secondaries")]),
     ("ipv4/ip_default_ttl", Form::Number, &[("ip4", "default_ttl")]),
     ("ipv4/fib_multipath_hash_policy", Form::Number, &[("ip4", "multipath_hash_policy")]),
     ("ipv4/ip_local_port_range", Form::Number, &[("sockets", "ephemeral_first"), ("sockets", "ephemeral_last")]),
@@ -145,6 +147,22 @@ const FIXED: [(&str, &str, bool); 2] = [
     ("ipv4/tcp_available_congestion_control", CONGESTION_CONTROLS, false),
     ("ipv4/tcp_allowed_congestion_control", CONGESTION_CONTROLS, true),
 ];
+
+/// The folder of an interface in a name below /proc/sys/net, `ipv4/conf/eth0/forwarding`, and what has the same settings for the whole node.
+fn of_interface(name: &str) -> Option<(&str, String)> {
+    let (family, rest) = name.split_once("/conf/")?;
+    let (interface, setting) = rest.split_once('/')?;
+    let whole = format!("{family}/conf/all/{setting}");
+    (interface != "all" && matches!(family, "ipv4" | "ipv6") && find(&whole).is_some()).then_some((interface, whole))
+}
+
+/// The name under which the node has a setting: a folder below `conf` for each of its interfaces, and `default`, have what `all` has, as far as a parameter
+/// stands for it. Blocks have it for the whole node.
+pub(super) fn known_as(name: &str, outside: &mut dyn Outside) -> String {
+    let Some((interface, whole)) = of_interface(name) else { return name.to_owned() };
+    let there = interface == "default" || tables::interfaces(outside.stack()).iter().any(|row| row.name == interface);
+    if there { whole } else { name.to_owned() }
+}
 
 /// May root open a file below /proc/sys/net for writing? `there`: the kernel has opened one of that name. None: the kernel is to say what it is.
 pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
@@ -474,6 +492,18 @@ mod tests {
             (0, 9, libc::EINVAL),
         ] {
             assert_eq!(seek(0, offset, whence), Err(Errno(errno)));
+        }
+        let whole = |name: &str| of_interface(name).map(|(interface, whole)| format!("{interface} {whole}"));
+        assert_eq!(whole("ipv4/conf/eth0.7/forwarding").as_deref(), Some("eth0.7 ipv4/conf/all/forwarding"));
+        assert_eq!(whole("ipv6/conf/default/hop_limit").as_deref(), Some("default ipv6/conf/all/hop_limit"));
+        for other in [
+            "ipv4/conf/all/forwarding",
+            "ipv4/conf/eth0/rp_filter",
+            "ipv4/conf/eth0",
+            "ipv4/conf/a/b/forwarding",
+            "core/conf/eth0/forwarding",
+        ] {
+            assert_eq!(whole(other), None, "{other}");
         }
         assert!(OF_A_BYTE.iter().all(|name| find(name).is_some()) && find(TOGETHER).is_some());
     }

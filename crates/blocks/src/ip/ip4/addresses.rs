@@ -176,6 +176,18 @@ impl Addresses {
         primary.map_or(ip, |(own, _)| own)
     }
 
+    /// The network of an address, as far as addresses share one: those of an interface with the same prefix (inet_ifa_match, ifa_mask).
+    pub(super) fn of_network(&self, address: &Address) -> impl Iterator<Item = &Address> {
+        let on_link = |address: &Address| v4(address).map(|(ip, bits)| base(address, ip).to_bits() & mask(bits));
+        let (network, bits) = (on_link(address), address.prefix_bits);
+        self.of_interface(address.interface).filter(move |other| other.prefix_bits == bits && on_link(other) == network)
+    }
+
+    /// Is another address of its network there that was before it (IFA_F_SECONDARY)?
+    pub(super) fn is_secondary(&self, address: &Address) -> bool {
+        self.of_network(address).next().is_some_and(|first| first.address != address.address)
+    }
+
     /// The source of packets to a network's broadcast address: the address that made it one (the prefsrc of Linux's broadcast routes).
     pub(super) fn source_to_broadcast(&self, interface: InterfaceIndex, broadcast: Ipv4Addr) -> Option<Ipv4Addr> {
         self.links_of(interface).find(|(_, base, bits)| same_prefix(*base, broadcast, *bits)).map(|(ip, ..)| ip)

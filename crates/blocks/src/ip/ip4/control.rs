@@ -1,6 +1,6 @@
 //! Procedures: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
 
-use super::addresses::{base, mask, same_prefix, v4};
+use super::addresses::{base, mask, v4};
 use super::*;
 use crate::arguments::Arguments;
 use crate::ip::hops;
@@ -133,12 +133,13 @@ impl Ip4 {
             // fib_inetaddr_event: "fib_sync_up(dev, RTNH_F_DEAD);"
             self.tables.mark(address.interface, false);
         }
+        // __inet_insert_ifa: "rtmsg_ifa(RTM_NEWADDR, ifa, …)", then its notifiers, which make the routes.
+        self.tell_address("added", &address, cx);
         self.add_network_route(&address, cx);
         self.changed();
         if has_lifetime(&address) {
             self.schedule_lifetimes(cx);
         }
-        self.tell_address("added", &address, cx);
         Ok(())
     }
 
@@ -189,9 +190,27 @@ impl Ip4 {
         Ok(Value::Null)
     }
 
-    /// Takes an address away, with the routes that need it.
+    /// Takes an address away, with the routes that need it. With a network's first address all others of it go, too, unless `promote_secondaries` makes
+    /// the next one the first.
     pub(super) fn delete_address(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
-        let Some(address) = self.addresses.remove(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
+        let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
+        if !self.promote_secondaries && !self.addresses.is_secondary(&address) {
+            // __inet_del_ifa: "Deleting primary ifaddr forces deletion all secondaries unless alias promotion is set": they go before it.
+            let others: Vec<Ipv4Addr> = self.addresses.of_network(&address).skip(1).filter_map(v4).map(|(ip, _)| ip).collect();
+            for other in others {
+                self.delete_one(interface, other, cx)?;
+            }
+        }
+        self.delete_one(interface, ip, cx)
+    }
+
+    fn delete_one(&mut self, interface: InterfaceIndex, ip: Ipv4Addr, cx: &mut Context<'_>) -> Result<(), TableError> {
+        let Some(address) = self.addresses.find(interface, ip) else { return Err(TableError::AddressAbsent(ip)) };
+        let secondary = self.addresses.is_secondary(&address);
+        self.addresses.remove(interface, ip);
+        // "rtmsg_ifa(RTM_DELADDR, ifa1, …); blocking_notifier_call_chain(&inetaddr_chain, NETDEV_DOWN, ifa1);" and, of the one that is promoted,
+        // "rtmsg_ifa(RTM_NEWADDR, promote, …); blocking_notifier_call_chain(&inetaddr_chain, NETDEV_UP, promote);".
+        self.tell_gone(&address, secondary, cx);
         let last = self.addresses.of(interface).next().is_none();
         // Linux fib_del_ifaddr and fib_sync_down_addr: routes that prefer the address go; with the last address all of the interface.
         let still_local = !self.addresses.owners(ip).is_empty();
@@ -203,19 +222,15 @@ impl Ip4 {
             (row.route.source == Some(ip.into()) && (on_it || !still_local)) || (last && hops::is_lost(row, interface))
         };
         self.remove_routes(goes, cx);
-        let network = base(&address, ip);
-        let heir = self.addresses.of_interface(interface).find(|other| {
-            let own = v4(other).map(|(own, _)| base(other, own));
-            other.prefix_bits == address.prefix_bits && own.is_some_and(|own| same_prefix(own, network, address.prefix_bits))
-        });
-        if let Some(heir) = heir.copied() {
+        let heir = self.addresses.of_network(&address).next().copied().filter(|_| !secondary);
+        if let Some(heir) = heir {
+            self.tell_address("changed", &heir, cx);
             self.add_network_route(&heir, cx);
         }
         self.changed();
         if has_lifetime(&address) {
             self.schedule_lifetimes(cx);
         }
-        self.tell_address("deleted", &address, cx);
         Ok(())
     }
 
@@ -271,6 +286,7 @@ impl Ip4 {
         let adding = Adding::read(&arguments)?;
         let (asked, listed) = request::next_hops::<u32>(&arguments, kind, cx)?;
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
         let source = arguments.address("source")?;
@@ -362,6 +378,14 @@ impl Ip4 {
         cx.alert("address", row);
     }
 
+    /// The same of an address that is gone. `secondary`: another had its network.
+    pub(super) fn tell_gone(&self, address: &Address, secondary: bool, cx: &mut Context<'_>) {
+        cx.row_changed(Table::Addresses(Family::V4), Row::Address(address.interface, address.address));
+        let mut row = self.address_row(address);
+        (row["event"], row["row"], row["secondary"]) = ("deleted".into(), serde_json::json!(address), secondary.into());
+        cx.alert("address", row);
+    }
+
     pub(super) fn tell_route(&self, event: &str, row: &RouteRow, cx: &mut Context<'_>) {
         cx.table_changed(Table::Routes(Family::V4));
         cx.alert("route", hops::alert(event, row, &self.facts));
@@ -381,7 +405,7 @@ impl Ip4 {
     }
 
     fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
-        self.facts.peek(interface).map(|facts| &*facts.name)
+        self.facts.name(interface)
     }
 
     pub(super) fn address_rows(&self) -> Vec<Value> {

@@ -42,7 +42,11 @@ pub static KIND: Kind = Kind {
                   none), scope?, label?, flags?, metric?, valid_lft?, preferred_lft? (seconds), replace? (false): gives an interface an address, \
                   and the route to its network",
         },
-        Named { name: "address_delete", doc: "interface (or group:NUMBER), address: takes it away, with the routes that need it" },
+        Named {
+            name: "address_delete",
+            doc: "interface (or group:NUMBER), address: takes it away, with the routes that need it, and without promote_secondaries those whose network \
+                  it had first",
+        },
         Named {
             name: "interface_set",
             doc: "interface (or group:NUMBER), up: an administrator put it up or down: down, its routes go; up, those of its addresses come",
@@ -133,6 +137,13 @@ const PARAMETERS: &[Parameter] = &[
         default: "true",
         live: true,
         doc: "tell hosts of a better first hop on their own link, where this node sends on (Linux send_redirects)",
+    },
+    Parameter {
+        name: "promote_secondaries",
+        value: ParameterType::Bool,
+        default: "false",
+        live: true,
+        doc: "when a network's first address of an interface is deleted, the next one becomes the first; else all go with it (Linux promote_secondaries)",
     },
     Parameter {
         name: "fragment_memory_bytes",

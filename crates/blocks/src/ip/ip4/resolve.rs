@@ -228,8 +228,17 @@ impl Ip4 {
         }
         // Blackholes and the like name no interface.
         let goes = |interface: InterfaceIndex| interface != InterfaceIndex::NONE && gone.contains(&interface);
-        for address in self.addresses.remove_where(|address| goes(address.interface)) {
-            self.tell_address("deleted", &address, cx);
+        // inetdev_destroy: one after the other as they are listed, and "if (in_dev->dead) goto no_promotions;".
+        let mut list: Vec<(Address, bool)> = self
+            .addresses
+            .iter()
+            .filter(|address| goes(address.interface))
+            .map(|address| (*address, self.addresses.is_secondary(address)))
+            .collect();
+        list.sort_by_key(|(address, secondary)| (address.interface, *secondary, std::cmp::Reverse(address.scope)));
+        self.addresses.remove_where(|address| goes(address.interface));
+        for (address, secondary) in list {
+            self.tell_gone(&address, secondary, cx);
         }
         // fib_sync_down_dev: "if (event == NETDEV_UNREGISTER && nexthop_nh->fib_nh_dev == dev) { dead = fi->fib_nhs; break; }"
         self.remove_routes(|row| row.each().any(|route| goes(route.interface)), cx);

@@ -9,7 +9,7 @@ use crate::ip::request::{self, Adding, AskedHop, Meant, Place};
 use crate::ip::routes::{Bits as _, Refusal};
 use crate::ip::rules::Packet;
 use std::net::Ipv6Addr;
-use weft_core::table::{AddressState, Hop, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, TABLE_MAIN, Traffic};
+use weft_core::table::{AddressState, Hop, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, RuleAction, TABLE_MAIN, Traffic};
 use weft_wire::ipv6::MTU_MIN;
 
 /// Metric of routes that somebody sets without one (Linux IP6_RT_PRIO_USER).
@@ -240,6 +240,7 @@ impl Ip6 {
             return Err(refused(TableError::HopWithoutGateway));
         }
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
         let source = arguments.address_v6("source")?;
@@ -456,6 +457,14 @@ impl Ip6 {
         self.tables.rules.change(&self.name, procedure, value, cx).inspect_err(|error| {
             self.counters[count::RULES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
         })?;
+        if procedure == "rule_add" {
+            // fib6_rule_configure: "if (fib6_new_table(net, rule->table) == NULL) …", which fib4_rule_configure does not.
+            for rule in self.tables.rules.all() {
+                if let RuleAction::Table(table) = rule.action {
+                    self.tables.begin(table);
+                }
+            }
+        }
         self.changed();
         Ok(Value::Null)
     }
@@ -464,6 +473,9 @@ impl Ip6 {
         cx.row_changed(Table::Addresses(Family::V6), Row::Address(address.interface, address.address));
         let mut row = self.address_row(address);
         row["event"] = event.into();
+        if event == "deleted" {
+            row["row"] = serde_json::json!(address);
+        }
         cx.alert("address", row);
     }
 
@@ -486,7 +498,7 @@ impl Ip6 {
     }
 
     fn interface_name(&self, interface: InterfaceIndex) -> Option<&str> {
-        self.facts.peek(interface).map(|facts| &*facts.name)
+        self.facts.name(interface)
     }
 
     pub(super) fn address_rows(&self) -> Vec<Value> {

@@ -170,11 +170,21 @@ impl Neighbour {
     }
     /// For people, and for `ip monitor neigh`.
     pub(in crate::ip) fn row(&self, now: Instant) -> Value {
+        let age = |then: Instant| now.since(then).as_millis() as u64;
+        // That it was never confirmed is not kept; what was learnt as STALE was not.
+        let unconfirmed = match self.state {
+            Nud::Incomplete | Nud::Stale | Nud::Failed => NEVER_CONFIRMED,
+            Nud::Reachable | Nud::Delay | Nud::Probe | Nud::Permanent => Duration::ZERO,
+        };
         let mut row = serde_json::json!({
             "interface": self.interface.0,
             "address": self.address.to_string(),
             "mac": self.has_mac().then(|| self.mac.to_string()),
             "state": self.state_at(now).name(),
+            "used_ms": age(self.used),
+            "confirmed_ms": age(self.updated) + unconfirmed.as_millis() as u64,
+            "updated_ms": age(self.updated),
+            "probes": self.probes,
         });
         if self.router {
             row["router"] = true.into();
@@ -194,6 +204,9 @@ pub(in crate::ip) struct Cache {
     by_address: Map<(InterfaceIndex, IpAddr), u32>,
     collected_at: Option<Instant>,
 }
+
+/// How long ago what was never confirmed counts as confirmed. Linux ___neigh_create: "n->confirmed = jiffies - (NEIGH_VAR(n->parms, BASE_REACHABLE_TIME) << 1);"
+const NEVER_CONFIRMED: Duration = Duration::from_secs(60);
 
 /// Linux neigh_alloc collects at most this often while there is room.
 const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
