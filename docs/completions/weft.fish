@@ -55,6 +55,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack 
 complete -c weft -n "__fish_weft_needs_command" -f -a "import" -d 'Convert the configuration of another framework to a stack file'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit; 130: ctrl-C'
+complete -c weft -n "__fish_weft_needs_command" -f -a "kernel" -d 'Linux kernels as nodes of virtual worlds (kind = "linux"): build them from Debian\'s sources, list them, remove them'
 complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
@@ -221,6 +222,18 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "build" -d 'Build a kernel: a few minutes, about 2 GB of disk while it builds, and 10 MB then. One that was built before is found'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "list" -d 'List the kernels that were built'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "remove" -d 'Remove a kernel'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l version -d 'Version, of Debian\'s package linux-source-VERSION' -r
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l config -d 'A file with lines CONFIG_…=… over the usual configuration; may be given several times' -r -F
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l coverage -d 'Count which lines are executed (gcov)'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l debug -d 'With what a debugger needs'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the only world that runs]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand exec" -l node -d 'For a procedure: a node of a world that runs' -r
 complete -c weft -n "__fish_weft_using_subcommand exec" -l json -d 'Print what a procedure answers as JSON'

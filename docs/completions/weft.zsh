@@ -399,6 +399,48 @@ _arguments "${_arguments_options[@]}" : \
 ':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
 && ret=0
 ;;
+(kernel)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+":: :_weft__subcmd__kernel_commands" \
+"*::: :->kernel" \
+&& ret=0
+
+    case $state in
+    (kernel)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:weft-kernel-command-$line[1]:"
+        case $line[1] in
+            (build)
+_arguments "${_arguments_options[@]}" : \
+'--version=[Version, of Debian'\''s package linux-source-VERSION]:VERSION:_default' \
+'*--config=[A file with lines CONFIG_…=… over the usual configuration; may be given several times]:FRAGMENT:_files' \
+'--coverage[Count which lines are executed (gcov)]' \
+'--debug[With what a debugger needs]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(list)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(remove)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':name -- Its name or key, as `weft kernel list` shows it:_default' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (exec)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket. Procedures\: of the stack, as for other commands. Programs\: of the world, a path or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
@@ -488,6 +530,7 @@ _weft_commands() {
 'import:Convert the configuration of another framework to a stack file' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit; 130\: ctrl-C' \
+'kernel:Linux kernels as nodes of virtual worlds (kind = "linux")\: build them from Debian'\''s sources, list them, remove them' \
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
@@ -593,6 +636,30 @@ _weft__subcmd__import__subcmd__fins_commands() {
 _weft__subcmd__insert_commands() {
     local commands; commands=()
     _describe -t commands 'weft insert commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__kernel_commands] )) ||
+_weft__subcmd__kernel_commands() {
+    local commands; commands=(
+'build:Build a kernel\: a few minutes, about 2 GB of disk while it builds, and 10 MB then. One that was built before is found' \
+'list:List the kernels that were built' \
+'remove:Remove a kernel' \
+    )
+    _describe -t commands 'weft kernel commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__kernel__subcmd__build_commands] )) ||
+_weft__subcmd__kernel__subcmd__build_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft kernel build commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__kernel__subcmd__list_commands] )) ||
+_weft__subcmd__kernel__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft kernel list commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__kernel__subcmd__remove_commands] )) ||
+_weft__subcmd__kernel__subcmd__remove_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft kernel remove commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__load_commands] )) ||
 _weft__subcmd__load_commands() {

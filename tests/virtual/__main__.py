@@ -2,7 +2,7 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, memory, table, tools, twins, worlds
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, kernels, memory, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
@@ -13,6 +13,7 @@ TARGETS = {
     "errors": errors.main,
     "exact": exact.main,
     "gdb": debugger.main,
+    "kernel": kernels.main,
     "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,

@@ -18,7 +18,7 @@ pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
 pub use foresee::Coming;
-pub use node::{Node, block_table};
+pub use node::{Node, block_table, default_mac};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,

@@ -573,7 +573,7 @@ fn is_v6(text: &str) -> bool {
 }
 
 /// A locally administered address that is the same whenever node and interface have the same names.
-fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
+pub fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
     let mut rng = Rng::for_name(0x77_65_66_74, &format!("{node}/{interface}"));
     let mut mac = [0u8; 6];
     rng.fill(&mut mac);

@@ -3,12 +3,14 @@
 //! Within one instant the order is: ends of serialisation (by port), frames (by port, then in order of arrival), timers, actors. What a machine
 //! sends is put on its own wires; what reaches others is left in [`Core::out`] for the group to hand over.
 
+mod guest;
 mod turn;
 
 use self::turn::Turn;
-use crate::actor::{Actor, Next, ProgramId, Status};
+use crate::actor::{Actor, Next, ProgramId, Status, Stream};
 use crate::calls::CallLog;
 use crate::debug::Teller;
+use crate::guest::Guest;
 use crate::hash::{self, NodeHash, Way};
 use crate::record::Recorder;
 use crate::said::Notes;
@@ -189,6 +191,8 @@ pub(crate) struct Core {
     pub off: bool,
     /// Large frames come as far as their wire; otherwise the interface cuts them, and leaves their checksums to the wire.
     large_frames: bool,
+    /// Why the machine cannot go on: the run ends.
+    pub failed: Option<String>,
 }
 
 impl Core {
@@ -219,6 +223,7 @@ impl Core {
             done: VecDeque::new(),
             off: false,
             large_frames,
+            failed: None,
         }
     }
 
@@ -419,6 +424,20 @@ impl Core {
         }
     }
 
+    /// A program wrote something.
+    fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]) {
+        self.hash.output(self.now, program, stream, bytes);
+        if let Some(record) = &mut self.record {
+            record.output(self.now, program, stream, bytes);
+        }
+        self.notes.came(self.now, program, stream, bytes);
+        let state = self.programs.entry(program).or_default();
+        let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
+        let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));
+        kept.extend_from_slice(bytes.get(..take).unwrap_or_default());
+        state.output_lost += (bytes.len() - take) as u64;
+    }
+
     /// A program has ended.
     pub fn end_program(&mut self, program: ProgramId, at: Instant, status: Status) {
         let state = self.programs.entry(program).or_default();
@@ -463,6 +482,8 @@ pub(crate) struct Slot {
 pub(crate) enum Machine {
     Host(Box<Node>),
     Switch(Switch),
+    /// Somebody else's software, with a clock that the world owns.
+    Guest(Box<dyn Guest>),
     /// A host without power.
     Off,
 }
@@ -513,6 +534,7 @@ impl Cell {
     pub fn next(&self) -> Instant {
         let timer = match &self.machine {
             Machine::Host(node) => node.next_timer().unwrap_or(Instant::FAR_FUTURE),
+            Machine::Guest(guest) => guest.next(),
             Machine::Switch(_) | Machine::Off => Instant::FAR_FUTURE,
         };
         let actors = self.actors.iter().map(|slot| slot.next.at).min().unwrap_or(Instant::FAR_FUTURE);
@@ -558,6 +580,7 @@ impl Cell {
                     items.into_iter().for_each(|item| switch.forward(&mut self.core, *index, item));
                 }
             }
+            Machine::Guest(guest) => guest::wake(&mut self.core, guest.as_mut(), &due, end),
             Machine::Off => {
                 for index in &due {
                     self.core.depart(*index);
@@ -610,6 +633,9 @@ impl Cell {
     /// The world ends: actors may write their reports.
     pub fn finish(&mut self, at: Instant) {
         self.core.now = self.core.now.max(at);
+        if let Machine::Guest(guest) = &mut self.machine {
+            return guest::finish(&mut self.core, guest.as_mut());
+        }
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended && !slot.early) {
             let grant = core.now + std::time::Duration::from_nanos(1);
@@ -624,6 +650,11 @@ impl Cell {
             self.disk = slot.actor.take_disk().or(self.disk.take());
             // SIGKILL: nobody was asked.
             slot.programs.iter().for_each(|program| self.core.end_program(*program, at, Status::Killed(9)));
+        }
+        if matches!(self.machine, Machine::Guest(_)) {
+            let running = self.core.programs.iter().filter(|(_, state)| state.started.is_some() && state.ended.is_none());
+            let running: Vec<ProgramId> = running.map(|(program, _)| *program).collect();
+            running.into_iter().for_each(|program| self.core.end_program(program, at, Status::Killed(9)));
         }
     }
 

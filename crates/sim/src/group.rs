@@ -53,6 +53,9 @@ impl Group {
                 }
                 count(&mut self.instant, at)?;
                 only.wake(at, end);
+                if only.core.failed.is_some() {
+                    return Err(at);
+                }
             }
         }
         loop {
@@ -63,6 +66,9 @@ impl Group {
             let Some(cell) = self.cells.get_mut(index as usize) else { return Ok(Instant::FAR_FUTURE) };
             // Without look-ahead a reply may come at once: nobody runs ahead.
             cell.wake(at, at + Duration::from_nanos(1));
+            if cell.core.failed.is_some() {
+                return Err(at);
+            }
             self.due.remove(&(at, index));
             self.due.insert((cell.next(), index));
             for handover in std::mem::take(&mut cell.core.out) {

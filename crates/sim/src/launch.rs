@@ -3,7 +3,7 @@
 use crate::actor::ProgramId;
 use crate::cell::{Cell, Place};
 use crate::early::Shared;
-use crate::plan::{Plan, ProgramPlan, Run};
+use crate::plan::{NodeKind, Plan, ProgramPlan, Run};
 use crate::process::{Common, ProcessTree};
 use crate::world::{Booted, WorldError, boot, ports_of_switches};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,13 +87,17 @@ pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> A
 }
 
 /// Boots all nodes, on all processors: each has a random stream of its own.
-pub(crate) fn boot_all(plan: &Plan, streams: &mut [Rng]) -> Vec<Result<Booted, WorldError>> {
+pub(crate) fn boot_all(
+    plan: &Plan,
+    streams: &mut [Rng],
+    cpu_of: &(dyn Fn(usize) -> Option<usize> + Sync),
+) -> Vec<Result<Booted, WorldError>> {
     let threads = threads();
     let share = streams.len().div_ceil(threads).max(NODES_PER_THREAD_MIN);
     let ports = ports_of_switches(plan);
     let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
-        let nodes = plan.nodes.iter().enumerate().skip(first);
-        nodes.zip(streams).map(|((index, node), stream)| boot(plan, node, ports.get(&index), stream, Instant::ZERO)).collect()
+        let places = first..plan.nodes.len();
+        places.zip(streams).map(|(place, stream)| boot(plan, place, ports.get(&place), stream, Instant::ZERO, cpu_of(place))).collect()
     };
     if streams.len() <= share {
         return boot_some(0, streams);
@@ -126,9 +130,10 @@ pub(crate) fn planned<'p>(plan: &'p Plan, programs: &[ProgramId]) -> impl Iterat
     programs.iter().filter_map(|id| Some((*id, plan.programs.get(id.0 as usize)?)))
 }
 
-/// The unmodified ones of these programs.
+/// The unmodified ones of these programs that weft runs: a kernel starts its own.
 pub(crate) fn processes<'p>(plan: &'p Plan, programs: &[ProgramId]) -> Vec<(ProgramId, &'p ProgramPlan)> {
-    planned(plan, programs).filter(|(_, program)| matches!(program.run, Run::Process(_))).collect()
+    let is_guest = |node: usize| plan.nodes.get(node).is_some_and(|node| matches!(node.kind, NodeKind::Guest(_)));
+    planned(plan, programs).filter(|(_, program)| matches!(program.run, Run::Process(_)) && !is_guest(program.node)).collect()
 }
 
 /// Process 1 of every node that has unmodified programs, several at a time: most of it is the kernel's work.

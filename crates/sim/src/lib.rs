@@ -17,6 +17,7 @@ mod cell;
 pub mod debug;
 mod early;
 mod group;
+pub mod guest;
 pub mod hash;
 mod launch;
 pub mod plan;
@@ -38,8 +39,9 @@ pub use actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream
 pub use calls::CallLine;
 pub use cell::{FrameSink, OUTPUT_BYTES_MAX, ProgramState, Ring};
 pub use group::EVENTS_PER_INSTANT_MAX;
+pub use guest::{Boot, Guest, GuestContext};
 pub use plan::Plan;
-pub use process::{OWN_FOLDERS, PATH};
+pub use process::{OWN_FOLDERS, PATH, environment_of, files_of};
 pub use queue::QueueCounters;
 pub use scenario::Scenario;
 pub use trace::{OPPORTUNITY_BYTES, RateTrace};

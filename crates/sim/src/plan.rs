@@ -7,6 +7,7 @@ mod found;
 
 pub use found::is_there;
 
+use crate::guest::Boot;
 use crate::program::Builtin;
 use crate::trace::RateTrace;
 use std::net::IpAddr;
@@ -18,6 +19,7 @@ use weft_core::{Instant, Op};
 pub use weft_intercept::process::Mount;
 use weft_intercept::process::{Files, Held, Limits};
 use weft_node::Stack;
+pub use weft_wire::ethernet::Mac;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.
 pub const START_DEFAULT_SECONDS: u64 = 1_893_456_000;
@@ -57,6 +59,8 @@ pub struct Plan {
     pub listener: Option<Listener>,
     /// The program that a debugger looks at. Changes no result.
     pub debugged: Option<Debugged>,
+    /// Who boots nodes that are kernels; none: there may be none.
+    pub boot: Option<Arc<dyn Boot>>,
     /// Set from outside when the run is to end: programs that make no call are not waited for then. What `watch` of [`crate::World::run`] says must follow it.
     pub interrupt: Option<Arc<AtomicBool>>,
 }
@@ -118,6 +122,7 @@ impl Default for Plan {
             log: false,
             listener: None,
             debugged: None,
+            boot: None,
             interrupt: None,
         }
     }
@@ -167,6 +172,47 @@ pub enum NodeKind {
     Host(Box<Stack>),
     /// A learning switch: it has ports and no stack.
     Switch(SwitchPlan),
+    /// A Linux kernel of its own, with programs: [`Plan::boot`] boots it.
+    Guest(Box<GuestPlan>),
+}
+
+/// A Linux kernel as a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GuestPlan {
+    /// Which: a version, as `weft kernel list` shows it.
+    pub kernel: String,
+    /// Its memory, bytes.
+    pub memory: u64,
+    /// Those that wires end at.
+    pub interfaces: Vec<GuestInterface>,
+    /// Its first routes.
+    pub routes: Vec<GuestRoute>,
+    /// Paths below /proc/sys, and what is written there before the interfaces go up.
+    pub sysctls: Vec<(String, String)>,
+}
+
+/// An interface of a Linux kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GuestInterface {
+    /// Its name in the node.
+    pub name: String,
+    /// Its address on the wire.
+    pub mac: Mac,
+    /// Largest packet, bytes.
+    pub mtu: u32,
+    /// Its addresses, each with the bits of its network.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// A route of a Linux kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GuestRoute {
+    /// Network and its bits.
+    pub destination: (IpAddr, u8),
+    /// Through whom; none: directly.
+    pub gateway: Option<IpAddr>,
+    /// Through which interface; none: where the gateway is.
+    pub interface: Option<String>,
 }
 
 /// A learning switch, or a segment that everybody hears.

@@ -92,6 +92,20 @@ fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> + 
     files.into_iter().chain(alone).map(own_file)
 }
 
+/// The files that every node has, and its own, for a machine that lays them over others itself.
+pub fn files_of(plan: &Plan, node: &NodePlan) -> Vec<OwnFile> {
+    let usual = common_files(plan).iter().cloned().collect::<Vec<_>>().into_iter().chain(usual_files(plan, node));
+    // The scenario's last: they lie over the others.
+    usual.filter(|file| file.path != std::path::Path::new("/run/weft/boot_id")).chain(node.files.own.iter().cloned()).collect()
+}
+
+/// The variables that a program finds, `NAME=value`.
+pub fn environment_of(process: &ProcessPlan) -> Vec<String> {
+    let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
+    variables.extend(process.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    variables.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
 /// A program of the node, before, while and after it runs.
 #[derive(Debug)]
 struct Program {
@@ -353,8 +367,6 @@ impl Program {
             CString::new(text).map_err(|_| (format!("'{}' has a zero byte in it", text.escape_debug()), STATUS_NOT_EXECUTABLE))
         };
         let trouble = |error: io::Error| (format!("cannot make files for standard input and output: {error}"), STATUS_NOT_EXECUTABLE);
-        let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
-        variables.extend(self.plan.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let mut new = None;
         let [output, error] = match &self.output {
             Some(kept) => kept,
@@ -365,7 +377,7 @@ impl Program {
         };
         let spec = Spawn {
             arguments: self.plan.command.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
-            environment: variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<Result<_, _>>()?,
+            environment: environment_of(&self.plan).iter().map(|variable| text(variable)).collect::<Result<_, _>>()?,
             directory: self.plan.directory.clone(),
             descriptors: match self.outside.take() {
                 Some(theirs) => theirs,

@@ -93,6 +93,7 @@ fn reason(reason: Reason) -> &'static str {
         Reason::Idle => "nothing is due any more",
         Reason::Interrupted => "interrupted",
         Reason::Stuck => "time does not go on",
+        Reason::Broken => "a machine cannot go on",
     }
 }
 
@@ -100,7 +101,11 @@ fn reason(reason: Reason) -> &'static str {
 pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) -> Value {
     let plan = world.plan();
     let nodes = plan.nodes.iter().enumerate().map(|(number, node)| {
-        let kind = if matches!(node.kind, NodeKind::Host(_)) { "host" } else { "switch" };
+        let kind = match node.kind {
+            NodeKind::Host(_) => "host",
+            NodeKind::Guest(_) => "linux",
+            NodeKind::Switch(_) => "switch",
+        };
         json!({"name": node.name, "kind": kind, "hash": format!("{:032x}", world.node_hash(number))})
     });
     let wires = plan.wires.iter().enumerate().map(|(number, wire)| {

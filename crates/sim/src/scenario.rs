@@ -8,6 +8,7 @@ mod event;
 mod expect;
 mod host;
 mod kinds;
+mod linux;
 mod program;
 mod raw;
 mod rehearsal;

@@ -10,28 +10,27 @@ use crate::hash;
 use crate::launch::{
     Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
 };
-use crate::plan::{Action, DirectionPlan, Expect, NodeKind, NodePlan, Plan, Run};
+use crate::plan::{Action, DirectionPlan, Expect, NodeKind, Plan, Run};
 use crate::process::{Common, ProcessTree};
 use crate::record::{self, Recorder};
 use crate::said::{self, Notes};
-use crate::switch::Switch;
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Rng};
 use weft_intercept::process::processor::Claim;
-use weft_node::{Node, Stack};
 
 mod act;
+mod boot;
 mod control;
 mod samples;
 mod visit;
 mod windows;
 
+pub(crate) use boot::{Booted, boot, ports_of_switches};
 pub use control::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};
 pub(crate) use control::{Taken, check_name};
 
@@ -75,6 +74,8 @@ pub enum Reason {
     Interrupted,
     /// Time did not go on: something sends at one instant without end.
     Stuck,
+    /// A machine cannot go on ([`RunEnd::broken`]).
+    Broken,
 }
 
 /// How a run ended.
@@ -88,6 +89,8 @@ pub struct RunEnd {
     pub failures: Vec<String>,
     /// Events that changed nothing, and why.
     pub idle: Vec<String>,
+    /// Which machine cannot go on, and why.
+    pub broken: Option<String>,
 }
 
 /// A sample of one direction of a wire.
@@ -169,14 +172,15 @@ impl World {
         }
         let mut boots: Vec<Rng> = plan.nodes.iter().map(|node| Rng::for_name(plan.seed, &format!("node/{}", node.name))).collect();
         let unmodified = plan.programs.iter().any(|program| matches!(program.run, Run::Process(_)));
-        let processors = unmodified.then(|| Claim::new(threads));
+        let guests = plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Guest(_)));
+        let processors = (unmodified || guests).then(|| Claim::new(threads));
         let cpu_of = |node: usize| processors.as_ref().and_then(|claim| claim.of(lane_of(&places, node, threads)));
         let programs = programs_of(&plan);
         let common = ProcessTree::common(&plan);
         // Who makes processes waits for the kernel half of the time.
         let (booted, launched) = std::thread::scope(|scope| {
             let launched = scope.spawn(|| launch_all(&plan, &programs, &common, &cpu_of));
-            let booted = boot_all(&plan, &mut boots);
+            let booted = boot_all(&plan, &mut boots, &cpu_of);
             (booted, launched.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let mut cells: Vec<Option<Cell>> = Vec::new();
@@ -359,7 +363,7 @@ impl World {
         let mut events: Vec<(Instant, Action)> = self.plan.events.iter().map(|event| (event.at, event.action.clone())).collect();
         events.sort_by_key(|(at, _)| *at);
         let mut events = events.into_iter().peekable();
-        let (mut failures, mut idle) = (Vec::new(), Vec::new());
+        let (mut failures, mut idle, mut broken) = (Vec::new(), Vec::new(), None);
         let mut sample = self.plan.sample.map(|_| Instant::ZERO);
         let interrupt = self.plan.interrupt.clone();
         let reason = loop {
@@ -379,7 +383,8 @@ impl World {
             let ended = group::run(lanes, epoch, &mut |now| door.before(now, half) && watch(now), self.processors.as_ref());
             if let Some(at) = self.lanes.iter().find_map(|lane| lane.stuck) {
                 self.now = at;
-                break Reason::Stuck;
+                broken = self.broken();
+                break if broken.is_some() { Reason::Broken } else { Reason::Stuck };
             }
             if ended.stopped && self.door.knocks() {
                 self.admit(ended.until.min(epoch.until));
@@ -419,7 +424,7 @@ impl World {
                 cell.finish(now);
             }
         }
-        let end = RunEnd { at: self.now, reason, failures, idle };
+        let end = RunEnd { at: self.now, reason, failures, idle, broken };
         self.end = Some(end.clone());
         end
     }
@@ -427,7 +432,12 @@ impl World {
     /// Kills all processes of a world that has run and will not run again: what it has found stays, and the kernel takes them away meanwhile.
     pub fn let_go(&mut self) {
         let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
-        cells.flat_map(|cell| &mut cell.actors).for_each(|slot| slot.actor.kill());
+        for cell in cells {
+            cell.actors.iter_mut().for_each(|slot| slot.actor.kill());
+            if let Machine::Guest(guest) = &mut cell.machine {
+                guest.kill();
+            }
+        }
     }
 
     /// Ends a world whose process is about to end: no process of a node is left, and what is nothing but memory is left to the kernel, which takes it at
@@ -441,6 +451,7 @@ impl World {
         let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
         cells.into_iter().all(|cell| match &cell.machine {
             Machine::Host(node) => node.engine().kinds().loaded().next().is_none(),
+            Machine::Guest(_) => false,
             Machine::Switch(_) | Machine::Off => true,
         })
     }
@@ -449,7 +460,7 @@ impl World {
     pub fn graph(&self, node: usize) -> Option<&weft_core::graph::Slots> {
         match &self.cell(node)?.machine {
             Machine::Host(host) => Some(host.engine().graph()),
-            Machine::Switch(_) | Machine::Off => None,
+            Machine::Guest(_) | Machine::Switch(_) | Machine::Off => None,
         }
     }
 
@@ -493,7 +504,7 @@ impl World {
         let Some(cell) = self.cell_mut(node) else { return };
         cell.core.now = cell.core.now.max(now);
         cell.end_programs(now);
-        if matches!(cell.machine, Machine::Host(_)) {
+        if matches!(cell.machine, Machine::Host(_) | Machine::Guest(_)) {
             cell.machine = Machine::Off;
         }
         cell.core.off = true;
@@ -513,13 +524,12 @@ impl World {
             cell.disk = None;
         }
         let (now, plan) = (self.now, &self.plan);
-        let Some(section) = plan.nodes.get(node) else { return Ok(()) };
+        let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         // Its ports are in their places already.
-        let (machine, _) = boot(plan, section, None, &mut self.boots[node], now).map_err(|error| error.to_string())?;
+        let (machine, _) = boot(plan, node, None, &mut self.boots[node], now, cpu).map_err(|error| error.to_string())?;
         let plan = std::mem::take(&mut self.plan);
         let programs = self.programs.get(node).cloned().unwrap_or_default();
         let common = Arc::clone(&self.common);
-        let cpu = self.processors.as_ref().and_then(|claim| claim.of(lane_of(&self.places, node, self.lanes.len())));
         let result = match self.cell_mut(node) {
             Some(cell) => {
                 cell.machine = machine;
@@ -533,6 +543,13 @@ impl World {
         };
         self.plan = plan;
         result
+    }
+
+    /// A machine that cannot go on, and why: the first by name.
+    fn broken(&self) -> Option<String> {
+        let cells = (0..self.plan.nodes.len()).filter_map(|node| self.cell(node));
+        let failed = cells.filter_map(|cell| Some((cell.core.now, &cell.core.name, cell.core.failed.as_ref()?)));
+        failed.min().map(|(at, name, why)| format!("node '{name}' at {at}: {why}"))
     }
 
     /// The world's hash so far.
@@ -574,6 +591,9 @@ impl World {
         let actors = cells.flat_map(|cell| &cell.actors).filter(|slot| !slot.next.ended);
         let mut waits: Vec<(usize, String)> =
             actors.flat_map(|slot| slot.actor.waits()).map(|(program, what)| (program.0 as usize, what)).collect();
+        let cells = (0..self.plan.nodes.len()).filter_map(|node| self.cell(node));
+        let guests = cells.filter_map(|cell| if let Machine::Guest(guest) = &cell.machine { Some(guest.waits()) } else { None });
+        waits.extend(guests.flatten().map(|(program, what)| (program.0 as usize, what)));
         waits.sort();
         waits
     }
@@ -634,8 +654,13 @@ fn check(plan: &Plan) -> Result<(), WorldError> {
         if program.node >= plan.nodes.len() {
             return unsound(format!("program '{}' runs on a node that is not there", program.name), "name an existing node");
         }
-        if !matches!(plan.nodes[program.node].kind, NodeKind::Host(_)) {
+        if matches!(plan.nodes[program.node].kind, NodeKind::Switch(_)) {
             return unsound(format!("program '{}' runs on a switch", program.name), "programs run on hosts");
+        }
+        if matches!((&plan.nodes[program.node].kind, &program.run), (NodeKind::Guest(_), Run::Builtin(_))) {
+            let what =
+                format!("program '{}' is built in, and its node '{}' is a Linux kernel", program.name, plan.nodes[program.node].name);
+            return unsound(what, "let an unmodified program do it: command = [\"iperf3\", …]");
         }
     }
     Ok(())
@@ -674,63 +699,6 @@ fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
         groups.entry(root).or_default().push(node);
     }
     groups.into_values().collect()
-}
-
-pub(crate) type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
-
-/// The interfaces of switches, which have those that wires end at, by node.
-pub(crate) fn ports_of_switches(plan: &Plan) -> BTreeMap<usize, BTreeMap<String, InterfaceIndex>> {
-    let mut switches: BTreeMap<usize, BTreeMap<String, InterfaceIndex>> = BTreeMap::new();
-    for (node, interface) in plan.wires.iter().flat_map(|wire| &wire.ends) {
-        if plan.nodes.get(*node).is_some_and(|node| matches!(node.kind, NodeKind::Switch(_))) {
-            let known = switches.entry(*node).or_default();
-            let next = known.len() as u32 + 1;
-            known.entry(interface.clone()).or_insert(InterfaceIndex(next));
-        }
-    }
-    switches
-}
-
-/// Builds a machine as it is after booting at `now`. `ports`: of a switch.
-pub(crate) fn boot(
-    plan: &Plan,
-    node: &NodePlan,
-    ports: Option<&BTreeMap<String, InterfaceIndex>>,
-    rng: &mut Rng,
-    now: Instant,
-) -> Result<Booted, WorldError> {
-    let stack = match &node.kind {
-        NodeKind::Host(stack) => stack,
-        NodeKind::Switch(switch) => return Ok((Machine::Switch(Switch::new(*switch)), ports.cloned().unwrap_or_default())),
-    };
-    let (host, known) = boot_host(plan, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
-    Ok((Machine::Host(Box::new(host)), known))
-}
-
-fn boot_host(
-    plan: &Plan,
-    stack: &Stack,
-    seed: u64,
-    now: Instant,
-) -> Result<(Node, BTreeMap<String, InterfaceIndex>), weft_node::StackError> {
-    let mut node = Node::new(stack, seed)?;
-    node.set_boot_time(now, u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX));
-    let mut known = BTreeMap::new();
-    for (at, interface) in stack.interfaces().enumerate() {
-        if !interface.backend.starts_with("wire:") {
-            let what = format!("backend \"{}\" is a real one, and this is virtual time", interface.backend);
-            return Err(stack.interface_error(at, "backend", &what, "write backend = \"wire:NAME\" with the name of the scenario's wire"));
-        }
-        let described = node.describe(stack, at, interface)?;
-        // As Linux since 4.17, whose TCP builds large frames for every interface; who cuts them is another matter.
-        let described = Interface { gso_max_bytes: GSO_BYTES_MAX, checksum_offload: true, ..described };
-        let index = node
-            .add_interface(now, &described)
-            .map_err(|error| stack.interface_error(at, "name", &error.to_string(), "see `weft help stack`"))?;
-        known.insert(described.name, index);
-    }
-    node.configure(now, stack)?;
-    Ok((node, known))
 }
 
 /// Puts the wires between the ports.

@@ -13,6 +13,7 @@ pub mod get;
 pub mod hash;
 pub mod help;
 pub mod import;
+pub mod kernel;
 pub mod new;
 pub mod run;
 pub mod set;

@@ -105,6 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut sets = args.set.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
     let mut scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    scenario.plan.boot = Some(Arc::new(weft_kernel::Kernels::new()));
     for remark in &scenario.remarks {
         tell!("weft: {remark}");
     }

@@ -1,6 +1,6 @@
 //! An actor's turn: what it sees of its machine, and what it does there.
 
-use super::{Core, OUTPUT_BYTES_MAX, PORTS_SCANNED, carry_on};
+use super::{Core, PORTS_SCANNED, carry_on};
 use crate::actor::{ActorContext, CallRecord, ProgramId, Status, Stream};
 use crate::calls::CallLine;
 use crate::program::figures_of;
@@ -162,16 +162,7 @@ impl ActorContext for Turn<'_> {
     }
 
     fn output(&mut self, program: ProgramId, stream: Stream, bytes: &[u8]) {
-        self.core.hash.output(self.core.now, program, stream, bytes);
-        if let Some(record) = &mut self.core.record {
-            record.output(self.core.now, program, stream, bytes);
-        }
-        self.core.notes.came(self.core.now, program, stream, bytes);
-        let state = self.core.programs.entry(program).or_default();
-        let kept = if stream == Stream::Output { &mut state.output } else { &mut state.error };
-        let take = bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(kept.len()));
-        kept.extend_from_slice(bytes.get(..take).unwrap_or_default());
-        state.output_lost += (bytes.len() - take) as u64;
+        self.core.output(program, stream, bytes);
     }
 
     fn lost(&mut self, program: ProgramId, bytes: u64) {

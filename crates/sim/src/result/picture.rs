@@ -159,7 +159,7 @@ pub(super) fn topology(plan: &Plan) -> Picture {
     for (number, (node, place)) in plan.nodes.iter().zip(&places).enumerate() {
         let at = pixel(*place);
         marks.push(match node.kind {
-            NodeKind::Host(_) => Mark::Host { at, runs: plan.programs.iter().any(|program| program.node == number) },
+            NodeKind::Host(_) | NodeKind::Guest(_) => Mark::Host { at, runs: plan.programs.iter().any(|program| program.node == number) },
             NodeKind::Switch(_) => Mark::Switch { at },
         });
         if named {

@@ -23,7 +23,7 @@ pub(super) struct Subnet {
 }
 
 pub(super) fn is_switch(node: &NodeDraft) -> bool {
-    node.section.kind.as_ref().is_some_and(|kind| kind.get_ref() != "host")
+    node.section.kind.as_ref().is_some_and(|kind| !matches!(kind.get_ref().as_str(), "host" | "linux"))
 }
 
 /// Gives addresses to the interfaces that have none.

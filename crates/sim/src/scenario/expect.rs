@@ -375,6 +375,9 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<V
     for failure in &end.failures {
         verdicts.push(Verdict { name: "every event is taken".to_owned(), failure: Some(failure.clone()) });
     }
+    if let Some(why) = &end.broken {
+        verdicts.push(Verdict { name: "every machine goes on".to_owned(), failure: Some(why.clone()) });
+    }
     if end.reason == Reason::Stuck {
         let failure = format!("more than {} events at {}", crate::EVENTS_PER_INSTANT_MAX, end.at);
         verdicts.push(Verdict { name: "time goes on".to_owned(), failure: Some(failure) });

@@ -14,21 +14,23 @@ use weft_node::{Stack, StackError};
 
 /// The node of a draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<NodePlan, StackError> {
-    match draft.section.kind.as_ref().map(|kind| (kind.get_ref().as_str(), kind)) {
+    let kind = draft.section.kind.as_ref();
+    if let (Some(kernel), false) = (&draft.section.kernel, kind.is_some_and(|kind| kind.get_ref() == "linux")) {
+        return Err(source.error(kernel.span(), "only a Linux node has a kernel", "write kind = \"linux\", too"));
+    }
+    match kind.map(|kind| (kind.get_ref().as_str(), kind)) {
         None | Some(("host", _)) => {}
+        Some(("linux", _)) => {
+            known_interfaces(source, draft)?;
+            return super::linux::plan(source, raw, draft, routes);
+        }
         Some(("switch", _)) => return Ok(switch(draft, raw, true)),
         Some(("segment", _)) => return Ok(switch(draft, raw, false)),
         Some((other, kind)) => {
-            return Err(source.error(kind.span(), format!("no node is a '{other}'"), "use host, switch or segment"));
+            return Err(source.error(kind.span(), format!("no node is a '{other}'"), "use host, linux, switch or segment"));
         }
     }
-    for (name, _) in &draft.section.addresses {
-        if draft.interfaces.iter().all(|interface| interface.name != *name.get_ref()) {
-            let what = format!("no wire ends at interface '{}' of node '{}'", name.get_ref(), draft.name);
-            let known: Vec<&str> = draft.interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
-        }
-    }
+    known_interfaces(source, draft)?;
     let files = own_files(source, draft)?;
     let (per_call, limits) = (per_call(source, draft)?, limits(source, draft)?);
     let mut stack = match &draft.section.stack {
@@ -68,8 +70,20 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) })
 }
 
+/// Addresses are those of interfaces that wires end at.
+fn known_interfaces(source: &Source<'_>, draft: &NodeDraft) -> Result<(), StackError> {
+    for (name, _) in &draft.section.addresses {
+        if draft.interfaces.iter().all(|interface| interface.name != *name.get_ref()) {
+            let what = format!("no wire ends at interface '{}' of node '{}'", name.get_ref(), draft.name);
+            let known: Vec<&str> = draft.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
 /// The folder that is its root, and the files that it has beside.
-fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {
+pub(super) fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {
     let root = draft.section.root.as_ref().map(|root| {
         let folder = source.beside(root.get_ref());
         match folder.is_dir() {
@@ -169,7 +183,7 @@ fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
 }
 
 /// What a call costs on this node.
-fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duration, StackError> {
+pub(super) fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duration, StackError> {
     let Some(cpu) = &draft.section.cpu else { return Ok(PER_CALL_DEFAULT) };
     let base = match &cpu.get_ref().per_call {
         Some(text) => source.duration(text)?,
@@ -232,7 +246,7 @@ fn sysctl(source: &Source<'_>, name: &Spanned<String>, value: &Spanned<toml::Val
 }
 
 /// A value as `sysctl -w` takes it; None: nothing that a sysctl could be.
-fn line(value: &toml::Value) -> Option<String> {
+pub(super) fn line(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),

@@ -44,6 +44,7 @@ pub(crate) struct Node {
     pub kind: Option<Text>,
     pub count: Option<Spanned<u32>>,
     pub stack: Option<Text>,
+    pub kernel: Option<Text>,
     pub forward: Option<bool>,
     pub large_frames: Option<bool>,
     pub capture: Option<Capture>,

@@ -1,0 +1,288 @@
+//! A network device of a kernel, as vhost-user has it: the kernel says where its queues are, weft fills and empties them.
+//!
+//! Kicks come as messages that wait for an answer (VHOST_USER_PROTOCOL_F_INBAND_NOTIFICATIONS), so the kernel stands still while its frames are taken.
+
+use crate::Broken;
+use crate::memory::GuestMemory;
+use crate::ring::Ring;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// VIRTIO_NET_F_MTU, VIRTIO_NET_F_MAC, VHOST_USER_F_PROTOCOL_FEATURES, VIRTIO_F_VERSION_1.
+const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 30 | 1 << 32;
+/// REPLY_ACK, BACKEND_REQ, CONFIG, INBAND_NOTIFICATIONS.
+const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 14;
+const VERSION: u32 = 1;
+const IS_REPLY: u32 = 4;
+const NEEDS_REPLY: u32 = 8;
+/// VHOST_USER_BACKEND_VRING_CALL
+const VRING_CALL: u32 = 4;
+const HEADER_BYTES: usize = 12;
+/// Largest message: its configuration space.
+const PAYLOAD_BYTES_MAX: usize = 600;
+/// Descriptors that come with one message.
+const FILES_MAX: usize = 8;
+/// Bytes before each frame: `struct virtio_net_hdr_mrg_rxbuf`.
+const NET_HEADER_BYTES: usize = 12;
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+
+/// What a kernel did with its device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// Something that only concerns the two of them.
+    Handled,
+    /// It has frames to send ([`Device::take`]), and waits for [`Device::answer_kick`].
+    Kicked,
+    /// It has let go of the device.
+    Gone,
+}
+
+/// A network device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    listener: UnixListener,
+    stream: Option<UnixStream>,
+    /// Where the kernel is told that something has come.
+    calls: Option<UnixStream>,
+    memory: GuestMemory,
+    rings: [Ring; 2],
+    mac: [u8; 6],
+    mtu: u16,
+    /// A kick that was not answered.
+    kick: Option<Header>,
+    /// Frames that found no buffer.
+    pub unreceived: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    request: u32,
+    flags: u32,
+    bytes: usize,
+}
+
+fn u32_at(payload: &[u8], at: usize) -> u32 {
+    payload.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+}
+fn u64_at(payload: &[u8], at: usize) -> u64 {
+    payload.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+impl Device {
+    /// A device behind a socket that the kernel will connect to.
+    pub fn new(listener: UnixListener, mac: [u8; 6], mtu: u16) -> Device {
+        Device {
+            listener,
+            stream: None,
+            calls: None,
+            memory: GuestMemory::default(),
+            rings: Default::default(),
+            mac,
+            mtu,
+            kick: None,
+            unreceived: 0,
+        }
+    }
+
+    /// Where the kernel says something next.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.as_ref().map_or_else(|| self.listener.as_fd(), |stream| stream.as_fd())
+    }
+
+    /// Reads what the kernel says, and answers it.
+    pub fn serve(&mut self) -> Result<Event, Broken> {
+        let Some(stream) = &mut self.stream else {
+            self.stream = Some(self.listener.accept()?.0);
+            return Ok(Event::Handled);
+        };
+        let mut files = Vec::new();
+        let Some(header) = read_header(stream, &mut files)? else {
+            (self.stream, self.calls) = (None, None);
+            self.memory.clear();
+            self.rings = Default::default();
+            return Ok(Event::Gone);
+        };
+        let mut payload = vec![0; header.bytes];
+        stream.read_exact(&mut payload)?;
+        self.handle(header, &payload, files)
+    }
+
+    fn handle(&mut self, header: Header, payload: &[u8], mut files: Vec<OwnedFd>) -> Result<Event, Broken> {
+        let ring = |rings: &mut [Ring; 2], index: u32| -> Result<usize, Broken> {
+            rings.get(index as usize).map(|_| index as usize).ok_or_else(|| Broken::new(format!("one of its devices has no queue {index}")))
+        };
+        let index = u32_at(payload, 0);
+        match header.request {
+            // GET_FEATURES, GET_PROTOCOL_FEATURES
+            1 => return self.reply(header, &FEATURES.to_ne_bytes()),
+            15 => return self.reply(header, &PROTOCOL_FEATURES.to_ne_bytes()),
+            // GET_VRING_BASE
+            11 => {
+                let index = ring(&mut self.rings, index)?;
+                self.rings[index].enabled = false;
+                let base = u64::from(self.rings[index].base()) << 32 | index as u64;
+                return self.reply(header, &base.to_ne_bytes());
+            }
+            // GET_CONFIG: offset, size, flags, then the space: mac, status (up), number of pairs of queues, MTU (virtio 1.2, 5.1.4).
+            24 => {
+                let mut space = [0; PAYLOAD_BYTES_MAX];
+                space[..6].copy_from_slice(&self.mac);
+                space[6..8].copy_from_slice(&1_u16.to_le_bytes());
+                space[8..10].copy_from_slice(&1_u16.to_le_bytes());
+                space[10..12].copy_from_slice(&self.mtu.to_le_bytes());
+                let mut answer = payload.to_vec();
+                let offset = u32_at(payload, 0) as usize;
+                for (at, byte) in answer.iter_mut().skip(12).enumerate() {
+                    *byte = space.get(offset + at).copied().unwrap_or(0);
+                }
+                return self.reply(header, &answer);
+            }
+            // SET_MEM_TABLE: how many, then of each its guest-physical address, length, address in the kernel, and place in its file.
+            5 => {
+                self.memory.clear();
+                for (number, file) in files.iter().enumerate().take(index as usize) {
+                    let at = 8 + 32 * number;
+                    self.memory.add(file.as_fd(), u64_at(payload, at), u64_at(payload, at + 8), u64_at(payload, at + 24))?;
+                }
+            }
+            // SET_VRING_NUM, SET_VRING_BASE, SET_VRING_ENABLE
+            8 | 10 | 18 => {
+                let index = ring(&mut self.rings, index)?;
+                let (ring, value) = (&mut self.rings[index], u32_at(payload, 4));
+                match header.request {
+                    8 => ring.resize(value)?,
+                    10 => ring.rewind(value),
+                    _ => ring.enabled = value != 0,
+                }
+            }
+            // SET_VRING_ADDR: index, flags, descriptors, used, available, log.
+            9 => {
+                let index = ring(&mut self.rings, index)?;
+                let ring = &mut self.rings[index];
+                (ring.descriptors, ring.used, ring.available) = (u64_at(payload, 8), u64_at(payload, 16), u64_at(payload, 24));
+            }
+            // SET_BACKEND_REQ_FD
+            21 => self.calls = files.pop().map(UnixStream::from),
+            // VRING_KICK
+            35 if index as usize == TRANSMIT => {
+                self.kick = Some(header);
+                return Ok(Event::Kicked);
+            }
+            _ => {}
+        }
+        self.acknowledge(header)
+    }
+
+    fn acknowledge(&mut self, header: Header) -> Result<Event, Broken> {
+        if header.flags & NEEDS_REPLY == 0 { Ok(Event::Handled) } else { self.reply(header, &0_u64.to_ne_bytes()) }
+    }
+
+    fn reply(&mut self, header: Header, payload: &[u8]) -> Result<Event, Broken> {
+        let message = message(header.request, VERSION | IS_REPLY, payload);
+        self.stream.as_mut().map_or(Ok(()), |stream| stream.write_all(&message))?;
+        Ok(Event::Handled)
+    }
+
+    /// The next frame to send, without what stands before it, and the token that gives its buffer back.
+    pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<Option<u16>, Broken> {
+        let Device { rings: [_, transmit], memory, .. } = self;
+        let Some(head) = transmit.take(memory)? else { return Ok(None) };
+        transmit.read(memory, head, frame)?;
+        if frame.len() < NET_HEADER_BYTES {
+            return Err(Broken::new("one of its devices sends a frame without a header"));
+        }
+        frame.drain(..NET_HEADER_BYTES);
+        Ok(Some(head))
+    }
+
+    /// The kernel goes on after it has kicked.
+    pub fn answer_kick(&mut self) -> Result<(), Broken> {
+        self.kick.take().map_or(Ok(Event::Handled), |header| self.acknowledge(header)).map(drop)
+    }
+
+    /// A frame that was taken has left. True: the kernel wants to be told.
+    pub fn left(&mut self, token: u16) -> Result<bool, Broken> {
+        let Device { rings: [_, transmit], memory, .. } = self;
+        if transmit.enabled { transmit.give_back(memory, token, 0) } else { Ok(false) }
+    }
+
+    /// A frame has come. True: the kernel wants to be told.
+    pub fn receive(&mut self, frame: &[u8], room: &mut Vec<u8>) -> Result<bool, Broken> {
+        let Device { rings: [receive, _], memory, .. } = self;
+        let Some(head) = receive.take(memory)? else {
+            self.unreceived += 1;
+            return Ok(false);
+        };
+        room.clear();
+        room.extend_from_slice(&[0; NET_HEADER_BYTES]);
+        // num_buffers
+        room[10] = 1;
+        room.extend_from_slice(frame);
+        let written = receive.fill(memory, head, room)?;
+        receive.give_back(memory, head, written)
+    }
+
+    /// Tells the kernel that a queue has something for it: of frames that have come, or that have left. It answers on [`Device::calls`].
+    pub fn call(&mut self, sent: bool) -> Result<(), Broken> {
+        let queue = if sent { TRANSMIT } else { RECEIVE };
+        let Some(calls) = &mut self.calls else { return Ok(()) };
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&(queue as u32).to_ne_bytes());
+        calls.write_all(&message(VRING_CALL, VERSION | NEEDS_REPLY, &payload))?;
+        Ok(())
+    }
+
+    /// Where the kernel answers calls; none: it has no such device yet.
+    pub fn calls(&self) -> Option<BorrowedFd<'_>> {
+        self.calls.as_ref().map(|calls| calls.as_fd())
+    }
+
+    /// Reads the answer to [`Device::call`]. False: the kernel is gone.
+    pub fn called(&mut self) -> Result<bool, Broken> {
+        let mut answer = [0; HEADER_BYTES + 8];
+        match self.calls.as_mut().map(|calls| calls.read_exact(&mut answer)) {
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error.into()),
+            _ => Ok(false),
+        }
+    }
+}
+
+fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+    for number in [request, flags, payload.len() as u32] {
+        bytes.extend_from_slice(&number.to_ne_bytes());
+    }
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A header, and the files that came with it. None: the other side is gone.
+fn read_header(stream: &mut UnixStream, files: &mut Vec<OwnedFd>) -> Result<Option<Header>, Broken> {
+    let mut bytes = [0; HEADER_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(&*stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let got = match received {
+        Err(rustix::io::Errno::CONNRESET) => 0,
+        other => other?.bytes,
+    };
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = message {
+            files.extend(some);
+        }
+    }
+    if got == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut bytes[got..])?;
+    let header = Header { request: u32_at(&bytes, 0), flags: u32_at(&bytes, 4), bytes: u32_at(&bytes, 8) as usize };
+    match header.bytes <= PAYLOAD_BYTES_MAX {
+        true => Ok(Some(header)),
+        false => Err(Broken::new(format!("one of its devices sends a message of {} bytes", header.bytes))),
+    }
+}

@@ -1,0 +1,576 @@
+//! A kernel as a machine of the world: its process, its clock, its devices, its programs.
+
+use crate::Broken;
+use crate::calendar::{Calendar, NEVER, Said};
+use crate::device::{Device, Event};
+use crate::home::Home;
+use crate::spawn::{self, Spawn};
+use crate::store::{self, Kernel};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_core::{Frame, Instant};
+use weft_intercept::process::Usage;
+use weft_sim::plan::{Action, GuestPlan, NodeKind, NodePlan, Plan, ProcessPlan, Run};
+use weft_sim::{Boot, Guest, GuestContext, ProgramId, Status, Stream};
+
+/// How often who waits for a kernel looks whether the run was interrupted.
+const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// So long a kernel may compute without a word and without its clock going on.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Lines of its console that are told when it cannot go on.
+const LINES_TOLD: usize = 12;
+const SIGTERM: i32 = 15;
+
+/// Boots kernels that were built before.
+#[derive(Debug, Default)]
+pub struct Kernels {
+    _private: (),
+}
+
+impl Kernels {
+    /// Those of the user's cache.
+    pub fn new() -> Kernels {
+        Kernels::default()
+    }
+}
+
+impl Boot for Kernels {
+    fn check(&self, guest: &GuestPlan) -> Result<(), String> {
+        store::find(&guest.kernel).map(drop)
+    }
+
+    fn boot(&self, plan: &Plan, node: usize, seed: u64, now: Instant, cpu: Option<usize>) -> Result<Box<dyn Guest>, String> {
+        let section = plan.nodes.get(node).ok_or("there is no such node")?;
+        let NodeKind::Guest(guest) = &section.kind else { return Err("it is no kernel".to_owned()) };
+        let kernel = store::find(&guest.kernel)?;
+        let machine = Machine::boot(plan, node, section, guest, &kernel, seed, now, cpu);
+        machine.map(|machine| Box::new(machine) as Box<dyn Guest>).map_err(|error| format!("cannot start kernel {}: {error}", kernel.name))
+    }
+}
+
+/// A program of the machine.
+#[derive(Debug, Default)]
+struct Program {
+    name: String,
+    runs: bool,
+    /// Bytes of its output and its errors that were looked at.
+    read: [u64; 2],
+    output_max: u64,
+}
+
+/// A kernel that runs, or has run.
+struct Machine {
+    home: Home,
+    child: Child,
+    listener: Option<UnixListener>,
+    calendar: Option<Calendar>,
+    /// Nanoseconds since 1970 when it booted.
+    start: u64,
+    booted: Instant,
+    devices: Vec<Device>,
+    /// The device of each port of the world.
+    device_of: Vec<usize>,
+    port_of: Vec<Option<usize>>,
+    programs: BTreeMap<ProgramId, Program>,
+    /// How far `status` was read, and what stands behind its last line.
+    told: u64,
+    rest: String,
+    /// What it is, for the hash.
+    identity: Option<String>,
+    interrupt: Option<Arc<AtomicBool>>,
+    /// It is off, and nothing comes of it any more.
+    off: bool,
+    frame: Vec<u8>,
+    room: Vec<u8>,
+}
+
+impl Machine {
+    #[expect(clippy::too_many_arguments, reason = "one place, and each is another thing")]
+    fn boot(
+        plan: &Plan,
+        node: usize,
+        section: &NodePlan,
+        guest: &GuestPlan,
+        kernel: &Kernel,
+        seed: u64,
+        now: Instant,
+        cpu: Option<usize>,
+    ) -> io::Result<Machine> {
+        let home = Home::new()?;
+        home.lead("root", section.files.root.as_deref().unwrap_or("/".as_ref()))?;
+        weft_sim::files_of(plan, section).iter().try_for_each(|file| home.lay(file))?;
+        let mut words = Words::default();
+        words.record(["hostname", &section.name]);
+        for (number, mount) in section.files.mounts.iter().enumerate() {
+            home.lead(&format!("mount{number}"), &mount.from)?;
+            home.lay_folder(&mount.to)?;
+            words.record(["mount", &format!("mount{number}"), &mount.to.display().to_string()]);
+        }
+        words.network(guest);
+        let programs = words.programs(plan, node, now, &home)?;
+        home.write_plan(&words.0)?;
+        let listener = UnixListener::bind(home.path().join("clock"))?;
+        let mut arguments = vec![
+            format!("mem={}M", guest.memory >> 20),
+            "hostfs=.".to_owned(),
+            "uml_dir=.".to_owned(),
+            "umid=uml".to_owned(),
+            "con=null".to_owned(),
+            "ssl=null".to_owned(),
+            "stderr=1".to_owned(),
+            "console=stderr0".to_owned(),
+            "panic=-1".to_owned(),
+            format!("call_cost={}", section.per_call.as_nanos()),
+            "time-travel=ext:0:clock".to_owned(),
+        ];
+        let mut devices = Vec::new();
+        for (number, interface) in guest.interfaces.iter().enumerate() {
+            let name = format!("net{number}");
+            let mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
+            devices.push(Device::new(UnixListener::bind(home.path().join(&name))?, interface.mac.0, mtu));
+            arguments.push(format!("virtio_uml.device={name}:1"));
+        }
+        // The ports of a machine are in the order of the plan's wires.
+        let ends = plan.wires.iter().flat_map(|wire| &wire.ends).filter(|(of, _)| *of == node);
+        let device_of: Vec<usize> =
+            ends.filter_map(|(_, name)| guest.interfaces.iter().position(|interface| interface.name == *name)).collect();
+        let port_of = (0..devices.len()).map(|device| device_of.iter().position(|of| *of == device)).collect();
+        let console = std::fs::File::create(home.console())?;
+        let child = spawn::start(Spawn { binary: kernel.binary(), home: home.path().to_owned(), console, arguments, seed, cpu })?;
+        let start = plan.start.saturating_add(Duration::from_nanos(now.as_nanos()));
+        Ok(Machine {
+            home,
+            child,
+            listener: Some(listener),
+            calendar: None,
+            start: u64::try_from(start.as_nanos()).unwrap_or(u64::MAX),
+            booted: now,
+            devices,
+            device_of,
+            port_of,
+            programs,
+            told: 0,
+            rest: String::new(),
+            identity: Some(format!("kernel {} {}", kernel.name, kernel.hash)),
+            interrupt: plan.interrupt.clone(),
+            off: false,
+            frame: Vec::new(),
+            room: Vec::new(),
+        })
+    }
+
+    /// A time of the world as the kernel's.
+    fn own(&self, at: Instant) -> u64 {
+        at.as_nanos().saturating_sub(self.booted.as_nanos()).min(NEVER - 1)
+    }
+
+    fn of_world(&self, own: u64) -> Instant {
+        if own >= NEVER { Instant::FAR_FUTURE } else { self.booted + Duration::from_nanos(own) }
+    }
+
+    /// Waits until one of these is ready, and says which.
+    fn await_any(&mut self, sockets: &[BorrowedFd<'_>], progress: &dyn Fn() -> u64) -> Result<Option<usize>, Broken> {
+        let mut fds: Vec<PollFd<'_>> = sockets.iter().map(|socket| PollFd::from_borrowed_fd(*socket, PollFlags::IN)).collect();
+        let period = Timespec { tv_sec: 0, tv_nsec: LOOK_PERIOD.subsec_nanos().into() };
+        let (mut waited, mut before) = (Duration::ZERO, progress());
+        loop {
+            match rustix::event::poll(&mut fds, Some(&period)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => other?,
+            };
+            if let Some(at) = fds.iter().position(|fd| !fd.revents().is_empty()) {
+                return Ok(Some(at));
+            }
+            if self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+                return Ok(None);
+            }
+            if self.child.try_wait()?.is_some() {
+                return Err(Broken::new("its kernel ended"));
+            }
+            let now = progress();
+            waited = if now == before { waited + LOOK_PERIOD } else { Duration::ZERO };
+            before = now;
+            if waited >= PATIENCE {
+                return Err(Broken::new(format!(
+                    "its kernel has computed for {} s without a word, and its clock stands: a program that never calls the kernel, or a deadlock",
+                    PATIENCE.as_secs()
+                )));
+            }
+        }
+    }
+
+    /// Meets the kernel when it comes to ask for the time.
+    fn meet(&mut self) -> Result<bool, Broken> {
+        let Some(listener) = self.listener.take() else { return Ok(true) };
+        let ready = self.await_any(&[listener.as_fd()], &|| 0)?;
+        if ready.is_none() {
+            self.listener = Some(listener);
+            return Ok(false);
+        }
+        let (socket, _) = listener.accept()?;
+        self.calendar = Some(Calendar::new(socket, self.start)?);
+        Ok(true)
+    }
+
+    /// Serves the kernel while it runs. False: the run was interrupted.
+    fn serve(&mut self, cx: &mut dyn GuestContext) -> Result<bool, Broken> {
+        loop {
+            let Some(calendar) = self.calendar.take() else { return Ok(false) };
+            let devices = std::mem::take(&mut self.devices);
+            let mut sockets = vec![calendar.socket()];
+            sockets.extend(devices.iter().map(Device::socket));
+            let ready = self.await_any(&sockets, &|| calendar.now());
+            drop(sockets);
+            (self.calendar, self.devices) = (Some(calendar), devices);
+            let Some(ready) = ready? else { return Ok(false) };
+            let Some(calendar) = &mut self.calendar else { return Ok(false) };
+            let now = calendar.now();
+            match ready.checked_sub(1) {
+                None => match calendar.serve()? {
+                    Said::Time => {}
+                    Said::Waits => {
+                        let now = calendar.now();
+                        cx.advance(self.of_world(now));
+                        return Ok(true);
+                    }
+                    Said::Gone => return self.ended().map(|()| true),
+                },
+                Some(number) => {
+                    cx.advance(self.of_world(now));
+                    self.serve_device(number, cx)?;
+                }
+            }
+        }
+    }
+
+    fn serve_device(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let port = self.port_of.get(number).copied().flatten();
+        let Some(device) = self.devices.get_mut(number) else { return Ok(()) };
+        if device.serve()? != Event::Kicked {
+            return Ok(());
+        }
+        while let Some(token) = device.take(&mut self.frame)? {
+            match port {
+                Some(port) => cx.send(port, Frame::ingress(&self.frame), token.into()),
+                None => drop(device.left(token)?),
+            }
+        }
+        // Before the kernel goes on: the end of what it sent may be nearer than it was told.
+        let limit = self.own(cx.limit());
+        if let Some(calendar) = self.calendar.as_mut().filter(|calendar| calendar.runs()) {
+            calendar.shorten(limit)?;
+        }
+        self.devices.get_mut(number).map_or(Ok(()), Device::answer_kick)
+    }
+
+    /// Tells the kernel that a device has something for it. It does not run: it notes it, and asks for time.
+    fn call(&mut self, number: usize, sent: bool) -> Result<(), Broken> {
+        let Some(mut calendar) = self.calendar.take() else { return Ok(()) };
+        let mut devices = std::mem::take(&mut self.devices);
+        let result = self.call_device(&mut calendar, devices.get_mut(number), sent);
+        (self.calendar, self.devices) = (Some(calendar), devices);
+        result
+    }
+
+    fn call_device(&mut self, calendar: &mut Calendar, device: Option<&mut Device>, sent: bool) -> Result<(), Broken> {
+        let Some(device) = device else { return Ok(()) };
+        device.call(sent)?;
+        while let Some(calls) = device.calls() {
+            match self.await_any(&[calls, calendar.socket()], &|| 0)? {
+                None => return Ok(()),
+                Some(0) if device.called()? => return Ok(()),
+                Some(0) => break,
+                Some(_) if calendar.serve()? == Said::Gone => break,
+                Some(_) => {}
+            }
+        }
+        if device.calls().is_none() { Ok(()) } else { Err(Broken::new("its kernel ended")) }
+    }
+
+    /// The kernel's process has let go of its clock.
+    fn ended(&mut self) -> Result<(), Broken> {
+        self.off = true;
+        self.calendar = None;
+        let status = self.child.wait()?;
+        if status.success() {
+            // Somebody in it has switched it off.
+            return Ok(());
+        }
+        let how =
+            status.signal().map_or_else(|| format!("with status {}", status.code().unwrap_or(-1)), |signal| format!("by signal {signal}"));
+        Err(Broken::new(format!("its kernel ended {how}")))
+    }
+
+    /// The last that it said.
+    fn last_words(&self) -> String {
+        let text = std::fs::read(self.home.console()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n  ")
+    }
+
+    /// What its process 1 has written down since the last time.
+    fn look(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let path = self.home.status();
+        if rustix::fs::stat(&path).map_or(0, |about| about.st_size as u64) <= self.told {
+            return Ok(());
+        }
+        let mut file = std::fs::File::open(&path)?;
+        file.seek(io::SeekFrom::Start(self.told))?;
+        let mut text = Vec::new();
+        self.told += file.read_to_end(&mut text)? as u64;
+        self.rest.push_str(&String::from_utf8_lossy(&text));
+        while let Some((line, rest)) = self.rest.split_once('\n') {
+            let (line, rest) = (line.to_owned(), rest.to_owned());
+            self.rest = rest;
+            self.told(&line, cx)?;
+        }
+        Ok(())
+    }
+
+    fn told(&mut self, line: &str, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let id = |text: &str| text.parse().map(ProgramId).map_err(|_| Broken::new(format!("its process 1 says '{line}'")));
+        let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+        match words.as_slice() {
+            ["ready"] => {}
+            ["start", program] => {
+                let program = id(program)?;
+                self.programs.entry(program).or_default().runs = true;
+                cx.started(program);
+            }
+            ["end", program, how, code, user_us, system_us, _] => {
+                let program = id(program)?;
+                self.collect(program, cx)?;
+                self.programs.entry(program).or_default().runs = false;
+                let cpu = Duration::from_micros(number(user_us) + number(system_us));
+                cx.used(program, Usage { cpu, ..Usage::default() });
+                let code = number(code) as i32;
+                cx.ended(program, if *how == "kill" { Status::Killed(code) } else { Status::Exited(code) });
+            }
+            ["lost", program, why @ ..] => {
+                let name = self.programs.get(&id(program)?).map_or("?", |program| program.name.as_str());
+                return Err(Broken::new(format!("program '{name}' cannot start: {}", why.join(" "))));
+            }
+            _ => return Err(Broken::new(line.replacen("refused", "its kernel refused", 1))),
+        }
+        Ok(())
+    }
+
+    /// What a program has written since the last time.
+    fn collect(&mut self, id: ProgramId, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
+        for (place, (name, stream)) in [("output", Stream::Output), ("error", Stream::Error)].into_iter().enumerate() {
+            let Ok(mut file) = std::fs::File::open(self.home.of_node(&format!("{name}.{}", id.0))) else { continue };
+            file.seek(io::SeekFrom::Start(program.read[place]))?;
+            let mut bytes = Vec::new();
+            let left = program.output_max.saturating_sub(program.read[place]);
+            program.read[place] += file.take(left).read_to_end(&mut bytes)? as u64;
+            if !bytes.is_empty() {
+                cx.output(id, stream, &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn try_run(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        if let Some(identity) = self.identity.take() {
+            cx.told(&identity);
+        }
+        if self.listener.is_some() {
+            if self.meet()? && self.serve(cx)? {
+                self.look(cx)?;
+            }
+            return Ok(());
+        }
+        while !self.off {
+            let (now, limit) = (self.own(cx.now()), self.own(cx.limit()));
+            let Some(calendar) = &mut self.calendar else { return Ok(()) };
+            let wanted = calendar.wanted().max(now);
+            if wanted >= limit {
+                return Ok(());
+            }
+            calendar.set_now(wanted);
+            let at = self.of_world(wanted);
+            cx.advance(at);
+            if let Some(calendar) = &mut self.calendar {
+                calendar.run(limit)?;
+            }
+            let went_on = self.serve(cx)?;
+            self.look(cx)?;
+            if !went_on {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// It cannot go on: the world is told, with the last that it said.
+    fn or_fail(&mut self, result: Result<(), Broken>, cx: &mut dyn GuestContext) {
+        let Err(Broken(why)) = result else { return };
+        self.off = true;
+        self.calendar = None;
+        let words = self.last_words();
+        cx.fail(if words.is_empty() { why } else { format!("{why}; the last of its console:\n  {words}") });
+    }
+
+    fn waits_for(&self) -> &'static str {
+        if self.off { "its kernel is off" } else { "runs on a Linux kernel" }
+    }
+}
+
+impl Guest for Machine {
+    fn next(&self) -> Instant {
+        match &self.calendar {
+            _ if self.off => Instant::FAR_FUTURE,
+            Some(calendar) => self.of_world(calendar.wanted()),
+            None => self.booted,
+        }
+    }
+
+    fn receive(&mut self, cx: &mut dyn GuestContext, port: usize, frame: &Frame) {
+        let Some(number) = self.device_of.get(port).copied().filter(|_| !self.off && self.calendar.is_some()) else { return };
+        let (now, bytes) = (self.own(cx.now()), frame.to_vec());
+        if let Some(calendar) = &mut self.calendar {
+            calendar.set_now(now);
+        }
+        let Some(device) = self.devices.get_mut(number) else { return };
+        let result = device.receive(&bytes, &mut self.room).and_then(|wanted| if wanted { self.call(number, false) } else { Ok(()) });
+        self.or_fail(result, cx);
+    }
+
+    fn left(&mut self, cx: &mut dyn GuestContext, port: usize, token: u32) {
+        let Some(number) = self.device_of.get(port).copied().filter(|_| !self.off && self.calendar.is_some()) else { return };
+        let now = self.own(cx.now());
+        if let Some(calendar) = &mut self.calendar {
+            calendar.set_now(now);
+        }
+        let Some(device) = self.devices.get_mut(number) else { return };
+        let result = device.left(token as u16).and_then(|wanted| if wanted { self.call(number, true) } else { Ok(()) });
+        self.or_fail(result, cx);
+    }
+
+    fn run(&mut self, cx: &mut dyn GuestContext) {
+        let result = self.try_run(cx);
+        self.or_fail(result, cx);
+    }
+
+    fn finish(&mut self, cx: &mut dyn GuestContext) {
+        let ids: Vec<ProgramId> = self.programs.iter().filter(|(_, program)| program.runs).map(|(id, _)| *id).collect();
+        let result = ids.into_iter().try_for_each(|id| self.collect(id, cx));
+        self.or_fail(result, cx);
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+    }
+
+    fn waits(&self) -> Vec<(ProgramId, String)> {
+        let running = self.programs.iter().filter(|(_, program)| program.runs);
+        running.map(|(id, _)| (*id, self.waits_for().to_owned())).collect()
+    }
+
+    fn console(&self) -> Vec<u8> {
+        std::fs::read(self.home.console()).unwrap_or_default()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        if let Err(error) = self.child.wait() {
+            tracing::warn!("cannot wait for a kernel: {error}");
+        }
+    }
+}
+
+/// The plan of its process 1 (kernel/init/init.c has the format).
+#[derive(Debug, Default)]
+struct Words(Vec<u8>);
+
+impl Words {
+    fn record<'w>(&mut self, fields: impl IntoIterator<Item = &'w str>) {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        self.0.extend_from_slice(fields.len().to_string().as_bytes());
+        self.0.push(0);
+        for field in fields {
+            self.0.extend(field.bytes().filter(|byte| *byte != 0));
+            self.0.push(0);
+        }
+    }
+
+    fn network(&mut self, guest: &GuestPlan) {
+        for (path, value) in &guest.sysctls {
+            self.record(["sysctl", &format!("/proc/sys/{path}"), value]);
+        }
+        for interface in &guest.interfaces {
+            self.record(["interface", &interface.mac.to_string(), &interface.name, &interface.mtu.to_string()]);
+        }
+        for interface in &guest.interfaces {
+            self.record(["up", &interface.name]);
+            for (address, bits) in &interface.addresses {
+                self.record(["address", &interface.name, &address.to_string(), &bits.to_string()]);
+            }
+        }
+        for route in &guest.routes {
+            let gateway = route.gateway.map_or_else(|| "-".to_owned(), |gateway| gateway.to_string());
+            let (network, bits) = (route.destination.0.to_string(), route.destination.1.to_string());
+            self.record(["route", &network, &bits, &gateway, route.interface.as_deref().unwrap_or("-")]);
+        }
+    }
+
+    /// Programs, and all that happens to them from outside after `booted`.
+    fn programs(&mut self, plan: &Plan, node: usize, booted: Instant, home: &Home) -> io::Result<BTreeMap<ProgramId, Program>> {
+        let mut programs = BTreeMap::new();
+        // What happens, in the order of the plan within each instant.
+        let mut actions: Vec<(Instant, usize, Option<i32>)> = Vec::new();
+        for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
+            let Run::Process(process) = &program.run else { continue };
+            self.program(number, process);
+            if !process.input.is_empty() {
+                std::fs::write(home.of_node(&format!("input.{number}")), &process.input)?;
+            }
+            actions.extend(program.start.map(|at| (at.max(booted), number, None)));
+            programs.insert(
+                ProgramId(number as u32),
+                Program { name: program.name.clone(), output_max: process.output_max, ..Program::default() },
+            );
+        }
+        for event in plan.events.iter().filter(|event| event.at >= booted) {
+            match event.action {
+                Action::Start { program } => actions.push((event.at, program, None)),
+                Action::Stop { program } => actions.push((event.at, program, Some(SIGTERM))),
+                Action::Signal { program, signal } => actions.push((event.at, program, Some(signal))),
+                _ => {}
+            }
+        }
+        actions.retain(|(_, program, _)| programs.contains_key(&ProgramId(*program as u32)));
+        actions.sort_by_key(|(at, ..)| *at);
+        for (at, program, signal) in actions {
+            let (at, program) = ((at.as_nanos() - booted.as_nanos()).to_string(), program.to_string());
+            match signal {
+                None => self.record(["start", &at, &program]),
+                Some(signal) => self.record(["signal", &at, &program, &signal.to_string()]),
+            }
+        }
+        Ok(programs)
+    }
+
+    fn program(&mut self, number: usize, process: &ProcessPlan) {
+        let number = number.to_string();
+        let environment = weft_sim::environment_of(process);
+        let (count, input) = (environment.len().to_string(), if process.input.is_empty() { "0" } else { "1" });
+        let directory = process.directory.display().to_string();
+        let head = ["program", &number, &directory, input, &count];
+        self.record(head.into_iter().chain(environment.iter().map(String::as_str)).chain(process.command.iter().map(String::as_str)));
+    }
+}

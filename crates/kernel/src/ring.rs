@@ -1,0 +1,119 @@
+//! A split virtqueue, as a device sees it (virtio 1.2, 2.7).
+
+use crate::Broken;
+use crate::memory::GuestMemory;
+
+/// Most entries: arch/um's MAX_SUPPORTED_QUEUE_SIZE.
+const ENTRIES_MAX: u16 = 256;
+/// Bytes of one chain: a frame of 64 KiB with its header fits.
+const CHAIN_BYTES_MAX: usize = 72 << 10;
+const DESCRIPTOR_BYTES: u64 = 16;
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+/// VRING_AVAIL_F_NO_INTERRUPT: the driver looks by itself.
+const NO_INTERRUPT: u16 = 1;
+
+/// Where a queue is, and how far the device is with it.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    pub entries: u16,
+    pub descriptors: u64,
+    pub available: u64,
+    pub used: u64,
+    pub enabled: bool,
+    next_available: u16,
+    next_used: u16,
+}
+
+impl Ring {
+    /// The driver says how many entries it has.
+    pub fn resize(&mut self, entries: u32) -> Result<(), Broken> {
+        let entries = u16::try_from(entries).ok().filter(|entries| (1..=ENTRIES_MAX).contains(entries) && entries.is_power_of_two());
+        self.entries = entries.ok_or_else(|| Broken::new("a queue of one of its devices has no size that there is"))?;
+        Ok(())
+    }
+
+    /// The driver says where to begin.
+    pub fn rewind(&mut self, base: u32) {
+        (self.next_available, self.next_used) = (base as u16, base as u16);
+    }
+
+    pub fn base(&self) -> u16 {
+        self.next_available
+    }
+
+    fn is_ready(&self) -> bool {
+        self.enabled && self.entries > 0 && self.available != 0
+    }
+
+    /// The next chain that the driver has made available: its first descriptor.
+    pub fn take(&mut self, memory: &GuestMemory) -> Result<Option<u16>, Broken> {
+        if !self.is_ready() || memory.load_u16(self.available + 2)? == self.next_available {
+            return Ok(None);
+        }
+        let place = u64::from(self.next_available % self.entries);
+        let head = memory.load_u16(self.available + 4 + 2 * place)?;
+        self.next_available = self.next_available.wrapping_add(1);
+        Ok(Some(head))
+    }
+
+    /// The parts of a chain: address, bytes, and whether they are for the device to write.
+    fn parts(&self, memory: &GuestMemory, head: u16) -> Result<Vec<(u64, usize, bool)>, Broken> {
+        let (mut parts, mut at, mut whole) = (Vec::new(), head, 0);
+        loop {
+            if at >= self.entries || parts.len() >= usize::from(self.entries) {
+                return Err(Broken::new("a queue of one of its devices has a chain without an end"));
+            }
+            let mut raw = [0; DESCRIPTOR_BYTES as usize];
+            memory.read(self.descriptors + DESCRIPTOR_BYTES * u64::from(at), &mut raw)?;
+            let [a0, a1, a2, a3, a4, a5, a6, a7, l0, l1, l2, l3, f0, f1, n0, n1] = raw;
+            let address = u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]);
+            let bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+            let flags = u16::from_le_bytes([f0, f1]);
+            whole += bytes;
+            if whole > CHAIN_BYTES_MAX {
+                return Err(Broken::new("a queue of one of its devices has a chain that is longer than any frame"));
+            }
+            parts.push((address, bytes, flags & WRITE != 0));
+            if flags & NEXT == 0 {
+                return Ok(parts);
+            }
+            at = u16::from_le_bytes([n0, n1]);
+        }
+    }
+
+    /// What the driver wrote into a chain.
+    pub fn read(&self, memory: &GuestMemory, head: u16, out: &mut Vec<u8>) -> Result<(), Broken> {
+        out.clear();
+        for (address, bytes, _) in self.parts(memory, head)?.into_iter().filter(|(_, _, write)| !write) {
+            let from = out.len();
+            out.resize(from + bytes, 0);
+            memory.read(address, out.get_mut(from..).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Fills a chain. Returns how many bytes found room.
+    pub fn fill(&self, memory: &GuestMemory, head: u16, mut bytes: &[u8]) -> Result<u32, Broken> {
+        let mut written = 0;
+        for (address, room, _) in self.parts(memory, head)?.into_iter().filter(|(_, _, write)| *write) {
+            let (now, rest) = bytes.split_at(room.min(bytes.len()));
+            memory.write(address, now)?;
+            written += now.len() as u32;
+            bytes = rest;
+        }
+        Ok(written)
+    }
+
+    /// Gives a chain back. True: the driver wants to be told.
+    pub fn give_back(&mut self, memory: &GuestMemory, head: u16, written: u32) -> Result<bool, Broken> {
+        let place = u64::from(self.next_used % self.entries.max(1));
+        let mut element = [0; 8];
+        element[..4].copy_from_slice(&u32::from(head).to_le_bytes());
+        element[4..].copy_from_slice(&written.to_le_bytes());
+        memory.write(self.used + 4 + 8 * place, &element)?;
+        self.next_used = self.next_used.wrapping_add(1);
+        memory.store_u16(self.used + 2, self.next_used)?;
+        Ok(memory.load_u16(self.available)? & NO_INTERRUPT == 0)
+    }
+}

@@ -1,0 +1,146 @@
+//! The process of a kernel: without address randomisation, with nothing of the host's that it could write, and gone when weft is.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What a kernel is started with.
+pub(crate) struct Spawn {
+    pub binary: PathBuf,
+    /// Where it runs, and the one folder that it may write.
+    pub home: PathBuf,
+    pub console: File,
+    pub arguments: Vec<String>,
+    pub seed: u64,
+    pub cpu: Option<usize>,
+}
+
+/// What the child needs of memory that was made before the fork: it may not allocate.
+struct Prepared {
+    home: CString,
+    uid_map: CString,
+    gid_map: CString,
+    is_root: bool,
+    cpu: Option<usize>,
+    parent: libc::pid_t,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts a kernel. It is killed when the thread ends that it was started by: that is one which never does before weft.
+pub(crate) fn start(spawn: Spawn) -> io::Result<Child> {
+    static JOBS: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+    let jobs = JOBS.get_or_init(|| {
+        let (sender, jobs) = channel::<Job>();
+        std::thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+        Mutex::new(sender)
+    });
+    let (sender, answer) = channel();
+    let job: Job = Box::new(move || drop(sender.send(spawn.start())));
+    let gone = || io::Error::other("the thread that starts kernels has ended");
+    jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+impl Spawn {
+    fn start(self) -> io::Result<Child> {
+        let text = |text: String| CString::new(text).map_err(io::Error::other);
+        // SAFETY: calls that only return numbers.
+        let (uid, gid, parent) = unsafe { (libc::geteuid(), libc::getegid(), libc::getpid()) };
+        let prepared = Prepared {
+            home: text(self.home.display().to_string())?,
+            uid_map: text(format!("0 {uid} 1\n"))?,
+            gid_map: text(format!("0 {gid} 1\n"))?,
+            is_root: uid == 0,
+            cpu: self.cpu,
+            parent,
+        };
+        let mut command = Command::new(&self.binary);
+        command
+            .args(self.arguments)
+            .env_clear()
+            .env("WEFT_SEED", self.seed.to_string())
+            // Where its memory is made: a file that is removed at once.
+            .env("TMPDIR", &self.home)
+            .env("HOME", &self.home)
+            .current_dir(&self.home)
+            .stdin(Stdio::null())
+            .stdout(self.console.try_clone()?)
+            .stderr(self.console)
+            .process_group(0);
+        // SAFETY: between fork and execve only calls into the kernel with what was prepared before.
+        unsafe { command.pre_exec(move || prepared.enter()) };
+        command.spawn()
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+impl Prepared {
+    /// Of the child.
+    fn enter(&self) -> io::Result<()> {
+        // SAFETY: plain calls; all pointers are to memory that was made before the fork.
+        unsafe {
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            if libc::getppid() != self.parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            checked(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong))?;
+            if let Some(cpu) = self.cpu {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu, &mut set);
+                checked(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))?;
+            }
+            self.lock_files()
+        }
+    }
+
+    /// All that is mounted becomes read-only, but for the kernel's own folder: its root user can mount anything of the host's as if it could be written.
+    unsafe fn lock_files(&self) -> io::Result<()> {
+        // SAFETY: as for `enter`, who calls this.
+        unsafe {
+            checked(libc::unshare(if self.is_root { libc::CLONE_NEWNS } else { libc::CLONE_NEWNS | libc::CLONE_NEWUSER }))?;
+            if !self.is_root {
+                write_to(c"/proc/self/setgroups", c"deny")?;
+                write_to(c"/proc/self/gid_map", &self.gid_map)?;
+                write_to(c"/proc/self/uid_map", &self.uid_map)?;
+            }
+            let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+            checked(libc::mount(none, c"/".as_ptr(), none, private, std::ptr::null()))?;
+            checked(libc::mount(self.home.as_ptr(), self.home.as_ptr(), none, libc::MS_BIND, std::ptr::null()))?;
+            let read_only = libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+            set_attributes(c"/", libc::AT_RECURSIVE, &read_only)?;
+            let writable = libc::mount_attr { attr_set: 0, attr_clr: libc::MOUNT_ATTR_RDONLY, propagation: 0, userns_fd: 0 };
+            set_attributes(&self.home, 0, &writable)?;
+            // What it is in was looked up before the new mount lay over it.
+            checked(libc::chdir(self.home.as_ptr()))
+        }
+    }
+}
+
+/// mount_setattr(2)
+unsafe fn set_attributes(path: &std::ffi::CStr, flags: libc::c_int, attributes: &libc::mount_attr) -> io::Result<()> {
+    let bytes = size_of::<libc::mount_attr>();
+    // SAFETY: the caller's path and attributes live through the call.
+    let result = unsafe { libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path.as_ptr(), flags, attributes as *const _, bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+unsafe fn write_to(path: &std::ffi::CStr, text: &std::ffi::CStr) -> io::Result<()> {
+    // SAFETY: the caller's strings live through the calls.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        checked(file)?;
+        let written = libc::write(file, text.as_ptr().cast(), text.count_bytes());
+        let result = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        libc::close(file);
+        result
+    }
+}

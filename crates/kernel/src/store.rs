@@ -1,0 +1,105 @@
+//! Kernels that were built, in the user's cache: a folder each, with the kernel and what it was made of.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where kernels are, in place of the user's cache.
+pub const VARIABLE: &str = "WEFT_KERNELS";
+/// What describes a kernel, in its folder.
+const ABOUT: &str = "kernel.json";
+/// The kernel, in its folder.
+const BINARY: &str = "linux";
+
+/// A kernel that was built.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Kernel {
+    /// As scenarios name it: the version of its sources, with `+debug`, `+coverage` or `+config` behind it if it is no usual one.
+    pub name: String,
+    /// Its whole version, `6.12.117`.
+    pub release: String,
+    /// Of its sources, configuration, patches and process 1.
+    pub key: String,
+    /// Of the binary, xxh3-128: part of the hash of the worlds that it runs in.
+    pub hash: String,
+    /// Its folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+impl Kernel {
+    /// The binary.
+    pub fn binary(&self) -> PathBuf {
+        self.folder.join(BINARY)
+    }
+
+    pub(crate) fn save(&self) -> io::Result<()> {
+        std::fs::write(self.folder.join(ABOUT), serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+/// Where kernels are: `$WEFT_KERNELS`, else `weft/kernels` in the user's cache.
+///
+/// # Errors
+/// There is neither that variable nor a home.
+pub fn folder() -> io::Result<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache"))).map(|cache| cache.join("weft/kernels"));
+    of(VARIABLE).or_else(cache).ok_or_else(|| io::Error::other(format!("neither {VARIABLE} nor HOME says where kernels are")))
+}
+
+fn read(folder: &Path) -> Option<Kernel> {
+    let kernel: Kernel = serde_json::from_str(&std::fs::read_to_string(folder.join(ABOUT)).ok()?).ok()?;
+    let kernel = Kernel { folder: folder.to_owned(), ..kernel };
+    kernel.binary().is_file().then_some(kernel)
+}
+
+/// All kernels, by name and release.
+///
+/// # Errors
+/// The folder cannot be read; that there is none yet is no error.
+pub fn list() -> io::Result<Vec<Kernel>> {
+    let entries = match std::fs::read_dir(folder()?) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut kernels: Vec<Kernel> = entries.filter_map(|entry| read(&entry.ok()?.path())).collect();
+    kernels.sort_by(|a, b| (&a.name, &a.release, &a.key).cmp(&(&b.name, &b.release, &b.key)));
+    Ok(kernels)
+}
+
+/// The kernel of a name; of several the newest.
+///
+/// # Errors
+/// There is none, and how to make it.
+pub fn find(name: &str) -> Result<Kernel, String> {
+    let kernels = list().map_err(|error| format!("cannot look for kernels: {error}"))?;
+    let newest = |a: &Kernel, b: &Kernel| numbers(&a.release).cmp(&numbers(&b.release));
+    let found = kernels.iter().filter(|kernel| kernel.name == name || kernel.key == name).max_by(|a, b| newest(a, b));
+    found.cloned().ok_or_else(|| {
+        let known: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        let there = if known.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", known.join(", ")) };
+        let (version, more) = name.split_once('+').map_or((name, String::new()), |(version, more)| (version, format!(" --{more}")));
+        format!("no kernel '{name}' has been built ({there}): `weft kernel build --version {version}{more}` makes one in a few minutes")
+    })
+}
+
+fn numbers(release: &str) -> Vec<u64> {
+    release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// Removes a kernel, by its name or key. Returns those that were removed.
+///
+/// # Errors
+/// There is none, or its folder cannot be removed.
+pub fn remove(name: &str) -> io::Result<Vec<Kernel>> {
+    let found: Vec<Kernel> = list()?.into_iter().filter(|kernel| kernel.name == name || kernel.key == name).collect();
+    if found.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("there is no kernel '{name}': `weft kernel list` shows what there is"),
+        ));
+    }
+    found.iter().try_for_each(|kernel| std::fs::remove_dir_all(&kernel.folder))?;
+    Ok(found)
+}
