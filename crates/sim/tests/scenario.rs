@@ -206,7 +206,7 @@ fn a_node_goes_back_to_a_snapshot_and_the_hash_does_not_know() {
     let scenario = parse(&format!("{PING}{}{rebooted}", told("1s", "snapshot a.snapshot")), &[]).unwrap();
     let end = World::new(scenario.plan, 1).unwrap().run(&mut |_| true);
     assert_eq!(end.failures.len(), 1, "{:?}", end.failures);
-    assert!(end.failures[0].contains("restore a.snapshot: programs hold 1 sockets of this node"), "{:?}", end.failures);
+    assert!(end.failures[0].contains("restore a.snapshot: programs hold 1 socket of this node"), "{:?}", end.failures);
 }
 
 #[test]
