@@ -62,7 +62,7 @@ OWN: list[tuple[str, Check]] = [
     ("unload none", error("there is no kind of block named 'none'")),
     ("unload", error("unload: the kind is missing")),
     ("extract wan", changes("extract wan: ether:lower -> interfaces:upper")),
-    ("extract ip4", error("ip4", "only a block with one can be extracted")),
+    ("extract ip4", error("ip4", "only a block with one leaves an edge behind")),
     ("bind wan:out interfaces:upper", changes("bind wan:out interfaces:upper")),
     ("bind wan:out ip4:lower", error("wan:out is bound to interfaces:upper already")),
     ("bind tcp:upper ip4:lower", error("tcp:upper")),
