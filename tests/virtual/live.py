@@ -185,7 +185,7 @@ def words(folder: Path) -> str:
             (("show", "blocks"), "nobody", "there is no node 'nobody'"),
             (("show", "blocks"), None, "which node?"),
             (("show", "calls"), "a", "a world that `weft sim` runs"),
-            (("subscribe",), "a", "from outside"),
+            (("subscribe",), "a", "nobody can subscribe"),
         ):
             refused = told(socket, *command, node=node)
             if refused.returncode in (0, -signal.SIGKILL) or why not in refused.stderr:
