@@ -112,6 +112,9 @@ _weft() {
             weft,trace)
                 cmd="weft__subcmd__trace"
                 ;;
+            weft,twin)
+                cmd="weft__subcmd__twin"
+                ;;
             weft,unbind)
                 cmd="weft__subcmd__unbind"
                 ;;
@@ -130,6 +133,9 @@ _weft() {
             weft__subcmd__kernel,build)
                 cmd="weft__subcmd__kernel__subcmd__build"
                 ;;
+            weft__subcmd__kernel,coverage)
+                cmd="weft__subcmd__kernel__subcmd__coverage"
+                ;;
             weft__subcmd__kernel,list)
                 cmd="weft__subcmd__kernel__subcmd__list"
                 ;;
@@ -146,7 +152,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause subscribe console trace check import bridge sim kernel exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause subscribe console trace check import bridge sim twin kernel exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -550,7 +556,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__kernel)
-            opts="-h --help build list remove"
+            opts="-h --help build list coverage remove"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -575,6 +581,24 @@ _weft() {
                     return 0
                     ;;
                 --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__kernel__subcmd__coverage)
+            opts="-h --kernel --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kernel)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -961,6 +985,48 @@ _weft() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__twin)
+            opts="-h --variants --set --seed --seeds --tolerance --windows --out --threads --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --variants)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seeds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tolerance)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

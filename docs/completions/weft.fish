@@ -55,6 +55,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack 
 complete -c weft -n "__fish_weft_needs_command" -f -a "import" -d 'Convert the configuration of another framework to a stack file'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit; 130: ctrl-C'
+complete -c weft -n "__fish_weft_needs_command" -f -a "twin" -d 'Run a scenario with weft\'s stack and with Linux kernels, and show both side by side. Exit status 1: something is not as expected'
 complete -c weft -n "__fish_weft_needs_command" -f -a "kernel" -d 'Linux kernels as nodes of virtual worlds (kind = "linux"): build them from Debian\'s sources, list them, remove them'
 complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
@@ -209,7 +210,7 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write 
 complete -c weft -n "__fish_weft_using_subcommand sim" -l pace -d 'Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l control -d 'Let `weft exec` in through this socket [default: with --pace, sim-PID in weft\'s own directory; else nobody]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l break-at -d 'Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP' -r
-complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb -d 'Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb -d 'Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb-script -d 'With --gdb: commands that gdb executes, and then ends' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
@@ -222,10 +223,21 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --
 complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean'
 complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "build" -d 'Build a kernel: a few minutes, about 2 GB of disk while it builds, and 10 MB then. One that was built before is found'
-complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "list" -d 'List the kernels that were built'
-complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list remove" -f -a "remove" -d 'Remove a kernel'
+complete -c weft -n "__fish_weft_using_subcommand twin" -l variants -d 'Only these variants; each is compared with the last one' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l seed -d 'Another seed' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l seeds -d 'Run each variant once for each seed from A to B, and print ratios of goodput with 95 % intervals instead' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l tolerance -d 'Frames may be so far apart in time before they count as different' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l out -d 'Write table, plot and the results of each variant into this folder; of several scenarios, into one of its folders each [default: twin-SCENARIO]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand twin" -l threads -d 'Variants and seeds that run at a time [default: as many as there are cores]' -r
+complete -c weft -n "__fish_weft_using_subcommand twin" -l windows -d 'Compare the receive windows of all segments, and not only of those with SYN'
+complete -c weft -n "__fish_weft_using_subcommand twin" -l json -d 'Print JSON, a line each scenario'
+complete -c weft -n "__fish_weft_using_subcommand twin" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list coverage remove" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list coverage remove" -f -a "build" -d 'Build a kernel: a few minutes, about 2 GB of disk while it builds, and 10 MB then. One that was built before is found'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list coverage remove" -f -a "list" -d 'List the kernels that were built'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list coverage remove" -f -a "coverage" -d 'What of a kernel\'s sources runs have reached, a line each file. Its nodes run a kernel that counts: `weft kernel build --coverage`, kernel = "6.12+coverage"'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and not __fish_seen_subcommand_from build list coverage remove" -f -a "remove" -d 'Remove a kernel'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l version -d 'Version, of Debian\'s package linux-source-VERSION' -r
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l config -d 'A file with lines CONFIG_…=… over the usual configuration; may be given several times' -r -F
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -l coverage -d 'Count which lines are executed (gcov)'
@@ -233,6 +245,9 @@ complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcom
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from coverage" -l kernel -d 'Which kernel they ran, as `weft kernel list` shows it' -r
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from coverage" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from coverage" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the only world that runs]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand exec" -l node -d 'For a procedure: a node of a world that runs' -r

@@ -382,7 +382,7 @@ _arguments "${_arguments_options[@]}" : \
 '(--seeds)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
 '(--seeds)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
 '(--seeds)--break-at=[Stop before the first event at or after this virtual time, for a debugger\: in gdb as at a breakpoint, else as by SIGSTOP]:TIME:_default' \
-'(--seeds)--gdb=[Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes]:NODE/PROGRAM:_default' \
+'(--seeds)--gdb=[Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes]:NODE[/PROGRAM]:_default' \
 '--gdb-script=[With --gdb\: commands that gdb executes, and then ends]:FILE:_files' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
@@ -397,6 +397,22 @@ _arguments "${_arguments_options[@]}" : \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+&& ret=0
+;;
+(twin)
+_arguments "${_arguments_options[@]}" : \
+'*--variants=[Only these variants; each is compared with the last one]:NAMES:_default' \
+'*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
+'--seed=[Another seed]:SEED:_default' \
+'(--seed)--seeds=[Run each variant once for each seed from A to B, and print ratios of goodput with 95 % intervals instead]:A..B:_default' \
+'--tolerance=[Frames may be so far apart in time before they count as different]:TIME:_default' \
+'(--seeds)--out=[Write table, plot and the results of each variant into this folder; of several scenarios, into one of its folders each \[default\: twin-SCENARIO\]]:DIR:_files' \
+'--threads=[Variants and seeds that run at a time \[default\: as many as there are cores\]]:N:_default' \
+'--windows[Compare the receive windows of all segments, and not only of those with SYN]' \
+'--json[Print JSON, a line each scenario]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::files -- Scenarios (TOML). All their hosts have weft'\''s stack in variant weft and are Linux kernels in variant linux; \[\[twins\]\] in a scenario names more:_files' \
 && ret=0
 ;;
 (kernel)
@@ -428,6 +444,16 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON]' \
 '-h[Print help]' \
 '--help[Print help]' \
+&& ret=0
+;;
+(coverage)
+_arguments "${_arguments_options[@]}" : \
+'--kernel=[Which kernel they ran, as \`weft kernel list\` shows it]:NAME:_default' \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':path -- A folder or file of the kernel'\''s sources\: net/mptcp:_default' \
+'*::results -- Folders of results (weft sim SCENARIO --out DIR), added up:_files' \
 && ret=0
 ;;
 (remove)
@@ -530,6 +556,7 @@ _weft_commands() {
 'import:Convert the configuration of another framework to a stack file' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit; 130\: ctrl-C' \
+'twin:Run a scenario with weft'\''s stack and with Linux kernels, and show both side by side. Exit status 1\: something is not as expected' \
 'kernel:Linux kernels as nodes of virtual worlds (kind = "linux")\: build them from Debian'\''s sources, list them, remove them' \
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
@@ -642,6 +669,7 @@ _weft__subcmd__kernel_commands() {
     local commands; commands=(
 'build:Build a kernel\: a few minutes, about 2 GB of disk while it builds, and 10 MB then. One that was built before is found' \
 'list:List the kernels that were built' \
+'coverage:What of a kernel'\''s sources runs have reached, a line each file. Its nodes run a kernel that counts\: \`weft kernel build --coverage\`, kernel = "6.12+coverage"' \
 'remove:Remove a kernel' \
     )
     _describe -t commands 'weft kernel commands' commands "$@"
@@ -650,6 +678,11 @@ _weft__subcmd__kernel_commands() {
 _weft__subcmd__kernel__subcmd__build_commands() {
     local commands; commands=()
     _describe -t commands 'weft kernel build commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__kernel__subcmd__coverage_commands] )) ||
+_weft__subcmd__kernel__subcmd__coverage_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft kernel coverage commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__kernel__subcmd__list_commands] )) ||
 _weft__subcmd__kernel__subcmd__list_commands() {
@@ -727,6 +760,11 @@ _weft__subcmd__subscribe_commands() {
 _weft__subcmd__trace_commands() {
     local commands; commands=()
     _describe -t commands 'weft trace commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__twin_commands] )) ||
+_weft__subcmd__twin_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft twin commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__unbind_commands] )) ||
 _weft__subcmd__unbind_commands() {

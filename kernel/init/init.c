@@ -12,6 +12,7 @@
 //   route DESTINATION BITS GATEWAY NAME        (either of the last two may be "-")
 //   program ID DIRECTORY INPUT ENV_COUNT ENV… ARGUMENT…      (INPUT: 1 where there is a file input.ID)
 //   start NS ID                                signal NS ID NUMBER
+//   sample FIRST PERIOD                        (what TCP connections are like, at these times, goes to the file `samples`)
 //
 // What it says goes to the file `status`, a line each: "ready", "start ID", "end ID exit|kill CODE USER_US SYSTEM_US MAXRSS_KB", "lost ID WHY".
 
@@ -20,8 +21,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_addr.h>
+#include <linux/inet_diag.h>
 #include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,6 +69,8 @@ static struct program *programs;
 static int program_count;
 static struct action *actions;
 static int action_count;
+static unsigned long long sample_next = NEVER, sample_period;
+static FILE *samples;
 
 static void say(const char *format, ...) {
     char line[512];
@@ -151,6 +158,8 @@ static void make_files(void) {
     attach("none", "/new/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
     attach("none", "/new/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
     attach("none", "/new/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+    // The host's would be its user's, or nobody's.
+    attach("none", "/new/root", "tmpfs", MS_NOSUID | MS_NODEV, "mode=700");
     if (chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/")) give_up("/new");
     static const char *const links[][2] = {
         {"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"}, {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"}};
@@ -353,6 +362,65 @@ static void reap(void) {
             }
 }
 
+// --- TCP connections, by sock_diag(7) ---
+
+#define STATES_MAX 16
+
+static void write_connection(unsigned long long at, struct nlmsghdr *header) {
+    static const char *const states[STATES_MAX] = {"UNKNOWN",    "ESTAB",    "SYN-SENT", "SYN-RECV", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT",
+                                                   "CLOSE",      "CLOSE-WAIT", "LAST-ACK", "LISTEN",   "CLOSING"};
+    struct inet_diag_msg *message = NLMSG_DATA(header);
+    int left = header->nlmsg_len - NLMSG_LENGTH(sizeof *message);
+    struct tcp_info info;
+    int found = 0;
+    for (struct rtattr *one = (struct rtattr *)(message + 1); RTA_OK(one, left); one = RTA_NEXT(one, left)) {
+        if (one->rta_type != INET_DIAG_INFO) continue;
+        memset(&info, 0, sizeof info);
+        memcpy(&info, RTA_DATA(one), RTA_PAYLOAD(one) < sizeof info ? RTA_PAYLOAD(one) : sizeof info);
+        found = 1;
+    }
+    if (!found) return;
+    char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN];
+    inet_ntop(message->idiag_family, message->id.idiag_src, local, sizeof local);
+    inet_ntop(message->idiag_family, message->id.idiag_dst, remote, sizeof remote);
+    const char *state = message->idiag_state < STATES_MAX ? states[message->idiag_state] : NULL;
+    fprintf(samples, "%llu %s %d %s %d %s %u %u %u %u %u %u %llu %llu %llu\n", at, local, ntohs(message->id.idiag_sport), remote,
+            ntohs(message->id.idiag_dport), state ? state : states[0], info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh, info.tcpi_rtt, info.tcpi_rttvar,
+            info.tcpi_unacked, info.tcpi_total_retrans, (unsigned long long)info.tcpi_bytes_acked, (unsigned long long)info.tcpi_bytes_received,
+            (unsigned long long)info.tcpi_delivery_rate);
+}
+
+static void sample(unsigned long long at) {
+    static int diag = -1;
+    if (!samples) {
+        int file = openat(node, "samples", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        samples = file < 0 ? NULL : fdopen(file, "a");
+        diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+        if (!samples || diag < 0) give_up("samples");
+    }
+    static const int families[] = {AF_INET, AF_INET6};
+    static char answer[1 << 16];
+    for (unsigned i = 0; i < sizeof families / sizeof *families; i++) {
+        struct {
+            struct nlmsghdr header;
+            struct inet_diag_req_v2 what;
+        } request = {.header = {.nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+                     .what = {.sdiag_family = families[i], .sdiag_protocol = IPPROTO_TCP, .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+                              // All but TIME-WAIT, CLOSE and LISTEN.
+                              .idiag_states = 0xfff & ~(1 << 6 | 1 << 7 | 1 << 10)}};
+        if (send(diag, &request, sizeof request, 0) < 0) give_up("sock_diag");
+        for (int done = 0; !done;) {
+            int bytes = recv(diag, answer, sizeof answer, 0);
+            if (bytes < 0) give_up("sock_diag");
+            for (struct nlmsghdr *one = (struct nlmsghdr *)answer; NLMSG_OK(one, bytes); one = NLMSG_NEXT(one, bytes)) {
+                if (one->nlmsg_type == NLMSG_DONE || one->nlmsg_type == NLMSG_ERROR) done = 1;
+                else write_connection(at, one);
+            }
+        }
+    }
+    fflush(samples);
+}
+
 static unsigned long long now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -374,7 +442,10 @@ static void prepare(void) {
         else if (!strcmp(kind, "route")) add_route(field);
         else if (!strcmp(kind, "program")) programs[program_count++] = (struct program){.id = field[1], .what = &records[i]};
         else if (!strcmp(kind, "start")) actions[action_count++] = (struct action){.at = strtoull(field[1], NULL, 10), .program = find(field[2])};
-        else if (!strcmp(kind, "signal"))
+        else if (!strcmp(kind, "sample")) {
+            sample_next = strtoull(field[1], NULL, 10);
+            sample_period = strtoull(field[2], NULL, 10);
+        } else if (!strcmp(kind, "signal"))
             actions[action_count++] = (struct action){.at = strtoull(field[1], NULL, 10), .program = find(field[2]), .signal = atoi(field[3])};
         else say("refused %s: no such record", kind);
     }
@@ -401,6 +472,11 @@ int main(void) {
             else if (actions[i].at < next) next = actions[i].at;
         }
         reap();
+        if (sample_next <= present) {
+            sample(sample_next);
+            sample_next += sample_period * ((present - sample_next) / sample_period + 1);
+        }
+        if (sample_next < next) next = sample_next;
         if (next == NEVER) {
             sigwaitinfo(&children, NULL);
             continue;

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Callable
 
-from harness import paths
+from harness import paths, results
 from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import blocks, killed, messages, snapshots, stack_files, surroundings
+from . import blocks, kernels, killed, messages, snapshots, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -42,6 +42,13 @@ def main() -> int:
     rows.run("block/another interface version", blocks.wrong_version)
     for name, body in snapshots.ROWS.items():
         rows.run(name, body)
+    for name, body in kernels.BUILDS.items():
+        rows.run(f"kernel build/{name}", lambda body=body: kernels.run(body))
+    for name, body in kernels.WITH_KERNEL.items():
+        if kernels.has_kernel():
+            rows.run(f"kernel/{name}", lambda body=body: kernels.run(body))
+        else:
+            rows.recorder.add(results.Row(f"kernel/{name}", results.SKIPPED, 0.0, "no Linux kernel has been built"))
     with tempfile.TemporaryDirectory(prefix="weft-stack-files-") as made:
         folder = Path(made)
         for name in stack_files.names():

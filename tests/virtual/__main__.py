@@ -2,10 +2,11 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, kernels, memory, table, tools, twins, worlds
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, kernel_bench, kernels, memory, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
+    "bench-kernel": kernel_bench.main,
     "chain": chain.main,
     "coverage": coverage.main,
     "cpython": cpython.main,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Callable
 
-from harness import paths
+from harness import paths, results, user, weft
+from harness.environment import Environment
+from harness.processes import Failure
 
-from .shared import expect, keys, program, run_rows, section, weft_command
+from . import table, table_rows  # noqa: F401  its rows register themselves
+from .shared import SECONDS_MAX, expect, keys, program, run_rows, section, weft_command
 
+FULL = bool(os.environ.get("FULL"))
+# Runs of each scenario that must come to one hash.
+RUNS = 10 if FULL else 2
+# weft, where every user can run it: main puts it here.
+BINARIES: list[Path] = []
 LINUX = {"kind": "linux"}
 SOURCE = "/usr/share/common-licenses"
 # What a ping over two kernels takes: twice the delay, and an Ethernet frame of 98 bytes at 100 Mbit/s each way.
@@ -24,11 +35,20 @@ def kernel(folder: Path) -> None:
 
 
 def world(folder: Path, text: str, *words: str) -> tuple[dict, dict[str, str]]:
-    """The summary of a run, and what its programs wrote."""
+    """The summary of a run, and what its programs wrote. It runs several times, as root on one thread and as a user on two in turns: one hash."""
     kernel(folder)
     (folder / "w.toml").write_text(text)
+    folder.chmod(0o755)
     out = folder / "out"
     summary = json.loads(weft_command(folder, "sim", "w.toml", "--json", "--out", str(out), *words).stdout)
+    for number in range(1, RUNS):
+        as_user = number % 2 == 1
+        command = [*(user.words() if as_user and os.geteuid() == 0 else []), str(BINARIES[0]), "sim", str(folder / "w.toml"), "--json", *words]
+        command += [] if "--threads" in words else ["--threads", str(1 + as_user)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
+        if done.returncode:
+            raise Failure(f"run {number + 1}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+        expect(f"hash of run {number + 1}", json.loads(done.stdout)["hash"], summary["hash"])
     return summary, {row["name"]: (out / "programs" / row["name"] / "stdout").read_text() for row in summary["programs"]}
 
 
@@ -86,6 +106,48 @@ def one_hash(folder: Path) -> str:
     return next(iter(seen))[0]
 
 
+TWINS = keys(duration="6s", sample="20ms", capture=True) + section("nodes.a") + section("nodes.b") + \
+    section("wires.ab", between=["a", "b"], rate="10mbit", delay="10ms") + \
+    program("server", "a", "sh", "-c", "head -c 500000 /dev/zero > /srv/x; exec python3 -m http.server 80 --directory /srv", expect="running") + \
+    program("fetch", "b", "curl", "-sS", "-o", "/dev/null", "-w", "%{size_download}", "http://a/x", start="2s") + \
+    "[[expect]]\nprogram = 'fetch'\noutput = '500000'\n" + \
+    "[[twins]]\nname = 'planted'\nlinux = ['*']\nset = ['wires.ab.lose=[60]']\n"
+
+
+def planted_difference(folder: Path) -> str:
+    """Of two Linux variants that differ by one lost frame, the frame is found; and one variant is like itself."""
+    kernel(folder)
+    (folder / "w.toml").write_text(TWINS)
+    out = folder / "out"
+    told = json.loads(weft_command(folder, "twin", "w.toml", "--json", "--out", str(out), "--variants", "planted,linux", "--tolerance", "0ns", "--windows").stdout)
+    [found] = [row["difference"] for row in told["first_differences"]]
+    expect("where", (found["node"], found["interface"]), ("b", "eth0"))
+    # The sixtieth frame that a sends is the one that b misses.
+    fields = ["-T", "fields", "-e", "tcp.seq", "-e", "tcp.len"]
+    capture = str(out / "linux" / "captures" / "a-eth0.pcapng")
+    tshark = [paths.tool("tshark"), "-r", capture, "-Y", "frame.packet_flags_direction == 2", *fields]
+    seq, length = subprocess.run(tshark, capture_output=True, text=True, check=True).stdout.splitlines()[59].split("\t")
+    expect("the frame that is missed", f"seq {seq} " in found["linux"]["frame"] and f"len {length} " in found["linux"]["frame"], True)
+    expect("what came instead", f"seq {int(seq) + int(length)} " in found["planted"]["frame"], True)
+    return found["linux"]["frame"]
+
+
+def twins(name: str, *variants: str) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        kernel(folder)
+        out = folder / "out"
+        told = json.loads(weft_command(folder, "twin", str(paths.ROOT / "examples" / "twin" / name), "--json", "--out", str(out)).stdout)
+        expect("variants", sorted(told["hashes"]), sorted(variants))
+        goodput = max((row for row in told["table"] if row["figure"] == "goodput_mbit_per_second"), key=lambda row: row["linux"])
+        for figure in ("cwnd_mean_segments", "rtt_mean_ms", "segments"):
+            row = next(row for row in told["table"] if row["figure"] == figure and row["of"] == goodput["of"])
+            expect(figure, [variant for variant in variants if not row[variant]], [])
+        expect("plot", (out / "twin.svg").stat().st_size > 10_000 and (out / "twin.png").stat().st_size > 10_000, True)
+        return ", ".join(f"{variant} {goodput[variant]} Mbit/s" for variant in variants)
+
+    return body
+
+
 ROWS = {
     "ping/linux-linux": ping(LINUX, LINUX),
     "ping/linux-weft": ping(LINUX, {}),
@@ -93,8 +155,234 @@ ROWS = {
     "http/linux-linux": transfer(LINUX, LINUX),
     "http/linux-weft": transfer(LINUX, {}),
     "forwarding, one hash": one_hash,
+    "twin/planted difference": planted_difference,
+    "twin/download": twins("download.toml", "weft", "linux-sends", "weft-sends", "linux"),
+    "twin/lossy": twins("lossy.toml", "weft", "linux"),
 }
 
 
+MPTCP_SERVER = """
+import hashlib, socket
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as s:
+    s.bind(("", 5000)); s.listen()
+    c, _ = s.accept()
+    h, n = hashlib.sha256(), 0
+    while b := c.recv(1 << 16):
+        h.update(b); n += len(b)
+    print(n, h.hexdigest())
+"""
+MPTCP_CLIENT = """
+import hashlib, socket, subprocess
+data = bytes(i * i % 251 for i in range(3000000))
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as s:
+    s.connect(("10.0.0.2", 5000))
+    s.sendall(data)
+    print(len(data), hashlib.sha256(data).hexdigest())
+    print(subprocess.run(["ss", "-Mni"], capture_output=True, text=True).stdout)
+"""
+
+
+def mptcp(folder: Path) -> str:
+    """The kernel's own Multipath TCP over two wires, set up by `ip mptcp`: both carry data, and it arrives as it was sent."""
+    wire = {"between": ["a", "b"], "rate": "10mbit", "delay": "10ms"}
+    text = keys(duration="8s") + section("nodes.a", **LINUX) + section("nodes.b", **LINUX) + section("wires.one", **wire) + section("wires.two", **wire)
+    for node, script in (("a", "ip mptcp limits set subflow 2 add_addr_accepted 2"),
+                         ("b", "ip mptcp limits set subflow 2; ip mptcp endpoint add 10.0.1.2 dev eth1 signal")):
+        text += program(f"setup-{node}", node, "sh", "-ec", script, start="1s")
+    text += program("server", "b", "python3", "-c", MPTCP_SERVER, start="1500ms") + program("client", "a", "python3", "-c", MPTCP_CLIENT, start="2s")
+    summary, wrote = world(folder, text)
+    expect("what arrived", wrote["server"].split(), wrote["client"].split()[:2])
+    carried = [wire["directions"][0]["bytes"] for wire in summary["wires"]]
+    expect("both wires carry a fair part", all(bytes > 600_000 for bytes in carried), True)
+    return f"{carried} bytes"
+
+
+def congestion(control: str, ecn: bool = False) -> Callable[[Path], str]:
+    """iperf3 with one of the kernel's controls: its own report names it, and the rate is the wire's."""
+    def body(folder: Path) -> str:
+        sysctls = {"net.ipv4.tcp_congestion_control": control, "net.ipv4.tcp_ecn": "1" if ecn else "0"}
+        queue = {"queue": "codel", "ecn": True, "target": "500us", "interval": "5ms"} if ecn else {}
+        text = keys(duration="9s") + section("nodes.a", **LINUX, sysctls=sysctls) + section("nodes.b", **LINUX, sysctls=sysctls) + \
+            section("wires.ab", between=["a", "b"], rate="20mbit", delay="5ms", **queue) + \
+            program("server", "b", "iperf3", "-s", "-1", start="1s", expect="any") + program("client", "a", "iperf3", "-c", "b", "-t", "3", "-J", start="2s")
+        summary, wrote = world(folder, text)
+        report = json.loads(wrote["client"])["end"]
+        expect("control", report["sender_tcp_congestion"], control)
+        rate = report["sum_received"]["bits_per_second"]
+        expect(f"{rate} bit/s", 15e6 < rate < 20e6, True)
+        marked = summary["wires"][0]["directions"][0]["marked"]
+        expect(f"{marked} marked frames", marked > 20, ecn)
+        return f"{rate / 1e6:.2f} Mbit/s, {marked} marked"
+
+    return body
+
+
+NFT = """table ip nat {
+  chain after {
+    type nat hook postrouting priority srcnat
+    oifname eth1 masquerade
+  }
+}
+"""
+
+
+def nat(folder: Path) -> str:
+    """A kernel in the middle masquerades: the server sees its address, which alone it has a route to."""
+    text = keys(duration="8s") + section("nodes.a", **LINUX) + section("nodes.r", **LINUX, files={"/etc/weft.nft": NFT}) + section("nodes.b") + \
+        section("wires.ar", between=["a", "r"], rate="100mbit", delay="1ms") + section("wires.rb", between=["r", "b"], rate="100mbit", delay="1ms") + \
+        program("nft", "r", "nft", "-f", "/etc/weft.nft", start="1s") + \
+        program("server", "b", "python3", "-u", "-m", "http.server", "80", expect="running", directory=SOURCE) + \
+        program("fetch", "a", "curl", "-sS", "-o", "/dev/null", "-w", "%{size_download}", "http://b/GPL-3", start="2s")
+    _, wrote = world(folder, text)
+    expect("bytes", int(wrote["fetch"]), (Path(SOURCE) / "GPL-3").stat().st_size)
+    seen = (folder / "out" / "programs" / "server" / "stderr").read_text().split()[0]
+    expect("the client, as the server sees it", seen, "10.0.1.1")
+    return seen
+
+
+ROWS |= {
+    "mptcp/two wires": mptcp,
+    "control/bbr": congestion("bbr"),
+    "control/cubic": congestion("cubic"),
+    "control/dctcp with ecn": congestion("dctcp", ecn=True),
+    "nat/nft": nat,
+}
+GDB = """set pagination off
+break inet_csk_accept
+commands
+silent
+printf "stopped %lld\\n", *(long long *)&time_travel_time
+bt 1
+continue
+end
+break tcp_write_timer_handler
+commands
+silent
+printf "stopped %lld\\n", *(long long *)&time_travel_time
+bt 1
+continue
+end
+continue
+"""
+
+
+def built(folder: Path, *words: str) -> str:
+    """The name of a kernel that was built so: `debug`, `coverage`."""
+    known = {row["name"] for row in json.loads(weft_command(folder, "kernel", "list", "--json").stdout)}
+    name = "+".join(["6.12", *words])
+    if name not in known:
+        raise paths.MissingTool(f"no kernel {name} has been built: weft kernel build " + " ".join(f"--{word}" for word in words))
+    return name
+
+
+def gdb(folder: Path) -> str:
+    """A breakpoint in the kernel of one node, where two run: it stops there at the same times in every session, and the run comes to its hash."""
+    kernel(folder)
+    fetch = program("server", "b", "python3", "-m", "http.server", "80", expect="any", directory=SOURCE) + \
+        program("fetch", "a", "curl", "-sS", "-o", "/dev/null", "http://b/GPL-3", start="2s")
+    # Half of what the server sends is lost: its timer goes off.
+    (folder / "w.toml").write_text(keys(duration="9s") + linux_pair(LINUX, LINUX).replace("delay = ", "back = { loss = 0.5 }\ndelay = ") + fetch)
+    (folder / "script").write_text(GDB)
+    plain = json.loads(weft_command(folder, "sim", "w.toml", "--json").stdout)["hash"]
+    stops = {}
+    for node in ("b", "b", "a"):
+        done = weft_command(folder, "sim", "w.toml", "--gdb", node, "--gdb-script", "script")
+        said = [line for line in done.stdout.splitlines() if line.startswith(("stopped", "#"))]
+        expect(f"hash, {node} under gdb", f"hash {plain}" in done.stdout, True)
+        if node in stops:
+            expect("the second session", said, stops[node])
+        stops[node] = said
+    said = {node: " ".join(lines) for node, lines in stops.items()}
+    expect("it accepts", "inet_csk_accept" in said["b"], True)
+    expect("its timer goes off", "tcp_write_timer_handler" in said["b"], True)
+    expect("the other kernel accepts", "inet_csk_accept" in said["a"], False)
+    wrong = weft_command(folder, "sim", "w.toml", "--gdb", "c", status=2).stderr
+    expect("help", "b" in wrong and "no kernel 'c'" in wrong, True)
+    return stops["b"][0]
+
+
+def console(folder: Path) -> str:
+    """What the kernel says is among the results, from its first line to what it says while it runs."""
+    text = keys(duration="4s") + linux_pair(LINUX, LINUX) + program("says", "a", "sh", "-c", "echo 'a word of its own' > /dev/kmsg", start="2s")
+    world(folder, text)
+    said = (folder / "out" / "kernels" / "a" / "console").read_text()
+    expect("first", said.splitlines()[0].startswith("Linux version 6.12"), True)
+    expect("while it runs", "a word of its own" in said, True)
+    expect("nothing of the host", "/dev/shm" in said, False)
+    return f"{len(said.splitlines())} lines"
+
+
+def counted(folder: Path) -> str:
+    """Lines that runs have reached, per file: of two results together more than of one."""
+    name = built(folder, "coverage")
+    nodes = linux_pair({"kind": "linux", "kernel": name}, {"kind": "linux", "kernel": name})
+    server = program("server", "b", "python3", "-m", "http.server", "80", expect="any", directory=SOURCE)
+    for way, more in (("ping", ""), ("http", server + program("fetch", "a", "curl", "-sS", "-o", "/dev/null", "http://b/GPL-3", start="2s"))):
+        (folder / "w.toml").write_text(keys(duration="5s") + nodes + program("ping", "a", "ping", "-c", "1", "b", start="1s") + more)
+        weft_command(folder, "sim", "w.toml", "--json", "--out", way)
+    def of(path: str, *results_: str) -> dict[str, int]:
+        told = json.loads(weft_command(folder, "kernel", "coverage", path, *results_, "--json").stdout)
+        return {row["file"]: row["lines"]["reached"] for row in [*told["files"], told["all"]]}
+    ping_, http, both = of("net/ipv4", "ping"), of("net/ipv4", "http"), of("net/ipv4", "ping", "http")
+    file = "net/ipv4/tcp_input.c"
+    expect("more by http", http[file] > 2 * ping_[file] and both[file] >= http[file], True)
+    expect("a file", of(file, "http")[file], http[file])
+    (folder / "empty").mkdir()
+    expect("no counts", "has no counts of a kernel" in weft_command(folder, "kernel", "coverage", file, "empty", status=2).stderr, True)
+    return f"{http[file]} lines of {file}"
+
+
+ROWS |= {"gdb": gdb, "console": console, "coverage": counted}
+# Rows of the table of programs (table.py), with these nodes as Linux kernels: as root on one thread and as a user on two, one hash.
+KINDS = {"linux-linux": frozenset({"client", "server", "router"}), "linux-weft": frozenset({"client"}), "weft-linux": frozenset({"server"})}
+PROGRAMS = ["curl-http", "iperf3-tcp", "udp-fragments", "ping", "ssh-scp", "dig"]
+
+
+def is_wanted(name: str) -> bool:
+    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    return not wanted or any(word in name for word in wanted)
+
+
+def programs(env: Environment, cases: list[tuple[str, str]]) -> int:
+    recorder = results.Recorder()
+    try:
+        kernel(env.folder)
+    except paths.MissingTool as missing:
+        for name, kind in cases:
+            recorder.add(results.Row(f"{name}/{kind}", results.SKIPPED, 0, str(missing)))
+        return recorder.finish()
+    files = table.prepare_files(env)
+    for name, kind in cases:
+        runner = table.Runner(files, KINDS[kind], kind, RUNS)
+        recorder.add(table.case(f"{name}/{kind}", lambda: runner.row(name)))
+    return recorder.finish()
+
+
+def for_everybody(env: Environment) -> None:
+    """weft and the kernels where every user can run them: an unprivileged one has none of his own."""
+    BINARIES.append(env.folder / "for-everybody")
+    shutil.copy2(weft.binary(), BINARIES[0])
+    if kernels := json.loads(weft_command(env.folder, "kernel", "list", "--json").stdout):
+        top = env.folder / "kernels"
+        for row in kernels:
+            # Of one with sources, what runs need, and links to the rest.
+            made, source = top / Path(row["path"]).parent.name, Path(row["path"]).parent
+            made.mkdir(parents=True)
+            for name in ("linux", "kernel.json"):
+                shutil.copy2(source / name, made)
+            for entry in source.iterdir():
+                if not (made / entry.name).exists():
+                    (made / entry.name).symlink_to(entry)
+        subprocess.run(["chmod", "-R", "a+rX", str(top)], check=True)
+        os.environ["WEFT_KERNELS"] = str(top)
+
+
 def main() -> int:
-    return run_rows(ROWS)
+    cases = [(name + suffix, kind) for name in PROGRAMS for suffix in ("", "-6") for kind in KINDS]
+    cases = [(name, kind) for name, kind in cases if is_wanted(f"{name}/{kind}")]
+    rows = {name: body for name, body in ROWS.items() if is_wanted(name)}
+    # A node has a /tmp of its own: what programs are to find lies elsewhere.
+    tempfile.tempdir = "/var/tmp"
+    with Environment("kernel-programs") as env:
+        for_everybody(env)
+        return (run_rows(rows) if rows else 0) | (programs(env, cases) if cases else 0)

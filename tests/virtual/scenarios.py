@@ -427,6 +427,23 @@ SCENARIOS["a terminal"] = section("nodes.a") + program(
     "script", "a", "script", "-qec", "bash --norc -i", "/tmp/typescript",
     stdin="echo hello\nls /etc | head -3\ncat\ntyped to cat\n\x04for i in 1 2 3; do echo $i; done\nstty size\nexit\n", expect="any")
 
+# What several programs write to a terminal comes to its master by a worker of the kernel's; what is read at once must not depend on when.
+SCENARIOS["output of terminals"] = section("nodes.a") + program("reader", "a", "python3", "-c", """
+import contextlib, os, pty, random, time
+draw = random.Random(1)
+for turn in range(20):
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvp('sh', ['sh', '-c', 'read line; echo "<$line>"; sleep 0.01; stty size; (echo a; echo b) & wait; printf c; echo d; stty -onlcr; echo e; seq 40; exit 3'])
+    os.write(terminal, b'some words\\nmore\\n')
+    text = []
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, draw.randint(1, 100)):
+            text.append(piece)
+    print(text, os.waitpid(child, 0)[1], time.monotonic_ns())
+    os.close(terminal)
+""")
+
 # The node's own settings under /proc/sys/net, and what it counts.
 SETTINGS = two_nodes(
     program("web", "b", "python3", "-m", "http.server", "80", "--directory", "/etc", expect="running"),

@@ -65,11 +65,13 @@ def difference(one: Path, other: Path, but: set[str] = frozenset()) -> None:
 
 
 def where(one: Path, other: Path) -> str:
-    """What programs wrote: the first file that differs."""
+    """What programs wrote: the first line that differs, of the first file that does, with the lines before it."""
     for path in sorted(one.rglob("std*")):
-        twin = other / path.relative_to(one)
-        if path.read_bytes() != twin.read_bytes():
-            return f"{path.relative_to(one)}:\n{path.read_text(errors='replace')[-700:]}\nand\n{twin.read_text(errors='replace')[-700:]}"
+        lines, twins = (file.read_text(errors="replace").splitlines() for file in (path, other / path.relative_to(one)))
+        if lines != twins:
+            at = next((at for at, (line, twin) in enumerate(zip(lines, twins, strict=False)) if line != twin), min(len(lines), len(twins)))
+            before, said = "\n".join(lines[max(0, at - 6):at]), ("\n".join(of[at:at + 4]) or "(its end)" for of in (lines, twins))
+            return f"{path.relative_to(one)}:{at + 1}:\n{before}\nthen\n" + "\nand\n".join(said)
     return "what programs wrote is the same"
 
 

@@ -69,6 +69,8 @@ class World:
         self.own_files: dict[str, dict[str, str]] = {}
         self.lines: dict[str, list[str]] = {}
         self.duration = "40s"
+        # Nodes that are Linux kernels.
+        self.linux: frozenset[str] = frozenset()
 
     @property
     def host(self) -> str:
@@ -111,6 +113,7 @@ class World:
         for node, interfaces in addresses.items():
             given = ", ".join(f'{name} = "{address}/{bits}"' for name, address in interfaces.items())
             lines += [f"[nodes.{node}]", f"addresses = {{ {given} }}", *self.lines.get(node, [])]
+            lines += ['kind = "linux"'] if node in self.linux else []
             if files := self.own_files.get(node):
                 lines.append("files = { " + ", ".join(f"{json.dumps(path)} = {json.dumps(text)}" for path, text in files.items()) + " }")
         wires = [("near", "client", "router"), ("far", "router", "server")] if self.router else [("near", "client", "server")]
@@ -168,18 +171,19 @@ def row(body: Body | None = None, families: tuple[Family, ...] = (IPV4, IPV6), *
 class Runner:
     """Runs rows with a binary and in a folder that every user can read."""
 
-    def __init__(self, files: Files) -> None:
-        self.files = files
+    def __init__(self, files: Files, linux: frozenset[str] = frozenset(), label: str = "", runs: int = 2) -> None:
+        self.files, self.linux, self.label, self.runs = files, linux, label, runs
         self.binary = files.folder / "weft"
 
     def scenario(self, row: Row) -> tuple[str, Check]:
         world = World(self.files, row.family, row.router, row.ring)
+        world.linux = self.linux
         check = row.body(world)
         return world.text(), check
 
     def run(self, name: str, way: str, text: str, *words: str, as_user: bool = False) -> tuple[str, Path]:
         """The hash and the results; Failure when the run fails."""
-        folder = self.files.folder / name
+        folder = self.files.folder / (name + self.label)
         file, out = folder / "scenario.toml", folder / way
         folder.mkdir(exist_ok=True)
         file.write_text(text)
@@ -200,13 +204,16 @@ class Runner:
         return summary["hash"], out
 
     def row(self, name: str) -> str:
-        """Twice, and its check."""
+        """Its check, and one hash as root on one thread and as a user on two, in turns."""
         text, check = self.scenario(ROWS[name])
         first, out = self.run(name, "first", text)
         self.check(check, out)
-        second, other = self.run(name, "second", text, "--threads", "2", as_user=os.geteuid() == 0)
-        if first != second:
-            raise Failure(f"{first}, and the second time {second}: {where(out, other)}")
+        for number in range(1, self.runs):
+            as_user = number % 2 == 1
+            again, other = self.run(name, f"again-{number}", text, "--threads", str(1 + as_user), as_user=as_user and os.geteuid() == 0)
+            if first != again:
+                raise Failure(f"{first}, and in run {number + 1} {again}: {where(out, other)}")
+            shutil.rmtree(other)
         return first
 
     def canary(self, name: str) -> str:

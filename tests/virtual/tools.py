@@ -13,15 +13,17 @@ import re
 import shlex
 import shutil
 import struct
+import subprocess
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
 from typing import Callable, Iterator
 
+from harness import paths
 from harness.processes import Failure
 
 from . import live, told
-from .shared import builtin, difference, expect, figures, pair, program, run_rows, sim, tcp, udp, weft_command
+from .shared import builtin, difference, expect, figures, keys, pair, program, run_rows, sim, tcp, udp, weft_command
 
 FULL = bool(os.environ.get("FULL"))
 
@@ -396,6 +398,63 @@ def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 12 + length
 
 
+# Frame 40 of the sender's is lost in one variant; another has the same losses with another name.
+VARIANTS = keys(capture=True) + pair(rate="20mbit", delay="10ms") + tcp(bytes=300_000) + '''
+[[twins]]
+name = "again"
+linux = []
+[[twins]]
+name = "planted"
+linux = []
+set = ["wires.ab.lose=[40]"]
+[[twins]]
+name = "sown"
+linux = []
+set = ["seed=7", "wires.ab.loss=0.05"]
+'''
+
+
+def twin_variants(folder: Path) -> str:
+    """`weft twin` without a Linux kernel: the first frame that differs, variants alike, ratios of seeds, and what it does not do."""
+    def told(*words: str) -> dict:
+        return json.loads(weft_command(folder, "twin", scenario(folder, VARIANTS), "--json", *words).stdout)
+
+    found = told("--variants", "planted,again,weft", "--out", "out", "--tolerance", "0ns", "--windows")
+    planted, again = (row["difference"] for row in found["first_differences"])
+    expect("alike", (again, found["hashes"]["again"]), (None, found["hashes"]["weft"]))
+    expect("where", (planted["node"], planted["interface"]), ("b", "eth0"))
+    expect("hash", found["hashes"]["planted"] != found["hashes"]["weft"], True)
+    # The sender's capture has the frame that the receiver misses.
+    fields = ["-T", "fields", "-e", "tcp.seq", "-Y", "frame.packet_flags_direction == 2"]
+    capture = str(folder / "out" / "weft" / "captures" / "a-eth0.pcapng")
+    sent = subprocess.run([paths.tool("tshark"), "-r", capture, *fields], capture_output=True, text=True, check=True).stdout.splitlines()
+    expect("the frame", f"seq {sent[39]} " in planted["weft"]["frame"], True)
+    goodput = next(row for row in found["table"] if row["figure"] == "goodput_mbit_per_second")
+    expect("goodput", 0 < goodput["planted"] < goodput["weft"] == goodput["again"], True)
+    expect("output.log", (folder / "out" / "weft" / "output.log").is_file(), True)
+
+    # A variant keeps the seed that it sets, unless seeds are asked for.
+    alone = [told("--variants", words)["hashes"]["sown"] for words in ("sown", "weft,sown", "sown,weft")]
+    expect("a variant's own seed", len(set(alone)), 1)
+    rows = told("--variants", "sown,weft", "--seeds", "1..6")["rows"]
+    ratio = {row["variant"]: row.get("ratio") for row in rows}
+    expect("ratios", ratio["weft"] is None and 0 < ratio["sown"] < 1, True)
+    expect("seeds", [row["seeds"] for row in rows], [6, 6])
+
+    (folder / "other").mkdir()
+    shutil.copy2(folder / "scenario.toml", folder / "other")
+    for words, says in (
+        (("scenario.toml", "--variants", "sawn"), "has no variant 'sawn'"),
+        (("scenario.toml", "other/scenario.toml"), "would write their results into the same folder, twin-scenario"),
+        (("scenario.toml", "--seeds", "1..2", "--out", "x"), "cannot be used with"),
+        (("scenario.toml", "--seeds", "1.2"), "is no range"),
+        (("scenario.toml", "--tolerance", "soon"), "--tolerance"),
+    ):
+        said = weft_command(folder, "twin", *words, status=2).stderr
+        expect(" ".join(words), says in said, True)
+    return f"{planted['equal_before']} equal frames; {ratio['sown']}"
+
+
 ROWS: dict[str, Callable[[Path], str]] = {
     "diff/a frame that is lost": planted_loss,
     "diff/a program that calls otherwise": planted_word,
@@ -408,6 +467,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "until-fail": until_fail,
     "calls": calls,
     "pictures": pictures,
+    "twin/variants": twin_variants,
     **live.ROWS,
     **told.ROWS,
 }

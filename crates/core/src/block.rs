@@ -370,6 +370,19 @@ pub trait Block: Any + Send {
         }
     }
 
+    /// Could it take over all that `old` holds as it is ([`Block::take_over`])? A block of the same build can, and spares itself [`Block::export`] and
+    /// [`Block::import`], which take time for each thing that is held.
+    fn takes_over(&self, old: &dyn Block) -> bool {
+        let _ = old;
+        false
+    }
+
+    /// Takes over what `old` holds, in whose place it stands now: [`Block::takes_over`] said that it could. Its own parameters stay. Cannot fail. What is left of the
+    /// old one is asked for its counters, and dropped.
+    fn take_over(&mut self, old: &mut dyn Block) {
+        let _ = old;
+    }
+
     /// The block is deleted or replaced: the frames that it holds back. They end here, and whoever waits for them hears of it.
     fn give_up(&mut self) -> Vec<Frame> {
         Vec::new()

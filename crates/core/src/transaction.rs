@@ -41,6 +41,8 @@ pub struct Plan {
     kinds: Option<BlockTable>,
     /// Places whose new block has taken over what the old one held: its frames are the new one's.
     handed_over: BTreeSet<BlockId>,
+    /// Those of them that take it over when they take their place, as it is.
+    moved: BTreeSet<BlockId>,
     /// Blocks go back to what they held: the frames that the old ones hold are those of another course of events, of which nobody waits for the end.
     restores: bool,
     summary: Vec<String>,
@@ -158,8 +160,13 @@ pub(crate) fn commit(slots: &mut Slots, plan: Plan, now: Instant) -> Committed {
         slots.end(id, None, now);
         done.replaced.push(id);
     }
-    for (id, block) in plan.made {
+    for (id, mut block) in plan.made {
         let index = id.0 as usize;
+        if plan.moved.contains(&id)
+            && let Some(old) = slots.slot_mut(id).and_then(|slot| slot.block.as_mut())
+        {
+            block.take_over(&mut **old);
+        }
         if slots.slots.len() <= index {
             slots.slots.resize_with(index + 1, || None);
         }
@@ -221,6 +228,7 @@ impl Plan {
             edges_changed: false,
             kinds: None,
             handed_over: BTreeSet::new(),
+            moved: BTreeSet::new(),
             restores: false,
             summary: Vec::new(),
         }
@@ -382,6 +390,7 @@ impl Planner<'_> {
         shape.blocks.remove(&id);
         shape.edges.retain(|(from, _), (to, _)| *from != id && *to != id);
         self.plan.made.remove(&id);
+        self.plan.moved.remove(&id);
         self.plan.sets.retain(|(block, _, _)| *block != id);
         self.plan.edges_changed = true;
         self.plan.summary.push(format!("delete {name}{cut}"));
@@ -570,7 +579,10 @@ impl Planner<'_> {
         };
         let mut block = self.successor(name, old, new_kind, given)?;
         let mut handed_over = false;
-        if !drop_state {
+        if !drop_state && block.takes_over(old) {
+            self.plan.moved.insert(id);
+            handed_over = true;
+        } else if !drop_state {
             let state = old.export(self.now).map_err(|error| refused(error.to_string()))?;
             if state.version > 0 {
                 block.import(&state, self.now).map_err(|error| refused(error.to_string()))?;

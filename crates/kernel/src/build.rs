@@ -4,16 +4,16 @@
 //! it runs in. What a kernel is keyed by is all of these.
 
 use crate::store::{self, Kernel};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal};
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Versions that there are patches for: as Debian names its sources.
-pub const VERSIONS: [&str; 1] = ["6.12"];
 /// Where Debian's packages put them.
 const SOURCES: &str = "/usr/src";
 const BASE: &str = include_str!("../../../kernel/config/base.config");
@@ -27,8 +27,23 @@ const PATCHES: [(&str, &[&str]); 1] = [(
         include_str!("../../../kernel/patches/6.12/03-xstate.patch"),
         include_str!("../../../kernel/patches/6.12/04-call-cost.patch"),
         include_str!("../../../kernel/patches/6.12/05-relative.patch"),
+        include_str!("../../../kernel/patches/6.12/06-owner.patch"),
+        include_str!("../../../kernel/patches/6.12/07-exitkill.patch"),
     ],
 )];
+
+/// Versions that there are patches for: as Debian names its sources.
+pub fn versions() -> Vec<&'static str> {
+    PATCHES.iter().map(|(version, _)| *version).collect()
+}
+
+/// The folders of builds, with the number of the process behind it.
+const WORK_PREFIX: &str = ".build-";
+/// With less room than this whatever failed has probably failed for that.
+const ROOM_LEFT_MIN: u64 = 16 << 20;
+/// How often one looks whether a build was interrupted.
+const LOOK_PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
 /// What lies in the kernel's own memory when it boots.
 const INITRAMFS: &str = "dir /dev 0755 0 0\nnod /dev/console 0600 0 0 c 5 1\nnod /dev/null 0666 0 0 c 1 3\nnod /dev/kmsg 0600 0 0 c 1 11\nfile /init weft-init 0755 0 0\n";
 /// Programs that a build needs, and the Debian packages that have them.
@@ -40,7 +55,7 @@ const LINES_TOLD: usize = 25;
 /// What to build.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Of [`VERSIONS`].
+    /// Of [`versions`].
     pub version: String,
     /// Counts which lines were executed (gcov).
     pub coverage: bool,
@@ -62,18 +77,31 @@ pub enum BuildError {
         packages: String,
     },
     /// Nobody has patches for it.
-    #[error("there is no kernel {0} that weft can build\nhelp: there are: {known}", known = VERSIONS.join(", "))]
+    #[error("there is no kernel {0} that weft can build\nhelp: there are: {known}", known = versions().join(", "))]
     Version(String),
     /// The configuration does not come out as it was written.
     #[error(
         "the configuration does not take {0}\nhelp: the option needs another, or this version does not have it (make ARCH=um menuconfig shows what it depends on)"
     )]
     Config(String),
+    /// It was interrupted.
+    #[error("the build was interrupted: nothing of it is left")]
+    Interrupted,
     /// A step of the build failed.
     #[error("{step} failed:\n{words}")]
     Step {
         /// Which.
         step: String,
+        /// The end of what it said.
+        words: String,
+    },
+    /// The disk is full.
+    #[error("{step} failed, and {folder} has no room left: {words}\nhelp: a build needs about 2 GB there; WEFT_KERNELS=DIR keeps kernels in another folder", folder = folder.display())]
+    Full {
+        /// Which step.
+        step: String,
+        /// Where.
+        folder: PathBuf,
         /// The end of what it said.
         words: String,
     },
@@ -103,38 +131,87 @@ impl Drop for Work {
     }
 }
 
-/// Builds a kernel, or finds it: the same was built before. `progress` is told what is done, a line each.
+/// Who follows a build.
+pub trait Watch {
+    /// What is done now, a line.
+    fn progress(&mut self, line: &str);
+    /// It is to end, and to leave nothing.
+    fn is_interrupted(&self) -> bool;
+}
+
+/// Builds that were killed left their folders.
+fn sweep(folder: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let builder = name.to_str().and_then(|name| name.strip_prefix(WORK_PREFIX)?.parse::<u32>().ok());
+        if builder.is_some_and(|builder| !Path::new(&format!("/proc/{builder}")).exists()) {
+            std::fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Builds a kernel, or finds it: the same was built before.
 ///
 /// # Errors
 /// What is missing or went wrong, and what to do.
-pub fn build(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Kernel, BuildError> {
+pub fn build(options: &Options, watch: &mut dyn Watch) -> Result<Kernel, BuildError> {
     let patches = PATCHES.iter().find(|(version, _)| *version == options.version).map(|(_, patches)| *patches);
     let patches = patches.ok_or_else(|| BuildError::Version(options.version.clone()))?;
     let source = Path::new(SOURCES).join(format!("linux-source-{}.tar.xz", options.version));
     installed(&source, &options.version)?;
     let config = configuration(options)?;
-    progress("looks whether it was built before");
+    watch.progress("looks whether it was built before");
     let key = key(&source, &config, patches)?;
     let folder = store::folder().map_err(files("the user's cache"))?;
     let known = store::list().map_err(files("the kernels that there are"))?;
     if let Some(known) = known.into_iter().find(|known| known.key == key) {
         return Ok(known);
     }
-    let work = Work(folder.join(format!(".build-{}", std::process::id())));
+    sweep(&folder).map_err(files(format!("cannot remove what an earlier build left in {}", folder.display())))?;
+    let work = Work(folder.join(format!("{WORK_PREFIX}{}", std::process::id())));
+    // While what it has made is still there.
+    made(options, &source, &config, patches, (&work, &folder, key), watch).map_err(|error| full(error, &folder))
+}
+
+/// What failed for want of room says so.
+fn full(error: BuildError, folder: &Path) -> BuildError {
+    let room = rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match error {
+        BuildError::Step { step, words } if room < ROOM_LEFT_MIN => BuildError::Full { step, folder: folder.to_owned(), words },
+        other => other,
+    }
+}
+
+/// Unpacks, changes, compiles and keeps one.
+fn made(
+    options: &Options,
+    source: &Path,
+    config: &str,
+    patches: &[&str],
+    (work, folder, key): (&Work, &Path, String),
+    watch: &mut dyn Watch,
+) -> Result<Kernel, BuildError> {
     std::fs::create_dir_all(&work.0).map_err(files(format!("cannot make {}", work.0.display())))?;
-    progress(&format!("unpacks {}", source.display()));
-    run(Command::new("tar").arg("-xJf").arg(&source).args(["--strip-components=1", "-C"]).arg(&work.0), "tar", &mut |_| ())?;
+    watch.progress(&format!("unpacks {}", source.display()));
+    let mut command = Command::new("tar");
+    run(command.arg("-xJf").arg(source).args(["--strip-components=1", "-C"]).arg(&work.0), "tar", watch, &mut |_| None)?;
     let release = release(&work.0)?;
     for patch in patches {
         let file = work.0.join("weft.patch");
         std::fs::write(&file, patch).map_err(files("a patch"))?;
         let mut command = Command::new("patch");
         command.args(["-p1", "--forward", "--input", "weft.patch"]).current_dir(&work.0);
-        run(&mut command, "patch", &mut |_| ())?;
+        run(&mut command, "patch", watch, &mut |_| None)?;
     }
-    configure(&work.0, &config)?;
-    make_init(&work.0)?;
-    compile(&work.0, progress)?;
+    configure(&work.0, config, watch)?;
+    make_init(&work.0, watch)?;
+    compile(&work.0, options.coverage, watch)?;
     let binary = std::fs::read(work.0.join("linux")).map_err(files("the kernel"))?;
     let name = name(options);
     let hash = format!("{:032x}", xxh3_128(&binary));
@@ -179,7 +256,7 @@ fn configuration(options: &Options) -> Result<String, BuildError> {
         texts.push("CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_INFO_DWARF5=y\nCONFIG_FRAME_POINTER=y\nCONFIG_GDB_SCRIPTS=y\n".to_owned());
     }
     if options.coverage {
-        texts.push("CONFIG_GCOV_KERNEL=y\nCONFIG_DEBUG_FS=y\n".to_owned());
+        texts.push("CONFIG_GCOV=y\nCONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_INFO_DWARF5=y\n".to_owned());
     }
     for fragment in &options.fragments {
         texts.push(std::fs::read_to_string(fragment).map_err(files(format!("cannot read {}", fragment.display())))?);
@@ -203,7 +280,7 @@ fn key(source: &Path, config: &str, patches: &[&str]) -> Result<String, BuildErr
     let mut file = std::fs::File::open(source).map_err(files(source.display().to_string()))?;
     let mut chunk = vec![0; 1 << 20];
     loop {
-        match io::Read::read(&mut file, &mut chunk).map_err(files(source.display().to_string()))? {
+        match file.read(&mut chunk).map_err(files(source.display().to_string()))? {
             0 => break,
             some => hasher.update(&chunk[..some]),
         }
@@ -240,50 +317,78 @@ fn prefix_map(tree: &Path) -> String {
     format!("-ffile-prefix-map={}=.", tree.display())
 }
 
-fn configure(tree: &Path, config: &str) -> Result<(), BuildError> {
+fn configure(tree: &Path, config: &str, watch: &mut dyn Watch) -> Result<(), BuildError> {
     std::fs::write(tree.join("weft.config"), config).map_err(files("the configuration"))?;
-    run(make(tree).env("KCONFIG_ALLCONFIG", "weft.config").arg("allnoconfig"), "make allnoconfig", &mut |_| ())?;
+    run(make(tree).env("KCONFIG_ALLCONFIG", "weft.config").arg("allnoconfig"), "make allnoconfig", watch, &mut |_| None)?;
     let made = std::fs::read_to_string(tree.join(".config")).map_err(files("the configuration"))?;
     let lost: Vec<&str> = config.lines().filter(|line| !made.lines().any(|other| other == *line) && !line.ends_with("=n")).collect();
     if lost.is_empty() { Ok(()) } else { Err(BuildError::Config(lost.join(", "))) }
 }
 
-fn make_init(tree: &Path) -> Result<(), BuildError> {
+fn make_init(tree: &Path, watch: &mut dyn Watch) -> Result<(), BuildError> {
     std::fs::write(tree.join("weft-init.c"), INIT).map_err(files("process 1"))?;
     std::fs::write(tree.join("weft.cpio_list"), INITRAMFS).map_err(files("process 1"))?;
     let mut command = Command::new("gcc");
     command.current_dir(tree).args(["-O2", "-static", "-Wl,--build-id=none", &prefix_map(tree), "-o", "weft-init", "weft-init.c"]);
-    run(&mut command, "gcc (process 1; package libc6-dev)", &mut |_| ())?;
-    run(Command::new("strip").current_dir(tree).arg("weft-init"), "strip", &mut |_| ())
+    run(&mut command, "gcc (process 1; package libc6-dev)", watch, &mut |_| None)?;
+    run(Command::new("strip").current_dir(tree).arg("weft-init"), "strip", watch, &mut |_| None)
 }
 
-fn compile(tree: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
+fn compile(tree: &Path, coverage: bool, watch: &mut dyn Watch) -> Result<(), BuildError> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut compiled = 0;
-    run(make(tree).arg(format!("-j{jobs}")).arg("linux"), "make linux", &mut |line| {
+    let mut make = make(tree);
+    if coverage {
+        // libgcov, which is linked in, has a function of this name too.
+        make.env("KCFLAGS", format!("{} -Dmangle_path=kernel_mangle_path", prefix_map(tree)));
+    }
+    run(make.arg(format!("-j{jobs}")).arg("linux"), "make linux", watch, &mut |line| {
         let mut words = line.split_whitespace();
-        if words.next() == Some("CC") {
+        (words.next() == Some("CC")).then(|| {
             compiled += 1;
-            progress(&format!("compiles, {compiled} files so far: {}", words.next().unwrap_or("")));
-        }
+            format!("compiles, {compiled} files so far: {}", words.next().unwrap_or(""))
+        })
     })
 }
 
-/// Runs a step; `line` is told what it says.
-fn run(command: &mut Command, step: &str, line: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
-    let (reader, writer) = io::pipe().map_err(files("a pipe"))?;
+/// Runs a step, with all that it starts; of what it says, `told` makes what people are told.
+fn run(command: &mut Command, step: &str, watch: &mut dyn Watch, told: &mut dyn FnMut(&str) -> Option<String>) -> Result<(), BuildError> {
+    let (mut reader, writer) = io::pipe().map_err(files("a pipe"))?;
     let errors = writer.try_clone().map_err(files("a pipe"))?;
-    let mut child = command.stdin(Stdio::null()).stdout(writer).stderr(errors).spawn().map_err(files(step))?;
+    let mut child = command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0).spawn().map_err(files(step))?;
     // Its own ends of the pipe: without them the end of what it says is never seen.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut last: VecDeque<String> = VecDeque::new();
-    for text in BufReader::new(reader).split(b'\n') {
-        let text = String::from_utf8_lossy(&text.map_err(files(step))?).into_owned();
-        line(&text);
-        if last.len() == LINES_TOLD {
-            last.pop_front();
+    let (mut chunk, mut line) = (vec![0; 1 << 16], Vec::new());
+    loop {
+        if watch.is_interrupted() {
+            // It may have ended meanwhile.
+            let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+            child.wait().map_err(files(step))?;
+            return Err(BuildError::Interrupted);
         }
-        last.push_back(text);
+        match rustix::event::poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&LOOK_PERIOD)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            other => other.map_err(|errno| files(step)(errno.into()))?,
+        };
+        let some = reader.read(&mut chunk).map_err(files(step))?;
+        if some == 0 {
+            break;
+        }
+        for byte in &chunk[..some] {
+            if *byte != b'\n' {
+                line.push(*byte);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
+            if let Some(told) = told(&text) {
+                watch.progress(&told);
+            }
+            if last.len() == LINES_TOLD {
+                last.pop_front();
+            }
+            last.push_back(text);
+        }
     }
     if child.wait().map_err(files(step))?.success() {
         return Ok(());
@@ -292,20 +397,48 @@ fn run(command: &mut Command, step: &str, line: &mut dyn FnMut(&str)) -> Result<
         let _ = writeln!(words, "  {line}");
         words
     });
-    let program = command.get_program();
-    Err(BuildError::Step {
-        step: if step.is_empty() { program_name(program) } else { step.to_owned() },
-        words: words.trim_end().to_owned(),
-    })
-}
-
-fn program_name(program: &OsStr) -> String {
-    program.to_string_lossy().into_owned()
+    Err(BuildError::Step { step: step.to_owned(), words: words.trim_end().to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Nobody(bool);
+
+    impl Watch for Nobody {
+        fn progress(&mut self, _: &str) {}
+        fn is_interrupted(&self) -> bool {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_step_ends_with_all_that_it_started_when_it_is_interrupted() {
+        let mut command = Command::new("sh");
+        let ended = run(command.args(["-c", "sleep 1000 & sleep 1000"]), "sleep", &mut Nobody(true), &mut |_| None);
+        assert!(matches!(ended, Err(BuildError::Interrupted)), "{ended:?}");
+        let mut lines = Vec::new();
+        run(Command::new("sh").args(["-c", "echo one; echo two >&2"]), "echo", &mut Nobody(false), &mut |line| {
+            lines.push(line.to_owned());
+            None
+        })
+        .unwrap();
+        assert_eq!(lines, ["one", "two"]);
+        let failed = run(Command::new("sh").args(["-c", "echo why; exit 3"]), "sh", &mut Nobody(false), &mut |_| None).unwrap_err();
+        assert_eq!(failed.to_string(), "sh failed:\n  why");
+    }
+
+    #[test]
+    fn what_killed_builds_left_goes() {
+        let folder = std::env::temp_dir().join(format!("weft-sweep-{}", std::process::id()));
+        let names = [format!(".build-{}", std::process::id()), ".build-4294967295".to_owned(), "6.12-0123".to_owned()];
+        names.iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).unwrap());
+        sweep(&folder).unwrap();
+        assert_eq!(names.iter().map(|name| folder.join(name).exists()).collect::<Vec<_>>(), [true, false, true]);
+        std::fs::remove_dir_all(&folder).unwrap();
+        sweep(&folder).unwrap();
+    }
 
     #[test]
     fn of_one_option_the_last_line_counts() {
@@ -322,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_version_that_is_not_there_is_told_with_those_that_are() {
-        let error = build(&Options { version: "5.4".to_owned(), ..Options::default() }, &mut |_| ()).unwrap_err();
+        let error = build(&Options { version: "5.4".to_owned(), ..Options::default() }, &mut Nobody(false)).unwrap_err();
         assert_eq!(error.to_string(), "there is no kernel 5.4 that weft can build\nhelp: there are: 6.12");
     }
 

@@ -61,8 +61,6 @@ pub(crate) struct Calendar {
     socket: UnixStream,
     page: Shared,
     file: OwnedFd,
-    /// Does it use the page? Known once it has been started.
-    shares: bool,
     /// What it asked for by message.
     asked: u64,
     /// How far it was told that it may go, by message.
@@ -70,7 +68,7 @@ pub(crate) struct Calendar {
     now: u64,
     sequence: u32,
     runs: bool,
-    /// Seconds since 1970, in nanoseconds, at its time 0.
+    /// Nanoseconds since 1970 at its time 0.
     start: u64,
 }
 
@@ -95,8 +93,7 @@ impl Calendar {
         if hello.op != START {
             return Err(Broken::new(format!("it began with message {} of its clock", hello.op)));
         }
-        let calendar =
-            Calendar { socket, page, file, shares: false, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start };
+        let calendar = Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start };
         calendar.set_u32(VERSION, SHARED_VERSION);
         calendar.set_u32(LENGTH, BYTES as u32);
         if let Some(most) = calendar.page.u16(CLIENTS_MAX) {
@@ -146,6 +143,11 @@ impl Calendar {
         }
     }
 
+    /// Does it use the page? It says so there when it has got it.
+    fn shares(&self) -> bool {
+        self.u32(THEIRS + CAPABILITIES) & TIME_SHARE != 0
+    }
+
     /// Does it run, and has not said that it waits?
     pub fn runs(&self) -> bool {
         self.runs
@@ -153,7 +155,7 @@ impl Calendar {
 
     /// Its present.
     pub fn now(&self) -> u64 {
-        if self.shares { self.now.max(self.u64(CURRENT)) } else { self.now }
+        if self.shares() { self.now.max(self.u64(CURRENT)) } else { self.now }
     }
 
     /// The present is another, and the kernel waits.
@@ -171,9 +173,8 @@ impl Calendar {
     /// It runs from its present on, and may go on to before `limit` by itself.
     pub fn run(&mut self, limit: u64) -> Result<(), Broken> {
         self.asked = NEVER;
-        self.shares = self.u32(THEIRS + CAPABILITIES) & TIME_SHARE != 0;
         self.set_u64(CURRENT, self.now);
-        if self.shares {
+        if self.shares() {
             let flags = self.u32(THEIRS + FLAGS);
             self.set_u32(THEIRS + FLAGS, flags & !REQUESTED);
             self.set_u64(FREE_UNTIL_AT, limit);
@@ -191,13 +192,11 @@ impl Calendar {
 
     /// While it runs: something happens earlier than it was told.
     pub fn shorten(&mut self, limit: u64) -> Result<(), Broken> {
-        if self.shares {
+        if self.shares() {
             self.set_u64(FREE_UNTIL_AT, limit);
-        } else if limit < self.granted && self.u32(THEIRS + CAPABILITIES) & TIME_SHARE == 0 {
+        } else if limit < self.granted {
             self.granted = limit;
             self.tell(FREE_UNTIL, limit)?;
-        } else {
-            self.set_u64(FREE_UNTIL_AT, limit);
         }
         Ok(())
     }
@@ -232,7 +231,6 @@ impl Calendar {
     fn answer(&mut self, message: Message) -> Result<Said, Broken> {
         let Message { op, sequence, time } = message;
         let ack = |time| Message { op: ACK, sequence, time };
-        self.shares |= self.u32(THEIRS + CAPABILITIES) & TIME_SHARE != 0;
         self.now = self.now();
         match op {
             ACK => return Ok(Said::Time),
@@ -240,7 +238,7 @@ impl Calendar {
             WAIT => {
                 self.runs = false;
                 self.set_running(false);
-                if !self.shares {
+                if !self.shares() {
                     self.send(ack(0))?;
                 }
                 return Ok(Said::Waits);
@@ -284,4 +282,129 @@ fn receive(socket: &mut UnixStream) -> Result<Option<Message>, Broken> {
     let [o0, o1, o2, o3, s0, s1, s2, s3, time @ ..] = bytes;
     let (op, sequence) = (u32::from_ne_bytes([o0, o1, o2, o3]), u32::from_ne_bytes([s0, s1, s2, s3]));
     Ok(Some(Message { op, sequence, time: u64::from_ne_bytes(time) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+    use std::io::IoSliceMut;
+
+    const EPOCH: u64 = 1_000_000_000;
+
+    /// The kernel's end.
+    struct Kernel {
+        socket: UnixStream,
+        page: Option<Shared>,
+    }
+
+    impl Kernel {
+        fn say(&mut self, op: u32, time: u64) {
+            self.socket.write_all(&Message { op, sequence: 7, time }.to_bytes()).unwrap();
+        }
+        fn hear(&mut self) -> Message {
+            receive(&mut self.socket).unwrap().unwrap()
+        }
+        fn page(&self) -> &Shared {
+            self.page.as_ref().unwrap()
+        }
+    }
+
+    /// A calendar and its kernel, one that maps the page or one that does not know it.
+    fn pair(shares: bool) -> (Calendar, Kernel) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut kernel = Kernel { socket: theirs, page: None };
+        kernel.say(START, 0);
+        let calendar = Calendar::new(ours, EPOCH).unwrap();
+        let (mut bytes, mut files) = ([0; 16], Vec::new());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        rustix::net::recvmsg(&kernel.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                files.extend(some);
+            }
+        }
+        assert_eq!(files.len(), 2);
+        if shares {
+            let page = Shared::map(files[0].as_fd(), BYTES as usize).unwrap();
+            page.u32(THEIRS + CAPABILITIES).unwrap().store(TIME_SHARE, Ordering::Release);
+            kernel.page = Some(page);
+        }
+        (calendar, kernel)
+    }
+
+    #[test]
+    fn a_kernel_with_the_page_asks_and_goes_on_there() {
+        let (mut calendar, mut kernel) = pair(true);
+        assert!(calendar.runs());
+        assert_eq!(calendar.wanted(), NEVER);
+        // It wants to run at 500, and waits.
+        kernel.page().u64(THEIRS + WANTED).unwrap().store(500, Ordering::Release);
+        kernel.page().u32(THEIRS + FLAGS).unwrap().store(REQUESTED, Ordering::Release);
+        kernel.say(WAIT, 0);
+        assert_eq!(calendar.serve().unwrap(), Said::Waits);
+        assert!(!calendar.runs());
+        assert_eq!((calendar.wanted(), calendar.now()), (500, 0));
+        calendar.set_now(500);
+        calendar.run(900).unwrap();
+        assert_eq!(kernel.hear(), Message { op: RUN, sequence: (1 << 16) + 1, time: 500 });
+        assert_eq!((calendar.wanted(), calendar.runs()), (NEVER, true));
+        assert_eq!(kernel.page().u64(FREE_UNTIL_AT).unwrap().load(Ordering::Acquire), 900);
+        calendar.shorten(800).unwrap();
+        assert_eq!(kernel.page().u64(FREE_UNTIL_AT).unwrap().load(Ordering::Acquire), 800);
+        // It has gone on by itself.
+        kernel.page().u64(CURRENT).unwrap().store(650, Ordering::Release);
+        assert_eq!(calendar.now(), 650);
+        kernel.say(GET_TOD, 0);
+        assert_eq!(calendar.serve().unwrap(), Said::Time);
+        assert_eq!(kernel.hear(), Message { op: ACK, sequence: 7, time: EPOCH + 650 });
+    }
+
+    #[test]
+    fn a_kernel_without_the_page_is_told_by_messages() {
+        let (mut calendar, mut kernel) = pair(false);
+        kernel.say(REQUEST, 500);
+        assert_eq!(calendar.serve().unwrap(), Said::Time);
+        kernel.say(WAIT, 0);
+        assert_eq!(calendar.serve().unwrap(), Said::Waits);
+        assert_eq!((kernel.hear().op, kernel.hear().op), (ACK, ACK));
+        assert_eq!(calendar.wanted(), 500);
+        calendar.set_now(500);
+        // It reads what it is told, and answers; in between it asks for the time.
+        let told = std::thread::spawn(move || {
+            let until = kernel.hear();
+            kernel.say(GET, 0);
+            assert_eq!(kernel.hear(), Message { op: ACK, sequence: 7, time: 500 });
+            kernel.socket.write_all(&Message { op: ACK, ..until }.to_bytes()).unwrap();
+            let run = kernel.hear();
+            kernel.socket.write_all(&Message { op: ACK, ..run }.to_bytes()).unwrap();
+            let shorter = kernel.hear();
+            kernel.socket.write_all(&Message { op: ACK, ..shorter }.to_bytes()).unwrap();
+            kernel.say(UPDATE, 700);
+            assert_eq!(kernel.hear().op, ACK);
+            ([until, run, shorter].map(|message| (message.op, message.time)), kernel)
+        });
+        calendar.run(900).unwrap();
+        calendar.shorten(800).unwrap();
+        // Nothing that it does not know already.
+        calendar.shorten(850).unwrap();
+        assert_eq!(calendar.serve().unwrap(), Said::Time);
+        let (told, kernel) = told.join().unwrap();
+        assert_eq!(told, [(FREE_UNTIL, 900), (RUN, 500), (FREE_UNTIL, 800)]);
+        assert_eq!(calendar.now(), 700);
+        drop(kernel);
+        assert_eq!(calendar.serve().unwrap(), Said::Gone);
+        assert!(calendar.run(1000).is_err());
+    }
+
+    #[test]
+    fn who_does_not_begin_is_refused() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&Message { op: WAIT, sequence: 1, time: 0 }.to_bytes()).unwrap();
+        assert!(Calendar::new(ours, 0).unwrap_err().0.contains("began with message 3"));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(Calendar::new(ours, 0).unwrap_err().0.contains("ended while it began"));
+    }
 }

@@ -10,6 +10,7 @@ use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use weft_core::Frame;
 
 /// VIRTIO_NET_F_MTU, VIRTIO_NET_F_MAC, VHOST_USER_F_PROTOCOL_FEATURES, VIRTIO_F_VERSION_1.
 const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 30 | 1 << 32;
@@ -211,7 +212,7 @@ impl Device {
     }
 
     /// A frame has come. True: the kernel wants to be told.
-    pub fn receive(&mut self, frame: &[u8], room: &mut Vec<u8>) -> Result<bool, Broken> {
+    pub fn receive(&mut self, frame: &Frame, room: &mut Vec<u8>) -> Result<bool, Broken> {
         let Device { rings: [receive, _], memory, .. } = self;
         let Some(head) = receive.take(memory)? else {
             self.unreceived += 1;
@@ -221,7 +222,7 @@ impl Device {
         room.extend_from_slice(&[0; NET_HEADER_BYTES]);
         // num_buffers
         room[10] = 1;
-        room.extend_from_slice(frame);
+        frame.chunks().for_each(|chunk| room.extend_from_slice(chunk));
         let written = receive.fill(memory, head, room)?;
         receive.give_back(memory, head, written)
     }
@@ -284,5 +285,85 @@ fn read_header(stream: &mut UnixStream, files: &mut Vec<OwnedFd>) -> Result<Opti
     match header.bytes <= PAYLOAD_BYTES_MAX {
         true => Ok(Some(header)),
         false => Err(Broken::new(format!("one of its devices sends a message of {} bytes", header.bytes))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A device, and who is connected to it.
+    fn pair() -> (Device, UnixStream) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weft-device-{}-{number}", std::process::id()));
+        let mut device = Device::new(UnixListener::bind(&path).unwrap(), [2, 0, 0, 0, 0, 1], 1500);
+        let kernel = UnixStream::connect(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(device.serve().unwrap(), Event::Handled);
+        (device, kernel)
+    }
+
+    fn ask(device: &mut Device, kernel: &mut UnixStream, request: u32, payload: &[u8]) -> Result<Vec<u8>, Broken> {
+        kernel.write_all(&message(request, VERSION | NEEDS_REPLY, payload)).unwrap();
+        device.serve()?;
+        let mut header = [0; HEADER_BYTES];
+        kernel.read_exact(&mut header).unwrap();
+        assert_eq!((u32_at(&header, 0), u32_at(&header, 4)), (request, VERSION | IS_REPLY));
+        let mut payload = vec![0; u32_at(&header, 8) as usize];
+        kernel.read_exact(&mut payload).unwrap();
+        Ok(payload)
+    }
+
+    #[test]
+    fn it_says_what_it_can_and_who_it_is() {
+        let (mut device, mut kernel) = pair();
+        assert_eq!(ask(&mut device, &mut kernel, 1, &[]).unwrap(), FEATURES.to_ne_bytes());
+        assert_eq!(ask(&mut device, &mut kernel, 15, &[]).unwrap(), PROTOCOL_FEATURES.to_ne_bytes());
+        let space = ask(&mut device, &mut kernel, 24, &[[0; 4], 12_u32.to_ne_bytes(), [0; 4], [0; 4], [0; 4], [0; 4]].concat()).unwrap();
+        assert_eq!(space[12..], [2, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0xdc, 5]);
+        drop(kernel);
+        assert_eq!(device.serve().unwrap(), Event::Gone);
+        // It may be taken up again.
+        assert!(device.stream.is_none());
+    }
+
+    #[test]
+    fn what_no_kernel_says_is_refused() {
+        let two = |index: u32, value: u32| [index.to_ne_bytes(), value.to_ne_bytes()].concat();
+        for (request, payload, why) in [
+            (8, two(2, 4), "no queue 2"),
+            (11, two(9, 0), "no queue 9"),
+            (8, two(0, 3), "no size that there is"),
+            (9, two(u32::MAX, 0), "no queue"),
+            (99, vec![0; PAYLOAD_BYTES_MAX + 1], "a message of 601 bytes"),
+        ] {
+            let (mut device, mut kernel) = pair();
+            let Broken(told) = ask(&mut device, &mut kernel, request, &payload).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        // Short and unknown messages are answered and change nothing; a table of memory without files is none.
+        let (mut device, mut kernel) = pair();
+        for (request, payload) in [(8, &[][..]), (9, &[]), (5, &[255; 8]), (24, &[255; 24]), (77, &[1, 2, 3])] {
+            let result = ask(&mut device, &mut kernel, request, payload);
+            assert!(result.is_ok() || request == 8, "{request}: {result:?}");
+        }
+        assert_eq!(device.take(&mut Vec::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn half_a_message_is_none() {
+        let (mut device, mut kernel) = pair();
+        kernel.write_all(&message(1, VERSION, &[])[..5]).unwrap();
+        drop(kernel);
+        assert!(device.serve().is_err());
+    }
+
+    #[test]
+    fn a_frame_without_a_buffer_is_counted() {
+        let (mut device, _kernel) = pair();
+        assert!(!device.receive(&Frame::ingress(&[0; 64]), &mut Vec::new()).unwrap());
+        assert_eq!(device.unreceived, 1);
     }
 }

@@ -6,13 +6,15 @@
 //! machine that is not an event of the world, so a run repeats to the bit.
 //!
 //! Each machine has a calendar of its own and runs under the look-ahead of its wires as any other ([`weft_sim::Guest`]): serially or on several threads it
-//! does the same. [`store`] knows which kernels were built, [`build`] builds them from Debian's sources.
+//! does the same. [`store`] knows which kernels were built, [`build`] builds them from Debian's sources,
+//! [`coverage`] says what of them runs have reached.
 //!
 //! Sources: include/uapi/linux/um_timetravel.h and arch/um/kernel/time.c (Linux 6.12); the vhost-user protocol as arch/um/drivers/virtio_uml.c speaks it;
 //! virtio 1.2, 2.7 (split virtqueues) and 5.1 (network device). Measured facts: docs/linux-notes/kernel-nodes.md.
 
 pub mod build;
 mod calendar;
+pub mod coverage;
 mod device;
 mod home;
 mod machine;

@@ -3,28 +3,35 @@
 use crate::Broken;
 use crate::calendar::{Calendar, NEVER, Said};
 use crate::device::{Device, Event};
-use crate::home::Home;
+use crate::home::{COVERAGE, Home};
 use crate::spawn::{self, Spawn};
 use crate::store::{self, Kernel};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_core::{Frame, Instant};
-use weft_intercept::process::Usage;
-use weft_sim::plan::{Action, GuestPlan, NodeKind, NodePlan, Plan, ProcessPlan, Run};
+use weft_intercept::process::processor::with_all;
+use weft_intercept::process::{Held, Usage};
+use weft_sim::plan::{Action, Debugged, GuestPlan, NodeKind, NodePlan, Plan, ProcessPlan, Run, Watched};
 use weft_sim::{Boot, Guest, GuestContext, ProgramId, Status, Stream};
 
 /// How often who waits for a kernel looks whether the run was interrupted.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// So long a kernel may compute without a word and without its clock going on.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A kernel that counts has so long to write its counts; and how often it is looked whether it has.
+const COUNTS_WRITTEN_MAX: Duration = Duration::from_secs(60);
+const END_LOOK_PERIOD: Duration = Duration::from_millis(5);
+const KERNEL_BEGINS: &[u8] = b"Linux version ";
 /// Lines of its console that are told when it cannot go on.
 const LINES_TOLD: usize = 12;
 const SIGTERM: i32 = 15;
@@ -43,10 +50,6 @@ impl Kernels {
 }
 
 impl Boot for Kernels {
-    fn check(&self, guest: &GuestPlan) -> Result<(), String> {
-        store::find(&guest.kernel).map(drop)
-    }
-
     fn boot(&self, plan: &Plan, node: usize, seed: u64, now: Instant, cpu: Option<usize>) -> Result<Box<dyn Guest>, String> {
         let section = plan.nodes.get(node).ok_or("there is no such node")?;
         let NodeKind::Guest(guest) = &section.kind else { return Err("it is no kernel".to_owned()) };
@@ -86,6 +89,14 @@ struct Machine {
     /// What it is, for the hash.
     identity: Option<String>,
     interrupt: Option<Arc<AtomicBool>>,
+    /// It counts which of its lines are executed.
+    counts: bool,
+    /// A debugger looks at it, and nobody loses patience.
+    debugged: bool,
+    /// Lets the debugger take it, once.
+    attach: Option<Debugged>,
+    /// Its file.
+    binary: PathBuf,
     /// It is off, and nothing comes of it any more.
     off: bool,
     frame: Vec<u8>,
@@ -115,6 +126,7 @@ impl Machine {
             words.record(["mount", &format!("mount{number}"), &mount.to.display().to_string()]);
         }
         words.network(guest);
+        words.samples(plan, now);
         let programs = words.programs(plan, node, now, &home)?;
         home.write_plan(&words.0)?;
         let listener = UnixListener::bind(home.path().join("clock"))?;
@@ -124,10 +136,18 @@ impl Machine {
             "uml_dir=.".to_owned(),
             "umid=uml".to_owned(),
             "con=null".to_owned(),
+            // What it says from the beginning goes to standard error, and when it has a terminal (which reads nothing) through that.
+            "con0=null,fd:1".to_owned(),
             "ssl=null".to_owned(),
             "stderr=1".to_owned(),
+            "console=tty0".to_owned(),
             "console=stderr0".to_owned(),
             "panic=-1".to_owned(),
+            // Interfaces that nobody asked for: those of a node are its wires'.
+            "bonding.max_bonds=0".to_owned(),
+            "dummy.numdummies=0".to_owned(),
+            "ifb.numifbs=0".to_owned(),
+            "fb_tunnels=none".to_owned(),
             format!("call_cost={}", section.per_call.as_nanos()),
             "time-travel=ext:0:clock".to_owned(),
         ];
@@ -144,7 +164,11 @@ impl Machine {
             ends.filter_map(|(_, name)| guest.interfaces.iter().position(|interface| interface.name == *name)).collect();
         let port_of = (0..devices.len()).map(|device| device_of.iter().position(|of| *of == device)).collect();
         let console = std::fs::File::create(home.console())?;
+        if spawn::becomes_nobody() {
+            home.give_to(spawn::NOBODY)?;
+        }
         let child = spawn::start(Spawn { binary: kernel.binary(), home: home.path().to_owned(), console, arguments, seed, cpu })?;
+        let debugged = plan.debugged.as_ref().filter(|debugged| debugged.what == Watched::Kernel(node));
         let start = plan.start.saturating_add(Duration::from_nanos(now.as_nanos()));
         Ok(Machine {
             home,
@@ -161,6 +185,10 @@ impl Machine {
             rest: String::new(),
             identity: Some(format!("kernel {} {}", kernel.name, kernel.hash)),
             interrupt: plan.interrupt.clone(),
+            counts: kernel.counts(),
+            debugged: debugged.is_some(),
+            attach: debugged.cloned(),
+            binary: kernel.binary(),
             off: false,
             frame: Vec::new(),
             room: Vec::new(),
@@ -196,7 +224,7 @@ impl Machine {
                 return Err(Broken::new("its kernel ended"));
             }
             let now = progress();
-            waited = if now == before { waited + LOOK_PERIOD } else { Duration::ZERO };
+            waited = if now == before && !self.debugged { waited + LOOK_PERIOD } else { Duration::ZERO };
             before = now;
             if waited >= PATIENCE {
                 return Err(Broken::new(format!(
@@ -233,6 +261,9 @@ impl Machine {
             let Some(ready) = ready? else { return Ok(false) };
             let Some(calendar) = &mut self.calendar else { return Ok(false) };
             let now = calendar.now();
+            if self.booted + Duration::from_nanos(now.min(NEVER)) > cx.limit().max(cx.now()) {
+                return Err(Broken::new(format!("its clock went on to {now} ns, which nobody has allowed")));
+            }
             match ready.checked_sub(1) {
                 None => match calendar.serve()? {
                     Said::Time => {}
@@ -365,6 +396,16 @@ impl Machine {
         Ok(())
     }
 
+    /// What its process 1 has seen of TCP connections.
+    fn tell_samples(&self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let Ok(text) = std::fs::read_to_string(self.home.samples()) else { return Ok(()) };
+        for line in text.lines() {
+            let (at, row) = sample(line).ok_or_else(|| Broken::new(format!("its process 1 has seen '{line}'")))?;
+            cx.sampled(self.booted + Duration::from_nanos(at), row);
+        }
+        Ok(())
+    }
+
     /// What a program has written since the last time.
     fn collect(&mut self, id: ProgramId, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
@@ -386,7 +427,12 @@ impl Machine {
             cx.told(&identity);
         }
         if self.listener.is_some() {
-            if self.meet()? && self.serve(cx)? {
+            let met = self.meet()?;
+            if let Some(debugged) = self.attach.take_if(|_| met) {
+                let held = Held { pid: self.child.id(), executable: self.binary.clone(), base: 0 };
+                with_all(|| (debugged.attach)(&held));
+            }
+            if met && self.serve(cx)? {
                 self.look(cx)?;
             }
             return Ok(());
@@ -413,6 +459,35 @@ impl Machine {
         Ok(())
     }
 
+    /// Files for people: what it said, and what it counted.
+    fn leave(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let console = std::fs::read(self.home.console())?;
+        // What its process says before the kernel begins is about the host.
+        let begins = console.windows(KERNEL_BEGINS.len()).position(|some| some == KERNEL_BEGINS).unwrap_or(0);
+        cx.leaves("console".into(), console.get(begins..).unwrap_or_default().to_vec());
+        if !self.counts {
+            return Ok(());
+        }
+        self.end_in_order()?;
+        for (name, contents) in self.home.counted()? {
+            cx.leaves(Path::new(COVERAGE).join(name), contents);
+        }
+        Ok(())
+    }
+
+    /// A kernel that counts writes its counts when it is told to end.
+    fn end_in_order(&mut self) -> Result<(), Broken> {
+        self.off = true;
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)?;
+        for _ in 0..COUNTS_WRITTEN_MAX.as_millis() / END_LOOK_PERIOD.as_millis() {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(END_LOOK_PERIOD);
+        }
+        Err(Broken::new(format!("its kernel has not written within {} s what it counted", COUNTS_WRITTEN_MAX.as_secs())))
+    }
+
     /// It cannot go on: the world is told, with the last that it said.
     fn or_fail(&mut self, result: Result<(), Broken>, cx: &mut dyn GuestContext) {
         let Err(Broken(why)) = result else { return };
@@ -427,6 +502,25 @@ impl Machine {
     }
 }
 
+/// Numbers of a connection in the order in which process 1 writes them, by the names of TCP_INFO.
+const SAMPLED: [&str; 9] =
+    ["snd_cwnd", "snd_ssthresh", "rtt_us", "rttvar_us", "unacked", "total_retrans", "bytes_acked", "bytes_received", "delivery_rate"];
+
+/// A line of process 1's about a TCP connection: its time, and a row.
+fn sample(line: &str) -> Option<(u64, serde_json::Value)> {
+    let mut words = line.split(' ');
+    let mut word = || words.next();
+    let at = word()?.parse().ok()?;
+    let end =
+        |address: &str, port: &str| Some(SocketAddr::new(address.parse::<IpAddr>().ok()?.to_canonical(), port.parse().ok()?).to_string());
+    let (local, remote) = (end(word()?, word()?)?, end(word()?, word()?)?);
+    let mut row = serde_json::json!({"local": local, "remote": remote, "state": word()?});
+    for name in SAMPLED {
+        row[name] = word()?.parse::<u64>().ok()?.into();
+    }
+    Some((at, row))
+}
+
 impl Guest for Machine {
     fn next(&self) -> Instant {
         match &self.calendar {
@@ -438,12 +532,12 @@ impl Guest for Machine {
 
     fn receive(&mut self, cx: &mut dyn GuestContext, port: usize, frame: &Frame) {
         let Some(number) = self.device_of.get(port).copied().filter(|_| !self.off && self.calendar.is_some()) else { return };
-        let (now, bytes) = (self.own(cx.now()), frame.to_vec());
+        let now = self.own(cx.now());
         if let Some(calendar) = &mut self.calendar {
             calendar.set_now(now);
         }
         let Some(device) = self.devices.get_mut(number) else { return };
-        let result = device.receive(&bytes, &mut self.room).and_then(|wanted| if wanted { self.call(number, false) } else { Ok(()) });
+        let result = device.receive(frame, &mut self.room).and_then(|wanted| if wanted { self.call(number, false) } else { Ok(()) });
         self.or_fail(result, cx);
     }
 
@@ -465,7 +559,8 @@ impl Guest for Machine {
 
     fn finish(&mut self, cx: &mut dyn GuestContext) {
         let ids: Vec<ProgramId> = self.programs.iter().filter(|(_, program)| program.runs).map(|(id, _)| *id).collect();
-        let result = ids.into_iter().try_for_each(|id| self.collect(id, cx));
+        let result =
+            ids.into_iter().try_for_each(|id| self.collect(id, cx)).and_then(|()| self.tell_samples(cx)).and_then(|()| self.leave(cx));
         self.or_fail(result, cx);
     }
 
@@ -477,10 +572,6 @@ impl Guest for Machine {
     fn waits(&self) -> Vec<(ProgramId, String)> {
         let running = self.programs.iter().filter(|(_, program)| program.runs);
         running.map(|(id, _)| (*id, self.waits_for().to_owned())).collect()
-    }
-
-    fn console(&self) -> Vec<u8> {
-        std::fs::read(self.home.console()).unwrap_or_default()
     }
 }
 
@@ -526,6 +617,13 @@ impl Words {
             let (network, bits) = (route.destination.0.to_string(), route.destination.1.to_string());
             self.record(["route", &network, &bits, &gateway, route.interface.as_deref().unwrap_or("-")]);
         }
+    }
+
+    /// When its process 1 is to look at TCP connections: where the scenario samples, at the times of the other nodes.
+    fn samples(&mut self, plan: &Plan, booted: Instant) {
+        let Some(period) = plan.sample.map(|period| period.max(Duration::from_micros(1)).as_nanos() as u64) else { return };
+        let first = booted.as_nanos().next_multiple_of(period) - booted.as_nanos();
+        self.record(["sample", &first.to_string(), &period.to_string()]);
     }
 
     /// Programs, and all that happens to them from outside after `booted`.

@@ -140,8 +140,15 @@ impl GuestMemory {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// So many bytes of memory from address 0 on.
+    pub(crate) fn memory(bytes: u64) -> GuestMemory {
+        let mut memory = GuestMemory::default();
+        memory.add(file(bytes).as_fd(), 0, bytes, 0).unwrap();
+        memory
+    }
 
     fn file(bytes: u64) -> std::os::fd::OwnedFd {
         let file = rustix::fs::memfd_create(c"test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();

@@ -48,11 +48,11 @@ impl Ring {
 
     /// The next chain that the driver has made available: its first descriptor.
     pub fn take(&mut self, memory: &GuestMemory) -> Result<Option<u16>, Broken> {
-        if !self.is_ready() || memory.load_u16(self.available + 2)? == self.next_available {
+        if !self.is_ready() || memory.load_u16(self.available.wrapping_add(2))? == self.next_available {
             return Ok(None);
         }
         let place = u64::from(self.next_available % self.entries);
-        let head = memory.load_u16(self.available + 4 + 2 * place)?;
+        let head = memory.load_u16(self.available.wrapping_add(4 + 2 * place))?;
         self.next_available = self.next_available.wrapping_add(1);
         Ok(Some(head))
     }
@@ -65,7 +65,7 @@ impl Ring {
                 return Err(Broken::new("a queue of one of its devices has a chain without an end"));
             }
             let mut raw = [0; DESCRIPTOR_BYTES as usize];
-            memory.read(self.descriptors + DESCRIPTOR_BYTES * u64::from(at), &mut raw)?;
+            memory.read(self.descriptors.wrapping_add(DESCRIPTOR_BYTES * u64::from(at)), &mut raw)?;
             let [a0, a1, a2, a3, a4, a5, a6, a7, l0, l1, l2, l3, f0, f1, n0, n1] = raw;
             let address = u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]);
             let bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
@@ -111,9 +111,99 @@ impl Ring {
         let mut element = [0; 8];
         element[..4].copy_from_slice(&u32::from(head).to_le_bytes());
         element[4..].copy_from_slice(&written.to_le_bytes());
-        memory.write(self.used + 4 + 8 * place, &element)?;
+        memory.write(self.used.wrapping_add(4 + 8 * place), &element)?;
         self.next_used = self.next_used.wrapping_add(1);
-        memory.store_u16(self.used + 2, self.next_used)?;
+        memory.store_u16(self.used.wrapping_add(2), self.next_used)?;
         Ok(memory.load_u16(self.available)? & NO_INTERRUPT == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::memory;
+
+    const AVAILABLE: u64 = 0x1000;
+    const USED: u64 = 0x2000;
+    const DATA: u64 = 0x4000;
+
+    fn ring(entries: u32) -> Ring {
+        let mut ring = Ring { descriptors: 0x10, available: AVAILABLE, used: USED, enabled: true, ..Ring::default() };
+        ring.resize(entries).unwrap();
+        ring
+    }
+
+    fn descriptor(memory: &GuestMemory, ring: &Ring, at: u16, address: u64, bytes: u32, flags: u16, next: u16) {
+        let raw = [&address.to_le_bytes()[..], &bytes.to_le_bytes(), &flags.to_le_bytes(), &next.to_le_bytes()].concat();
+        memory.write(ring.descriptors + DESCRIPTOR_BYTES * u64::from(at), &raw).unwrap();
+    }
+
+    /// The driver makes a chain available.
+    fn offer(memory: &GuestMemory, number: u16, entries: u16, head: u16) {
+        memory.write(AVAILABLE + 4 + 2 * u64::from(number % entries), &head.to_le_bytes()).unwrap();
+        memory.store_u16(AVAILABLE + 2, number.wrapping_add(1)).unwrap();
+    }
+
+    #[test]
+    fn a_chain_is_read_and_given_back() {
+        let (memory, mut ring) = (memory(0x8000), ring(4));
+        assert_eq!(ring.take(&memory).unwrap(), None);
+        memory.write(DATA, b"headandmore").unwrap();
+        descriptor(&memory, &ring, 2, DATA, 4, NEXT, 1);
+        descriptor(&memory, &ring, 1, DATA + 4, 7, 0, 0);
+        // More often than there are entries: places go round.
+        for number in 0..9 {
+            offer(&memory, number, 4, 2);
+            let head = ring.take(&memory).unwrap().unwrap();
+            assert_eq!(ring.take(&memory).unwrap(), None);
+            let mut bytes = vec![7];
+            ring.read(&memory, head, &mut bytes).unwrap();
+            assert_eq!(bytes, b"headandmore");
+            assert!(ring.give_back(&memory, head, 0).unwrap());
+            assert_eq!(memory.load_u16(USED + 2).unwrap(), number + 1);
+            assert_eq!(memory.load_u16(USED + 4 + 8 * u64::from(number % 4)).unwrap(), 2);
+        }
+        memory.store_u16(AVAILABLE, NO_INTERRUPT).unwrap();
+        assert!(!ring.give_back(&memory, 2, 0).unwrap());
+        assert_eq!(ring.base(), 9);
+    }
+
+    #[test]
+    fn a_chain_is_filled_as_far_as_it_has_room() {
+        let (memory, ring) = (memory(0x8000), ring(4));
+        // What is for the device to read is left alone.
+        descriptor(&memory, &ring, 0, DATA, 4, NEXT, 1);
+        descriptor(&memory, &ring, 1, DATA + 4, 3, WRITE | NEXT, 2);
+        descriptor(&memory, &ring, 2, DATA + 7, 3, WRITE, 0);
+        let filled = |bytes: &[u8]| {
+            memory.write(DATA, b"..........").unwrap();
+            let written = ring.fill(&memory, 0, bytes).unwrap();
+            let mut out = [0; 10];
+            memory.read(DATA, &mut out).unwrap();
+            (written, out)
+        };
+        assert_eq!(filled(b"abcd"), (4, *b"....abcd.."));
+        assert_eq!(filled(b"abcdefghi"), (6, *b"....abcdef"));
+        assert_eq!(filled(b""), (0, *b".........."));
+    }
+
+    #[test]
+    fn chains_without_end_or_without_memory_are_refused() {
+        let (memory, mut ring) = (memory(0x8000), ring(4));
+        descriptor(&memory, &ring, 0, DATA, 1, NEXT, 0);
+        descriptor(&memory, &ring, 1, DATA, u32::MAX, 0, 0);
+        descriptor(&memory, &ring, 2, u64::MAX, 2, 0, 0);
+        for (head, why) in [(0, "without an end"), (4, "without an end"), (1, "longer than any frame"), (2, "no memory")] {
+            let Broken(told) = ring.read(&memory, head, &mut Vec::new()).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        for size in [0, 3, 512, u32::MAX] {
+            assert!(ring.resize(size).is_err());
+        }
+        // Addresses at the end of all numbers.
+        let mut ring = Ring { descriptors: u64::MAX, available: u64::MAX, used: u64::MAX - 3, ..ring };
+        assert!(ring.take(&memory).is_err());
+        assert!(ring.read(&memory, 1, &mut Vec::new()).is_err());
+        assert!(ring.give_back(&memory, 1, 0).is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! The process of a kernel: without address randomisation, with nothing of the host's that it could write, and gone when weft is.
 
+use crate::home::COVERAGE;
+use crate::store::BINARY;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -20,9 +22,25 @@ pub(crate) struct Spawn {
     pub cpu: Option<usize>,
 }
 
+/// Whom a kernel of root's runs as: nobody. What it sees of the host's files is then what it sees for any other user, and two runs are alike.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// Root can become nobody, but in a user namespace that has no such user: there its files are those of the one whom it stands for.
+pub(crate) fn becomes_nobody() -> bool {
+    let maps = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_nobodys = |line: &str| {
+        let mut fields = line.split_whitespace().map(|field| field.parse::<u64>().ok());
+        let (from, count) = (fields.next().flatten(), fields.nth(1).flatten());
+        from.zip(count).is_some_and(|(from, count)| from <= u64::from(NOBODY) && u64::from(NOBODY) - from < count)
+    };
+    rustix::process::geteuid().is_root() && maps.lines().any(is_nobodys)
+}
+
 /// What the child needs of memory that was made before the fork: it may not allocate.
 struct Prepared {
     home: CString,
+    /// The kernel, and where it is seen.
+    binary: [CString; 2],
     uid_map: CString,
     gid_map: CString,
     is_root: bool,
@@ -52,15 +70,19 @@ impl Spawn {
         let text = |text: String| CString::new(text).map_err(io::Error::other);
         // SAFETY: calls that only return numbers.
         let (uid, gid, parent) = unsafe { (libc::geteuid(), libc::getegid(), libc::getpid()) };
+        // In its own folder: it need not lie where nobody may look.
+        let shown = self.home.join(BINARY);
+        std::fs::write(&shown, "")?;
         let prepared = Prepared {
             home: text(self.home.display().to_string())?,
+            binary: [text(self.binary.display().to_string())?, text(shown.display().to_string())?],
             uid_map: text(format!("0 {uid} 1\n"))?,
             gid_map: text(format!("0 {gid} 1\n"))?,
-            is_root: uid == 0,
+            is_root: becomes_nobody(),
             cpu: self.cpu,
             parent,
         };
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(&shown);
         command
             .args(self.arguments)
             .env_clear()
@@ -68,6 +90,7 @@ impl Spawn {
             // Where its memory is made: a file that is removed at once.
             .env("TMPDIR", &self.home)
             .env("HOME", &self.home)
+            .env("GCOV_PREFIX", self.home.join(COVERAGE))
             .current_dir(&self.home)
             .stdin(Stdio::null())
             .stdout(self.console.try_clone()?)
@@ -98,7 +121,18 @@ impl Prepared {
                 libc::CPU_SET(cpu, &mut set);
                 checked(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))?;
             }
-            self.lock_files()
+            self.lock_files()?;
+            if self.is_root {
+                checked(libc::setgroups(0, std::ptr::null()))?;
+                checked(libc::setresgid(NOBODY, NOBODY, NOBODY))?;
+                checked(libc::setresuid(NOBODY, NOBODY, NOBODY))?;
+                // Who becomes another survives his parent, unless he says so again.
+                checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+                if libc::getppid() != self.parent {
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+            }
+            Ok(())
         }
     }
 
@@ -119,6 +153,9 @@ impl Prepared {
             set_attributes(c"/", libc::AT_RECURSIVE, &read_only)?;
             let writable = libc::mount_attr { attr_set: 0, attr_clr: libc::MOUNT_ATTR_RDONLY, propagation: 0, userns_fd: 0 };
             set_attributes(&self.home, 0, &writable)?;
+            let [binary, shown] = &self.binary;
+            checked(libc::mount(binary.as_ptr(), shown.as_ptr(), none, libc::MS_BIND, std::ptr::null()))?;
+            set_attributes(shown, 0, &read_only)?;
             // What it is in was looked up before the new mount lay over it.
             checked(libc::chdir(self.home.as_ptr()))
         }

@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "WEFT_KERNELS";
 /// What describes a kernel, in its folder.
 const ABOUT: &str = "kernel.json";
 /// The kernel, in its folder.
-const BINARY: &str = "linux";
+pub(crate) const BINARY: &str = "linux";
 
 /// A kernel that was built.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -31,6 +31,11 @@ impl Kernel {
     /// The binary.
     pub fn binary(&self) -> PathBuf {
         self.folder.join(BINARY)
+    }
+
+    /// Counts which of its lines are executed.
+    pub fn counts(&self) -> bool {
+        self.name.split('+').skip(1).any(|word| word == "coverage")
     }
 
     pub(crate) fn save(&self) -> io::Result<()> {
@@ -74,14 +79,19 @@ pub fn list() -> io::Result<Vec<Kernel>> {
 /// There is none, and how to make it.
 pub fn find(name: &str) -> Result<Kernel, String> {
     let kernels = list().map_err(|error| format!("cannot look for kernels: {error}"))?;
-    let newest = |a: &Kernel, b: &Kernel| numbers(&a.release).cmp(&numbers(&b.release));
-    let found = kernels.iter().filter(|kernel| kernel.name == name || kernel.key == name).max_by(|a, b| newest(a, b));
-    found.cloned().ok_or_else(|| {
+    newest(&kernels, name).cloned().ok_or_else(|| {
         let known: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let there = if known.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", known.join(", ")) };
         let (version, more) = name.split_once('+').map_or((name, String::new()), |(version, more)| (version, format!(" --{more}")));
         format!("no kernel '{name}' has been built ({there}): `weft kernel build --version {version}{more}` makes one in a few minutes")
     })
+}
+
+/// Of those with this name or key the newest release; of one release the one that was built last: its process 1 is most probably this weft's.
+fn newest<'k>(kernels: &'k [Kernel], name: &str) -> Option<&'k Kernel> {
+    let built = |kernel: &Kernel| kernel.folder.join(ABOUT).metadata().and_then(|about| about.modified()).ok();
+    let named = kernels.iter().filter(|kernel| kernel.name == name || kernel.key == name);
+    named.max_by(|a, b| numbers(&a.release).cmp(&numbers(&b.release)).then_with(|| built(a).cmp(&built(b))))
 }
 
 fn numbers(release: &str) -> Vec<u64> {
@@ -102,4 +112,33 @@ pub fn remove(name: &str) -> io::Result<Vec<Kernel>> {
     }
     found.iter().try_for_each(|kernel| std::fs::remove_dir_all(&kernel.folder))?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn the_newest_release_is_taken_and_of_one_release_the_one_built_last() {
+        let folder = std::env::temp_dir().join(format!("weft-kernels-{}", std::process::id()));
+        let kernel = |key: &str, release: &str, built: u64| {
+            let kernel = Kernel {
+                name: "6.12".to_owned(),
+                release: release.to_owned(),
+                key: key.to_owned(),
+                hash: String::new(),
+                folder: folder.join(key),
+            };
+            std::fs::create_dir_all(&kernel.folder).unwrap();
+            kernel.save().unwrap();
+            let about = std::fs::File::options().write(true).open(kernel.folder.join(ABOUT)).unwrap();
+            about.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(built)).unwrap();
+            kernel
+        };
+        let kernels = [kernel("a", "6.12.9", 9000), kernel("b", "6.12.117", 2000), kernel("c", "6.12.117", 1000)];
+        let found = |name: &str| newest(&kernels, name).map(|kernel| kernel.key.as_str());
+        assert_eq!((found("6.12"), found("c"), found("6.1")), (Some("b"), Some("c"), None));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

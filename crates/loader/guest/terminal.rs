@@ -9,7 +9,7 @@ use crate::signal;
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::Relaxed;
 
 const TCGETS: usize = 0x5401;
@@ -25,6 +25,9 @@ const TIOCSIG: usize = 0x4004_5436;
 const SIGTTIN: usize = 21;
 const SIGTTOU: usize = 22;
 const SIGWINCH: usize = 28;
+const TCXONC: usize = 0x540a;
+const TCFLSH: usize = 0x540b;
+const TIOCPKT: usize = 0x5420;
 const EIO: isize = -5;
 const POLLIN: u16 = 1;
 
@@ -33,6 +36,9 @@ const LOOKS_MAX: usize = 100;
 const LOOK_NANOS: usize = 100_000;
 /// So often it has to look the same.
 const SAME: usize = 4;
+
+/// Most looks for what is known to come.
+const ARRIVALS_MAX: usize = 4000;
 
 /// Below [`abi::SLAVE`] in a descriptor word: which terminal. That of /dev/tty is not known.
 const NUMBER: u64 = 0xffff;
@@ -74,16 +80,33 @@ fn note(terminal: u64, opened: bool) {
     if opened {
         word.fetch_or(bit, Relaxed)
     } else {
+        if let Some(coming) = coming(terminal) {
+            coming.store(0, Relaxed);
+        }
         word.fetch_and(!bit, Relaxed)
     };
 }
-/// Something goes from a slave to its master.
-fn note_written(word: u64) {
+/// What is to come to the master of a terminal.
+fn coming(terminal: u64) -> Option<&'static AtomicU32> {
+    header().terminals_coming.get((terminal & NUMBER) as usize)
+}
+fn change(coming: &AtomicU32, change: impl Fn(u32) -> u32) {
+    let _ = coming.fetch_update(Relaxed, Relaxed, |bytes| (bytes <= abi::COUNTED_MAX).then(|| change(bytes)));
+}
+/// Something goes from a slave to its master: so many bytes, if that is known.
+fn note_written(word: u64, bytes: Option<u32>) {
+    let add = |coming: &AtomicU32| change(coming, |before| bytes.map_or(abi::UNKNOWN, |bytes| before.saturating_add(bytes)));
     match word & NUMBER {
-        ANY => header().terminals_written.iter().for_each(|word| word.store(u64::MAX, Relaxed)),
+        ANY => {
+            header().terminals_written.iter().for_each(|word| word.store(u64::MAX, Relaxed));
+            header().terminals_coming.iter().for_each(add);
+        }
         terminal => {
             let (word, bit) = bit(&header().terminals_written, terminal);
             word.fetch_or(bit, Relaxed);
+            if let Some(coming) = coming(terminal) {
+                add(coming);
+            }
         }
     }
 }
@@ -105,6 +128,41 @@ pub fn opened(fd: usize) {
 
 /// Waits until the kernel's workers have carried what was written. poll(2) waits for the one of its own end, if there is nothing to read there.
 fn settle(master: usize, word: u64) {
+    look_until_nothing_comes(master, word);
+    if let Some(coming) = coming(word)
+        && coming.load(Relaxed) != abi::UNCOUNTED
+    {
+        coming.store(unread(master), Relaxed);
+    }
+}
+
+/// How many bytes can be read. The kernel tells between two deliveries, never amid one (TIOCINQ takes `termios_rwsem`, drivers/tty/n_tty.c).
+fn unread(fd: usize) -> u32 {
+    let mut bytes = 0_u32;
+    sys::call(nr::IOCTL, &[fd, FIONREAD, &raw mut bytes as usize]);
+    bytes
+}
+
+fn pause() {
+    sys::call(nr::NANOSLEEP, &[[0, LOOK_NANOS].as_ptr() as usize, 0]);
+}
+
+/// Waits until all that slaves have written has come to the master. False: nobody knows how much that is.
+fn arrived(master: usize, word: u64) -> bool {
+    let Some(wanted) = coming(word).map(|coming| coming.load(Relaxed)).filter(|bytes| *bytes <= abi::COUNTED_MAX) else { return false };
+    for _ in 0..ARRIVALS_MAX {
+        let bytes = unread(master);
+        if bytes >= wanted {
+            return bytes == wanted;
+        }
+        pause();
+    }
+    false
+}
+
+/// As the kernel's workers are late by more than one would wait when the machine is busy, this is for what cannot be counted: echoes, and output that is
+/// changed on its way.
+fn look_until_nothing_comes(master: usize, word: u64) {
     const PEER_FLAGS: usize = 0o2 | 0o400 | 0o4000 | 0o2_000_000;
     let (opened, bit) = bit(&header().slaves, word & NUMBER);
     let is_opened = opened.load(Relaxed) & bit != 0;
@@ -123,7 +181,7 @@ fn settle(master: usize, word: u64) {
         let mut now = [0, 0, u32::from(first) << 16 | u32::from(second)];
         for (fd, bytes) in [peer, master as isize].into_iter().zip(&mut now) {
             if fd >= 0 {
-                sys::call(nr::IOCTL, &[fd as usize, FIONREAD, core::ptr::from_mut(bytes) as usize]);
+                *bytes = unread(fd as usize);
             }
         }
         same = if now == before { same + 1 } else { 0 };
@@ -131,7 +189,7 @@ fn settle(master: usize, word: u64) {
             break;
         }
         before = now;
-        sys::call(nr::NANOSLEEP, &[[0, LOOK_NANOS].as_ptr() as usize, 0]);
+        pause();
     }
     if peer >= 0 {
         sys::call(nr::CLOSE, &[peer as usize]);
@@ -142,7 +200,7 @@ fn settle(master: usize, word: u64) {
 pub fn look(fd: usize, word: u64) {
     if is(word, abi::MASTER) {
         let (written, bit) = bit(&header().terminals_written, word & NUMBER);
-        if written.fetch_and(!bit, Relaxed) & bit != 0 {
+        if written.fetch_and(!bit, Relaxed) & bit != 0 && !arrived(fd, word) {
             settle(fd, word);
         }
     }
@@ -151,7 +209,7 @@ pub fn look(fd: usize, word: u64) {
 /// What the program's `bytes` from `at` on meant to the terminal whose master they were written to.
 pub fn written(t: &mut Thread, fd: usize, word: u64, at: usize, bytes: usize) {
     if is(word, abi::SLAVE) {
-        note_written(word);
+        note_written(word, output(fd, at, bytes));
         return;
     }
     if !is(word, abi::MASTER) {
@@ -160,29 +218,57 @@ pub fn written(t: &mut Thread, fd: usize, word: u64, at: usize, bytes: usize) {
     settle(fd, word);
     const ISIG: u32 = 1;
     const SIGNALS: [(usize, usize); 3] = [(0, 2), (1, 3), (10, 20)];
-    // struct termios: four words of flags, c_line, c_cc.
+    let Some(termios) = termios(fd).filter(|termios| flags_of(termios, 3) & ISIG != 0) else { return };
+    each_byte(at, bytes, |byte| {
+        // _POSIX_VDISABLE is 0.
+        let sent = SIGNALS.iter().find(|(place, _)| byte != 0 && termios[17 + place] == byte);
+        if let Some((_, signal)) = sent {
+            to_foreground(t, fd, *signal);
+        }
+    });
+}
+
+/// struct termios: four words of flags (input, output, control, local), c_line, c_cc.
+fn termios(fd: usize) -> Option<[u8; 64]> {
     let mut termios = [0_u8; 64];
-    if sys::call(nr::IOCTL, &[fd, TCGETS, termios.as_mut_ptr() as usize]) != 0
-        || u32::from_ne_bytes([termios[12], termios[13], termios[14], termios[15]]) & ISIG == 0
-    {
-        return;
-    }
+    (sys::call(nr::IOCTL, &[fd, TCGETS, termios.as_mut_ptr() as usize]) == 0).then_some(termios)
+}
+fn flags_of(termios: &[u8; 64], word: usize) -> u32 {
+    u32::from_ne_bytes([termios[4 * word], termios[4 * word + 1], termios[4 * word + 2], termios[4 * word + 3]])
+}
+
+/// The program's `bytes` from `at` on. False: they are not there.
+fn each_byte(at: usize, bytes: usize, mut each: impl FnMut(u8)) -> bool {
     let mut done = 0;
     while done < bytes {
         let mut piece = [0_u8; 256];
         let count = (bytes - done).min(piece.len());
         if sys::copy_in(at + done, &mut piece[..count]).is_err() {
-            return;
+            return false;
         }
-        for byte in &piece[..count] {
-            // _POSIX_VDISABLE is 0.
-            let sent = SIGNALS.iter().find(|(place, _)| *byte != 0 && termios[17 + place] == *byte);
-            if let Some((_, signal)) = sent {
-                to_foreground(t, fd, *signal);
-            }
-        }
+        piece[..count].iter().copied().for_each(&mut each);
         done += count;
     }
+    true
+}
+
+/// What a slave makes of the program's `bytes` (do_output_char, drivers/tty/n_tty.c). Nothing where it depends on the column.
+fn output(fd: usize, at: usize, bytes: usize) -> Option<u32> {
+    const OPOST: u32 = 0o1;
+    const ONLCR: u32 = 0o4;
+    const COLUMN: u32 = 0o10 | 0o20 | 0o14000;
+    let flags = flags_of(&termios(fd)?, 1);
+    let mut newlines = 0;
+    if flags & OPOST != 0 {
+        if flags & COLUMN != 0 {
+            return None;
+        }
+        let readable = flags & ONLCR == 0 || each_byte(at, bytes, |byte| newlines += u32::from(byte == b'\n'));
+        if !readable {
+            return None;
+        }
+    }
+    Some(u32::try_from(bytes).ok()?.saturating_add(newlines))
 }
 
 fn group_of(fd: usize) -> Option<u32> {
@@ -197,6 +283,12 @@ fn to_foreground(t: &mut Thread, fd: usize, signal: usize) {
 
 /// A read(2) of a terminal has come to this: in the background it stops the program.
 pub fn read(t: &mut Thread, fd: usize, word: u64, result: isize) -> isize {
+    if result > 0
+        && is(word, abi::MASTER)
+        && let Some(coming) = coming(word)
+    {
+        change(coming, |bytes| bytes.saturating_sub(result as u32));
+    }
     if result == EIO && is(word, abi::SLAVE) { background(t, fd, SIGTTIN).unwrap_or(result) } else { result }
 }
 
@@ -238,11 +330,13 @@ pub fn control(t: &mut Thread, a: &[usize; 6], word: u64) -> isize {
         TIOCSIG => to_foreground(t, fd, a[2] & 63),
         TIOCSPTLCK if sys::read_u32(a[2]) == Ok(0) => note(word & NUMBER, false),
         TIOCGPTPEER => note(word & NUMBER, true),
+        // What is read is not what was written.
+        TIOCPKT => coming(word).into_iter().for_each(|coming| coming.store(abi::UNCOUNTED, Relaxed)),
         _ => {}
     }
     if changes || what == TIOCSIG {
-        // What was held back may go on.
-        note_written(word);
+        // What was held back may go on, and what was on its way may be gone.
+        note_written(word, if matches!(what, TCXONC | TCFLSH | TIOCSIG) { None } else { Some(0) });
         crate::native::touched();
     }
     result

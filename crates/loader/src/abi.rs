@@ -235,6 +235,8 @@ pub struct Header {
     pub terminals: AtomicU32,
     /// To which of them something was written since its master was looked at, a bit each.
     pub terminals_written: [AtomicU64; 4],
+    /// Bytes that programs have written to the slaves of the first of them and that no master has read yet; above [`COUNTED_MAX`] nobody knows.
+    pub terminals_coming: [AtomicU32; TERMINALS],
     /// Of which of them the slave was opened.
     pub slaves: [AtomicU64; 4],
     /// Host name, with a zero at the end.
@@ -669,6 +671,13 @@ pub const INOTIFY: u64 = 1 << 55;
 pub const MASTER: u64 = 1 << 54;
 /// The other end.
 pub const SLAVE: u64 = 1 << 53;
+/// Terminals of which it is counted what is to come.
+pub const TERMINALS: usize = 64;
+/// As much as a master has room for (N_TTY_BUF_SIZE); what is more is not counted.
+pub const COUNTED_MAX: u32 = 4095;
+/// Nobody knows how much is to come, until nothing comes any more; and whatever happens.
+pub const UNKNOWN: u32 = u32::MAX - 1;
+pub const UNCOUNTED: u32 = u32::MAX;
 
 /// An entry of a poll set, as it goes through `Channel::data`.
 #[repr(C)]

@@ -17,6 +17,7 @@ use crate::said::Notes;
 use crate::switch::Switch;
 use crate::wire::{Direction, Item};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
@@ -76,12 +77,13 @@ pub(crate) struct Port {
     inbox: VecDeque<Arrival>,
     /// As it is in [`Core::due`].
     due: Option<Instant>,
-    pub sink: Option<Box<dyn FrameSink>>,
+    /// Who sees what passes.
+    pub sinks: Vec<Box<dyn FrameSink>>,
 }
 
 impl Port {
     pub fn new(interface: InterfaceIndex, name: String, wire: u32, out: Direction, to: Place, to_port: u32) -> Port {
-        Port { interface, name, wire, out, to, to_port, sequence: 0, inbox: VecDeque::new(), due: None, sink: None }
+        Port { interface, name, wire, out, to, to_port, sequence: 0, inbox: VecDeque::new(), due: None, sinks: Vec::new() }
     }
 
     fn next(&self) -> Instant {
@@ -193,6 +195,11 @@ pub(crate) struct Core {
     large_frames: bool,
     /// Why the machine cannot go on: the run ends.
     pub failed: Option<String>,
+    /// What a guest said of its connections, and when: rows of [`crate::FlowSample`].
+    pub samples: Vec<(Instant, serde_json::Value)>,
+    /// Files that a guest has left for people, and how often it has ended.
+    pub left_files: Vec<(PathBuf, Vec<u8>)>,
+    lives: u32,
 }
 
 impl Core {
@@ -224,6 +231,9 @@ impl Core {
             off: false,
             large_frames,
             failed: None,
+            samples: Vec::new(),
+            left_files: Vec::new(),
+            lives: 0,
         }
     }
 
@@ -337,7 +347,7 @@ impl Core {
     /// A serialisation begins.
     fn begin(&mut self, index: usize, item: Item) {
         let Some(port) = self.ports.get_mut(index) else { return };
-        if let Some(sink) = &mut port.sink {
+        for sink in &mut port.sinks {
             sink.frame(self.now, Way::Out, &item.frame);
         }
         if let Some(record) = &mut self.record {
@@ -376,7 +386,7 @@ impl Core {
             if off {
                 continue;
             }
-            if let Some(sink) = &mut port.sink {
+            for sink in &mut port.sinks {
                 sink.frame(now, Way::In, &arrival.item.frame);
             }
             if let Some(record) = &mut self.record {

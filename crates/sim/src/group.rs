@@ -358,6 +358,7 @@ pub(crate) type Watch<'a> = &'a mut (dyn FnMut(Instant) -> bool + Send);
 
 /// Runs windows until the epoch ends. With processors every thread stays on its own, and with it the programs of its nodes.
 pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, processors: Option<&Claim>) -> Ended {
+    hand_over(lanes);
     lanes.iter_mut().for_each(|lane| lane.refresh(epoch.windows));
     match lanes {
         [only] => {
@@ -365,6 +366,21 @@ pub(crate) fn run(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, proces
             run_alone(only, epoch, watch)
         }
         several => run_together(several, epoch, watch, processors),
+    }
+}
+
+/// What machines have sent since the last epoch, as they booted or were changed from outside, goes to the other ends: a machine that has nothing to do by
+/// itself before such a frame arrives would keep it.
+fn hand_over(lanes: &mut [Lane]) {
+    let cells = lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
+    let sent: Vec<Handover> = cells.flat_map(|cell| std::mem::take(&mut cell.core.out)).collect();
+    let count = lanes.len() as u32;
+    for handover in sent {
+        let Place { group, .. } = handover.to;
+        let lane = lanes.get_mut((group % count) as usize);
+        if let Some(group) = lane.and_then(|lane| lane.groups.get_mut((group / count) as usize)) {
+            group.accept(handover);
+        }
     }
 }
 

@@ -10,8 +10,9 @@
 //! A guest that cannot go on says why by [`GuestContext::fail`]: the run ends there, and names the node.
 
 use crate::actor::{ProgramId, Status, Stream};
-use crate::plan::{GuestPlan, Plan};
+use crate::plan::Plan;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use weft_core::{Frame, Instant};
 use weft_intercept::process::Usage;
 
@@ -31,8 +32,6 @@ pub trait Guest: Send {
     fn kill(&mut self) {}
     /// Who waits for what, for people: one line a program that has not ended.
     fn waits(&self) -> Vec<(ProgramId, String)>;
-    /// What it has said on its console.
-    fn console(&self) -> Vec<u8>;
 }
 
 /// The world, as a guest sees it.
@@ -53,6 +52,10 @@ pub trait GuestContext {
     fn used(&mut self, program: ProgramId, usage: Usage);
     /// A program has ended.
     fn ended(&mut self, program: ProgramId, status: Status);
+    /// What one of its TCP connections was like at a time: a row of [`crate::FlowSample`].
+    fn sampled(&mut self, at: Instant, row: serde_json::Value);
+    /// A file for people, beside the results and no part of the hash: what it said, what a tool counted in it.
+    fn leaves(&mut self, name: PathBuf, contents: Vec<u8>);
     /// Something about the machine that is part of its hash, beside what it sends: which kernel it is.
     fn told(&mut self, text: &str);
     /// The machine cannot go on: the run ends.
@@ -61,11 +64,6 @@ pub trait GuestContext {
 
 /// Boots guests.
 pub trait Boot: Send + Sync + Debug {
-    /// Could it boot such a machine?
-    ///
-    /// # Errors
-    /// It could not, and why, and what to do.
-    fn check(&self, guest: &GuestPlan) -> Result<(), String>;
     /// Boots the machine of a node at `now` (the first time, or again after it lost power). Its ports are those of the wires that end at it, in the plan's order.
     ///
     /// # Errors

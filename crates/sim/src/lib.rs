@@ -31,6 +31,7 @@ pub mod scenario;
 pub mod sweep;
 mod switch;
 mod trace;
+pub mod twin;
 pub mod visit;
 mod wire;
 mod world;

@@ -88,18 +88,27 @@ pub struct Said<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A program that a debugger looks at.
+/// What a debugger looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// A program, by its place in [`Plan::programs`].
+    Program(usize),
+    /// The kernel of a node, by its place in [`Plan::nodes`].
+    Kernel(usize),
+}
+
+/// A program or a kernel that a debugger looks at.
 #[derive(Clone)]
 pub struct Debugged {
-    /// Its place in [`Plan::programs`].
-    pub program: usize,
-    /// Called when it is loaded and has not begun; it goes on when that returns.
+    /// Which.
+    pub what: Watched,
+    /// Called when it is loaded and has not begun (a kernel: when it asks for the time for the first time); it goes on when that returns.
     pub attach: Arc<dyn Fn(&Held) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Debugged {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Debugged").field("program", &self.program).finish_non_exhaustive()
+        f.debug_struct("Debugged").field("what", &self.what).finish_non_exhaustive()
     }
 }
 

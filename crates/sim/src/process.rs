@@ -4,7 +4,7 @@ use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Str
 use crate::calls::CallLine;
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
-use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, is_there};
+use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, Watched, is_there};
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -94,7 +94,7 @@ fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> + 
 
 /// The files that every node has, and its own, for a machine that lays them over others itself.
 pub fn files_of(plan: &Plan, node: &NodePlan) -> Vec<OwnFile> {
-    let usual = common_files(plan).iter().cloned().collect::<Vec<_>>().into_iter().chain(usual_files(plan, node));
+    let usual = common_files(plan).to_vec().into_iter().chain(usual_files(plan, node));
     // The scenario's last: they lie over the others.
     usual.filter(|file| file.path != std::path::Path::new("/run/weft/boot_id")).chain(node.files.own.iter().cloned()).collect()
 }
@@ -211,7 +211,8 @@ impl ProcessTree {
         // For tests: nobody runs ahead, every call is trapped, and the hash is the same.
         let wanted = |name: &str| std::env::var_os(name).is_none_or(|value| value != "0");
         let (ahead, gates) = (wanted("WEFT_SIM_AHEAD"), wanted("WEFT_SIM_GATES"));
-        let debugged = plan.debugged.as_ref().filter(|debugged| programs.iter().any(|(id, _)| id.0 as usize == debugged.program));
+        let debugged =
+            plan.debugged.as_ref().filter(|debugged| programs.iter().any(|(id, _)| debugged.what == Watched::Program(id.0 as usize)));
         let config = Config {
             limits: node.limits,
             debugged: debugged.is_some(),
@@ -247,7 +248,9 @@ impl ProcessTree {
                 output: None,
                 visitor: None,
                 outside: None,
-                attach: debugged.filter(|debugged| debugged.program == id.0 as usize).map(|debugged| Attach(Arc::clone(&debugged.attach))),
+                attach: debugged
+                    .filter(|debugged| debugged.what == Watched::Program(id.0 as usize))
+                    .map(|debugged| Attach(Arc::clone(&debugged.attach))),
                 lacks_directory: !is_there(node, &process.directory),
             }),
             Run::Builtin(_) => None,

@@ -13,6 +13,7 @@
 //! All of it depends on the scenario and the seed alone; figures of wall time are the caller's and go to a file of their own.
 
 mod canvas;
+pub(crate) mod chart;
 mod junit;
 mod picture;
 mod series;
@@ -217,6 +218,11 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
         std::fs::write(folder.join("stdout"), output)?;
         std::fs::write(folder.join("stderr"), error)?;
         std::fs::write(folder.join("status.json"), pretty(&program(world, number, waits.remove(&number))))?;
+    }
+    for (node, name, contents) in world.left_files() {
+        let path = dir.join("kernels").join(&world.plan().nodes[node].name).join(name);
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(path, contents)?;
     }
     let unsupported: Vec<Value> = world
         .unsupported()

@@ -14,6 +14,7 @@ mod raw;
 mod rehearsal;
 mod set;
 mod template;
+mod twin;
 mod wire;
 
 pub use expect::{Check, Expectation, Verdict, judge};
@@ -22,6 +23,8 @@ use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, Sw
 use indexmap::IndexMap;
 use raw::Raw;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +57,29 @@ pub struct Scenario {
     pub expectations: Vec<Expectation>,
     /// What is probably meant otherwise, and does not keep it from running: a line each, with its place.
     pub remarks: Vec<String>,
+    /// Which node has which address at first.
+    pub owners: BTreeMap<IpAddr, String>,
+    /// More variants for `weft twin`.
+    pub twins: Vec<Twin>,
+}
+
+/// The scenario with some of its hosts on Linux kernels, and the others on weft's stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Twin {
+    /// What it is called.
+    pub name: String,
+    /// Names of nodes, or patterns of them.
+    pub linux: Vec<String>,
+    /// Assignments over the file.
+    pub sets: Vec<String>,
+}
+
+impl Twin {
+    /// Those that there always are: all hosts with weft's stack, and all with Linux.
+    pub fn usual() -> [Twin; 2] {
+        let twin = |name: &str, linux| Twin { name: name.to_owned(), linux, sets: Vec::new() };
+        [twin("weft", Vec::new()), twin("linux", vec!["*".to_owned()])]
+    }
 }
 
 /// What a host or switch is called, and what is known of it before it has addresses.
@@ -180,6 +206,19 @@ impl Scenario {
     /// # Errors
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
+        Scenario::read(file, text, sets, read, None)
+    }
+
+    /// Reads a variant of it: hosts are on the stacks that it says, whatever the file does.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`].
+    pub fn parse_twin(file: &str, text: &str, sets: &[String], read: ReadFile<'_>, twin: &Twin) -> Result<Scenario, StackError> {
+        let sets = [sets, &twin.sets].concat();
+        Scenario::read(file, text, &sets, read, Some(&twin.linux))
+    }
+
+    fn read(file: &str, text: &str, sets: &[String], read: ReadFile<'_>, linux: Option<&[String]>) -> Result<Scenario, StackError> {
         let loader = Arc::new(Files::kept(Path::new(file).parent().unwrap_or(Path::new(""))));
         let source = Source { file, text, sets, read, loader, remarks: RefCell::default() };
         let at = |error: toml::de::Error| {
@@ -192,13 +231,17 @@ impl Scenario {
         let mut document = DeTable::parse(text).map_err(at)?;
         set::all(document.get_mut(), sets, text.len())?;
         let raw: Raw = serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(at)?;
-        build(&source, raw)
+        build(&source, raw, linux)
     }
 }
 
 /// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
-fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
+fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scenario, StackError> {
     let mut drafts = template::nodes(source, &raw)?;
+    let twins = twin::all(source, &raw, &drafts)?;
+    if let Some(linux) = linux {
+        twin::recast(&mut drafts, linux);
+    }
     let mut wires = wire::all(source, &raw, &mut drafts)?;
     let subnets = address::assign(source, &raw, &mut drafts, &mut wires)?;
     address::check(source, &drafts, &subnets)?;
@@ -235,7 +278,12 @@ fn build(source: &Source<'_>, raw: Raw) -> Result<Scenario, StackError> {
     if plan.nodes.is_empty() {
         return Err(source.error(0..0, "the scenario has no nodes", "write [nodes.NAME]; `weft help scenario` shows an example"));
     }
-    Ok(Scenario { file: source.file.to_owned(), plan, expectations, remarks: source.remarks.take() })
+    let owned = |draft: &NodeDraft| {
+        let addresses = draft.interfaces.iter().flat_map(|interface| &interface.addresses).map(|(address, _)| *address);
+        addresses.map(|address| (address, draft.name.clone())).collect::<Vec<_>>()
+    };
+    let owners = drafts.iter().flat_map(owned).collect();
+    Ok(Scenario { file: source.file.to_owned(), plan, expectations, remarks: source.remarks.take(), owners, twins })
 }
 
 /// What stands in `capture`: true, or names of interfaces.

@@ -3,8 +3,8 @@
 use crate::scenario::{Scenario, Verdict, judge};
 use crate::world::{Reason, World, WorldError};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What came of one seed.
 #[derive(Clone, Debug)]
@@ -36,35 +36,43 @@ pub struct Options<'a> {
     pub watch: &'a (dyn Fn(usize) -> bool + Sync),
 }
 
-/// Runs the scenario once for each seed. The results come in the order of the seeds; after a failure with `until_fail`, those up to the first failing
-/// seed, which does not depend on who was faster.
-///
-/// # Errors
-/// The scenario's parts do not fit together.
-pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<SeedResult>, WorldError> {
-    let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let results: Mutex<BTreeMap<usize, Result<SeedResult, WorldError>>> = Mutex::default();
+/// Runs jobs `0..count`, several at a time, and returns what they returned by their numbers. A job says whether others may begin after it; one that comes to
+/// nothing ends the thread that ran it.
+pub fn in_parallel<T: Send>(count: usize, threads: usize, job: &(dyn Fn(usize) -> Option<(T, bool)> + Sync)) -> BTreeMap<usize, T> {
+    let (next, stop, results) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.clamp(1, seeds.len().max(1)) {
+        for _ in 0..threads.clamp(1, count.max(1)) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Acquire) {
                     let number = next.fetch_add(1, Ordering::AcqRel);
-                    let Some(seed) = seeds.get(number) else { return };
-                    let Some(result) = one(scenario, *seed).transpose() else { return };
-                    let failed = result.as_ref().map_or(true, |result| !result.passed());
-                    if let Ok(mut results) = results.lock() {
-                        results.insert(number, result);
-                    }
-                    let count = done.fetch_add(1, Ordering::AcqRel) + 1;
-                    if (failed && options.until_fail) || !(options.watch)(count) {
+                    let Some((result, goes_on)) = (number < count).then(|| job(number)).flatten() else { return };
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(number, result);
+                    if !goes_on {
                         stop.store(true, Ordering::Release);
                     }
                 }
             });
         }
     });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the scenario once for each seed. The results come in the order of the seeds; after a failure with `until_fail`, those up to the first failing
+/// seed, which does not depend on who was faster.
+///
+/// # Errors
+/// The scenario's parts do not fit together.
+pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<SeedResult>, WorldError> {
+    let done = AtomicUsize::new(0);
+    let results = in_parallel(seeds.len(), options.threads, &|number| {
+        let result = one(scenario, *seeds.get(number)?).transpose()?;
+        let failed = result.as_ref().map_or(true, |result| !result.passed());
+        let count = done.fetch_add(1, Ordering::AcqRel) + 1;
+        let goes_on = (options.watch)(count) && !(failed && options.until_fail);
+        Some((result, goes_on))
+    });
     let mut out = Vec::new();
-    for result in results.into_inner().unwrap_or_default().into_values() {
+    for result in results.into_values() {
         let result = result?;
         let failed = !result.passed();
         out.push(result);
@@ -117,6 +125,14 @@ pub struct Statistic {
     pub max: u64,
 }
 
+/// The mean, and half of its 95 % confidence interval (normal approximation, from two values on; otherwise 0).
+pub fn mean(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if values.len() > 1 { 1.96 * (square / (count - 1.0) / count).sqrt() } else { 0.0 })
+}
+
 /// The figures of a sweep.
 pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
     let mut values: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -125,9 +141,7 @@ pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
     }
     let of = |values: Vec<u64>| {
         let count = values.len();
-        let mean = values.iter().map(|value| *value as f64).sum::<f64>() / count as f64;
-        let square: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
-        let confidence = if count > 1 { 1.96 * (square / (count - 1) as f64 / count as f64).sqrt() } else { 0.0 };
+        let (mean, confidence) = mean(&values.iter().map(|value| *value as f64).collect::<Vec<_>>());
         let (min, max) = (values.iter().copied().min().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
         Statistic { count, mean, confidence, min, max }
     };

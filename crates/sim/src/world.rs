@@ -265,7 +265,7 @@ impl World {
     /// Gives every frame that passes an interface on a wire to `sink`. False: there is no such interface.
     pub fn capture(&mut self, node: usize, interface: &str, sink: Box<dyn FrameSink>) -> bool {
         let port = self.cell_mut(node).and_then(|cell| cell.core.ports.iter_mut().find(|port| port.name == interface));
-        port.map(|port| port.sink = Some(sink)).is_some()
+        port.map(|port| port.sinks.push(sink)).is_some()
     }
 
     /// Records everything that the hash stands for below this folder of results, from now on: to be called before the run.
@@ -315,6 +315,12 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// What the machines of kernels have left for people: node, name of a file, contents.
+    pub fn left_files(&self) -> impl Iterator<Item = (usize, &Path, &[u8])> {
+        let of = |node: usize| self.cell(node).into_iter().flat_map(|cell| &cell.core.left_files);
+        (0..self.plan.nodes.len()).flat_map(move |node| of(node).map(move |(name, contents)| (node, name.as_path(), contents.as_slice())))
     }
 
     /// What programs asked for in vain, by node.
@@ -424,6 +430,7 @@ impl World {
                 cell.finish(now);
             }
         }
+        self.gather_samples();
         let end = RunEnd { at: self.now, reason, failures, idle, broken };
         self.end = Some(end.clone());
         end

@@ -208,3 +208,36 @@ fn what_no_wire_joins_does_not_know_of_each_other() {
     }
     assert!(hashes.iter().all(|other| *other == hashes[0]), "{hashes:?}");
 }
+
+/// Times at which frames left or arrived.
+#[derive(Clone, Default)]
+struct Times(std::sync::Arc<std::sync::Mutex<Vec<(bool, u64)>>>);
+
+impl weft_sim::FrameSink for Times {
+    fn frame(&mut self, at: Instant, way: weft_sim::hash::Way, _: &weft_core::Frame) {
+        self.0.lock().unwrap().push((way == weft_sim::hash::Way::Out, at.as_nanos()));
+    }
+}
+
+#[test]
+fn what_machines_send_as_they_boot_arrives_in_time() {
+    // No serialisation: the sender has nothing to do by itself until long after its frames have arrived.
+    let text = "duration = \"9s\"\nipv6 = true\n[nodes.a]\n[nodes.b]\n[wires.ab]\nbetween = [\"a\", \"b\"]\ndelay = \"5ms\"\n";
+    let scenario = weft_sim::Scenario::parse("w.toml", text, &[], &|_| Err(String::new())).unwrap();
+    for threads in [1, 2] {
+        let mut world = World::new(scenario.plan.clone(), threads).unwrap();
+        let sinks = [Times::default(), Times::default()];
+        for (node, sink) in sinks.iter().enumerate() {
+            assert!(world.capture(node, "eth0", Box::new(sink.clone())));
+        }
+        world.run(&mut |_| true);
+        let of = |node: usize, out: bool| -> Vec<u64> {
+            sinks[node].0.lock().unwrap().iter().filter(|(way, _)| *way == out).map(|(_, at)| *at).collect()
+        };
+        for (from, to) in [(0, 1), (1, 0)] {
+            let sent: Vec<u64> = of(from, true).into_iter().map(|at| at + 5_000_000).collect();
+            assert!(sent.first().is_some_and(|at| *at < 6_000_000), "{sent:?}");
+            assert_eq!(of(to, false), sent);
+        }
+    }
+}

@@ -123,6 +123,8 @@ pub struct Sockets {
     pub(crate) members: BTreeMap<(IpAddr, u32), usize>,
     /// TCP's connections hold as much memory as they may.
     pub(crate) short_of_memory: bool,
+    /// There may be a listener that the transport has not heard of, or has forgotten.
+    pub(crate) unheard: bool,
     /// What the last destination address was to this node.
     pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
 }
@@ -157,6 +159,7 @@ impl Sockets {
             vector: 0,
             vector_goes_on: false,
             short_of_memory: false,
+            unheard: false,
             kind_cache: None,
         }
     }

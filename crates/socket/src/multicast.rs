@@ -230,6 +230,9 @@ impl Sockets {
 
     /// Tells the owner of the groups, who may be new, everything again.
     pub(crate) fn tell_groups(&self, cx: &mut Context<'_>) {
+        if self.members.is_empty() {
+            return;
+        }
         for (id, socket) in self.store.iter() {
             for entry in &socket.options.memberships {
                 self.tell_group(id, entry.group, entry.interface, cx);

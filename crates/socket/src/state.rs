@@ -82,7 +82,7 @@ impl Sockets {
     pub(crate) fn export_state(&self, now: Instant) -> State {
         let mut out = Writer::new(now);
         // The limits are parameters; what an address is to the node is asked again.
-        let Sockets { limits: _, kind_cache: _, flows, counters, .. } = self;
+        let Sockets { limits: _, unheard: _, kind_cache: _, flows, counters, .. } = self;
         out.put(&self.birth);
         out.put(&self.store);
         out.put(&self.tcp_ports);
@@ -152,6 +152,8 @@ impl Sockets {
             vector_goes_on: from.take()?,
             members: from.take()?,
             short_of_memory: from.take()?,
+            // Looked at once, when it begins.
+            unheard: true,
             kind_cache: None,
         };
         sockets.check_state()?;

@@ -38,6 +38,7 @@ impl Sockets {
         if flow == fresh {
             self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
+        self.unheard |= !cx.has_owner(Table::Flows) || !cx.is_bound(TCP);
         if let Some(call) = self.listen_call(s) {
             self.call(flow, call, cx);
         }

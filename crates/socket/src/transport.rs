@@ -20,6 +20,7 @@ impl Sockets {
             }
         }
         self.memory_is_short(false);
+        self.unheard = true;
         self.listen_again(cx);
     }
 
@@ -41,9 +42,10 @@ impl Sockets {
 
     /// Listeners of which the transport knows nothing are told to it again: it began after them.
     pub(crate) fn listen_again(&mut self, cx: &mut Context<'_>) {
-        if !cx.has_owner(Table::Flows) || !cx.is_bound(TCP) {
+        if !self.unheard || !cx.has_owner(Table::Flows) || !cx.is_bound(TCP) {
             return;
         }
+        self.unheard = false;
         let listening = self.store.iter().filter(|(_, socket)| socket.is_listening());
         let flows = listening.filter_map(|(s, socket)| Some((s, socket.stream()?.flow?)));
         let unknown: Vec<(SocketId, FlowId)> =

@@ -433,6 +433,16 @@ impl Block for TcpBlock {
         self.import_state(state, now)
     }
 
+    fn takes_over(&self, old: &dyn Block) -> bool {
+        (old as &dyn Any).is::<TcpBlock>()
+    }
+
+    fn take_over(&mut self, old: &mut dyn Block) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut() {
+            self.move_state(old);
+        }
+    }
+
     fn stream(&mut self, _port: InPort, message: StreamMessage, cx: &mut Context<'_>) {
         self.message_in(message, cx);
     }

@@ -24,12 +24,15 @@ fn state_of(node: &Node) -> State {
     node.engine.graph().block(node.tcp).unwrap().export(node.now).unwrap()
 }
 
-/// Replaces tcp by another of its kind; what that exports at once is what it has taken over, from bytes alone as well.
+/// Replaces tcp by another of its kind, which takes over what it holds as it is, and by way of another type, from bytes; what each exports at once is what it has
+/// taken over, from bytes alone as well.
 fn succeed(node: &mut Node) {
     let before = state_of(node);
-    replace(node, "tcp", &[], false).unwrap();
-    let after = state_of(node);
-    assert!(after == before, "the state of a successor is another: {} and {} bytes", before.bytes.len(), after.bytes.len());
+    for kind in ["tcp", "tcp-by-bytes", "tcp"] {
+        replace(node, kind, &[], false).unwrap();
+        let after = state_of(node);
+        assert!(after == before, "the state of a successor is another: {} and {} bytes", before.bytes.len(), after.bytes.len());
+    }
     let through_file = State::from_bytes(&before.to_bytes()).unwrap();
     assert!(through_file == before);
 }

@@ -1,11 +1,13 @@
 //! `weft kernel`
 
+use super::sim::interrupt::Interrupt;
 use crate::output;
-use serde_json::json;
-use std::io::{IsTerminal as _, Write as _};
+use serde_json::{Value, json};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_kernel::build::{Options, build};
+use weft_kernel::build::{BuildError, Options, Watch, build};
+use weft_kernel::coverage::{self, Part, Reached};
 use weft_kernel::store::{self, Kernel};
 
 /// Linux kernels as nodes of virtual worlds (kind = "linux"): build them from Debian's sources, list them, remove them.
@@ -24,6 +26,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    Coverage(CoverageArgs),
     /// Remove a kernel.
     Remove {
         /// Its name or key, as `weft kernel list` shows it
@@ -48,14 +51,37 @@ struct BuildArgs {
     config: Vec<PathBuf>,
 }
 
+/// What of a kernel's sources runs have reached, a line each file. Its nodes run a kernel that counts: `weft kernel build --coverage`, kernel = "6.12+coverage".
+#[derive(clap::Args, Debug)]
+struct CoverageArgs {
+    /// A folder or file of the kernel's sources: net/mptcp
+    path: String,
+    /// Folders of results (weft sim SCENARIO --out DIR), added up
+    #[arg(required = true, value_name = "DIR")]
+    results: Vec<PathBuf>,
+    /// Which kernel they ran, as `weft kernel list` shows it
+    #[arg(long, value_name = "NAME", default_value = "6.12+coverage")]
+    kernel: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Build(args) => {
-            let kernel =
-                build(&Options { version: args.version, coverage: args.coverage, debug: args.debug, fragments: args.config }, &mut tell())?;
+            let options = Options { version: args.version, coverage: args.coverage, debug: args.debug, fragments: args.config };
+            let interrupt = Interrupt::catch(false)?;
+            let built = build(&options, &mut Follower { interrupt: &interrupt, terminal: std::io::stderr().is_terminal(), files: 0 });
             if std::io::stderr().is_terminal() {
-                eprint!("\r\x1b[K");
+                hint!("\r\x1b[K");
             }
+            if let Err(BuildError::Interrupted) = &built {
+                interrupt.cut();
+                tell!("weft: {}", BuildError::Interrupted);
+                return Ok(interrupt.status().unwrap_or(ExitCode::from(1)));
+            }
+            let kernel = built?;
             output::line(&format!("{} (Linux {}, hash {})", kernel.binary().display(), kernel.release, kernel.hash));
         }
         What::List { json } => {
@@ -71,6 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 });
             }
         }
+        What::Coverage(args) => show_coverage(&args)?,
         What::Remove { name } => {
             store::remove(&name)?.iter().for_each(|kernel| output::line(&format!("removed {}", kernel.folder.display())));
         }
@@ -78,19 +105,50 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Progress: one line that changes on a terminal; otherwise its steps, and every hundredth file.
-fn tell() -> impl FnMut(&str) {
-    let terminal = std::io::stderr().is_terminal();
-    let mut files = 0_u32;
-    move |line: &str| {
+fn show_coverage(args: &CoverageArgs) -> anyhow::Result<()> {
+    let kernel = store::find(&args.kernel).map_err(anyhow::Error::msg)?;
+    let found = coverage::reached(&kernel, &args.path, &args.results)?;
+    let mut all = Reached::default();
+    found.values().for_each(|of_file| all += *of_file);
+    if args.json {
+        let part = |part: Part| json!({"reached": part.reached, "all": part.all});
+        let row = |name: &str, of: &Reached| json!({"file": name, "lines": part(of.lines), "functions": part(of.functions), "branches": part(of.branches)});
+        let rows: Vec<Value> = found.iter().map(|(name, of)| row(name, of)).collect();
+        output::json(&json!({"kernel": kernel.name, "files": rows, "all": row("", &all)}));
+        return Ok(());
+    }
+    let percent = |part: Part| match part.all {
+        0 => "–".to_owned(),
+        all => format!("{:.1} %", 100.0 * part.reached as f64 / all as f64),
+    };
+    let row = |name: &str, of: &Reached| {
+        json!({"file": name, "lines": of.lines.all, "lines reached": percent(of.lines), "functions": of.functions.all,
+               "functions reached": percent(of.functions), "branches reached": percent(of.branches)})
+    };
+    let rows: Vec<Value> = found.iter().map(|(name, of)| row(name, of)).chain([row("all", &all)]).collect();
+    output::table(&rows);
+    Ok(())
+}
+
+/// Shows progress: one line that changes on a terminal; otherwise its steps, and every hundredth file.
+struct Follower<'a> {
+    interrupt: &'a Interrupt,
+    terminal: bool,
+    files: u32,
+}
+
+impl Watch for Follower<'_> {
+    fn progress(&mut self, line: &str) {
         let is_file = line.starts_with("compiles");
-        files += u32::from(is_file);
-        let mut error = std::io::stderr();
-        // Nobody reads it: the build goes on.
-        let _ = match terminal {
-            true => write!(error, "\r\x1b[K{line:.100}").and_then(|()| error.flush()),
-            false if !is_file || files.is_multiple_of(100) => writeln!(error, "{line}"),
-            false => Ok(()),
-        };
+        self.files += u32::from(is_file);
+        match self.terminal {
+            true => hint!("\r\x1b[K{line:.100}"),
+            false if !is_file || self.files.is_multiple_of(100) => tell!("{line}"),
+            false => {}
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
     }
 }

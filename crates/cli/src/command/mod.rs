@@ -16,11 +16,13 @@ pub mod import;
 pub mod kernel;
 pub mod new;
 pub mod run;
+pub mod scenario;
 pub mod set;
 pub mod show;
 pub mod sim;
 pub mod subscribe;
 pub mod trace;
+pub mod twin;
 pub mod up;
 
 use crate::output;

@@ -3,8 +3,8 @@
 mod breaks;
 mod check;
 mod debugger;
-mod folder;
-mod interrupt;
+pub(super) mod folder;
+pub(super) mod interrupt;
 mod limit;
 mod pace;
 mod visitors;
@@ -12,11 +12,11 @@ mod visitors;
 use self::interrupt::Interrupt;
 use self::limit::Limit;
 use self::pace::Wall;
-use super::read_text;
+use super::scenario::{Over, Source};
 use crate::output;
 use anyhow::Context as _;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,18 +48,14 @@ pub struct Args {
     /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
     #[arg(long, value_name = "TIME", conflicts_with = "seeds")]
     break_at: Option<String>,
-    /// Run a program of the scenario under gdb. Virtual time stands still while it does, and no result changes
-    #[arg(long, value_name = "NODE/PROGRAM", conflicts_with = "seeds")]
+    /// Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes
+    #[arg(long, value_name = "NODE[/PROGRAM]", conflicts_with = "seeds")]
     gdb: Option<String>,
     /// With --gdb: commands that gdb executes, and then ends
     #[arg(long, value_name = "FILE", requires = "gdb")]
     gdb_script: Option<PathBuf>,
-    /// Set a value over the scenario's, for example wires.ab.loss=0.01
-    #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// Another seed
-    #[arg(long)]
-    seed: Option<u64>,
+    #[command(flatten)]
+    over: Over,
     /// Run once for each seed from A to B, in parallel: A..B
     #[arg(long, value_name = "A..B", conflicts_with = "seed")]
     seeds: Option<String>,
@@ -99,12 +95,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const RUNNING_TOLD: usize = 10;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let text = read_text(&args.file, "scenario")?;
-    let folder = args.file.parent().map(Path::to_path_buf).unwrap_or_default();
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
-    let mut sets = args.set.clone();
-    sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let mut scenario = Scenario::parse(&args.file.display().to_string(), &text, &sets, &read)?;
+    let mut scenario = Source::read(&args.file, &args.over)?.parse(None)?;
     scenario.plan.boot = Some(Arc::new(weft_kernel::Kernels::new()));
     for remark in &scenario.remarks {
         tell!("weft: {remark}");
@@ -134,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// `1..1000`, both included.
-fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
+pub(super) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
     let bounds = range.split_once("..").and_then(|(from, to)| Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?)));
     match bounds {
         Some((from, to)) if from <= to && to - from < 1 << 24 => Ok((from..=to).collect()),
@@ -148,7 +139,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         plan.listener = Some(pace::listener(&scenario.plan));
     }
     let debugger = match &args.gdb {
-        Some(name) => Some(debugger::watch(&mut plan, &scenario, name, args.gdb_script.as_deref(), args.json)?),
+        Some(name) => Some(debugger::watch(&mut plan, name, args.gdb_script.as_deref(), args.json)?),
         None => None,
     };
     let threads = match args.pace {
@@ -193,11 +184,12 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     if end.reason == Reason::Interrupted {
         interrupt.cut();
     }
+    let took = begun.elapsed();
+    // gdb ends when what it holds has ended, and a kernel does not end by itself.
+    world.let_go();
     if let Some(debugger) = &debugger {
         debugger.finish();
     }
-    let took = begun.elapsed();
-    world.let_go();
     let verdicts = judge(&world, &end, &scenario.expectations);
     let mut summary = result::summary(&scenario.file, &world, &end, &verdicts);
     if let Some(limit) = limit {
@@ -351,7 +343,7 @@ fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupt: &Interrupt, 
     let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
     folder::of_seeds(args, scenario, &failed, interrupt, limit)?;
     let status = verdict(&first.verdicts);
-    let sets: String = args.set.iter().map(|set| format!(" --set '{set}'")).collect();
+    let sets: String = args.over.set.iter().map(|set| format!(" --set '{set}'")).collect();
     tell!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
     Ok(status)
 }

@@ -166,6 +166,18 @@ pub fn with_clock<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Calls something that starts a program: what this thread is without, its children are without, too, and have no handler that would lend it.
+pub fn with_all<R>(f: impl FnOnce() -> R) -> R {
+    if !WITHOUT.get() {
+        return f();
+    }
+    GIVEN_UP.into_iter().for_each(|what| forbid(what, false));
+    let result = f();
+    GIVEN_UP.into_iter().for_each(|what| forbid(what, true));
+    LENT.set(0);
+    result
+}
+
 /// Gives up again what a fault gave back.
 pub(super) fn without_clock() {
     let lent = LENT.replace(0);

@@ -75,7 +75,7 @@ impl Tree {
                     if let Some(attach) = &spec.attach {
                         // Whom it starts is to have a clock.
                         let held = self.held(process, outer);
-                        super::processor::with_clock(|| (attach.0)(&held));
+                        super::processor::with_all(|| (attach.0)(&held));
                     }
                     self.answer(thread, 0);
                     self.make_runnable(thread);

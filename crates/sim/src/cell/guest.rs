@@ -3,6 +3,7 @@
 use super::Core;
 use crate::actor::{ProgramId, Status, Stream};
 use crate::guest::{Guest, GuestContext};
+use std::path::PathBuf;
 use weft_core::{BlockId, Completion, Frame, Instant};
 use weft_intercept::process::Usage;
 
@@ -27,6 +28,7 @@ pub(super) fn wake(core: &mut Core, guest: &mut dyn Guest, due: &[usize], end: I
 pub(super) fn finish(core: &mut Core, guest: &mut dyn Guest) {
     let end = core.now;
     guest.finish(&mut Turn { core, end });
+    core.lives += 1;
 }
 
 /// The guest learns which of its frames have left.
@@ -83,6 +85,18 @@ impl GuestContext for Turn<'_> {
 
     fn ended(&mut self, program: ProgramId, status: Status) {
         self.core.end_program(program, self.core.now, status);
+    }
+
+    fn sampled(&mut self, at: Instant, row: serde_json::Value) {
+        self.core.samples.push((at, row));
+    }
+
+    fn leaves(&mut self, name: PathBuf, contents: Vec<u8>) {
+        let life = match self.core.lives {
+            0 => PathBuf::new(),
+            before => PathBuf::from(format!("life-{}", before + 1)),
+        };
+        self.core.left_files.push((life.join(name), contents));
     }
 
     fn told(&mut self, text: &str) {

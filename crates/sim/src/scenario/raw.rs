@@ -29,6 +29,17 @@ pub(crate) struct Raw {
     pub events: Vec<Spanned<Event>>,
     #[serde(default)]
     pub expect: Vec<Spanned<Expect>>,
+    #[serde(default)]
+    pub twins: Vec<Twin>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Twin {
+    pub name: Text,
+    pub linux: Vec<Text>,
+    #[serde(default)]
+    pub set: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

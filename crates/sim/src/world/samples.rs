@@ -29,4 +29,13 @@ impl World {
             self.flow_samples.extend(rows.into_iter().map(|row| FlowSample { at: now, node, row }));
         }
     }
+
+    /// What guests have said of their connections, each at its time among the others.
+    pub(super) fn gather_samples(&mut self) {
+        for node in 0..self.plan.nodes.len() {
+            let told = self.cell_mut(node).map(|cell| std::mem::take(&mut cell.core.samples)).unwrap_or_default();
+            self.flow_samples.extend(told.into_iter().map(|(at, row)| FlowSample { at, node, row }));
+        }
+        self.flow_samples.sort_by_key(|sample| (sample.at, sample.node));
+    }
 }

@@ -10,6 +10,48 @@ pub struct Kernel {
     sockets: Vec<Option<OwnedFd>>,
 }
 
+/// What a packet of the loopback brings about (a reset, an ICMP error) is queued behind the packet of a [`barrier`]: each round waits for one more of these.
+const BARRIER_ROUNDS: usize = 3;
+/// A protocol for experiments (RFC 3692) that no body uses.
+const BARRIER_PROTOCOL: libc::c_int = 254;
+
+/// Waits until every processor has delivered what it had queued for the loopback. It queues in order, for each processor by itself, and under load leaves
+/// the rest to a thread that may wait longer than any pause: so this thread goes to each in turn and waits for a packet of its own.
+/// Without the right to raw sockets it does nothing.
+fn barrier() {
+    // SAFETY: no pointers.
+    let Ok(fd) = done(unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, BARRIER_PROTOCOL) }) else { return };
+    // SAFETY: the descriptor is new and nobody else has it.
+    let probe = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero bytes are a valid cpu_set_t and a valid sockaddr_in.
+    let (mut before, mut to): (libc::cpu_set_t, libc::sockaddr_in) = unsafe { std::mem::zeroed() };
+    (to.sin_family, to.sin_addr.s_addr) = (libc::AF_INET as libc::sa_family_t, u32::from_ne_bytes([127, 0, 0, 1]));
+    let set_size = size_of::<libc::cpu_set_t>();
+    // SAFETY: the set lives across the call.
+    if unsafe { libc::sched_getaffinity(0, set_size, &raw mut before) } != 0 {
+        return;
+    }
+    for processor in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: the sets, the address and the buffers live across the calls, and the lengths are theirs.
+        unsafe {
+            if !libc::CPU_ISSET(processor, &before) {
+                continue;
+            }
+            let mut only: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(processor, &mut only);
+            libc::sched_setaffinity(0, set_size, &raw const only);
+            let (address, length) = ((&raw const to).cast(), size_of::<libc::sockaddr_in>() as libc::socklen_t);
+            if libc::sendto(probe.as_raw_fd(), c"b".as_ptr().cast(), 1, 0, address, length) == 1 {
+                let mut entry = libc::pollfd { fd: probe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                libc::poll(&raw mut entry, 1, 1000);
+                libc::recv(probe.as_raw_fd(), [0u8; 64].as_mut_ptr().cast(), 64, libc::MSG_DONTWAIT);
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { libc::sched_setaffinity(0, set_size, &raw const before) };
+}
+
 fn done(result: libc::c_int) -> Done<libc::c_int> {
     if result < 0 { Err(Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))) } else { Ok(result) }
 }
@@ -232,5 +274,8 @@ impl Host for Kernel {
     }
     fn settle(&mut self) {
         std::thread::sleep(std::time::Duration::from_millis(5));
+        for _ in 0..BARRIER_ROUNDS {
+            barrier();
+        }
     }
 }

@@ -73,6 +73,16 @@ impl TcpBlock {
         Ok(out.finish(KIND.name, KIND.state_version))
     }
 
+    /// Everything that `old` holds is this block's; of the old one its counters stay.
+    pub(super) fn move_state(&mut self, old: &mut TcpBlock) {
+        std::mem::swap(self, old);
+        std::mem::swap(&mut self.name, &mut old.name);
+        std::mem::swap(&mut self.settings, &mut old.settings);
+        old.out.counters = self.out.counters.clone();
+        let before = self.resumed.take().is_some_and(|resumed| resumed.renewed);
+        self.resumed = Some(Resumed { renewed: before || old.settings != self.settings });
+    }
+
     /// A block as this one would be with that state.
     pub(super) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
         *self = state.taken(&KIND, now, |from| self.read(from))?;

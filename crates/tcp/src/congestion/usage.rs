@@ -54,9 +54,10 @@ impl CwndUsage {
 
     /// The connection has sent what it could at `now`.
     ///
-    /// `decay_after`: cut a window that was not used up for that long, one RTO. `None` where Linux does not: while the program waits for
-    /// buffer space, in recovery, and with `tcp_slow_start_after_idle` off.
-    pub fn on_transmit(&mut self, now: Instant, w: &mut Window, flight: &Flight, decay_after: Option<Duration>) {
+    /// `decay_after`: look after that long, one RTO, at a window that was not used up. `None` where Linux does not: with `tcp_slow_start_after_idle` off, and with a
+    /// control that recovers by itself. `cuts`: and cut it. Linux leaves it alone in recovery and while the program waits for buffer space
+    /// (tcp_cwnd_application_limited: `icsk_ca_state == TCP_CA_Open && !test_bit(SOCK_NOSPACE, …)`), and looks an RTO later again.
+    pub fn on_transmit(&mut self, now: Instant, w: &mut Window, flight: &Flight, decay_after: Option<Duration>, cuts: bool) {
         let Flight { in_flight_bytes, snd_una, snd_nxt, stopped_by_cwnd } = *flight;
         let new_window = snd_una.ge(Seq(self.window_end));
         if new_window || stopped_by_cwnd || (!self.limited && in_flight_bytes > self.flight_bytes_max) {
@@ -71,12 +72,15 @@ impl CwndUsage {
         }
         self.used_bytes = self.used_bytes.max(in_flight_bytes);
         if decay_after.is_some_and(|rto| now.since(self.full_at) >= rto) {
-            self.cut(now, w);
+            if cuts {
+                self.cut(w);
+            }
+            self.full_at = now;
         }
     }
 
     /// RFC 2861 §3: half way from the window to what was used of it, with three quarters of the old window remembered as threshold.
-    fn cut(&mut self, now: Instant, w: &mut Window) {
+    fn cut(&mut self, w: &mut Window) {
         let used_bytes = self.used_bytes.max(initial_window_bytes(w.mss, 0));
         if used_bytes < w.cwnd_bytes {
             if w.ssthresh_bytes != u32::MAX {
@@ -85,7 +89,6 @@ impl CwndUsage {
             w.set_cwnd((u64::from(w.cwnd_bytes) + u64::from(used_bytes)) / 2);
         }
         self.used_bytes = 0;
-        self.full_at = now;
     }
 }
 

@@ -307,9 +307,10 @@ impl Connection {
             snd_nxt: self.send.space.seq(self.send.next),
             stopped_by_cwnd,
         };
-        let decays = env.config.slow_start_after_idle && self.recovery.phase == Phase::Open && !self.control.owns_recovery();
+        let decays = env.config.slow_start_after_idle && !self.control.owns_recovery();
         let decay_after = decays.then(|| self.rtt.rto());
-        self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after);
+        let waits_for_room = self.send.credit == 0;
+        self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after, self.recovery.phase == Phase::Open && !waits_for_room);
         if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
             if self.next_fits() {
                 if self.send.more || self.options.cork {

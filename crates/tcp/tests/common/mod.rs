@@ -2,6 +2,7 @@
 //! table below that lets frames out), frames turned into the segments that a wire would carry, and back.
 #![allow(dead_code)] // each test file uses its own part
 
+mod by_bytes;
 pub mod pair;
 pub mod script;
 
@@ -247,6 +248,7 @@ impl Node {
     pub fn with_rows(name: &str, parameters: &[(&str, Value)], rows: &[BlockRow]) -> Node {
         let known = [
             weft_tcp::ROW,
+            by_bytes::row(),
             BlockRow { kind: &APP, make: |_| Ok(Box::new(App::default())) },
             BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new() })) },
         ];

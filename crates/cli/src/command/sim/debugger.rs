@@ -1,4 +1,4 @@
-//! `--gdb`: a program of the scenario under gdb, while virtual time stands still.
+//! `--gdb`: a program of the scenario, or the kernel of a node, under gdb, while virtual time stands still.
 //!
 //! The program has been loaded and has not made its first step. gdb attaches to it from outside, as to any process; the world goes on when gdb lets the
 //! program go on, and stands still while it does not: nobody loses patience with a program that is looked at.
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weft_sim::plan::Debugged;
+use weft_sim::Plan;
+use weft_sim::plan::{Debugged, NodeKind, ProgramPlan, Run, Watched};
 use weft_sim::process::Held;
-use weft_sim::{Plan, Scenario};
 
 /// What gdb can ask for.
 const HELPERS: &str = include_str!("../../../../../tools/gdb/program.py");
@@ -44,41 +44,61 @@ impl Debugger {
     }
 }
 
-/// Puts the program that `--gdb NODE/PROGRAM` names under gdb. `script`: commands of gdb, after which it ends.
-pub(super) fn watch(plan: &mut Plan, scenario: &Scenario, name: &str, script: Option<&Path>, json: bool) -> anyhow::Result<Debugger> {
-    let found = name.split_once('/').and_then(|(node, program)| {
-        let fits = |one: &weft_sim::plan::ProgramPlan| {
-            scenario.plan.nodes[one.node].name == node && (one.name == program || one.name == format!("{program}@{node}"))
-        };
-        scenario.plan.programs.iter().position(fits)
-    });
-    let is_process = |number: &usize| matches!(scenario.plan.programs[*number].run, weft_sim::plan::Run::Process(_));
-    let Some(program) = found.filter(is_process) else {
-        let known: Vec<String> = (0..scenario.plan.programs.len())
-            .filter(is_process)
-            .map(|number| &scenario.plan.programs[number])
-            .map(|one| format!("{}/{}", scenario.plan.nodes[one.node].name, one.name))
-            .collect();
-        let known = if known.is_empty() { "the scenario starts none".to_owned() } else { known.join(", ") };
-        anyhow::bail!("--gdb: no unmodified program '{name}'\nhelp: name one as NODE/PROGRAM: {known}");
-    };
+/// Puts the program that `--gdb NODE/PROGRAM` names under gdb, or the kernel of a node (`--gdb NODE`). `script`: commands of gdb, after which it ends.
+pub(super) fn watch(plan: &mut Plan, name: &str, script: Option<&Path>, json: bool) -> anyhow::Result<Debugger> {
+    let what = watched(plan, name)?;
     let script = script.map(|path| std::fs::canonicalize(path).with_context(|| format!("cannot read {}", path.display()))).transpose()?;
     let debugger = Debugger::default();
     let session = Arc::clone(&debugger.0);
     let attach = move |held: &Held| {
-        if let Err(error) = start(&session, held, script.as_deref(), json) {
-            tell!("weft: the program runs without gdb: {error:#}");
+        let commands = match what {
+            Watched::Program(_) => of_program(held),
+            Watched::Kernel(_) => Ok(of_kernel(held)),
+        };
+        if let Err(error) = commands.and_then(|commands| start(&session, held, &commands, script.as_deref(), json)) {
+            tell!("weft: it runs without gdb: {error:#}");
         }
     };
-    plan.debugged = Some(Debugged { program, attach: Arc::new(attach) });
+    plan.debugged = Some(Debugged { what, attach: Arc::new(attach) });
     Ok(debugger)
 }
 
+/// What `NODE/PROGRAM` or `NODE` names.
+fn watched(plan: &Plan, name: &str) -> anyhow::Result<Watched> {
+    let node_of = |program: &ProgramPlan| plan.nodes[program.node].name.as_str();
+    let is_process =
+        |program: &ProgramPlan| matches!(program.run, Run::Process(_)) && matches!(plan.nodes[program.node].kind, NodeKind::Host(_));
+    if let Some((node, word)) = name.split_once('/') {
+        let fits = |one: &ProgramPlan| node_of(one) == node && (one.name == word || one.name == format!("{word}@{node}"));
+        if let Some(program) = plan.programs.iter().position(|one| is_process(one) && fits(one)) {
+            return Ok(Watched::Program(program));
+        }
+    } else if let Some(place) = plan.nodes.iter().position(|node| node.name == name && matches!(node.kind, NodeKind::Guest(_))) {
+        if let NodeKind::Guest(guest) = &plan.nodes[place].kind
+            && !guest.kernel.contains("+debug")
+        {
+            let version = guest.kernel.split('+').next().unwrap_or_default();
+            tell!(
+                "weft: kernel {} has functions, but no lines and variables: `weft kernel build --version {version} --debug` makes one that has, kernel = \"{version}+debug\"",
+                guest.kernel
+            );
+        }
+        return Ok(Watched::Kernel(place));
+    }
+    let programs = plan.programs.iter().filter(|one| is_process(one)).map(|one| format!("{}/{}", node_of(one), one.name));
+    let kernels = plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Guest(_))).map(|node| node.name.clone());
+    let known: Vec<String> = programs.chain(kernels).collect();
+    let known = if known.is_empty() { "the scenario starts none".to_owned() } else { known.join(", ") };
+    anyhow::bail!(
+        "--gdb: no unmodified program and no kernel '{name}'\nhelp: name one as NODE/PROGRAM, or the NODE of a Linux kernel: {known}"
+    );
+}
+
 /// Starts gdb and waits until it holds the program.
-fn start(session: &Mutex<Session>, held: &Held, script: Option<&Path>, json: bool) -> anyhow::Result<()> {
+fn start(session: &Mutex<Session>, held: &Held, text: &str, script: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let commands = std::env::temp_dir().join(format!("weft-gdb-{}-{}", std::process::id(), held.pid));
     let mut file = std::fs::File::create(&commands).with_context(|| format!("cannot write {}", commands.display()))?;
-    file.write_all(text(held)?.as_bytes())?;
+    file.write_all(text.as_bytes())?;
     let mut gdb = Command::new("gdb");
     gdb.args(["-quiet", "-iex", "set auto-load safe-path /"]).env("WEFT_GDB_PROGRAM", &held.executable);
     if script.is_some() {
@@ -100,7 +120,7 @@ fn start(session: &Mutex<Session>, held: &Held, script: Option<&Path>, json: boo
     while !holds() {
         if let Some(status) = child.try_wait()? {
             let _ = std::fs::remove_file(&commands);
-            anyhow::bail!("gdb ended before it had the program ({status}): may it attach to processes (kernel.yama.ptrace_scope)?");
+            anyhow::bail!("gdb ended before it had the process ({status}): may it attach to processes (kernel.yama.ptrace_scope)?");
         }
         std::thread::sleep(LOOK_AGAIN);
     }
@@ -108,8 +128,18 @@ fn start(session: &Mutex<Session>, held: &Held, script: Option<&Path>, json: boo
     Ok(())
 }
 
-/// What gdb does first.
-fn text(held: &Held) -> anyhow::Result<String> {
+/// What gdb does first with a kernel: a process that has its pages, its clock and its interrupts by signals, and that traces those of its programs.
+fn of_kernel(held: &Held) -> String {
+    let binary = held.executable.display();
+    let folder = held.executable.parent().unwrap_or(Path::new("/")).display();
+    format!(
+        "set confirm off\nset width 0\nset sysroot /\nfile {binary}\ndirectory {folder}\nhandle SIGSEGV SIGUSR1 SIGUSR2 SIGALRM SIGIO SIGCHLD SIGWINCH SIGPROF SIGVTALRM nostop noprint pass\nattach {}\nset confirm on\n",
+        held.pid
+    )
+}
+
+/// What gdb does first with a program.
+fn of_program(held: &Held) -> anyhow::Result<String> {
     let program = format!("/proc/{}/root{}", held.pid, held.executable.display());
     let head = std::fs::read(&program).with_context(|| format!("cannot read {program}"))?;
     let kind = head.get(16..18).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);

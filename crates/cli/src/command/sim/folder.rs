@@ -26,7 +26,7 @@ const FOLDERS: [(&str, &[&str]); 5] = [
 const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
 
 /// Makes the folder, or takes away what an earlier run left in it. Until the run has ended its summary says that it has not.
-pub(super) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
+pub(in crate::command) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
     clear_all(dir)?;
     let summary = dir.join("summary.json");

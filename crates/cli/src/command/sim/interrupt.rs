@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What is told to stop.
-pub(super) struct Interrupt {
+pub(in crate::command) struct Interrupt {
     /// Set when it is, by whomever.
     pub flag: Arc<AtomicBool>,
     /// By which signal; 0: none.
