@@ -677,6 +677,7 @@ pub const TERMINALS: usize = 64;
 pub const COUNTED_MAX: u32 = 4095;
 /// Nobody knows how much is to come, until nothing comes any more; and whatever happens.
 pub const UNKNOWN: u32 = u32::MAX - 1;
+/// As [`UNKNOWN`], and nothing that happens changes it.
 pub const UNCOUNTED: u32 = u32::MAX;
 
 /// An entry of a poll set, as it goes through `Channel::data`.
