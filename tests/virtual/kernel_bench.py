@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 from pathlib import Path
 
 from harness import paths
-from harness.bench import machine, report
+from harness.bench import report
 
 from . import bench
 from .kernels import LINUX, kernel
@@ -84,10 +83,6 @@ class KernelBench:
 
 
 def main() -> int:
-    measured = machine.measure()
-    rows = measured.rows()
-    print(report.table(rows), flush=True)
-    only = os.environ.get("ONLY")
     # Not below /tmp: a node has a /tmp of its own.
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir="/var/tmp") as name:
         Path(name).chmod(0o755)
@@ -98,12 +93,4 @@ def main() -> int:
             return 1 if FULL else 0
         bench_ = KernelBench(Path(name))
         sources = {"traffic": bench_.traffic, "boots": lambda: [bench_.boots()], "memory": lambda: [bench_.memory()], "idle": lambda: [bench_.idle()]}
-        for label, source in sources.items():
-            if only and label not in only.split(","):
-                continue
-            found = [bench.scaled(row, measured.speed) if row.needed is not None else row for row in source()]
-            print(report.table(found), flush=True)
-            rows += found
-    report.write("kernel", rows)
-    print("\n" + report.table(rows), flush=True)
-    return 1 if FULL and any(row.met is False for row in rows) else 0
+        return bench.judged(sources, "kernel")

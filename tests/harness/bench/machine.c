@@ -1,5 +1,6 @@
 // Two speeds of this machine, in nanoseconds: a getppid system call, and a futex round trip between two threads on one
-// core. Prints "getppid NS futex NS", each the median of several rounds.
+// core; and how many times as much as one thread two get done that have nothing to do with each other. Prints
+// "getppid NS futex NS threads TIMES", each the median of several rounds.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 9, CALLS = 200000, TRIPS = 20000 };
+enum { ROUNDS = 9, CALLS = 200000, TRIPS = 20000, WORK = 400000, STEPS = 100 };
 
 static _Atomic unsigned turn; // 0: the main thread's, 1: the partner's, 2: the end
 
@@ -49,6 +50,25 @@ static double median(double *values) {
     return values[ROUNDS / 2];
 }
 
+// Half calls, half computing.
+static void *work(void *unused) {
+    volatile unsigned seed = 1;
+    for (int i = 0; i < WORK; i++) {
+        syscall(SYS_getppid);
+        for (int step = 0; step < STEPS; step++) seed = seed * 1664525 + 1013904223;
+    }
+    return unused;
+}
+
+static double seconds_of_work(int threads) {
+    pthread_t thread;
+    double start = now_ns();
+    if (threads > 1 && pthread_create(&thread, NULL, work, NULL) != 0) exit(1);
+    work(NULL);
+    if (threads > 1) pthread_join(thread, NULL);
+    return now_ns() - start;
+}
+
 int main(void) {
     // One core for both threads: the partner inherits it.
     cpu_set_t allowed, one;
@@ -80,6 +100,13 @@ int main(void) {
     }
     pass_to(2);
     pthread_join(thread, NULL);
-    printf("getppid %.1f futex %.1f\n", median(getppid_ns), median(futex_ns));
+    // In turns: what else the machine does meanwhile is then the same for both.
+    if (sched_setaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+    double times[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        double one = seconds_of_work(1);
+        times[round] = 2 * one / seconds_of_work(2);
+    }
+    printf("getppid %.1f futex %.1f threads %.2f\n", median(getppid_ns), median(futex_ns), median(times));
     return 0;
 }

@@ -2,6 +2,8 @@
 
 That one takes 90 ns for a native getppid and 1.6 µs for a futex round trip on one core. The speed is the geometric mean
 of both ratios: 1 there, 0.5 on a machine that takes twice as long. A need is scaled with it, whichever way it points.
+What is needed of two threads supposes two processors, where two threads that have nothing to do with each other get
+twice as much done as one; where they get less, because somebody else's virtual machine has half of a core, less is needed.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ REFERENCE_FUTEX_NS = 1600.0
 class Machine:
     getppid_ns: float
     futex_ns: float
+    threads: float = 2.0
 
     @property
     def speed(self) -> float:
@@ -35,7 +38,13 @@ class Machine:
             report.Row("machine: futex round trip", self.futex_ns, "ns", REFERENCE_FUTEX_NS,
                        self.futex_ns / REFERENCE_FUTEX_NS),
             report.Row("machine: speed", self.speed, "× reference", 1.0, self.speed),
+            report.Row("machine: two threads", self.threads, "× one thread", 2.0, self.threads / 2),
         ]
+
+    def and_later(self, later: Machine) -> Machine:
+        """What lies between two measurements: what was measured between them is judged by."""
+        mean = lambda one, other: math.sqrt(one * other)
+        return Machine(mean(self.getppid_ns, later.getppid_ns), mean(self.futex_ns, later.futex_ns), mean(self.threads, later.threads))
 
 
 def measure() -> Machine:
@@ -45,7 +54,7 @@ def measure() -> Machine:
         subprocess.run([paths.tool("cc"), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program,
                         source], check=True, timeout=60)
         words = subprocess.run([program], capture_output=True, text=True, check=True, timeout=120).stdout.split()
-    return Machine(float(words[1]), float(words[3]))
+    return Machine(float(words[1]), float(words[3]), float(words[5]))
 
 
 def smaller_is_better(unit: str) -> bool:

@@ -7,6 +7,7 @@ import unittest
 from harness.bench import machine, report
 from harness.bench import requests
 from harness.bench.__main__ import parse, status
+from virtual import bench
 
 
 class Needs(unittest.TestCase):
@@ -18,6 +19,17 @@ class Needs(unittest.TestCase):
         rate = machine.scale(report.Row("a", 3.0, "Gbit/s", needed=5.0), 0.5)
         cost = machine.scale(report.Row("b", 1.5, "ns/packet", needed=1.0), 0.5)
         self.assertEqual((rate.needed, rate.met, cost.needed, cost.met), (2.5, True, 2.0, True))
+
+    def test_what_lies_between_two_measurements_judges_what_was_measured_between_them(self) -> None:
+        between = machine.Machine(90, 1600, 2.0).and_later(machine.Machine(360, 6400, 1.28))
+        self.assertAlmostEqual(between.speed, 0.5)
+        self.assertAlmostEqual(between.threads, 1.6)
+
+    def test_two_threads_need_less_where_two_processors_are_less_than_two(self) -> None:
+        row = report.Row("pairs", 1.5, "×", needed=1.7, threads=2)
+        self.assertEqual([bench.scaled(row, machine.Machine(90, 1600, threads)).met for threads in (2.4, 2.0, 1.7)], [False, False, True])
+        alone = report.Row("memory", 1.5, "MiB", needed=1.4)
+        self.assertIs(bench.scaled(alone, machine.Machine(90, 1600, 1.0)).met, False)
 
     def test_an_unmet_need_is_seen(self) -> None:
         self.assertIs(machine.scale(report.Row("a", 4.9, "Gbit/s", needed=5.0), 1.0).met, False)
