@@ -17,7 +17,7 @@ export FULL VERBOSE ONLY
 # One set of features for all targets: without the example, which brings dependencies of tests, cargo would build everything a second time.
 BUILD := cargo build --release --workspace --bins --example socket-twins
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -154,6 +154,11 @@ test-kernel: ## virtual time: Linux kernels as nodes; skipped where none has bee
 	@tools/setup test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual kernel
+
+test-fidelity: ## virtual time: goodput of weft's TCP beside that of Linux kernels on ten paths; skipped where none has been built
+	@tools/setup test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m virtual fidelity
 
 bench-kernel: ## virtual time: what Linux kernels as nodes cost in real time
 	@tools/setup bench

@@ -2,7 +2,7 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, kernel_bench, kernels, memory, table, tools, twins, worlds
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, fidelity, kernel_bench, kernels, memory, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
@@ -15,6 +15,7 @@ TARGETS = {
     "exact": exact.main,
     "gdb": debugger.main,
     "kernel": kernels.main,
+    "fidelity": fidelity.main,
     "memory": memory.main,
     "programs": table.main,
     "tools": tools.main,

@@ -1,0 +1,119 @@
+"""How near weft's TCP is to Linux's: `make test-fidelity`. The same bulk transfer on the same wire with weft's stack at both ends, and with Linux kernels: the
+ratio of goodput, seed by seed. Skipped where no kernel has been built (`weft kernel build`)."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import math
+import os
+import statistics
+from pathlib import Path
+from typing import Callable
+
+from .kernels import kernel
+from .shared import keys, program, run_rows, section, weft_command
+
+from harness.processes import Failure
+
+FULL = bool(os.environ.get("FULL"))
+# The ratio's 95 % interval lies between these.
+LEAST, MOST = 0.95, 1.05
+# Seeds are added, so many at a time, until half of that interval is so much; in the short form there are a few.
+MARGIN = 0.02
+SEEDS_AT_A_TIME = 8
+SEEDS_MAX = 800 if FULL else 8
+CONTROLS = ("cubic", "reno", "bbr")
+# Both have the same buffers: what Linux takes follows from its memory.
+BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Path_:
+    """A wire and how long data are sent over it, virtual seconds: so long that a seed has some hundred losses, or that there are no other differences."""
+
+    rate: str
+    delay: str
+    seconds: int
+    loss: float = 0.0
+    wire: dict = dataclasses.field(default_factory=dict)
+    ecn: bool = False
+
+
+# Delays are of one way. Goodput of seed 004's accuracy experiment, and paths from 0.1 to 100 Mbit/s, 1 to 300 ms.
+PATHS = {
+    "2 Mbit/s 200 ms 5 % loss": Path_("2mbit", "100ms", 120, 0.05),
+    "100 kbit/s 20 ms shallow": Path_("100kbit", "10ms", 120, wire={"queue_packets": 20}),
+    "1 Mbit/s 300 ms 1 % loss": Path_("1mbit", "150ms", 120, 0.01),
+    "5 Mbit/s 100 ms 3 % loss": Path_("5mbit", "50ms", 60, 0.03),
+    "10 Mbit/s 20 ms 1 % loss": Path_("10mbit", "10ms", 40, 0.01),
+    "10 Mbit/s 40 ms shallow": Path_("10mbit", "20ms", 40, wire={"queue_packets": 12}),
+    "10 Mbit/s 40 ms deep": Path_("10mbit", "20ms", 40, wire={"queue_packets": 500}),
+    "20 Mbit/s 10 ms ECN": Path_("20mbit", "5ms", 20, wire={"queue": "codel", "ecn": True, "target": "1ms", "interval": "20ms"}, ecn=True),
+    "50 Mbit/s 10 ms 0.3 % loss": Path_("50mbit", "5ms", 20, 0.003),
+    "100 Mbit/s 1 ms": Path_("100mbit", "500us", 6, wire={"queue_packets": 100}),
+}
+# Rows where the two differ, and between which bounds; docs/linux-notes/fidelity.md has the reasons.
+EXCEPTIONS: dict[str, tuple[float, float]] = {}
+# In the short form.
+SHORT = ("2 Mbit/s 200 ms 5 % loss/reno", "100 kbit/s 20 ms shallow/cubic", "10 Mbit/s 40 ms deep/bbr", "20 Mbit/s 10 ms ECN/reno")
+
+
+def scenario(path: Path_, control: str) -> str:
+    sysctls = BUFFERS | {"net.ipv4.tcp_congestion_control": control, "net.ipv4.tcp_ecn": "1" if path.ecn else "0"}
+    wire = {"between": ["sender", "receiver"], "rate": path.rate, "delay": path.delay} | path.wire
+    if path.loss:
+        wire |= {"loss": path.loss, "back": {"loss": 0.0}}
+    text = keys(duration=f"{path.seconds + 4}s", sample="1s")
+    text += section("nodes.sender", sysctls=sysctls) + section("nodes.receiver", sysctls=sysctls) + section("wires.path", **wire)
+    text += program("server", "receiver", "iperf3", "-s", start="1s", expect="running")
+    return text + program("client", "sender", "iperf3", "-c", "receiver", "-t", "3600", start="2s", expect="running")
+
+
+def goodput(folder: Path, seed: int) -> dict[str, float]:
+    """Mbit/s of the flow that carries the data, with weft's stack and with Linux's, of one seed."""
+    told = json.loads(weft_command(folder, "twin", "w.toml", "--json", "--variants", "weft,linux", "--seeds", f"{seed}..{seed}", "--threads", "1").stdout)
+    rates: dict[str, float] = {}
+    for row in told["rows"]:
+        rates[row["variant"]] = max(rates.get(row["variant"], 0.0), row["goodput_mbit_per_second"])
+    return rates
+
+
+def measured(folder: Path, text: str) -> tuple[float, float, int, dict[str, float]]:
+    """Ratio, half of its 95 % interval, seeds, and the mean goodput of each: the geometric mean of the ratios of one seed each, which is that of the other way round
+    turned over."""
+    (folder / "w.toml").write_text(text)
+    found: list[dict[str, float]] = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        while True:
+            first = len(found) + 1
+            found += pool.map(lambda seed: goodput(folder, seed), range(first, first + SEEDS_AT_A_TIME))
+            logarithms = [math.log(rates["weft"] / rates["linux"]) for rates in found]
+            ratio = math.exp(statistics.mean(logarithms))
+            margin = ratio * 1.96 * statistics.stdev(logarithms) / math.sqrt(len(found))
+            if margin <= MARGIN or len(found) >= SEEDS_MAX:
+                means = {variant: statistics.mean(rates[variant] for rates in found) for variant in ("weft", "linux")}
+                return ratio, margin, len(found), means
+
+
+def row(name: str, path: Path_, control: str) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        kernel(folder)
+        ratio, margin, seeds, rates = measured(folder, scenario(path, control))
+        least, most = EXCEPTIONS.get(name, (LEAST, MOST))
+        said = f"{rates['weft']:.4g} and {rates['linux']:.4g} Mbit/s, {ratio:.3f} ± {margin:.3f} of {seeds} seeds"
+        if FULL and margin > MARGIN:
+            raise Failure(f"{said}: not known well enough")
+        # In full the interval lies inside; a few seeds can only tell that it lies outside.
+        is_right = (least <= ratio - margin and ratio + margin <= most) if FULL else (ratio + margin >= least and ratio - margin <= most)
+        if not is_right:
+            raise Failure(f"{said}: not between {least} and {most}")
+        return said
+
+    return body
+
+
+def main() -> int:
+    rows = {f"{name}/{control}": row(f"{name}/{control}", path, control) for name, path in PATHS.items() for control in CONTROLS}
+    return run_rows(rows if FULL or os.environ.get("ONLY") else {name: rows[name] for name in SHORT})
