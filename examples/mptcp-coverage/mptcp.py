@@ -69,9 +69,10 @@ def remote(to: str, command: str) -> str:
     return said
 
 
-def received(sock: socket.socket) -> bytes:
+def received(sock: socket.socket, most: int = 10_000_000) -> bytes:
+    """What comes to the end; no more than that, for some ends never come."""
     said = b""
-    while more := sock.recv(1 << 16):
+    while len(said) < most and (more := sock.recv(1 << 16)):
         said += more
     return said
 

@@ -29,6 +29,7 @@ const PATCHES: [(&str, &[&str]); 1] = [(
         include_str!("../../../kernel/patches/6.12/05-relative.patch"),
         include_str!("../../../kernel/patches/6.12/06-owner.patch"),
         include_str!("../../../kernel/patches/6.12/07-exitkill.patch"),
+        include_str!("../../../kernel/patches/6.12/08-counts.patch"),
     ],
 )];
 
