@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 from harness import paths, results, user, weft
 from harness.environment import Environment
 from harness.processes import Failure
 
-from . import table, table_rows  # noqa: F401  its rows register themselves
+from . import releases, table, table_rows  # noqa: F401  its rows register themselves
 from .shared import SECONDS_MAX, expect, keys, program, run_rows, section, weft_command
 
 FULL = bool(os.environ.get("FULL"))
@@ -332,7 +333,100 @@ def counted(folder: Path) -> str:
     return f"{http[file]} lines of {file}"
 
 
-ROWS |= {"gdb": gdb, "console": console, "coverage": counted}
+def net_mptcp(folder: Path) -> str:
+    """At most four scenarios reach 68 % of the lines of the kernel's Multipath TCP, and 86 % of its functions: table 4 of the paper on DCE."""
+    built(folder, "coverage")
+    example = paths.ROOT / "examples" / "mptcp-coverage"
+    scenarios = sorted(str(path) for path in example.glob("*.toml"))
+    expect("scenarios, at most four", len(scenarios) <= 4, True)
+    command = [str(example / "table.py"), "--weft", weft.binary(), "--lines", "68", "--functions", "86", *scenarios]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise Failure(done.stdout + done.stderr)
+    return f"{len(scenarios)} scenarios\n{done.stdout.rstrip()}"
+
+
+ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
+
+
+class Phone:
+    """examples/mptcp-lte-wifi in one environment after another: what iperf3 counted, to the last digit, and the hash."""
+
+    def __init__(self, folder: Path) -> None:
+        for tool in ("iperf3", "mptcpize"):
+            paths.tool(tool)
+        self.folder = folder
+        folder.chmod(0o755)
+        for path in (paths.ROOT / "examples" / "mptcp-lte-wifi").iterdir():
+            shutil.copy(path, folder)
+        # In full as it stands; else a fifth of it.
+        self.words = [] if FULL else ["--set", 'duration="8s"', "--set", f"programs.iperf3.command={json.dumps('mptcpize run iperf3 -c 10.3.0.2 -t 4 -J'.split())}"]
+        self.table: dict[str, tuple[str, str]] = {}
+
+    def run(self, environment: str, before: list[str], *words: str) -> None:
+        out = self.folder / environment.replace(" ", "-")
+        out.mkdir(mode=0o777)
+        out.chmod(0o777)
+        command = [*before, str(BINARIES[0]), "sim", str(self.folder / "scenario.toml"), "--json", "--out", str(out / "out"), *self.words, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
+        if done.returncode:
+            raise Failure(f"{environment}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+        self.note(environment, json.loads(done.stdout), out / "out")
+
+    def note(self, environment: str, summary: dict, out: Path) -> None:
+        said = json.loads((out / "programs" / "iperf3" / "stdout").read_text())
+        self.table[environment] = (repr(said["end"]["sum_received"]["bits_per_second"]), summary["hash"])
+
+    def elsewhere(self) -> None:
+        """On another Debian release, over this machine's files; and here, over the same as a folder."""
+        (self.folder / "release").mkdir()
+        release = releases.Release(self.folder / "release")
+        for path in self.folder.glob("*.trace"):
+            shutil.copy(path, release.folder)
+        for row in json.loads(weft_command(self.folder, "kernel", "list", "--json").stdout):
+            made = release.folder / "kernels" / Path(row["path"]).parent.name
+            made.mkdir(parents=True)
+            for name in ("linux", "kernel.json"):
+                shutil.copy2(Path(row["path"]).parent / name, made)
+        text = (self.folder / "scenario.toml").read_text()
+        for name, there, root in (("a folder as root", False, str(release.machine())), (release.name, True, releases.MACHINE)):
+            self.note(name, release.sim(text, there, root, *self.words), release.folder / "out")
+
+    def rows(self) -> str:
+        return "\n".join(f"{name:<20} {goodput:>20} bit/s  {hash_}" for name, (goodput, hash_) in self.table.items())
+
+
+@contextlib.contextmanager
+def load(loops: int = 4) -> Iterator[None]:
+    """Processes that do nothing but compute."""
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def same_digits(folder: Path) -> str:
+    """Goodput of a phone with Wi-Fi and LTE: the same digits and one hash in every environment, table 3 of the paper on DCE."""
+    kernel(folder)
+    phone = Phone(folder)
+    phone.run("1 thread", [], "--threads", "1")
+    phone.run("2 threads", [], "--threads", "2")
+    phone.run("pinned to one CPU", [paths.tool("taskset"), "-c", str(min(os.sched_getaffinity(0)))], "--threads", "2")
+    with load():
+        phone.run("beside busy loops", [], "--threads", "2")
+    if os.geteuid() == 0:
+        phone.run("as a user", user.words(), "--threads", "1")
+    if FULL and os.geteuid() == 0:
+        phone.elsewhere()
+    if len(set(phone.table.values())) != 1:
+        raise Failure("not the same digits and hash:\n" + phone.rows())
+    return f"one outcome in {len(phone.table)} environments\n{phone.rows()}"
+
+
+ROWS |= {"mptcp-lte-wifi, the same digits": same_digits}
 # Rows of the table of programs (table.py), with these nodes as Linux kernels: as root on one thread and as a user on two, one hash.
 KINDS = {"linux-linux": frozenset({"client", "server", "router"}), "linux-weft": frozenset({"client"}), "weft-linux": frozenset({"server"})}
 PROGRAMS = ["curl-http", "iperf3-tcp", "udp-fragments", "ping", "ssh-scp", "dig"]
@@ -358,6 +452,10 @@ def programs(env: Environment, cases: list[tuple[str, str]]) -> int:
     return recorder.finish()
 
 
+def all_but_notes(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not name.endswith(".gcno") and not Path(folder, name).is_dir()]
+
+
 def for_everybody(env: Environment) -> None:
     """weft and the kernels where every user can run them: an unprivileged one has none of his own."""
     BINARIES.append(env.folder / "for-everybody")
@@ -371,7 +469,10 @@ def for_everybody(env: Environment) -> None:
             for name in ("linux", "kernel.json"):
                 shutil.copy2(source / name, made)
             for entry in source.iterdir():
-                if not (made / entry.name).exists():
+                if entry.is_dir() and "coverage" in row["name"]:
+                    # What was noted when it was compiled is looked for below the kernel's own folder.
+                    shutil.copytree(entry, made / entry.name, symlinks=True, ignore=all_but_notes)
+                elif not (made / entry.name).exists():
                     (made / entry.name).symlink_to(entry)
         subprocess.run(["chmod", "-R", "a+rX", str(top)], check=True)
         os.environ["WEFT_KERNELS"] = str(top)

@@ -83,18 +83,23 @@ class Release:
 
     def hash(self, text: str, there: bool, root: str) -> str:
         """The hash of a world whose nodes have this root, run here or there."""
+        return self.sim(text, there, root)["hash"]
+
+    def sim(self, text: str, there: bool, root: str, *words: str) -> dict:
+        """The summary of a run here or there, whose results are in the folder `out` of this one's folder."""
         text = re.sub(r"^(\[nodes\.\w+\])$", rf'\1\nroot = "{root}"', text, flags=re.MULTILINE)
         (self.folder / "there.toml").write_text(text)
         beside = [*UNSHARE, HERE, "sh", str(self.machine()), str(self.folder / "weft-there")]
         command = [*self.enter(), *self.start] if there else beside
-        command += ["sim", f"{WORK if there else self.folder}/there.toml", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
+        place = WORK if there else str(self.folder)
+        command += ["sim", f"{place}/there.toml", "--json", "--out", f"{place}/out", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/", env=os.environ | {"WEFT_KERNELS": f"{place}/kernels"})
         if done.returncode != 0:
             raise Failure(f"{'there' if there else 'here'}: exit status {done.returncode}\n{done.stderr[-1500:]}")
         summary = json.loads(done.stdout)
         if summary["not_reproducible"]:
             raise Failure(f"{summary['not_reproducible']}")
-        return summary["hash"]
+        return summary
 
 
 def elsewhere(folder: Path, scenarios: dict[str, str], minimal: tuple[str, ...]) -> str:
