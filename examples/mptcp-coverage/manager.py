@@ -26,9 +26,10 @@ def command(manager: Manager, verb: str, of: int | None, **words) -> object:
     return manager.attempt(f"{verb} {words}", COMMANDS[verb], *parts, **({"flags": DUMP} if verb == "dump" else {}))
 
 
-def subflows(all_: bool = True) -> list[list[str]]:
+def subflows() -> list[list[str]]:
     """Local and remote address of each subflow."""
-    return [line.split()[2:4] for line in sh("ss -HtnO state established sport != :5001 and dport != :5001").partition(" ")[2].splitlines() if len(line.split()) > 3]
+    said = sh("ss -HtnO state established sport != :5001 and dport != :5001").partition(" ")[2]
+    return [line.split()[2:4] for line in said.splitlines() if len(line.split()) > 3]
 
 
 def parted(of: str) -> tuple[str, str]:
@@ -43,10 +44,12 @@ def mistakes(manager: Manager, sock: socket.socket, here: str, there: str) -> No
         for whose in (None, 1, of):
             command(manager, verb, whose)
             command(manager, verb, whose, id=9, local=here, remote=there)
-    for verb, words in (("announce", {"local": here, "id": 0, "flags": SIGNAL}), ("announce", {"local": here, "id": 3}), ("create", {"local": here, "id": 3, "flags": SIGNAL, "remote": there, "rport": PORT}),
+    for verb, words in (("announce", {"local": here, "id": 0, "flags": SIGNAL}), ("announce", {"local": here, "id": 3}),
+                        ("create", {"local": here, "id": 3, "flags": SIGNAL, "remote": there, "rport": PORT}),
                         ("create", {"local": here, "id": 3, "remote": other, "rport": PORT}), ("create", {"local": "10.77.0.1", "id": 4, "remote": there, "rport": PORT}),
                         ("destroy", {"local": here, "lport": 1, "remote": other, "rport": 2}), ("destroy", {"local": here, "lport": 1, "remote": there, "rport": 2}),
-                        ("destroy", {"local": here, "remote": there}), ("flags", {"local": here, "remote": there, "rport": 1}), ("flags", {"id": 1, "remote": there}), ("remove", {"id": 99}), ("get", {"id": 99})):
+                        ("destroy", {"local": here, "remote": there}), ("flags", {"local": here, "remote": there, "rport": 1}), ("flags", {"id": 1, "remote": there}),
+                        ("remove", {"id": 99}), ("get", {"id": 99})):
         command(manager, verb, of, **words)
 
 
