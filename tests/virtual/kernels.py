@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable
 
 from harness import paths, results, user, weft
 from harness.environment import Environment
 from harness.processes import Failure
 
 from . import releases, table, table_rows  # noqa: F401  its rows register themselves
+from .runs import other_work
 from .shared import SECONDS_MAX, expect, keys, program, run_rows, section, weft_command
 
 FULL = bool(os.environ.get("FULL"))
@@ -418,18 +418,6 @@ class Phone:
         return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def load(loops: int = 4) -> Iterator[None]:
-    """Processes that do nothing but compute."""
-    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-
-
 def same_digits(folder: Path) -> str:
     """Goodput of a phone with Wi-Fi and LTE: the same digits and one hash in every environment, table 3 of the paper on DCE."""
     kernel(folder)
@@ -437,7 +425,7 @@ def same_digits(folder: Path) -> str:
     phone.run("1 thread", [], "--threads", "1")
     phone.run("2 threads", [], "--threads", "2")
     phone.run("pinned to one CPU", [paths.tool("taskset"), "-c", str(min(os.sched_getaffinity(0)))], "--threads", "2")
-    with load():
+    with other_work():
         phone.run("beside busy loops", [], "--threads", "2")
     if os.geteuid() == 0:
         phone.run("as a user", user.words(), "--threads", "1")

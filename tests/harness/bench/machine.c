@@ -60,7 +60,7 @@ static void *work(void *unused) {
     return unused;
 }
 
-static double seconds_of_work(int threads) {
+static double work_ns(int threads) {
     pthread_t thread;
     double start = now_ns();
     if (threads > 1 && pthread_create(&thread, NULL, work, NULL) != 0) exit(1);
@@ -104,8 +104,8 @@ int main(void) {
     if (sched_setaffinity(0, sizeof allowed, &allowed) != 0) return 1;
     double times[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        double one = seconds_of_work(1);
-        times[round] = 2 * one / seconds_of_work(2);
+        double one = work_ns(1);
+        times[round] = 2 * one / work_ns(2);
     }
     printf("getppid %.1f futex %.1f threads %.2f\n", median(getppid_ns), median(futex_ns), median(times));
     return 0;

@@ -2,14 +2,15 @@
 
 That one takes 90 ns for a native getppid and 1.6 µs for a futex round trip on one core. The speed is the geometric mean
 of both ratios: 1 there, 0.5 on a machine that takes twice as long. A need is scaled with it, whichever way it points.
-What is needed of two threads supposes two processors, where two threads that have nothing to do with each other get
-twice as much done as one; where they get less, because somebody else's virtual machine has half of a core, less is needed.
+How much two threads get done that have nothing to do with each other is shown beside it, in times of one, and scales
+nothing: on a shared machine it tells why a ratio of one thread to two is what it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -25,7 +26,7 @@ REFERENCE_FUTEX_NS = 1600.0
 class Machine:
     getppid_ns: float
     futex_ns: float
-    threads: float = 2.0
+    threads: float
 
     @property
     def speed(self) -> float:
@@ -42,9 +43,9 @@ class Machine:
         ]
 
     def and_later(self, later: Machine) -> Machine:
-        """What lies between two measurements: what was measured between them is judged by."""
-        mean = lambda one, other: math.sqrt(one * other)
-        return Machine(mean(self.getppid_ns, later.getppid_ns), mean(self.futex_ns, later.futex_ns), mean(self.threads, later.threads))
+        """The geometric mean of two measurements, by which is judged what was measured between them."""
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(later))
+        return Machine(*(statistics.geometric_mean(pair) for pair in pairs))
 
 
 def measure() -> Machine:

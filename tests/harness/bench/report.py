@@ -23,8 +23,6 @@ class Row:
     ratio: float | None = None
     needed: float | str | None = None
     met: bool | None = None
-    # How many processors what is needed supposes.
-    threads: int = 1
 
 
 def write(name: str, rows: list[Row]) -> None:

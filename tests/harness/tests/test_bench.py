@@ -12,8 +12,8 @@ from virtual import bench
 
 class Needs(unittest.TestCase):
     def test_the_reference_machine_has_speed_one(self) -> None:
-        self.assertAlmostEqual(machine.Machine(90, 1600).speed, 1.0)
-        self.assertAlmostEqual(machine.Machine(180, 3200).speed, 0.5)
+        self.assertAlmostEqual(machine.Machine(90, 1600, 2.0).speed, 1.0)
+        self.assertAlmostEqual(machine.Machine(180, 3200, 2.0).speed, 0.5)
 
     def test_a_slow_machine_needs_less_throughput_and_may_take_longer(self) -> None:
         rate = machine.scale(report.Row("a", 3.0, "Gbit/s", needed=5.0), 0.5)
@@ -25,11 +25,10 @@ class Needs(unittest.TestCase):
         self.assertAlmostEqual(between.speed, 0.5)
         self.assertAlmostEqual(between.threads, 1.6)
 
-    def test_two_threads_need_less_where_two_processors_are_less_than_two(self) -> None:
-        row = report.Row("pairs", 1.5, "×", needed=1.7, threads=2)
-        self.assertEqual([bench.scaled(row, machine.Machine(90, 1600, threads)).met for threads in (2.4, 2.0, 1.7)], [False, False, True])
-        alone = report.Row("memory", 1.5, "MiB", needed=1.4)
-        self.assertIs(bench.scaled(alone, machine.Machine(90, 1600, 1.0)).met, False)
+    def test_bytes_and_ratios_are_needed_alike_on_every_machine(self) -> None:
+        slow = machine.Machine(900, 16000, 1.2)
+        pairs, memory, time = report.Row("pairs", 1.69, "×", needed=1.7), report.Row("memory", 401, "MiB", needed=400), report.Row("trip", 100, "µs", needed=15)
+        self.assertEqual([bench.scaled(row, slow).met for row in (pairs, memory, time)], [False, False, True])
 
     def test_an_unmet_need_is_seen(self) -> None:
         self.assertIs(machine.scale(report.Row("a", 4.9, "Gbit/s", needed=5.0), 1.0).met, False)
