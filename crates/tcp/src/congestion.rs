@@ -167,10 +167,20 @@ impl Window {
         self.set_cwnd(u64::from(reached));
         acked_bytes.saturating_sub(used)
     }
-    /// RFC 5681 §3.1 eq. 4's floor for the threshold: `2*SMSS`.
+    /// RFC 5681 §3.1 eq. 4's floor for the threshold: `2*SMSS`. Whole segments, as Linux counts: a window of two and a half lets out two like one of two, and
+    /// takes half as many acknowledgments more to grow.
     pub(crate) fn set_ssthresh(&mut self, bytes: u64) {
         let floor = self.segment_bytes().saturating_mul(2);
-        self.ssthresh_bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(CWND_BYTES_MAX).max(floor);
+        self.ssthresh_bytes = self.whole(bytes).max(floor);
+    }
+    /// The whole segments of so many bytes, as bytes.
+    pub(crate) fn whole(&self, bytes: u64) -> u32 {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(CWND_BYTES_MAX);
+        bytes - bytes % self.segment_bytes()
+    }
+    /// A half and a quarter of the window, each in whole segments (tcp_current_ssthresh).
+    pub(crate) fn three_quarters(&self) -> u32 {
+        self.whole(u64::from(self.cwnd_bytes >> 1)) + self.whole(u64::from(self.cwnd_bytes >> 2))
     }
 }
 

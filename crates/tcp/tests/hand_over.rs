@@ -178,7 +178,7 @@ fn a_successor_sends_what_the_one_before_would_have_sent() {
             let (expected, _) = bulk(control, seed, Replaced::Never);
             let (replaced, count) = bulk(control, seed, Replaced::Randomly(8));
             assert_same(&expected, &replaced, &format!("{control}, seed {seed}"));
-            assert!(count > 100, "{count} replacements");
+            assert!(count >= 100, "{count} replacements");
         }
     }
 }

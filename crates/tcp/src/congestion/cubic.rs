@@ -5,8 +5,9 @@
 //!
 //! # Arithmetic
 //! Integers only, so that every machine computes the same. Windows are bytes; time is microseconds. `K` is the integer cube root of an
-//! exact u128, so at most 1 µs below the true value; `W(t)` is exact to the byte for that `K`. (Linux: packets and 1/1024 s; its `K` is off
-//! by up to 0.2 %.) `beta` is 7/10 (Linux: 717/1024), `C` 4/10 (Linux: 410/1024), `alpha` 9/17.
+//! exact u128, so at most 1 µs below the true value. `W(t)`, thresholds and plateaus are whole segments, as in Linux: with windows of a few segments, which
+//! loss makes, fractions would be another control. (Linux: 1/1024 s; its `K` is off by up to 0.2 %.) `beta` is 7/10 (Linux: 717/1024), `C` 4/10 (Linux:
+//! 410/1024), `alpha` 8/15.
 //!
 //! # Growth in steps
 //! In congestion avoidance the window grows by whole segments, as in Linux, so that the sender never has a fraction of one to spend.
@@ -21,8 +22,8 @@ use weft_core::{Duration, Instant};
 const BETA: (u64, u64) = (7, 10);
 /// RFC 9438 §5: "C SHOULD be set to 0.4", in segments per second cubed.
 const C: (u128, u128) = (4, 10);
-/// RFC 9438 §4.3: "alpha_cubic = 3 * (1 - beta_cubic) / (1 + beta_cubic)", 9/17 for 0.7.
-const ALPHA: (u64, u64) = (9, 17);
+/// RFC 9438 §4.3: "alpha_cubic = 3 * (1 - beta_cubic) / (1 + beta_cubic)", 9/17 for 0.7; Linux's beta_scale makes it 8/15.
+const ALPHA: (u64, u64) = (8, 15);
 /// Cubed microseconds in a cubed second.
 const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 /// Distances from the plateau are cut to this (9 hours), so that the cube times segment size fits; the window is at its bounds long before.
@@ -36,7 +37,7 @@ const SHORT_PATH: Duration = Duration::from_millis(8);
 const SAME_WINDOW_JIFFIES: u64 = 7;
 /// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
 /// a timeout.
-const UNKNOWN_PLATEAU_DIVISOR: u32 = 20;
+const UNKNOWN_PLATEAU_DIVISOR: u64 = 20;
 
 /// A stretch of congestion avoidance: RFC 9438's `t_epoch` and what is fixed with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +77,7 @@ pub struct Cubic {
     episode: Episode,
     hystart: HyStart,
     epoch: Option<Epoch>,
-    /// RFC 9438's `W_max`; 0: unknown.
+    /// RFC 9438's `W_max`, whole segments; 0: unknown.
     w_max_bytes: u32,
     /// Bytes acknowledged since the last step of growth.
     acked_bytes: u64,
@@ -152,20 +153,22 @@ impl Cubic {
 
     /// How many bytes have to be acknowledged for a segment of growth, so that the window is at `W(t + RTT)` one round trip from now.
     ///
-    /// RFC 9438 §4.4 and §4.5: "cwnd MUST be incremented by (target - cwnd) / cwnd for each received new ACK".
+    /// RFC 9438 §4.4 and §4.5: "cwnd MUST be incremented by (target - cwnd) / cwnd for each received new ACK". In whole segments, as Linux: below the plateau
+    /// that rounds the target up, and a window of a few segments grows by one a round trip where a fraction would take three.
     fn bytes_per_step(&self, epoch: &Epoch, now: Instant, w: &Window) -> u64 {
         let mss = u64::from(w.segment_bytes());
-        let cwnd = u64::from(w.cwnd_bytes);
+        let cwnd = u64::from(w.cwnd_bytes) / mss;
         // The smallest RTT rather than the smoothed one, as Linux: the queue's share would make the flow more aggressive the longer it is.
         let t = now.since(epoch.start).saturating_add(self.delay_min);
         let t_us = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);
-        let target = cubic_bytes(t_us, epoch.k_us, epoch.origin_bytes, w.segment_bytes());
+        let target = cubic_segments(t_us, epoch.k_us, u64::from(epoch.origin_bytes) / mss);
         let per_step = match target.saturating_sub(cwnd) {
             // RFC 9438 §4.2: "target = cwnd if W_cubic(t + RTT) < cwnd"; Linux still creeps, by a segment in a hundred round trips.
             0 => cwnd.saturating_mul(100),
-            ahead => cwnd.saturating_mul(mss) / ahead,
+            ahead => cwnd / ahead,
         };
-        if self.w_max_bytes == 0 { per_step.min(mss.saturating_mul(UNKNOWN_PLATEAU_DIVISOR.into())) } else { per_step }
+        let per_step = if self.w_max_bytes == 0 { per_step.min(UNKNOWN_PLATEAU_DIVISOR) } else { per_step };
+        per_step.saturating_mul(mss)
     }
 
     /// RFC 9438 §4.6: "ssthresh = flight_size * beta_cubic", with `cwnd` in place of the flight, as Linux and as §4.6 allows, since the
@@ -174,7 +177,7 @@ impl Cubic {
         self.before = Before { epoch: self.epoch.take(), w_max_bytes: self.w_max_bytes };
         // RFC 9438 §4.7: W_max becomes "cwnd * (1 + beta_cubic) / 2 if cwnd < W_max and fast convergence enabled, further reduce W_max".
         self.w_max_bytes = if w.cwnd_bytes < self.w_max_bytes {
-            (u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1)) as u32
+            w.whole(u64::from(w.cwnd_bytes) * (BETA.1 + BETA.0) / (2 * BETA.1))
         } else {
             w.cwnd_bytes
         };
@@ -333,13 +336,14 @@ fn jiffies(at: Instant) -> u64 {
 /// "Once W_est has grown to reach the cwnd at the time of most recently setting ssthresh -- that is, W_est >= cwnd_prior -- the sender SHOULD
 /// set alpha_cubic to 1": deliberately not; Linux keeps 0.53, and a flow on weft is to take no more than one on Linux.
 fn advance_reno(epoch: &mut Epoch, cwnd: u64, mss: u64) -> u64 {
-    let acked_per_segment = (cwnd * ALPHA.1 / ALPHA.0).max(1);
-    let grown = epoch.reno_acked_bytes / acked_per_segment;
-    epoch.reno_acked_bytes %= acked_per_segment;
+    // "delta = (cwnd * beta_scale) >> 3; while (ca->ack_cnt > delta)": more than that, not as much.
+    let acked_per_segment = (cwnd / mss * ALPHA.1 / ALPHA.0 * mss).max(1);
+    let grown = epoch.reno_acked_bytes.saturating_sub(1) / acked_per_segment;
+    epoch.reno_acked_bytes -= grown * acked_per_segment;
     epoch.reno_bytes = epoch.reno_bytes.saturating_add(grown.saturating_mul(mss)).min(CWND_BYTES_MAX.into());
-    match epoch.reno_bytes.saturating_sub(cwnd) {
+    match epoch.reno_bytes.saturating_sub(cwnd) / mss {
         0 => u64::MAX,
-        ahead => cwnd.saturating_mul(mss) / ahead,
+        ahead => cwnd / mss / ahead * mss,
     }
 }
 
@@ -349,14 +353,12 @@ fn plateau_us(distance_bytes: u32, mss: u32) -> u64 {
     cube_root(cubed)
 }
 
-/// RFC 9438 §4.2: "W_cubic(t) = C * (t - K)^3 + W_max", in bytes, between 0 and [`CWND_BYTES_MAX`].
-fn cubic_bytes(t_us: u64, k_us: u64, origin_bytes: u32, mss: u32) -> u64 {
+/// RFC 9438 §4.2: "W_cubic(t) = C * (t - K)^3 + W_max", in segments; the cube's part is rounded down on both sides of the plateau, as Linux.
+fn cubic_segments(t_us: u64, k_us: u64, origin_segments: u64) -> u64 {
     let distance = u128::from(t_us.abs_diff(k_us).min(DISTANCE_US_MAX));
-    // At most 2^105 * 4 * 2^20.
-    let cube = distance * distance * distance * C.0 * u128::from(mss.min(SEGMENT_BYTES_MAX));
+    let cube = distance * distance * distance * C.0;
     let delta = u64::try_from(cube / (C.1 * US3_PER_S3)).unwrap_or(u64::MAX);
-    let origin = u64::from(origin_bytes);
-    let value = if t_us < k_us { origin.saturating_sub(delta) } else { origin.saturating_add(delta) };
+    let value = if t_us < k_us { origin_segments.saturating_sub(delta) } else { origin_segments.saturating_add(delta) };
     value.min(CWND_BYTES_MAX.into())
 }
 

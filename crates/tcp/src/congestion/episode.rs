@@ -114,19 +114,14 @@ impl Episode {
         // RFC 5681 §4.1: "RW = min(IW, cwnd)".
         let restart_bytes = initial_window_bytes(w.mss, 0).min(w.cwnd_bytes);
         if w.ssthresh_bytes != u32::MAX {
-            w.ssthresh_bytes = w.ssthresh_bytes.max(three_quarters(w.cwnd_bytes));
+            w.ssthresh_bytes = w.ssthresh_bytes.max(w.three_quarters());
         }
         let mut cwnd_bytes = w.cwnd_bytes;
         let mut left = idle.saturating_sub(rto);
         while !left.is_zero() && cwnd_bytes > restart_bytes {
-            cwnd_bytes /= 2;
+            cwnd_bytes = w.whole(u64::from(cwnd_bytes / 2));
             left = left.saturating_sub(rto);
         }
         w.set_cwnd(u64::from(cwnd_bytes.max(restart_bytes)));
     }
-}
-
-/// Three quarters of a window, without overflow.
-pub(crate) fn three_quarters(bytes: u32) -> u32 {
-    (bytes >> 1) + (bytes >> 2)
 }

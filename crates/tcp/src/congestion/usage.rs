@@ -4,7 +4,6 @@
 //! `AckSample::cwnd_limited`.
 
 use super::{Window, initial_window_bytes};
-use crate::congestion::episode::three_quarters;
 use serde::{Deserialize, Serialize};
 use weft_core::{Duration, Instant};
 use weft_wire::tcp::Seq;
@@ -84,9 +83,9 @@ impl CwndUsage {
         let used_bytes = self.used_bytes.max(initial_window_bytes(w.mss, 0));
         if used_bytes < w.cwnd_bytes {
             if w.ssthresh_bytes != u32::MAX {
-                w.ssthresh_bytes = w.ssthresh_bytes.max(three_quarters(w.cwnd_bytes));
+                w.ssthresh_bytes = w.ssthresh_bytes.max(w.three_quarters());
             }
-            w.set_cwnd((u64::from(w.cwnd_bytes) + u64::from(used_bytes)) / 2);
+            w.set_cwnd(w.whole((u64::from(w.cwnd_bytes) + u64::from(used_bytes)) / 2).into());
         }
         self.used_bytes = 0;
     }

@@ -357,8 +357,11 @@ impl Connection {
         let reducing = self.prr.is_active();
         if reducing {
             let delivered = ack.acked.saturating_add(ack.sacked);
-            if delivered > 0 || ack.lost > 0 {
+            if delivered > 0 {
                 self.recovery.prr_allowed = self.prr.on_ack(delivered, ack.lost, self.outstanding.in_flight(), ack.advanced);
+            } else {
+                // tcp_cwnd_reduction does nothing then: the window stays, and what is lost is not in flight any more.
+                self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(ack.lost);
             }
         }
         if ack.acked == 0 && ack.sacked == 0 && ack.lost == 0 {

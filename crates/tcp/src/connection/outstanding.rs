@@ -295,9 +295,10 @@ impl Outstanding {
     pub(crate) fn mark_front_lost(&mut self) -> u32 {
         if self.segments.is_empty() { 0 } else { self.mark_lost_at(0) }
     }
-    /// Marks every segment that is not sacked lost: after a retransmission timeout.
-    pub(crate) fn mark_all_lost(&mut self) -> u32 {
-        (0..self.segments.len()).map(|at| self.mark_lost_at(at)).fold(0, u32::saturating_add)
+    /// Marks every segment that is not sacked lost, but those behind the first that are young: after a retransmission timeout.
+    pub(crate) fn mark_timed_out(&mut self, is_young: impl Fn(&Sent) -> bool) -> u32 {
+        let old: Vec<usize> = (0..self.segments.len()).filter(|at| *at == 0 || !is_young(&self.segments[*at])).collect();
+        old.into_iter().map(|at| self.mark_lost_at(at)).fold(0, u32::saturating_add)
     }
     /// Marks segments lost that are longer than `payload` bytes: the path has become narrower.
     pub(crate) fn mark_longer_lost(&mut self, payload: u32) -> u32 {

@@ -115,11 +115,13 @@ impl Connection {
         let in_flight = self.outstanding.in_flight();
         let lost = self.detect_loss(env);
         if self.outstanding.in_flight() != in_flight {
-            if self.recovery.phase < Phase::Recovery {
+            if self.recovery.phase != Phase::Recovery {
                 self.enter_recovery(env, in_flight, false);
-            }
-            if self.recovery.phase == Phase::Recovery {
-                self.recovery.prr_allowed = self.prr.on_ack(0, lost, self.outstanding.in_flight(), false);
+                // tcp_rack_reo_timeout: "tcp_cwnd_reduction(sk, 1, 0)", as if one segment had been delivered.
+                self.recovery.prr_allowed = self.prr.on_ack(self.mss, lost, self.outstanding.in_flight(), false);
+            } else {
+                // In a recovery the window stays, and what is lost is not in flight any more.
+                self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(lost);
             }
             self.transmit(env);
         }

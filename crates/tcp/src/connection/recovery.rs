@@ -225,7 +225,8 @@ impl Connection {
     pub(super) fn enter_loss(&mut self, env: &mut Env<'_>) {
         let in_flight = self.outstanding.in_flight();
         // RFC 2018 §8: "If the data receiver has discarded … the sender … MUST … turn off all of the SACKed bits".
-        if self.outstanding.front().is_some_and(|sent| sent.sacked) {
+        let reneging = self.outstanding.front().is_some_and(|sent| sent.sacked);
+        if reneging {
             env.count(Counter::TCPSACKReneging);
             self.outstanding.renege();
         }
@@ -239,7 +240,9 @@ impl Connection {
         if !self.agreed.sack {
             self.outstanding.duplicate_bytes = 0;
         }
-        self.outstanding.mark_all_lost();
+        // tcp_timeout_mark_lost: "Don't mark recently sent ones lost yet", but the first.
+        let (now, rtt) = (env.now, self.recovery.rack.rtt);
+        self.outstanding.mark_timed_out(|sent| !reneging && sent.sent_at + rtt > now);
         // RFC 5681 §3.1: "when a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been resent
         // …, the value of ssthresh MUST be set"; again only when there was progress since.
         if fresh || self.send.una > self.recovery.high || (self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0) {
@@ -253,6 +256,8 @@ impl Connection {
                 self.control.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.window);
             }
         }
+        // tcp_enter_loss: "tcp_packets_in_flight(tp) + 1".
+        self.window.set_cwnd(u64::from(self.outstanding.in_flight()) + u64::from(self.mss));
         self.prr.exit();
         self.recovery.prr_allowed = 0;
         // RFC 5682: only when nothing was retransmitted before, or there was progress since.

@@ -525,8 +525,9 @@ impl Connection {
         let mut segment = self.full_header(env, start, Outgoing::Data { mapping, offset: start - (START + 1), bytes: length });
         let (flags, ecn) = self.ecn_flags(!again && length > 0);
         segment.flags |= flags;
-        // RFC 9293 §3.9.1: PSH where the queue ends; Linux also when half of the largest window was sent since the last.
-        if length > 0 && start + u64::from(length) >= self.queue.end() {
+        // RFC 9293 §3.9.1: PSH where the queue ends. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1" in __tcp_transmit_skb, so that
+        // the receiver's GRO hands it on), and its receivers acknowledge at once what a program has read up to a PSH.
+        if length > 0 && (start + u64::from(length) >= self.queue.end() || length > self.mss) {
             segment.flags |= Flags::PSH;
         }
         if fin {
