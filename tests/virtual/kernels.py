@@ -267,12 +267,12 @@ continue
 """
 
 
-def built(folder: Path, *words: str) -> str:
+def built(folder: Path, *words: str, version: str = "6.12") -> str:
     """The name of a kernel that was built so: `debug`, `coverage`."""
     known = {row["name"] for row in json.loads(weft_command(folder, "kernel", "list", "--json").stdout)}
-    name = "+".join(["6.12", *words])
+    name = "+".join([version, *words])
     if name not in known:
-        raise paths.MissingTool(f"no kernel {name} has been built: weft kernel build " + " ".join(f"--{word}" for word in words))
+        raise paths.MissingTool(f"no kernel {name} has been built: weft kernel build --version {version} " + " ".join(f"--{word}" for word in words))
     return name
 
 
@@ -346,6 +346,43 @@ def net_mptcp(folder: Path) -> str:
     return f"{len(scenarios)} scenarios\n{done.stdout.rstrip()}"
 
 
+def older(folder: Path) -> str:
+    """A kernel from before the calendar that is shared memory: its clock goes by messages. Beside a newer one, byte-exact, and one hash."""
+    old = {"kind": "linux", "kernel": built(folder, version="6.1")}
+    said = [ping(old, old)(folder), transfer(old, LINUX)(folder)]
+    text = keys(duration="3s") + linux_pair(old, LINUX) + program("release", "*", "uname", "-r", start="1s")
+    _, wrote = world(folder, text)
+    expect("releases", sorted(release[:4] for release in wrote.values()), ["6.1.", "6.12"])
+    return ", ".join(said)
+
+
+OFFLOADED_BYTES = 500_000
+
+
+def offloads(folder: Path) -> str:
+    """Large frames leave the kernel whole, and the wire carries them as it carries all others: cut, and with checksums that hold."""
+    large = LINUX | {"large_frames": True}
+    tail = "exec python3 -m http.server 80 --bind :: --directory /srv"
+    text = keys(duration="12s", ipv6=True) + linux_pair(large, large) + \
+        program("server", "b", "sh", "-c", f"head -c {OFFLOADED_BYTES} /dev/urandom > /srv/x; sha256sum < /srv/x; {tail}", expect="running")
+    for at, family in (("2s", "-4"), ("5s", "-6")):
+        text += program(f"fetch{family}", "a", "sh", "-c", f"curl -sS {family} http://b/x | sha256sum", start=at)
+    text += program("frames", "b", "cat", "/sys/class/net/eth0/statistics/tx_packets", start="10s")
+    summary, wrote = world(folder, text, "--set", "capture=true")
+    wanted = wrote["server"].split("\n")[0]
+    for family in ("-4", "-6"):
+        expect(family, wrote[f"fetch{family}"].strip(), wanted)
+    back = summary["wires"][0]["directions"][1]
+    expect(f"{wrote['frames'].strip()} frames of the kernel's, {back['frames']} of the wire's", 2 * int(wrote["frames"]) < back["frames"], True)
+    wrong = "frame.len > 1514 or ip.checksum.status == 0 or tcp.checksum.status == 0 or udp.checksum.status == 0 or icmpv6.checksum.status == 0"
+    checks = [option for protocol in ("ip", "tcp", "udp") for option in ("-o", f"{protocol}.check_checksum:TRUE")]
+    tshark = [paths.tool("tshark"), *checks, "-r", str(folder / "out" / "captures" / "a-eth0.pcapng")]
+    counted_ = [len(subprocess.run([*tshark, "-Y", which], capture_output=True, text=True, check=True).stdout.splitlines()) for which in ("tcp", wrong)]
+    expect("checksums and lengths", (counted_[0] > 600, counted_[1]), (True, 0))
+    return f"{wrote['frames'].strip()} frames of the kernel's, {back['frames']} of the wire's"
+
+
+ROWS |= {"older kernel": older, "offloads": offloads}
 ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
 
 

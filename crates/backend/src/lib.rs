@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod tap;
 pub mod trace;
 pub mod tun;
+pub mod vnet;
 
 mod device;
 mod error;
@@ -34,7 +35,6 @@ mod nft;
 mod ring;
 mod scatter;
 mod sys;
-mod vnet;
 
 pub use error::OpenError;
 

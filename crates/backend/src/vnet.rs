@@ -1,4 +1,4 @@
-//! `struct virtio_net_hdr`: what TAP devices and packet sockets say about a frame's checksum and segments
+//! `struct virtio_net_hdr`: what TAP devices, packet sockets and the devices of Linux nodes say about a frame's checksum and segments
 //! (include/uapi/linux/virtio_net.h; virtio 1.2 §5.1.6).
 //!
 //! ```text
@@ -13,8 +13,9 @@ use weft_core::offload::{self, Headers};
 use weft_core::{Checksum, Frame, Gso, GsoKind};
 
 /// Length of the header, bytes.
-pub(crate) const HEADER_BYTES: usize = 10;
-pub(crate) type Header = [u8; HEADER_BYTES];
+pub const HEADER_BYTES: usize = 10;
+/// The header as it lies before a frame.
+pub type Header = [u8; HEADER_BYTES];
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -31,7 +32,7 @@ const UDP_HEADER_BYTES: usize = 8;
 
 /// Fills a received frame's metadata. The frame begins with what the device calls its first byte; `inserted` bytes of VLAN tag have been put
 /// in since.
-pub(crate) fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
+pub fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let (gso_size, start, offset) = (word(4), word(6), word(8));
     let position = frame.position();
@@ -54,7 +55,7 @@ pub(crate) fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
 }
 
 /// The header for a frame to be sent. Only for frames that are sent as they are: [`crate::Features::prepare_front`].
-pub(crate) fn encode(frame: &Frame) -> Header {
+pub fn encode(frame: &Frame) -> Header {
     let mut header = [0; HEADER_BYTES];
     let meta = frame.meta();
     let partial = match meta.checksum {

@@ -18,24 +18,54 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 const SOURCES: &str = "/usr/src";
 const BASE: &str = include_str!("../../../kernel/config/base.config");
 const INIT: &str = include_str!("../../../kernel/init/init.c");
-/// Our changes to each version, in order; kernel/patches has the reason of each in front of it.
-const PATCHES: [(&str, &[&str]); 1] = [(
-    "6.12",
-    &[
-        include_str!("../../../kernel/patches/6.12/01-hz.patch"),
-        include_str!("../../../kernel/patches/6.12/02-seed.patch"),
-        include_str!("../../../kernel/patches/6.12/03-xstate.patch"),
-        include_str!("../../../kernel/patches/6.12/04-call-cost.patch"),
-        include_str!("../../../kernel/patches/6.12/05-relative.patch"),
-        include_str!("../../../kernel/patches/6.12/06-owner.patch"),
-        include_str!("../../../kernel/patches/6.12/07-exitkill.patch"),
-        include_str!("../../../kernel/patches/6.12/08-counts.patch"),
-    ],
-)];
+/// A version of Linux that there are patches for.
+struct Version {
+    /// As Debian names its sources.
+    name: &'static str,
+    /// Our changes, in order; kernel/patches has the reason of each in front of it.
+    patches: &'static [&'static str],
+}
+
+macro_rules! patches {
+    ($($file:literal),*) => { &[$(include_str!(concat!("../../../kernel/patches/", $file, ".patch"))),*] };
+}
+
+/// The first is what a scenario has that names none. One version's patch that fits another is the other's, too.
+const VERSIONS: [Version; 2] = [
+    Version {
+        name: "6.12",
+        patches: patches!(
+            "6.12/01-hz",
+            "6.12/02-seed",
+            "6.12/03-xstate",
+            "6.12/04-call-cost",
+            "6.12/05-relative",
+            "6.12/06-owner",
+            "6.12/07-exitkill",
+            "6.12/08-counts"
+        ),
+    },
+    Version {
+        name: "6.1",
+        patches: patches!(
+            "6.12/01-hz",
+            "6.12/02-seed",
+            "6.12/03-xstate",
+            "6.12/04-call-cost",
+            "6.1/06-owner",
+            "6.1/07-exitkill",
+            "6.12/08-counts"
+        ),
+    },
+];
+
+fn version(name: &str) -> Result<&'static Version, BuildError> {
+    VERSIONS.iter().find(|version| version.name == name).ok_or_else(|| BuildError::Version(name.to_owned()))
+}
 
 /// Versions that there are patches for: as Debian names its sources.
 pub fn versions() -> Vec<&'static str> {
-    PATCHES.iter().map(|(version, _)| *version).collect()
+    VERSIONS.iter().map(|version| version.name).collect()
 }
 
 /// The folders of builds, with the number of the process behind it.
@@ -162,8 +192,7 @@ fn sweep(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// What is missing or went wrong, and what to do.
 pub fn build(options: &Options, watch: &mut dyn Watch) -> Result<Kernel, BuildError> {
-    let patches = PATCHES.iter().find(|(version, _)| *version == options.version).map(|(_, patches)| *patches);
-    let patches = patches.ok_or_else(|| BuildError::Version(options.version.clone()))?;
+    let patches = version(&options.version)?.patches;
     let source = Path::new(SOURCES).join(format!("linux-source-{}.tar.xz", options.version));
     installed(&source, &options.version)?;
     let config = configuration(options)?;
@@ -457,12 +486,12 @@ mod tests {
     #[test]
     fn a_version_that_is_not_there_is_told_with_those_that_are() {
         let error = build(&Options { version: "5.4".to_owned(), ..Options::default() }, &mut Nobody(false)).unwrap_err();
-        assert_eq!(error.to_string(), "there is no kernel 5.4 that weft can build\nhelp: there are: 6.12");
+        assert_eq!(error.to_string(), "there is no kernel 5.4 that weft can build\nhelp: there are: 6.12, 6.1");
     }
 
     #[test]
     fn every_patch_has_its_reason_before_it() {
-        for patch in PATCHES.iter().flat_map(|(_, patches)| patches.iter()) {
+        for patch in VERSIONS.iter().flat_map(|version| version.patches) {
             assert!(patch.find("--- a/").is_some_and(|at| patch[..at].trim().len() > 40), "{patch}");
         }
     }

@@ -10,10 +10,13 @@ use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use weft_backend::vnet;
 use weft_core::Frame;
 
 /// VIRTIO_NET_F_MTU, VIRTIO_NET_F_MAC, VHOST_USER_F_PROTOCOL_FEATURES, VIRTIO_F_VERSION_1.
 const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 30 | 1 << 32;
+/// What a device does in the kernel's place: VIRTIO_NET_F_CSUM, VIRTIO_NET_F_HOST_TSO4, _TSO6 and _ECN.
+const OFFLOADS: u64 = 1 << 0 | 1 << 11 | 1 << 12 | 1 << 13;
 /// REPLY_ACK, BACKEND_REQ, CONFIG, INBAND_NOTIFICATIONS.
 const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 14;
 const VERSION: u32 = 1;
@@ -26,7 +29,7 @@ const HEADER_BYTES: usize = 12;
 const PAYLOAD_BYTES_MAX: usize = 600;
 /// Descriptors that come with one message.
 const FILES_MAX: usize = 8;
-/// Bytes before each frame: `struct virtio_net_hdr_mrg_rxbuf`.
+/// Bytes before each frame: `struct virtio_net_hdr_mrg_rxbuf`, which begins with what [`vnet`] knows.
 const NET_HEADER_BYTES: usize = 12;
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
@@ -53,6 +56,8 @@ pub(crate) struct Device {
     rings: [Ring; 2],
     mac: [u8; 6],
     mtu: u16,
+    /// It completes checksums and cuts large frames.
+    offloads: bool,
     /// A kick that was not answered.
     kick: Option<Header>,
     /// Frames that found no buffer.
@@ -75,7 +80,7 @@ fn u64_at(payload: &[u8], at: usize) -> u64 {
 
 impl Device {
     /// A device behind a socket that the kernel will connect to.
-    pub fn new(listener: UnixListener, mac: [u8; 6], mtu: u16) -> Device {
+    pub fn new(listener: UnixListener, mac: [u8; 6], mtu: u16, offloads: bool) -> Device {
         Device {
             listener,
             stream: None,
@@ -84,6 +89,7 @@ impl Device {
             rings: Default::default(),
             mac,
             mtu,
+            offloads,
             kick: None,
             unreceived: 0,
         }
@@ -119,7 +125,7 @@ impl Device {
         let index = u32_at(payload, 0);
         match header.request {
             // GET_FEATURES, GET_PROTOCOL_FEATURES
-            1 => return self.reply(header, &FEATURES.to_ne_bytes()),
+            1 => return self.reply(header, &(FEATURES | if self.offloads { OFFLOADS } else { 0 }).to_ne_bytes()),
             15 => return self.reply(header, &PROTOCOL_FEATURES.to_ne_bytes()),
             // GET_VRING_BASE
             11 => {
@@ -188,16 +194,19 @@ impl Device {
         Ok(Event::Handled)
     }
 
-    /// The next frame to send, without what stands before it, and the token that gives its buffer back.
-    pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<Option<u16>, Broken> {
+    /// The next frame to send, with what is left to do for it in its metadata, and the token that gives its buffer back.
+    pub fn take(&mut self, room: &mut Vec<u8>) -> Result<Option<(Frame, u16)>, Broken> {
         let Device { rings: [_, transmit], memory, .. } = self;
         let Some(head) = transmit.take(memory)? else { return Ok(None) };
-        transmit.read(memory, head, frame)?;
-        if frame.len() < NET_HEADER_BYTES {
+        transmit.read(memory, head, room)?;
+        let (Some(header), Some(bytes)) = (room.first_chunk::<{ vnet::HEADER_BYTES }>(), room.get(NET_HEADER_BYTES..)) else {
             return Err(Broken::new("one of its devices sends a frame without a header"));
+        };
+        let mut frame = Frame::ingress(bytes);
+        if self.offloads {
+            vnet::decode(header, 0, &mut frame);
         }
-        frame.drain(..NET_HEADER_BYTES);
-        Ok(Some(head))
+        Ok(Some((frame, head)))
     }
 
     /// The kernel goes on after it has kicked.
@@ -298,7 +307,7 @@ mod tests {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weft-device-{}-{number}", std::process::id()));
-        let mut device = Device::new(UnixListener::bind(&path).unwrap(), [2, 0, 0, 0, 0, 1], 1500);
+        let mut device = Device::new(UnixListener::bind(&path).unwrap(), [2, 0, 0, 0, 0, 1], 1500, false);
         let kernel = UnixStream::connect(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         assert_eq!(device.serve().unwrap(), Event::Handled);
@@ -321,6 +330,8 @@ mod tests {
         let (mut device, mut kernel) = pair();
         assert_eq!(ask(&mut device, &mut kernel, 1, &[]).unwrap(), FEATURES.to_ne_bytes());
         assert_eq!(ask(&mut device, &mut kernel, 15, &[]).unwrap(), PROTOCOL_FEATURES.to_ne_bytes());
+        device.offloads = true;
+        assert_eq!(ask(&mut device, &mut kernel, 1, &[]).unwrap(), (FEATURES | OFFLOADS).to_ne_bytes());
         let space = ask(&mut device, &mut kernel, 24, &[[0; 4], 12_u32.to_ne_bytes(), [0; 4], [0; 4], [0; 4], [0; 4]].concat()).unwrap();
         assert_eq!(space[12..], [2, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0xdc, 5]);
         drop(kernel);
@@ -349,7 +360,7 @@ mod tests {
             let result = ask(&mut device, &mut kernel, request, payload);
             assert!(result.is_ok() || request == 8, "{request}: {result:?}");
         }
-        assert_eq!(device.take(&mut Vec::new()).unwrap(), None);
+        assert!(device.take(&mut Vec::new()).unwrap().is_none());
     }
 
     #[test]

@@ -99,7 +99,6 @@ struct Machine {
     binary: PathBuf,
     /// It is off, and nothing comes of it any more.
     off: bool,
-    frame: Vec<u8>,
     room: Vec<u8>,
 }
 
@@ -155,7 +154,7 @@ impl Machine {
         for (number, interface) in guest.interfaces.iter().enumerate() {
             let name = format!("net{number}");
             let mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
-            devices.push(Device::new(UnixListener::bind(home.path().join(&name))?, interface.mac.0, mtu));
+            devices.push(Device::new(UnixListener::bind(home.path().join(&name))?, interface.mac.0, mtu, section.large_frames));
             arguments.push(format!("virtio_uml.device={name}:1"));
         }
         // The ports of a machine are in the order of the plan's wires.
@@ -190,7 +189,6 @@ impl Machine {
             attach: debugged.cloned(),
             binary: kernel.binary(),
             off: false,
-            frame: Vec::new(),
             room: Vec::new(),
         })
     }
@@ -288,9 +286,9 @@ impl Machine {
         if device.serve()? != Event::Kicked {
             return Ok(());
         }
-        while let Some(token) = device.take(&mut self.frame)? {
+        while let Some((frame, token)) = device.take(&mut self.room)? {
             match port {
-                Some(port) => cx.send(port, Frame::ingress(&self.frame), token.into()),
+                Some(port) => cx.send(port, frame, token.into()),
                 None => drop(device.left(token)?),
             }
         }

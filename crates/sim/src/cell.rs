@@ -148,6 +148,15 @@ impl ProgramState {
 /// Told the name of a node and its time.
 pub type Ring = Arc<dyn Fn(&str, Instant) + Send + Sync>;
 
+/// When the sender of a frame that was cut is told that it has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    /// When the last piece has.
+    Once,
+    /// Of each piece, its part: what has left makes room below for more, as where Linux cuts (skb_segment shares the bytes out among the pieces).
+    Each,
+}
+
 /// Called when a time is reached, once for the whole world.
 #[derive(Clone)]
 pub(crate) struct Alarm {
@@ -299,7 +308,7 @@ impl Core {
         self.touch(index);
     }
 
-    /// A frame of the stack enters the wire of its interface: cut, with complete checksums.
+    /// A frame of the stack enters the wire of its interface.
     fn send(&mut self, mut frame: Frame) {
         let interface = frame.meta().interface;
         let Some(index) = self.ports.iter().position(|port| port.interface == interface).filter(|_| !self.off) else {
@@ -307,14 +316,26 @@ impl Core {
             self.done.extend(frame.take_completion());
             return;
         };
+        self.send_cut(index, frame, Told::Each);
+    }
+
+    /// A frame enters the wire of a port: cut, with complete checksums.
+    fn send_cut(&mut self, index: usize, mut frame: Frame, told: Told) {
         if frame.meta().gso.is_none() {
             offload::complete_checksum(&mut frame);
             return self.send_whole(index, frame);
         }
         let mut cut = std::mem::take(&mut self.cut);
         let checksums = if self.large_frames { CutChecksums::Complete } else { CutChecksums::Partial };
+        let mut whole = if told == Told::Each { frame.take_completion() } else { None };
         offload::cut(frame, checksums, &mut cut);
-        for mut frame in cut.drain(..) {
+        let count = cut.len();
+        for (number, mut frame) in cut.drain(..).enumerate() {
+            if let Some(left) = &mut whole {
+                let bytes = left.bytes / (count - number) as u32;
+                left.bytes -= bytes;
+                frame.meta_mut().completion = Some(Completion { bytes, ..*left });
+            }
             offload::complete_checksum(&mut frame);
             self.send_whole(index, frame);
         }

@@ -1,6 +1,6 @@
 //! A guest in its place: what the world does for it, and what it sees of its machine.
 
-use super::Core;
+use super::{Core, Told};
 use crate::actor::{ProgramId, Status, Stream};
 use crate::guest::{Guest, GuestContext};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl GuestContext for Turn<'_> {
             self.core.done.extend(frame.take_completion());
             return;
         }
-        self.core.send_whole(port, frame);
+        self.core.send_cut(port, frame, Told::Once);
     }
 
     fn started(&mut self, program: ProgramId) {

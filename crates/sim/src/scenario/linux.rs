@@ -90,7 +90,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
     Ok(NodePlan {
         name: draft.name.clone(),
         kind: NodeKind::Guest(Box::new(guest)),
-        large_frames: true,
+        large_frames: section.large_frames.unwrap_or(false),
         capture: capture(raw, section),
         files: own_files(source, draft)?,
         per_call: per_call(source, draft)?,

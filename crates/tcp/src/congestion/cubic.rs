@@ -30,10 +30,8 @@ const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 const DISTANCE_US_MAX: u64 = 1 << 35;
 /// Linux's clock here: a jiffy with HZ=250.
 const JIFFY_NANOS: u64 = 4_000_000;
-/// Paths below this follow Linux's clock, which is what paces CUBIC there: between evaluations its growth stands still or runs ahead of Reno's
-/// estimate. On longer paths it would only cost throughput, and RFC 9438 is followed at every ACK.
-const SHORT_PATH: Duration = Duration::from_millis(8);
-/// While the window stays the same, growth is evaluated anew only after more than this: HZ/32.
+/// While the window stays the same, growth is evaluated anew only after more than this: HZ/32. RFC 9438 looks at every ACK; a flow on weft is to take no more than
+/// one on Linux (at 50 Mbit/s, 10 ms and 0.3 % loss it would take 6 % more).
 const SAME_WINDOW_JIFFIES: u64 = 7;
 /// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
 /// a timeout.
@@ -125,12 +123,7 @@ impl Cubic {
         let cwnd = u64::from(w.cwnd_bytes);
         epoch.reno_acked_bytes = epoch.reno_acked_bytes.saturating_add(acked_bytes.into());
         // Linux bictcp_update: "if (ca->last_cwnd == cwnd && (s32)(tcp_jiffies32 - ca->last_time) <= HZ / 32) return;".
-        let passed = if self.delay_min < SHORT_PATH {
-            jiffies(ack.now).saturating_sub(jiffies(epoch.evaluated_at))
-        } else {
-            // To the RFC: at every ACK.
-            u64::MAX
-        };
+        let passed = jiffies(ack.now).saturating_sub(jiffies(epoch.evaluated_at));
         if fresh || w.cwnd_bytes != epoch.evaluated_cwnd_bytes || passed > SAME_WINDOW_JIFFIES {
             // "The CUBIC function can update ca->cnt at most once per jiffy." Reno's part can only quicken the growth within one.
             if fresh || passed > 0 {

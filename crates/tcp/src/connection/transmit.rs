@@ -243,14 +243,16 @@ impl Connection {
         let paced = wanted || env.config.pacing;
         let burst = self.burst_bytes(rate);
         let below_max = u64::from(pacing::queued_below_bytes(rate, burst, env.config.tsq_bytes));
-        let mut stopped_by_cwnd = false;
+        let (mut stopped_by_cwnd, next) = (false, self.send.next);
         loop {
             if paced && !self.pacer.ready(env.now) {
                 self.timers.set_earlier(Timer::Pacing, self.pacer.next_send_at());
                 break;
             }
             if self.send.below >= below_max {
-                // Never with nothing below: a completion has to come.
+                // Never with nothing below: a completion has to come. Linux looks at the window first.
+                let (room, window, unsent) = (self.send_room(), self.window_room(), self.unsent());
+                stopped_by_cwnd |= unsent > 0 && room < window && self.waits_for_larger_frame(env.now, room, burst, unsent);
                 self.send.below_blocked = true;
                 env.count(Counter::TCPTSQBlocked);
                 break;
@@ -265,7 +267,9 @@ impl Connection {
             let segments = sent.div_ceil(self.mss.max(1)).max(1);
             self.pacer.sent(env.now, sent, segments, if paced { rate } else { pacing::RATE_UNLIMITED });
         }
-        self.after_transmit(env, stopped_by_cwnd);
+        // tcp_write_xmit: "tcp_packets_in_flight(tp) >= tcp_snd_cwnd(tp)", whatever else has stopped it.
+        stopped_by_cwnd |= self.send_room() < self.mss;
+        self.after_transmit(env, stopped_by_cwnd, self.send.next > next);
     }
 
     /// RFC 5681 §4.1, RFC 9438 §5.7: a pause makes the window stale.
@@ -298,7 +302,7 @@ impl Connection {
         self.totals.limited_by = limit.map(|limit| (limit, now));
     }
 
-    fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool) {
+    fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool, sent: bool) {
         self.note_limit(env.now, stopped_by_cwnd);
         let in_flight = self.outstanding.in_flight();
         let flight = Flight {
@@ -310,7 +314,10 @@ impl Connection {
         let decays = env.config.slow_start_after_idle && !self.control.owns_recovery();
         let decay_after = decays.then(|| self.rtt.rto());
         let waits_for_room = self.send.credit == 0;
-        self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after, self.recovery.phase == Phase::Open && !waits_for_room);
+        // tcp_write_xmit: "if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate(sk, is_cwnd_limited)".
+        if sent || stopped_by_cwnd {
+            self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after, self.recovery.phase == Phase::Open && !waits_for_room);
+        }
         if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
             if self.next_fits() {
                 if self.send.more || self.options.cork {
