@@ -55,7 +55,7 @@ pub fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
 }
 
 /// The header for a frame to be sent. Only for frames that are sent as they are: [`crate::Features::prepare_front`].
-pub fn encode(frame: &Frame) -> Header {
+pub(crate) fn encode(frame: &Frame) -> Header {
     let mut header = [0; HEADER_BYTES];
     let meta = frame.meta();
     let partial = match meta.checksum {

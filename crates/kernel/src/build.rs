@@ -30,7 +30,7 @@ macro_rules! patches {
     ($($file:literal),*) => { &[$(include_str!(concat!("../../../kernel/patches/", $file, ".patch"))),*] };
 }
 
-/// The first is what a scenario has that names none.
+/// Those that there are.
 const VERSIONS: [Version; 1] = [Version {
     name: "6.12",
     patches: patches!(

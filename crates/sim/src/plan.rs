@@ -144,7 +144,8 @@ pub struct NodePlan {
     pub name: String,
     /// What it is.
     pub kind: NodeKind,
-    /// Large frames are cut, and their checksums made, on entry to their wire; otherwise the interface cuts them. Changes no result.
+    /// Large frames are cut, and their checksums made, on entry to their wire; otherwise the interface cuts them. Changes no result of
+    /// a host; of a Linux kernel it says whether its devices complete checksums and cut (offloads), which its own TCP can see.
     pub large_frames: bool,
     /// Interfaces whose frames are captured; all or those named.
     pub capture: Capture,

@@ -176,9 +176,9 @@ fn a_successor_sends_what_the_one_before_would_have_sent() {
     for control in ["cubic", "reno", "bbr"] {
         for seed in 0..4 {
             let (expected, _) = bulk(control, seed, Replaced::Never);
-            let (replaced, count) = bulk(control, seed, Replaced::Randomly(8));
+            let (replaced, count) = bulk(control, seed, Replaced::Randomly(7));
             assert_same(&expected, &replaced, &format!("{control}, seed {seed}"));
-            assert!(count >= 100, "{count} replacements");
+            assert!(count > 100, "{count} replacements");
         }
     }
 }

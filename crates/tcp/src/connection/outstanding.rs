@@ -297,8 +297,13 @@ impl Outstanding {
     }
     /// Marks every segment that is not sacked lost, but those behind the first that are young: after a retransmission timeout.
     pub(crate) fn mark_timed_out(&mut self, is_young: impl Fn(&Sent) -> bool) -> u32 {
-        let old: Vec<usize> = (0..self.segments.len()).filter(|at| *at == 0 || !is_young(&self.segments[*at])).collect();
-        old.into_iter().map(|at| self.mark_lost_at(at)).fold(0, u32::saturating_add)
+        let mut lost = 0_u32;
+        for at in 0..self.segments.len() {
+            if at == 0 || !is_young(&self.segments[at]) {
+                lost = lost.saturating_add(self.mark_lost_at(at));
+            }
+        }
+        lost
     }
     /// Marks segments lost that are longer than `payload` bytes: the path has become narrower.
     pub(crate) fn mark_longer_lost(&mut self, payload: u32) -> u32 {
