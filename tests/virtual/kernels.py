@@ -267,12 +267,12 @@ continue
 """
 
 
-def built(folder: Path, *words: str) -> str:
+def built(folder: Path, *words: str, version: str = "6.12") -> str:
     """The name of a kernel that was built so: `debug`, `coverage`."""
     known = {row["name"] for row in json.loads(weft_command(folder, "kernel", "list", "--json").stdout)}
-    name = "+".join(["6.12", *words])
+    name = "+".join([version, *words])
     if name not in known:
-        raise paths.MissingTool(f"no kernel {name} has been built: weft kernel build " + " ".join(f"--{word}" for word in words))
+        raise paths.MissingTool(f"no kernel {name} has been built: weft kernel build --version {version} " + " ".join(f"--{word}" for word in words))
     return name
 
 
@@ -346,6 +346,16 @@ def net_mptcp(folder: Path) -> str:
     return f"{len(scenarios)} scenarios\n{done.stdout.rstrip()}"
 
 
+def older(folder: Path) -> str:
+    """A kernel from before the calendar that is shared memory: its clock goes by messages. Beside a newer one, byte-exact, and one hash."""
+    old = {"kind": "linux", "kernel": built(folder, version="6.1")}
+    said = [ping(old, old)(folder), transfer(old, LINUX)(folder)]
+    text = keys(duration="3s") + linux_pair(old, LINUX) + program("release", "*", "uname", "-r", start="1s")
+    _, wrote = world(folder, text)
+    expect("releases", sorted(release[:4] for release in wrote.values()), ["6.1.", "6.12"])
+    return ", ".join(said)
+
+
 OFFLOADED_BYTES = 500_000
 
 
@@ -372,7 +382,7 @@ def offloads(folder: Path) -> str:
     return f"{wrote['frames'].strip()} frames of the kernel's, {back['frames']} of the wire's"
 
 
-ROWS |= {"offloads": offloads}
+ROWS |= {"older kernel": older, "offloads": offloads}
 ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
 
 

@@ -30,20 +30,34 @@ macro_rules! patches {
     ($($file:literal),*) => { &[$(include_str!(concat!("../../../kernel/patches/", $file, ".patch"))),*] };
 }
 
-/// Those that there are.
-const VERSIONS: [Version; 1] = [Version {
-    name: "6.12",
-    patches: patches!(
-        "6.12/01-hz",
-        "6.12/02-seed",
-        "6.12/03-xstate",
-        "6.12/04-call-cost",
-        "6.12/05-relative",
-        "6.12/06-owner",
-        "6.12/07-exitkill",
-        "6.12/08-counts"
-    ),
-}];
+/// Those that there are. One version's patch that fits another is the other's, too.
+const VERSIONS: [Version; 2] = [
+    Version {
+        name: "6.12",
+        patches: patches!(
+            "6.12/01-hz",
+            "6.12/02-seed",
+            "6.12/03-xstate",
+            "6.12/04-call-cost",
+            "6.12/05-relative",
+            "6.12/06-owner",
+            "6.12/07-exitkill",
+            "6.12/08-counts"
+        ),
+    },
+    Version {
+        name: "6.1",
+        patches: patches!(
+            "6.12/01-hz",
+            "6.12/02-seed",
+            "6.12/03-xstate",
+            "6.12/04-call-cost",
+            "6.1/06-owner",
+            "6.1/07-exitkill",
+            "6.12/08-counts"
+        ),
+    },
+];
 
 fn version(name: &str) -> Result<&'static Version, BuildError> {
     VERSIONS.iter().find(|version| version.name == name).ok_or_else(|| BuildError::Version(name.to_owned()))
@@ -472,7 +486,7 @@ mod tests {
     #[test]
     fn a_version_that_is_not_there_is_told_with_those_that_are() {
         let error = build(&Options { version: "5.4".to_owned(), ..Options::default() }, &mut Nobody(false)).unwrap_err();
-        assert_eq!(error.to_string(), "there is no kernel 5.4 that weft can build\nhelp: there are: 6.12");
+        assert_eq!(error.to_string(), "there is no kernel 5.4 that weft can build\nhelp: there are: 6.12, 6.1");
     }
 
     #[test]
