@@ -6,6 +6,7 @@ tests. A target's output goes to target/test-logs/NAME.log; its last lines are s
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -16,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-from . import paths, results, status, targets
+from . import kernels, paths, results, status, targets
 
 # What the targets of a group should take together, on a machine that does a system call in 0.1 µs; more is said.
 GROUP_SECONDS = 480
@@ -194,7 +195,9 @@ def select(table: list[targets.Target], only: str, acceptance: bool) -> list[tar
     unknown = set(names) - {target.name for target in table}
     if unknown:
         raise targets.TableError(f"ONLY names no target of tests/targets.toml: {', '.join(sorted(unknown))}")
-    return [t for t in table if (t.name in names if names else acceptance or t.in_ci)]
+    chosen = [t for t in table if (t.name in names if names else acceptance or t.in_ci)]
+    # Last, when their kernels have been built.
+    return sorted(chosen, key=lambda target: target.kernels)
 
 
 def main(arguments: list[str]) -> int:
@@ -210,14 +213,21 @@ def main(arguments: list[str]) -> int:
         print("\nthe build failed\n0 passed, 1 failed, 0 skipped")
         return 1
 
+    wanted = any(target.kernels for target in chosen)
+    if wanted and acceptance:
+        kernels.build_all()
+
     outcomes: list[Outcome] = []
     print(f"\nrunning {len(chosen)} targets in their {'full' if full else 'short'} form", flush=True)
-    for target in chosen:
-        outcome = run_target(target, full, bool(os.environ.get("VERBOSE")))
-        show_outcome(outcome)
-        outcomes.append(outcome)
-        if acceptance:
-            status.update(table, [outcome], commit)
+    with kernels.meanwhile() if wanted and not acceptance and os.environ.get("CI") else contextlib.nullcontext({}) as builds:
+        for target in chosen:
+            if target.kernels:
+                kernels.await_all(builds)
+            outcome = run_target(target, full, bool(os.environ.get("VERBOSE")))
+            show_outcome(outcome)
+            outcomes.append(outcome)
+            if acceptance:
+                status.update(table, [outcome], commit)
 
     show_skips(outcomes)
     rows = [row for outcome in outcomes for row in outcome.rows]

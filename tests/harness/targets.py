@@ -26,6 +26,8 @@ class Target:
     in_ci: bool
     timeout_s: int = 600
     full_timeout_s: int = 3600
+    # Some of its rows want Linux kernels of `weft kernel build`.
+    kernels: bool = False
 
 
 def load(path: Path = paths.TESTS / "targets.toml") -> list[Target]:

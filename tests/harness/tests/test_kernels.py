@@ -1,0 +1,54 @@
+"""The kernels that CI builds beside its tests: what came of one is said, and none outlives the run."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from harness import kernels, runner, targets
+
+
+class Kernels(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.log = Path(folder.name, "log")
+
+    def build(self, script: str, idle: bool = False) -> kernels.Build:
+        return kernels.Build(["bash", "-c", script], self.log, idle)
+
+    def test_what_came_of_it_is_said(self) -> None:
+        self.assertTrue(self.build("true").wait(20).startswith("there after"))
+        said = self.build("echo no room >&2; exit 3").wait(20)
+        self.assertIn("exit status 3", said)
+        self.assertIn("no room", said)
+
+    def test_what_is_not_there_in_time_is_ended_with_all_that_it_started(self) -> None:
+        build = self.build("trap 'echo away; exit 1' TERM; sleep 600 & wait")
+        self.assertIn("not there yet", build.wait(0.5))
+        self.assertIsNotNone(build.process.poll())
+
+    def test_it_has_what_others_leave_over(self) -> None:
+        build = self.build("chrt --pid $$", idle=True)
+        build.wait(20)
+        self.assertIn("SCHED_IDLE", self.log.read_text())
+
+    def test_who_wants_kernels_runs_last(self) -> None:
+        def target(name: str, wants: bool) -> targets.Target:
+            return targets.Target(name, "shows", ("true",), "g", True, kernels=wants)
+
+        table = [target("a", False), target("b", True), target("c", False)]
+        self.assertEqual([one.name for one in runner.select(table, "", False)], ["a", "c", "b"])
+
+    def test_none_is_left_when_the_targets_end(self) -> None:
+        with mock.patch.object(kernels, "command", lambda _: ["sleep", "600"]), mock.patch.object(kernels, "log_of", lambda _: self.log):
+            with kernels.meanwhile() as builds:
+                (build,) = builds.values()
+                self.assertIsNone(build.process.poll())
+            self.assertIsNotNone(build.process.poll())
+
+
+if __name__ == "__main__":
+    unittest.main()
