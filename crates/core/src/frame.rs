@@ -468,14 +468,14 @@ impl Frame {
     }
 
     /// Gives up the frame for its bytes: what remains in the head is copied into one slice, the tail is handed over.
-    pub fn into_payload(self) -> Tail {
-        let inner = *self.0;
-        let head = &inner.head[inner.start..];
+    pub fn into_payload(mut self) -> Tail {
+        let Inner { head, start, tail, .. } = &mut *self.0;
+        let (head, tail) = (&head[*start..], std::mem::take(tail));
         if head.is_empty() {
-            return inner.tail;
+            return tail;
         }
         let mut out = Tail::new();
-        if let [only] = &inner.tail[..]
+        if let [only] = &tail[..]
             && only.len() <= HEAD_BYTES * 4
         {
             // Two small pieces cost more to carry than to join.
@@ -486,7 +486,7 @@ impl Frame {
             return out;
         }
         out.push(Bytes::copy_from_slice(head));
-        out.extend(inner.tail);
+        out.extend(tail);
         out
     }
 
