@@ -45,6 +45,7 @@ class Outcome:
 STEPS: tuple[tuple[list[str], set[str]], ...] = (
     (["cargo", "build", "--release", "--workspace", "--bins", "--example", "socket-twins", "--quiet"], set()),
     (["cargo", "test", "--workspace", "--no-run", "--quiet"], {"test-crates"}),
+    (["cargo", "build", "--release", "--package", "weft-capi", "--quiet"], {"test-capi"}),
     ([sys.executable, "-m", "hostile", "build"], {"test-hostile", "coverage"}),
 )
 
