@@ -9,6 +9,7 @@ Every point is the mean of all seeds with its 95 % interval (Student's t). Needs
 import argparse
 import concurrent.futures
 import csv
+import importlib.util
 import json
 import math
 import os
@@ -66,6 +67,9 @@ def main() -> None:
     parser.add_argument("--weft", default="weft")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
+    # Before an hour of worlds, and not after it.
+    if importlib.util.find_spec("matplotlib") is None:
+        sys.exit("no matplotlib, which the plot needs: apt-get install python3-matplotlib, or pip install matplotlib")
     sizes = [int(size) for size in args.sizes.split(",")]
     points = [(way, size, seed) for way in WAYS for size in sizes for seed in range(1, args.seeds + 1)]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

@@ -136,6 +136,23 @@ static void read_plan(void) {
 
 // --- files ---
 
+// A folder of the node's own, in memory, over what the scenario has put there.
+static void cover(const char *name, unsigned long flags, const char *options, mode_t mode) {
+    char own[64], place[64], layer[64], upper[80], work[80], layers[256];
+    snprintf(own, sizeof own, "/own/%s", name);
+    snprintf(place, sizeof place, "/new/%s", name);
+    if (access(own, F_OK)) {
+        attach("none", place, "tmpfs", flags, options);
+        return;
+    }
+    snprintf(layer, sizeof layer, "/layer/%s", name);
+    snprintf(upper, sizeof upper, "%s/upper", layer);
+    snprintf(work, sizeof work, "%s/work", layer);
+    snprintf(layers, sizeof layers, "lowerdir=%s,upperdir=%s,workdir=%s", own, upper, work);
+    if (mkdir(layer, 0755) || mkdir(upper, 0755) || chmod(upper, mode) || mkdir(work, 0755)) give_up(layer);
+    attach("none", place, "overlay", flags, layers);
+}
+
 static void write_to(const char *path, const char *text) {
     int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0 || write(file, text, strlen(text)) < 0) say("refused %s: %s", path, strerror(errno));
@@ -156,10 +173,10 @@ static void make_files(void) {
     attach("none", "/new/dev", "devtmpfs", MS_NOSUID, "mode=755");
     attach("none", "/new/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "mode=620,ptmxmode=666");
     attach("none", "/new/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
-    attach("none", "/new/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
-    attach("none", "/new/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+    cover("tmp", MS_NOSUID | MS_NODEV, "mode=1777", 01777);
+    cover("run", MS_NOSUID | MS_NODEV, "mode=755", 0755);
     // The host's would be its user's, or nobody's.
-    attach("none", "/new/root", "tmpfs", MS_NOSUID | MS_NODEV, "mode=700");
+    cover("root", MS_NOSUID | MS_NODEV, "mode=700", 0700);
     if (chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/")) give_up("/new");
     static const char *const links[][2] = {
         {"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"}, {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"}};
@@ -238,7 +255,13 @@ static void make_interface(char **field) {
         snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
         if (strcasecmp(text, field[1])) continue;
         found = one->if_index;
-        // Two of the node's own names may be each other's: one by one they find room behind a name that nobody has.
+        // The name may be one that the kernel has given to another of the node's, whose turn comes.
+        int other = if_nametoindex(field[2]);
+        if (other && other != found) {
+            char away[IFNAMSIZ];
+            snprintf(away, sizeof away, "weft-%d", other);
+            set_link(other, away, NULL, 0);
+        }
         set_link(found, field[2], field[3], 0);
     }
     close(socket_);
@@ -331,14 +354,12 @@ static void act(struct action *action) {
     struct program *program = action->program;
     action->done = 1;
     if (action->signal) {
-        // All that it has started: it is the leader of a session, whose other groups get it, too.
+        // Its process group: it is the leader of one.
         if (program->pid) kill(-program->pid, action->signal);
         return;
     }
-    if (program->pid) {
-        say("lost %s it is running already", program->id);
-        return;
-    }
+    // It runs already: as for other nodes, that is no fault.
+    if (program->pid) return;
     say("start %s", program->id);
     program->pid = fork();
     if (program->pid == 0) become(program);
@@ -461,6 +482,8 @@ int main(void) {
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_BLOCK, &children, NULL);
     set_link(if_nametoindex("lo"), NULL, NULL, 1);
+    // Nobody has the same address by accident; interfaces are ready at once, as those of other nodes.
+    write_to("/proc/sys/net/ipv6/conf/default/accept_dad", "0");
     prepare();
     say("ready");
     // Actions of one instant happen in the order of the plan.

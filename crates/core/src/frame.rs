@@ -309,11 +309,6 @@ impl Frame {
         let start = self.0.start;
         &mut self.0.head[start..]
     }
-    /// Where the frame itself lies, its head and metadata: for who has the processor fetch it before it is used.
-    pub fn place(&self) -> std::ops::Range<*const u8> {
-        let inner: *const Inner = &raw const *self.0;
-        inner.cast()..inner.wrapping_add(1).cast()
-    }
     /// The shared slices behind the head.
     pub fn tail(&self) -> &Tail {
         &self.0.tail

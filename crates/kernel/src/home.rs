@@ -1,13 +1,17 @@
 //! The folder that a kernel runs in: its sockets, its plan, what its programs read and write. In memory, and gone with the kernel.
 
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, lchown, symlink};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use weft_intercept::process::OwnFile;
 
 /// Where memory is a folder.
@@ -19,13 +23,21 @@ const STATUS: &str = "status";
 /// What it and its process 1 say.
 const CONSOLE: &str = "console";
 
+/// Links that a path may lead through, as in the kernel.
+const LINKS_MAX: usize = 40;
+/// The size of a file that somebody else writes and weft reads as a whole.
+pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
+
 /// Where a kernel that counts writes its counts (gcov), below its own folder.
 pub(crate) const COVERAGE: &str = "coverage";
 
-/// A kernel's folder.
+/// A kernel's folder. The guest's root can write there, and put links and fifos where weft looks for files: all that a guest may have changed is opened by
+/// the folders as they were in the beginning, and as a regular file or not at all.
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
+    node: OwnedFd,
+    coverage: OwnedFd,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -37,11 +49,12 @@ impl Home {
         let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
         sweep(&parent);
         let path = parent.join(format!("{PREFIX}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(about(&path))?;
         watch_over(&parent)?;
-        let home = Home { path };
-        ["node", "own", COVERAGE].into_iter().try_for_each(|name| std::fs::create_dir(home.path.join(name)))?;
-        Ok(home)
+        ["node", "own", COVERAGE].into_iter().try_for_each(|name| folder(&path.join(name)))?;
+        let open = |name: &str| rustix::fs::open(path.join(name), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let (node, coverage) = (open("node")?, open(COVERAGE)?);
+        Ok(Home { path, node, coverage })
     }
 
     pub fn path(&self) -> &Path {
@@ -51,29 +64,43 @@ impl Home {
     pub fn of_node(&self, name: &str) -> PathBuf {
         self.path.join("node").join(name)
     }
-    pub fn status(&self) -> PathBuf {
-        self.of_node(STATUS)
+    /// What its process 1 has said.
+    pub fn status(&self) -> io::Result<Option<File>> {
+        self.open(STATUS)
     }
-    pub fn samples(&self) -> PathBuf {
-        self.of_node("samples")
+    /// What its process 1 has seen of connections.
+    pub fn samples(&self) -> io::Result<Option<File>> {
+        self.open("samples")
     }
-    pub fn console(&self) -> PathBuf {
-        self.path.join(CONSOLE)
+    /// A file of the node's that somebody in it has written; none: there is none.
+    pub fn open(&self, name: &str) -> io::Result<Option<File>> {
+        match regular(&self.node, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
     }
-    /// What it counted: names of files, and their contents, in the order of their names.
+    /// What it says goes there, and is read from there.
+    pub fn make_console(&self) -> io::Result<File> {
+        let path = self.path.join(CONSOLE);
+        File::options().read(true).write(true).create_new(true).open(&path).map_err(about(&path))
+    }
+    /// What it counted: names of files, and their contents, in the order of their names. Nobody of the guest's is there any more.
     pub fn counted(&self) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
         fn gather(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
             for entry in std::fs::read_dir(top.join(below))? {
                 let (entry, name) = entry.map(|entry| (entry.file_type(), below.join(entry.file_name())))?;
-                match entry?.is_dir() {
-                    true => gather(top, &name, found)?,
-                    false => drop(found.insert(name.clone(), std::fs::read(top.join(&name))?)),
+                if entry?.is_dir() {
+                    gather(top, &name, found)?;
+                    continue;
                 }
+                let mut bytes = Vec::new();
+                regular(rustix::fs::CWD, top.join(&name))?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+                found.insert(name, bytes);
             }
             Ok(())
         }
         let mut found = BTreeMap::new();
-        gather(&self.path.join(COVERAGE), Path::new(""), &mut found)?;
+        gather(Path::new(&format!("/proc/self/fd/{}", self.coverage.as_raw_fd())), Path::new(""), &mut found)?;
         Ok(found)
     }
     pub fn write_plan(&self, plan: &[u8]) -> io::Result<()> {
@@ -85,13 +112,37 @@ impl Home {
         symlink(to, self.path.join(name))
     }
 
-    /// A file that lies over those of the host.
-    pub fn lay(&self, file: &OwnFile) -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt as _;
-        let path = self.path.join("own").join(file.path.strip_prefix("/").unwrap_or(&file.path));
-        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        std::fs::write(&path, &file.contents)?;
+    /// A file that lies over those of the host. `root`: where those are.
+    pub fn lay(&self, file: &OwnFile, root: &Path) -> io::Result<()> {
+        let place = resolved(root, &file.path);
+        let path = self.path.join("own").join(&place);
+        place.parent().map_or(Ok(()), |parent| self.make(parent))?;
+        std::fs::write(&path, &file.contents).map_err(about(&file.path))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(if file.executable { 0o755 } else { 0o644 }))
+    }
+
+    /// Folders below `own`, whatever the umask is.
+    fn make(&self, place: &Path) -> io::Result<()> {
+        let mut path = self.path.join("own");
+        for part in place {
+            path.push(part);
+            if !path.is_dir() {
+                folder(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies over the host's files was made when the node booted: the time of the host's would be another in every run. `at`: since 1970.
+    pub fn date(&self, at: Duration) -> io::Result<()> {
+        fn date(path: &Path, times: &Timestamps) -> io::Result<()> {
+            if path.symlink_metadata()?.is_dir() {
+                std::fs::read_dir(path)?.try_for_each(|entry| date(&entry?.path(), times))?;
+            }
+            Ok(rustix::fs::utimensat(rustix::fs::CWD, path, times, AtFlags::SYMLINK_NOFOLLOW)?)
+        }
+        let time = Timespec { tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX), tv_nsec: at.subsec_nanos().into() };
+        date(&self.path.join("own"), &Timestamps { last_access: time, last_modification: time })
     }
 
     /// All that is in it by now, and it itself, belongs to this user.
@@ -107,9 +158,60 @@ impl Home {
     }
 
     /// A folder that lies over the host's, or where it has none.
-    pub fn lay_folder(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(self.path.join("own").join(path.strip_prefix("/").unwrap_or(path)))
+    pub fn lay_folder(&self, path: &Path, root: &Path) -> io::Result<()> {
+        self.make(&resolved(root, path))
     }
+}
+
+/// The file that an error is about.
+fn about(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// A folder that everybody may look into, whatever the umask is.
+fn folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path).and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))).map_err(about(path))
+}
+
+/// A regular file, to read: no link is followed at its end, and no fifo waited for.
+fn regular(folder: impl std::os::fd::AsFd, name: impl AsRef<Path>) -> io::Result<File> {
+    let name = name.as_ref();
+    let file = File::from(rustix::fs::openat(
+        folder,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other(format!("'{}' is no file", name.display()))),
+    }
+}
+
+/// Where a path leads below a root whose folders may be links (/bin is one to usr/bin): what lies over a link would hide all that it leads to. Relative to
+/// the root; the last part is taken as it is.
+fn resolved(root: &Path, path: &Path) -> PathBuf {
+    let mut left: Vec<PathBuf> = vec![path.parent().unwrap_or(path).to_owned()];
+    let (mut place, mut links) = (PathBuf::new(), 0);
+    while let Some(path) = left.pop() {
+        let mut parts = path.components();
+        let Some(part) = parts.next() else { continue };
+        left.push(parts.as_path().to_owned());
+        match part {
+            std::path::Component::RootDir => place = PathBuf::new(),
+            std::path::Component::ParentDir => drop(place.pop()),
+            std::path::Component::Normal(name) => match std::fs::read_link(root.join(&place).join(name)) {
+                Ok(to) if links < LINKS_MAX => {
+                    links += 1;
+                    left.push(to);
+                }
+                _ => place.push(name),
+            },
+            std::path::Component::CurDir | std::path::Component::Prefix(_) => {}
+        }
+    }
+    path.file_name().into_iter().for_each(|name| place.push(name));
+    place
 }
 
 /// What this process leaves when it is killed is taken away by one that it starts, and that ends when its standard input does.
@@ -145,5 +247,48 @@ fn sweep(parent: &Path) {
             // Somebody else's cannot be removed, and is somebody else's to remove.
             let _ = std::fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_below_a_link_lies_where_it_leads() {
+        let root = std::env::temp_dir().join(format!("weft-home-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("usr/bin")).unwrap();
+        symlink("usr/bin", root.join("bin")).unwrap();
+        symlink("/run", root.join("var")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        for (path, place) in [
+            ("/bin/x", "usr/bin/x"),
+            ("/var/a/b", "run/a/b"),
+            ("/srv/x", "srv/x"),
+            ("/loop/x", "loop/x"),
+            ("/bin", "bin"),
+            ("/bin/../x", "usr/x"),
+        ] {
+            assert_eq!(resolved(&root, Path::new(path)), Path::new(place), "{path}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_a_guest_has_put_there_in_place_of_a_file_is_not_followed() {
+        let home = Home::new().unwrap();
+        assert!(home.open("output.0").unwrap().is_none());
+        symlink("/etc/passwd", home.of_node("output.0")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, home.of_node("output.1"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::fs::create_dir(home.of_node("output.2")).unwrap();
+        for number in 0..3 {
+            assert!(home.open(&format!("output.{number}")).is_err(), "{number}");
+        }
+        // The folder itself is another's now.
+        std::fs::write(home.of_node("status"), "its own").unwrap();
+        std::fs::rename(home.path().join("node"), home.path().join("away")).unwrap();
+        symlink("/etc", home.path().join("node")).unwrap();
+        assert!(home.open("passwd").unwrap().is_none());
+        assert!(home.status().unwrap().is_some());
     }
 }

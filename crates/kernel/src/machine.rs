@@ -3,14 +3,16 @@
 use crate::Broken;
 use crate::calendar::{Calendar, NEVER, Said};
 use crate::device::{Device, Event};
-use crate::home::{COVERAGE, Home};
+use crate::home::{COVERAGE, FILE_BYTES_MAX, Home};
 use crate::spawn::{self, Spawn};
 use crate::store::{self, Kernel};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ const END_LOOK_PERIOD: Duration = Duration::from_millis(5);
 const KERNEL_BEGINS: &[u8] = b"Linux version ";
 /// Lines of its console that are told when it cannot go on.
 const LINES_TOLD: usize = 12;
+/// Where they are looked for: at its end.
+const WORDS_BYTES_MAX: u64 = 64 << 10;
 const SIGTERM: i32 = 15;
 
 /// Boots kernels that were built before.
@@ -72,6 +76,8 @@ struct Program {
 /// A kernel that runs, or has run.
 struct Machine {
     home: Home,
+    /// What it has said.
+    console: File,
     child: Child,
     listener: Option<UnixListener>,
     calendar: Option<Calendar>,
@@ -115,19 +121,22 @@ impl Machine {
         cpu: Option<usize>,
     ) -> io::Result<Machine> {
         let home = Home::new()?;
-        home.lead("root", section.files.root.as_deref().unwrap_or("/".as_ref()))?;
-        weft_sim::files_of(plan, section).iter().try_for_each(|file| home.lay(file))?;
+        let root = section.files.root.as_deref().unwrap_or("/".as_ref());
+        home.lead("root", root)?;
+        weft_sim::files_of(plan, section).iter().try_for_each(|file| home.lay(file, root))?;
         let mut words = Words::default();
         words.record(["hostname", &section.name]);
         for (number, mount) in section.files.mounts.iter().enumerate() {
             home.lead(&format!("mount{number}"), &mount.from)?;
-            home.lay_folder(&mount.to)?;
+            home.lay_folder(&mount.to, root)?;
             words.record(["mount", &format!("mount{number}"), &mount.to.display().to_string()]);
         }
         words.network(guest);
         words.samples(plan, now);
         let programs = words.programs(plan, node, now, &home)?;
         home.write_plan(&words.0)?;
+        let start = plan.start.saturating_add(Duration::from_nanos(now.as_nanos()));
+        home.date(start)?;
         let listener = UnixListener::bind(home.path().join("clock"))?;
         let mut arguments = vec![
             format!("mem={}M", guest.memory >> 20),
@@ -162,15 +171,16 @@ impl Machine {
         let device_of: Vec<usize> =
             ends.filter_map(|(_, name)| guest.interfaces.iter().position(|interface| interface.name == *name)).collect();
         let port_of = (0..devices.len()).map(|device| device_of.iter().position(|of| *of == device)).collect();
-        let console = std::fs::File::create(home.console())?;
+        let console = home.make_console()?;
         if spawn::becomes_nobody() {
             home.give_to(spawn::NOBODY)?;
         }
-        let child = spawn::start(Spawn { binary: kernel.binary(), home: home.path().to_owned(), console, arguments, seed, cpu })?;
+        let theirs = console.try_clone()?;
+        let child = spawn::start(Spawn { binary: kernel.binary(), home: home.path().to_owned(), console: theirs, arguments, seed, cpu })?;
         let debugged = plan.debugged.as_ref().filter(|debugged| debugged.what == Watched::Kernel(node));
-        let start = plan.start.saturating_add(Duration::from_nanos(now.as_nanos()));
         Ok(Machine {
             home,
+            console,
             child,
             listener: Some(listener),
             calendar: None,
@@ -338,9 +348,22 @@ impl Machine {
         Err(Broken::new(format!("its kernel ended {how}")))
     }
 
+    /// What it said, from a byte of its console on.
+    fn said(&self, from: u64) -> io::Result<Vec<u8>> {
+        let (mut text, mut room) = (Vec::new(), [0; 4096]);
+        while (text.len() as u64) < FILE_BYTES_MAX {
+            match self.console.read_at(&mut room, from + text.len() as u64)? {
+                0 => break,
+                some => text.extend_from_slice(&room[..some]),
+            }
+        }
+        Ok(text)
+    }
+
     /// The last that it said.
     fn last_words(&self) -> String {
-        let text = std::fs::read(self.home.console()).unwrap_or_default();
+        let end = self.console.metadata().map_or(0, |about| about.len());
+        let text = self.said(end.saturating_sub(WORDS_BYTES_MAX)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n  ")
@@ -348,14 +371,16 @@ impl Machine {
 
     /// What its process 1 has written down since the last time.
     fn look(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let path = self.home.status();
-        if rustix::fs::stat(&path).map_or(0, |about| about.st_size as u64) <= self.told {
+        let Some(mut file) = self.home.status()? else { return Ok(()) };
+        if file.metadata()?.len() <= self.told {
             return Ok(());
         }
-        let mut file = std::fs::File::open(&path)?;
         file.seek(io::SeekFrom::Start(self.told))?;
         let mut text = Vec::new();
-        self.told += file.read_to_end(&mut text)? as u64;
+        self.told += file.take(FILE_BYTES_MAX).read_to_end(&mut text)? as u64;
+        if self.told > FILE_BYTES_MAX {
+            return Err(Broken::new(format!("its process 1 has said more than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
         self.rest.push_str(&String::from_utf8_lossy(&text));
         while let Some((line, rest)) = self.rest.split_once('\n') {
             let (line, rest) = (line.to_owned(), rest.to_owned());
@@ -367,7 +392,10 @@ impl Machine {
 
     fn told(&mut self, line: &str, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let words: Vec<&str> = line.split(' ').collect();
-        let id = |text: &str| text.parse().map(ProgramId).map_err(|_| Broken::new(format!("its process 1 says '{line}'")));
+        let strange = || Broken::new(format!("its process 1 says '{}', which means nothing", line.escape_debug()));
+        // Whoever is root in the guest can write what it says: about programs of its own.
+        let known = &self.programs;
+        let id = |text: &str| text.parse().map(ProgramId).ok().filter(|id| known.contains_key(id)).ok_or_else(strange);
         let number = |text: &str| text.parse::<u64>().unwrap_or(0);
         match words.as_slice() {
             ["ready"] => {}
@@ -389,15 +417,18 @@ impl Machine {
                 let name = self.programs.get(&id(program)?).map_or("?", |program| program.name.as_str());
                 return Err(Broken::new(format!("program '{name}' cannot start: {}", why.join(" "))));
             }
-            _ => return Err(Broken::new(line.replacen("refused", "its kernel refused", 1))),
+            ["refused" | "failed", ..] => return Err(Broken::new(line.replacen("refused", "its kernel refused", 1))),
+            _ => return Err(strange()),
         }
         Ok(())
     }
 
     /// What its process 1 has seen of TCP connections.
     fn tell_samples(&self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let Ok(text) = std::fs::read_to_string(self.home.samples()) else { return Ok(()) };
-        for line in text.lines() {
+        let Some(file) = self.home.samples()? else { return Ok(()) };
+        let mut text = Vec::new();
+        file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+        for line in String::from_utf8_lossy(&text).lines() {
             let (at, row) = sample(line).ok_or_else(|| Broken::new(format!("its process 1 has seen '{line}'")))?;
             cx.sampled(self.booted + Duration::from_nanos(at), row);
         }
@@ -408,7 +439,7 @@ impl Machine {
     fn collect(&mut self, id: ProgramId, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
         for (place, (name, stream)) in [("output", Stream::Output), ("error", Stream::Error)].into_iter().enumerate() {
-            let Ok(mut file) = std::fs::File::open(self.home.of_node(&format!("{name}.{}", id.0))) else { continue };
+            let Some(mut file) = self.home.open(&format!("{name}.{}", id.0))? else { continue };
             file.seek(io::SeekFrom::Start(program.read[place]))?;
             let mut bytes = Vec::new();
             let left = program.output_max.saturating_sub(program.read[place]);
@@ -459,7 +490,7 @@ impl Machine {
 
     /// Files for people: what it said, and what it counted.
     fn leave(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let console = std::fs::read(self.home.console())?;
+        let console = self.said(0)?;
         // What its process says before the kernel begins is about the host.
         let begins = console.windows(KERNEL_BEGINS.len()).position(|some| some == KERNEL_BEGINS).unwrap_or(0);
         cx.leaves("console".into(), console.get(begins..).unwrap_or_default().to_vec());

@@ -116,6 +116,14 @@ impl Prepared {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
             checked(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong))?;
+            // Whoever starts weft has his own, and two runs are to be alike.
+            libc::umask(0o022);
+            for resource in [libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE] {
+                let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                checked(libc::getrlimit(resource, &raw mut limit))?;
+                limit.rlim_cur = limit.rlim_max;
+                checked(libc::setrlimit(resource, &raw const limit))?;
+            }
             if let Some(cpu) = self.cpu {
                 let mut set: libc::cpu_set_t = std::mem::zeroed();
                 libc::CPU_SET(cpu, &mut set);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
-use weft_intercept::process::processor::{self, Claim, Pinned, with_clock};
+use weft_intercept::process::processor::{Claim, Pinned, with_clock};
 
 /// Events of one group at one instant after which the world is taken for a loop.
 pub const EVENTS_PER_INSTANT_MAX: u64 = 10_000_000;
@@ -438,10 +438,7 @@ struct Board {
 }
 
 /// Turns of a waiting loop before the thread sleeps: about as long as falling asleep and waking takes.
-const SPINS: u32 = 4_000;
-/// Looks in each. A hypervisor takes a processor that says `pause` again and again within some hundred cycles for one that may be given to others (pause-loop
-/// exits), and the thread that everybody waits for next would then come late.
-const LOOKS: u32 = 256;
+const SPINS: u32 = 20_000;
 /// How often who watches does so while it waits for others.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 
@@ -496,10 +493,8 @@ impl Board {
             return;
         }
         for _ in 0..SPINS {
-            for _ in 0..LOOKS {
-                if self.generation.load(Ordering::SeqCst) != generation {
-                    return;
-                }
+            if self.generation.load(Ordering::SeqCst) != generation {
+                return;
             }
             std::hint::spin_loop();
         }
@@ -614,13 +609,6 @@ fn run_together(lanes: &mut [Lane], epoch: Epoch<'_>, watch: Watch<'_>, processo
     })
 }
 
-/// The frames of another processor are in its caches: they come while others are looked at, and not one after the other when each is needed.
-fn fetch(mail: &[Handover]) {
-    let frames = || mail.iter().map(|handover| &handover.arrival.item.frame);
-    frames().for_each(|frame| processor::fetch(frame.place()));
-    frames().flat_map(|frame| frame.tail()).for_each(|bytes| processor::fetch(bytes.as_ptr_range()));
-}
-
 fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch<'_>, board: &Board, mut watch: Option<Watch<'_>>) -> Ended {
     let (mut out, mut until, mut window, mut round) = (Vec::new(), epoch.until, 0u64, 0u64);
     let watches = watch.is_some();
@@ -669,7 +657,6 @@ fn lane_thread(index: usize, lane: &mut Lane, epoch: Epoch<'_>, board: &Board, m
         board.meet(watches.then_some(&mut || look(from)));
         for mail in &board.mail[index] {
             let Ok(mut mail) = mail.lock() else { continue };
-            fetch(&mail);
             for handover in mail.drain(..) {
                 lane.accept(handover);
             }

@@ -68,18 +68,6 @@ fn allowed() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
-/// Bytes that a processor fetches at once.
-const LINE_BYTES: usize = 64;
-
-/// Has the processor fetch what lies there, while it goes on: what another one wrote last is not here yet. The addresses need not be anybody's.
-pub fn fetch(place: std::ops::Range<*const u8>) {
-    let first = place.start.addr() & !(LINE_BYTES - 1);
-    for line in (first..place.end.addr()).step_by(LINE_BYTES) {
-        // SAFETY: a hint: whatever the address is, nothing is read and nothing faults.
-        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(std::ptr::without_provenance(line)) };
-    }
-}
-
 /// How many processors the calling thread may use, and how many threads of this process have claimed one.
 pub fn counts() -> (usize, usize) {
     let claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -135,6 +135,13 @@ fn actions(
         let Some(name) = name else { continue };
         if let Some((of, interface)) = name.get_ref().split_once(':') {
             let node = node(source, &Spanned::new(name.span(), of.to_owned()), plan)?;
+            if matches!(plan.nodes[node].kind, NodeKind::Guest(_)) {
+                let word = if up { "up" } else { "down" };
+                let help = format!(
+                    "let a program do it: command = [\"ip\", \"link\", \"set\", \"{interface}\", \"{word}\"]; or write {word} = \"WIRE\""
+                );
+                return Err(source.error(name.span(), format!("'{of}' is a Linux kernel, whose interfaces are its own"), help));
+            }
             let mut ends =
                 plan.wires.iter().flat_map(|wire| &wire.ends).filter(|(of, _)| *of == node).map(|(_, interface)| interface.as_str());
             if interface != "lo" && !ends.any(|end| end == interface) {

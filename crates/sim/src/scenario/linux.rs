@@ -17,6 +17,8 @@ const MEMORY_DEFAULT: u64 = 96 << 20;
 const MEMORY_LEAST: u64 = 32 << 20;
 const MEMORY_MOST: u64 = 16 << 30;
 const MTU_DEFAULT: u32 = 1500;
+/// As many devices as User Mode Linux has interrupts for.
+const INTERFACES_MOST: usize = 48;
 
 /// The node of a draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[Hop]) -> Result<NodePlan, StackError> {
@@ -36,6 +38,11 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
     ];
     if let Some((key, Some(span), help)) = not_its.into_iter().find(|(_, span, _)| span.is_some()) {
         return Err(source.error(span, format!("a node of kind = \"linux\" takes no {key}"), help));
+    }
+    if draft.interfaces.len() > INTERFACES_MOST {
+        let what = format!("'{}' has {} interfaces: a Linux kernel takes {INTERFACES_MOST}", draft.name, draft.interfaces.len());
+        let span = section.kind.as_ref().map_or(0..0, toml::Spanned::span);
+        return Err(source.error(span, what, "join some of its neighbours by a switch, or make it one of weft's own nodes"));
     }
     let memory = match &section.memory {
         Some(text) => source.bytes(text, MEMORY_LEAST..=MEMORY_MOST)?,

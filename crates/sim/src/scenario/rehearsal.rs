@@ -37,6 +37,10 @@ impl Rehearsal {
         let first = lines.first().cloned().unwrap_or_default();
         let of = plan.nodes.get(node);
         let name = of.map_or("?", |node| node.name.as_str());
+        if matches!(of.map(|node| &node.kind), Some(NodeKind::Guest(_))) {
+            let help = "let a program do it: command = [\"sysctl\", \"-w\", …], or ip, tc, nft";
+            return Err(source.error(first, format!("'{name}' is a Linux kernel: weft's words are not its"), help));
+        }
         let Some(NodeKind::Host(stack)) = of.map(|node| &node.kind) else {
             return Err(source.error(first, format!("'{name}' has no stack: it is a switch"), "tell a host"));
         };

@@ -19,13 +19,26 @@ pub(super) fn all<'t>(document: &mut DeTable<'t>, sets: &'t [String], end: usize
     Ok(())
 }
 
-/// An assignment: its path, and the text of its value.
-fn split(assignment: &str) -> Result<(&str, &str), StackError> {
-    match assignment.split_once('=') {
-        Some((path, value)) if path.split('.').all(|part| !part.is_empty()) => Ok((path, value)),
-        _ => {
-            let help = "write it as path=value, for example wires.ab.loss=0.01";
-            Err(error("--set", &format!("'{assignment}' is no assignment"), help))
+/// An assignment: the keys of its path, and the text of its value. Keys are TOML's: those with points in them stand in quotes.
+fn split(assignment: &str) -> Result<(Vec<&str>, &str), StackError> {
+    keys(assignment).ok_or_else(|| {
+        let help = "write it as path=value, for example wires.ab.loss=0.01, or nodes.a.sysctls.\"net.ipv4.tcp_ecn\"=1";
+        error("--set", &format!("'{assignment}' is no assignment"), help)
+    })
+}
+
+fn keys(assignment: &str) -> Option<(Vec<&str>, &str)> {
+    let (mut keys, mut left) = (Vec::new(), assignment);
+    loop {
+        let (key, rest) = match left.chars().next()? {
+            quote @ ('"' | '\'') => left[1..].split_once(quote)?,
+            _ => left.split_at(left.find(['.', '='])?),
+        };
+        keys.push(Some(key).filter(|key| !key.is_empty())?);
+        match rest.split_at_checked(1)? {
+            ("=", value) => return Some((keys, value)),
+            (".", more) => left = more,
+            _ => return None,
         }
     }
 }
@@ -56,12 +69,12 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
 }
 
 /// Sets `a.b.c` to a value. Numbers count the sections of a list from 1: `events.1.at`. What is no TOML value is text.
-fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: &'t str, value: DeValue<'t>, at: usize) -> Result<(), StackError> {
+fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: Vec<&'t str>, value: DeValue<'t>, at: usize) -> Result<(), StackError> {
     let wrong = |what: String, help: &str| Err(error(&format!("--set {assignment}"), &what, help));
-    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let Some((last, parents)) = path.split_last() else { return Ok(()) };
     let mut table = document;
     let mut before = "";
-    let mut parts = parents.split('.').filter(|part| !part.is_empty());
+    let mut parts = parents.iter().copied();
     while let Some(part) = parts.next() {
         if NAMED.contains(&before) && !table.contains_key(part) {
             let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
@@ -85,10 +98,28 @@ fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: &'t str, value
                     _ => return wrong(format!("there is no '{part}.{number}'"), &format!("they are counted from 1 to {count}")),
                 }
             }
-            _ => return wrong(format!("'{part}' in '{path}' is no table"), "`weft help scenario` shows what there is to set"),
+            _ => return wrong(format!("'{part}' in '{}' is no table", path.join(".")), "`weft help scenario` shows what there is to set"),
         };
     }
-    table.remove(last);
+    table.remove(*last);
     table.insert(Spanned::new(at..at, DeString::Borrowed(last)), Spanned::new(at..at, value));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_with_points_stand_in_quotes() {
+        assert_eq!(keys("wires.ab.loss=0.01"), Some((vec!["wires", "ab", "loss"], "0.01")));
+        assert_eq!(
+            keys("nodes.a.sysctls.\"net.ipv4.tcp_rmem\"=\"1 2\""),
+            Some((vec!["nodes", "a", "sysctls", "net.ipv4.tcp_rmem"], "\"1 2\""))
+        );
+        assert_eq!(keys("'a=b'.c=d=e"), Some((vec!["a=b", "c"], "d=e")));
+        for wrong in ["", "a", "=1", "a.=1", ".a=1", "a..b=1", "\"a=1", "\"a\"b=1", "\"\"=1", "ä"] {
+            assert_eq!(keys(wrong), None, "{wrong}");
+        }
+    }
 }

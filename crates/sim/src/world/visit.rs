@@ -217,7 +217,7 @@ impl World {
                     cell.core.left += 1;
                 })
             }
-            _ => Err(format!("'{}' is a switch, or off", visitor.node)),
+            _ => Err(format!("'{}' is a switch, a Linux kernel, or off", visitor.node)),
         };
         self.plan = world;
         welcomed?;
