@@ -155,7 +155,7 @@ static void cover(const char *name, unsigned long flags, const char *options, mo
 
 static void write_to(const char *path, const char *text) {
     int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0 || write(file, text, strlen(text)) < 0) say("refused %s: %s", path, strerror(errno));
+    if (file < 0 || write(file, text, strlen(text)) < 0) say("refused %s = \"%s\": %s", path, text, strerror(errno));
     if (file >= 0) close(file);
 }
 
@@ -287,7 +287,9 @@ static void add_address(char **field) {
         broadcast |= host;
         add(&request, IFA_BROADCAST, &broadcast, 4);
     }
-    ask(&request, field[2]);
+    char what[120];
+    snprintf(what, sizeof what, "address %s/%s of %s", field[2], field[3], field[1]);
+    ask(&request, what);
 }
 
 static void add_route(char **field) {
@@ -305,7 +307,9 @@ static void add_route(char **field) {
     }
     unsigned index = direct ? if_nametoindex(field[4]) : 0;
     if (direct) add(&request, RTA_OIF, &index, sizeof index);
-    ask(&request, field[1]);
+    char what[160];
+    snprintf(what, sizeof what, "route %s/%s%s%s%s%s", field[1], field[2], gateway ? " via " : "", gateway ? field[3] : "", direct ? " dev " : "", direct ? field[4] : "");
+    ask(&request, what);
 }
 
 // --- programs ---

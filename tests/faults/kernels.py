@@ -127,6 +127,23 @@ def panic(folder: Path) -> str:
     return next(line.strip() for line in said.splitlines() if "panic" in line)
 
 
+def planted(folder: Path) -> str:
+    """A guest whose root puts a link to a file of the host's, or a fifo, where weft looks for what programs have written: the run ends, and nothing of the
+    host's is in its results."""
+    secret = folder / "secret"
+    secret.write_text("nobody's business\n")
+    secret.chmod(0o600)
+    for make in (f"ln -s {secret}", "mkfifo"):
+        source = f"import os; os.system('mount -t hostfs none /mnt -o node && rm /mnt/output.0; {make} /mnt/output.0'); print('done')"
+        run = Run(folder, source)
+        status, said = run.end()
+        expect("status", status, 1)
+        if "'output.0' is no file" not in said and "output.0" not in said:
+            raise Failure(said)
+        expect("the host's in what it says", "business" in said, False)
+    return "refused"
+
+
 # seccomp(2): ptrace(2) (call 101) is EPERM, all else as ever.
 FILTER = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
@@ -226,7 +243,7 @@ def build_ended(folder: Path) -> str:
     return "nothing is left"
 
 
-WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "no ptrace": no_ptrace}
+WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "no ptrace": no_ptrace}
 BUILDS = {"missing packages": missing_packages, "full disk": full_disk, "ended": build_ended}
 
 

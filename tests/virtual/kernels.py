@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Callable
@@ -356,6 +357,46 @@ def older(folder: Path) -> str:
     return ", ".join(said)
 
 
+# What a node has of its own: below links of the host's (/bin), in folders that it has in memory, with the times of the scenario.
+OWN = "start = 2031-02-03T04:05:06Z\n" + keys(duration="3s") + section("nodes.a", **LINUX, files={path: "1\n" for path in ("/bin/mine", "/root/x/y", "/tmp/z", "/run/r", "/srv/www/s")}) + \
+    section("nodes.b", **LINUX) + section("wires.two", between=["a:eth1", "b:eth0"], delay="1ms") + section("wires.one", between=["a:eth0", "b:eth1"], delay="1ms") + \
+    program("own", "a", "sh", "-c", "cat /bin/mine /root/x/y /tmp/z /run/r /srv/www/s; stat -c '%n %a %x %y %z' /etc /srv/www /srv/www/s /root /tmp; ls /sys/class/net; ulimit -n; umask")
+
+
+def own_files(folder: Path) -> str:
+    """Nothing of when and from where weft was started is in what a node sees of its own files: neither the time, nor the umask, nor limits."""
+    kernel(folder)
+    (folder / "w.toml").write_text(OWN)
+    folder.chmod(0o755)
+    seen = set()
+    for before in ("umask 022", "umask 077; ulimit -Sn 256", "umask 000; sleep 1.1"):
+        command = f"{before}; exec {BINARIES[0]} sim {folder}/w.toml --json --out {folder}/out"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise Failure(done.stderr[-2000:])
+        seen.add((json.loads(done.stdout)["hash"], (folder / "out" / "programs" / "own" / "stdout").read_text()))
+    expect("outcomes", len(seen), 1)
+    [(_, wrote)] = seen
+    lines = wrote.splitlines()
+    expect("its files", lines[:5], ["1"] * 5)
+    expect("times", {word for line in lines[5:8] for word in line.split() if word.startswith("20")}, {"2031-02-03"})
+    expect("modes", [line.split()[1] for line in lines[5:10]], ["755", "755", "644", "700", "1777"])
+    expect("interfaces", lines[10:13], ["eth0", "eth1", "lo"])
+    return "one hash"
+
+
+def goodput_plot(folder: Path) -> str:
+    """The plot of examples/mptcp-lte-wifi from its one command."""
+    kernel(folder)
+    words = ["--seeds", "2", "--sizes", "64"] if not FULL else []
+    command = [sys.executable, str(paths.ROOT / "examples" / "mptcp-lte-wifi" / "goodput.py"), "--weft", str(BINARIES[0]), "--out", str(folder / "goodput"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    if done.returncode:
+        raise Failure(done.stderr[-2000:])
+    expect("files", sorted(path.name for path in (folder / "goodput").iterdir()), ["goodput.csv", "goodput.png", "goodput.svg"])
+    return "\n" + (folder / "goodput" / "goodput.csv").read_text().rstrip()
+
+
 OFFLOADED_BYTES = 500_000
 
 
@@ -382,7 +423,7 @@ def offloads(folder: Path) -> str:
     return f"{wrote['frames'].strip()} frames of the kernel's, {back['frames']} of the wire's"
 
 
-ROWS |= {"older kernel": older, "offloads": offloads}
+ROWS |= {"older kernel": older, "offloads": offloads, "own files": own_files, "goodput plot": goodput_plot}
 ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
 
 

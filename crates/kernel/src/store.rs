@@ -83,7 +83,15 @@ pub fn find(name: &str) -> Result<Kernel, String> {
         let known: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let there = if known.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", known.join(", ")) };
         let (version, more) = name.split_once('+').map_or((name, String::new()), |(version, more)| (version, format!(" --{more}")));
-        format!("no kernel '{name}' has been built ({there}): `weft kernel build --version {version}{more}` makes one in a few minutes")
+        match crate::build::versions().contains(&version) {
+            true => format!(
+                "no kernel '{name}' has been built ({there}): `weft kernel build --version {version}{more}` makes one in a few minutes"
+            ),
+            false => format!(
+                "there is no kernel '{name}' ({there}), and none that weft can build: of versions it knows {}",
+                crate::build::versions().join(", ")
+            ),
+        }
     })
 }
 

@@ -5,7 +5,7 @@ use super::event::LATE;
 use super::program::called;
 use super::raw::{self, Raw};
 use crate::actor::Status;
-use crate::plan::{Expect, Plan, ProgramPlan, Run};
+use crate::plan::{Expect, NodeKind, Plan, ProgramPlan, Run};
 use crate::program::GOODPUT;
 use crate::world::{Reason, RunEnd, World};
 use regex::Regex;
@@ -290,7 +290,13 @@ fn without(world: &World, program: usize, wrote: &str) -> String {
 /// Why a program has no goodput.
 fn without_goodput(world: &World, program: usize) -> String {
     let Some(state) = world.program(program).filter(|state| state.started.is_some()) else { return "the program never started".to_owned() };
-    let unmodified = world.plan().programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
+    let plan = world.plan();
+    let unmodified = plan.programs.get(program).is_some_and(|program| matches!(program.run, Run::Process(_)));
+    let node = plan.programs.get(program).and_then(|program| plan.nodes.get(program.node));
+    if node.is_some_and(|node| matches!(node.kind, NodeKind::Guest(_))) {
+        return "the program runs on a Linux kernel, whose sockets weft does not see (what it prints can be expected: output = …)"
+            .to_owned();
+    }
     let figure = |name: &str| state.figures.get(name).copied().unwrap_or(0);
     match figure("received_bytes").max(figure("received")) {
         0 if unmodified && !state.figures.contains_key("received_bytes") => "the program made no socket".to_owned(),
