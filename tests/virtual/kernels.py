@@ -388,8 +388,11 @@ def own_files(folder: Path) -> str:
 def goodput_plot(folder: Path) -> str:
     """The plot of examples/mptcp-lte-wifi from its one command."""
     kernel(folder)
+    python = sys.executable
+    if subprocess.run([python, "-c", "import matplotlib"], capture_output=True).returncode:
+        raise paths.MissingTool("no python3-matplotlib, which FULL=1 installs")
     words = ["--seeds", "2", "--sizes", "64"] if not FULL else []
-    command = [sys.executable, str(paths.ROOT / "examples" / "mptcp-lte-wifi" / "goodput.py"), "--weft", str(BINARIES[0]), "--out", str(folder / "goodput"), *words]
+    command = [python, str(paths.ROOT / "examples" / "mptcp-lte-wifi" / "goodput.py"), "--weft", str(BINARIES[0]), "--out", str(folder / "goodput"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     if done.returncode:
         raise Failure(done.stderr[-2000:])
