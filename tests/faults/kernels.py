@@ -134,11 +134,11 @@ def planted(folder: Path) -> str:
     secret.write_text("nobody's business\n")
     secret.chmod(0o600)
     for make in (f"ln -s {secret}", "mkfifo"):
-        source = f"import os; os.system('mount -t hostfs none /mnt -o node && rm /mnt/output.0; {make} /mnt/output.0'); print('done')"
+        source = f"import os; os.system('mount -t hostfs none /mnt -o node && rm /mnt/output.0; {make} /mnt/output.0'); raise SystemExit"
         run = Run(folder, source)
         status, said = run.end()
         expect("status", status, 1)
-        if "'output.0' is no file" not in said and "output.0" not in said:
+        if "node 'a'" not in said or "'output.0' in its kernel's folder is no file" not in said:
             raise Failure(said)
         expect("the host's in what it says", "business" in said, False)
     return "refused"

@@ -176,16 +176,14 @@ fn folder(path: &Path) -> io::Result<()> {
 /// A regular file, to read: no link is followed at its end, and no fifo waited for.
 fn regular(folder: impl std::os::fd::AsFd, name: impl AsRef<Path>) -> io::Result<File> {
     let name = name.as_ref();
-    let file = File::from(rustix::fs::openat(
-        folder,
-        name,
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other(format!("'{}' is no file", name.display()))),
-    }
+    let strange =
+        || io::Error::other(format!("'{}' in its kernel's folder is no file: somebody in it has put something else there", name.display()));
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::LOOP => strange(),
+        other => other.into(),
+    })?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(strange()) }
 }
 
 /// Where a path leads below a root whose folders may be links (/bin is one to usr/bin): what lies over a link would hide all that it leads to. Relative to
