@@ -371,7 +371,7 @@ impl Machine {
 
     /// What its process 1 has written down since the last time.
     fn look(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let Some(mut file) = self.home.status()? else { return Ok(()) };
+        let Some(mut file) = self.home.status().map_err(in_files)? else { return Ok(()) };
         if file.metadata()?.len() <= self.told {
             return Ok(());
         }
@@ -425,7 +425,7 @@ impl Machine {
 
     /// What its process 1 has seen of TCP connections.
     fn tell_samples(&self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let Some(file) = self.home.samples()? else { return Ok(()) };
+        let Some(file) = self.home.samples().map_err(in_files)? else { return Ok(()) };
         let mut text = Vec::new();
         file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
         for line in String::from_utf8_lossy(&text).lines() {
@@ -439,7 +439,7 @@ impl Machine {
     fn collect(&mut self, id: ProgramId, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
         for (place, (name, stream)) in [("output", Stream::Output), ("error", Stream::Error)].into_iter().enumerate() {
-            let Some(mut file) = self.home.open(&format!("{name}.{}", id.0))? else { continue };
+            let Some(mut file) = self.home.open(&format!("{name}.{}", id.0)).map_err(in_files)? else { continue };
             file.seek(io::SeekFrom::Start(program.read[place]))?;
             let mut bytes = Vec::new();
             let left = program.output_max.saturating_sub(program.read[place]);
@@ -529,6 +529,11 @@ impl Machine {
     fn waits_for(&self) -> &'static str {
         if self.off { "its kernel is off" } else { "runs on a Linux kernel" }
     }
+}
+
+/// What is wrong with a file that is read as it runs.
+fn in_files(error: io::Error) -> Broken {
+    Broken::new(error.to_string())
 }
 
 /// Numbers of a connection in the order in which process 1 writes them, by the names of TCP_INFO.
