@@ -33,8 +33,12 @@ def check_format() -> list[str]:
     return run(["cargo", "fmt", "--all", "--check", "--", "--color", "never"])
 
 
+# With other arguments clippy would look at the whole workspace again.
+CLIPPY = ["cargo", "clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]
+
+
 def check_clippy() -> list[str]:
-    return run(["cargo", "clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    return run(CLIPPY)
 
 
 def pure_packages(metadata: dict) -> list[str]:
