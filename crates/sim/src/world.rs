@@ -430,6 +430,8 @@ impl World {
                 cell.finish(now);
             }
         }
+        // What a machine leaves may be nothing that anybody can read.
+        broken = broken.or_else(|| self.broken());
         self.gather_samples();
         let end = RunEnd { at: self.now, reason, failures, idle, broken };
         self.end = Some(end.clone());
