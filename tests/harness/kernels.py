@@ -20,7 +20,7 @@ from . import paths
 IN_CI: dict[str, list[str]] = {"6.12": []}
 ALL: dict[str, list[str]] = {**IN_CI, "6.12+coverage": ["--coverage"], "6.12+debug": ["--debug"], "6.1": ["--version", "6.1"]}
 # So long CI waits for it when nothing else is left to do.
-WAIT_SECONDS_MAX = 240
+WAIT_SECONDS_MAX = 120
 GRACE_SECONDS = 15
 LINES_OF_A_FAILURE = 6
 
