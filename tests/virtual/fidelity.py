@@ -55,7 +55,7 @@ PATHS = {
     "100 Mbit/s 1 ms": Transfer("100mbit", "500us", 6, wire={"queue_packets": 100}),
 }
 # In the short form.
-SHORT = ("2 Mbit/s 200 ms 5 % loss/reno", "100 kbit/s 20 ms shallow/cubic", "10 Mbit/s 40 ms deep/bbr", "20 Mbit/s 10 ms ECN/reno")
+SHORT = ("2 Mbit/s 200 ms 5 % loss/reno", "100 kbit/s 20 ms shallow/cubic", "100 kbit/s 20 ms shallow/bbr", "20 Mbit/s 10 ms ECN/reno")
 
 
 def scenario(transfer: Transfer, control: str) -> str:
