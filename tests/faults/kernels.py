@@ -144,6 +144,16 @@ def planted(folder: Path) -> str:
     return "refused"
 
 
+def talkative(folder: Path) -> str:
+    """A guest whose root writes without end where process 1 speaks: there is a bound to what weft hears."""
+    run = Run(folder, "import os; os.system('mount -t hostfs none /mnt -o node && head -c 70000000 /dev/zero >> /mnt/status')")
+    status, said = run.end()
+    expect("status", status, 1)
+    if "node 'a'" not in said or "its process 1 has said more than 64 MiB" not in said:
+        raise Failure(said)
+    return "refused"
+
+
 # seccomp(2): ptrace(2) (call 101) is EPERM, all else as ever.
 FILTER = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
@@ -243,7 +253,7 @@ def build_ended(folder: Path) -> str:
     return "nothing is left"
 
 
-WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "no ptrace": no_ptrace}
+WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "talkative": talkative, "no ptrace": no_ptrace}
 BUILDS = {"missing packages": missing_packages, "full disk": full_disk, "ended": build_ended}
 
 
