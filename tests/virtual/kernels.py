@@ -17,7 +17,7 @@ from harness.processes import Failure
 
 from . import releases, table, table_rows  # noqa: F401  its rows register themselves
 from .runs import other_work
-from .shared import SECONDS_MAX, expect, keys, program, run_rows, section, weft_command
+from .shared import SECONDS_MAX, compiled, expect, keys, program, run_rows, section, weft_command
 
 FULL = bool(os.environ.get("FULL"))
 # Runs of each scenario that must come to one hash.
@@ -426,7 +426,18 @@ def offloads(folder: Path) -> str:
     return f"{wrote['frames'].strip()} frames of the kernel's, {back['frames']} of the wire's"
 
 
-ROWS |= {"older kernel": older, "offloads": offloads, "own files": own_files, "goodput plot": goodput_plot}
+def registers(folder: Path) -> str:
+    """Floating-point registers are everybody's own on a Linux node as on weft's (patch 10 spares giving them back that have not changed)."""
+    command = str(compiled(Path(__file__).with_name("registers.c"), folder / "registers", "-O1"))
+    text = keys(duration="20s") + section("nodes.a", **LINUX) + section("nodes.b") + section("wires.ab", between=["a", "b"], rate="100mbit")
+    text += "".join(program(f"on-{node}", node, command, start="2s") for node in ("a", "b"))
+    _, wrote = world(folder, text)
+    expect("natively", subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_MAX).stdout, "wrong 0, handled all\n")
+    expect("on nodes", wrote, {f"on-{node}": "wrong 0, handled all\n" for node in ("a", "b")})
+    return "one hash"
+
+
+ROWS |= {"registers": registers, "older kernel": older, "offloads": offloads, "own files": own_files, "goodput plot": goodput_plot}
 ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
 
 

@@ -42,7 +42,9 @@ const VERSIONS: [Version; 2] = [
             "6.12/05-relative",
             "6.12/06-owner",
             "6.12/07-exitkill",
-            "6.12/08-counts"
+            "6.12/08-counts",
+            "6.12/09-shared-time",
+            "6.12/10-registers"
         ),
     },
     Version {
@@ -54,7 +56,8 @@ const VERSIONS: [Version; 2] = [
             "6.12/04-call-cost",
             "6.1/06-owner",
             "6.1/07-exitkill",
-            "6.12/08-counts"
+            "6.12/08-counts",
+            "6.12/10-registers"
         ),
     },
 ];

@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// `enum um_timetravel_ops`
 const ACK: u32 = 0;
@@ -70,7 +71,12 @@ pub(crate) struct Calendar {
     runs: bool,
     /// Nanoseconds since 1970 at its time 0.
     start: u64,
+    /// Reading ends after [`HEARD_MAX`].
+    hurries: bool,
 }
+
+/// So long one waits for the kernel alone.
+const HEARD_MAX: Duration = Duration::from_millis(20);
 
 /// What a message was about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +99,7 @@ impl Calendar {
         if hello.op != START {
             return Err(Broken::new(format!("it began with message {} of its clock", hello.op)));
         }
-        let calendar = Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start };
+        let calendar = Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start, hurries: false };
         calendar.set_u32(VERSION, SHARED_VERSION);
         calendar.set_u32(LENGTH, BYTES as u32);
         if let Some(most) = calendar.page.u16(CLIENTS_MAX) {
@@ -170,6 +176,11 @@ impl Calendar {
         if shared { self.asked.min(self.u64(THEIRS + WANTED)) } else { self.asked }
     }
 
+    /// There is something for it to do at a time, if it wants nothing earlier.
+    pub fn ask(&mut self, at: u64) {
+        self.asked = self.asked.min(at);
+    }
+
     /// It runs from its present on, and may go on to before `limit` by itself.
     pub fn run(&mut self, limit: u64) -> Result<(), Broken> {
         self.asked = NEVER;
@@ -217,6 +228,20 @@ impl Calendar {
                 return Ok(());
             }
             self.answer(message)?;
+        }
+    }
+
+    /// [`Calendar::serve`] with one call into the host's kernel, when nobody else has anything to say; none: it says nothing for a while.
+    pub fn hear(&mut self) -> Result<Option<Said>, Broken> {
+        if !self.hurries {
+            self.socket.set_read_timeout(Some(HEARD_MAX))?;
+            self.hurries = true;
+        }
+        match receive(&mut self.socket) {
+            Ok(None) => Ok(Some(Said::Gone)),
+            Ok(Some(message)) => self.answer(message).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -272,12 +297,12 @@ impl Message {
 }
 
 /// The next message; none: the other side is gone.
-fn receive(socket: &mut UnixStream) -> Result<Option<Message>, Broken> {
+fn receive(socket: &mut UnixStream) -> std::io::Result<Option<Message>> {
     let mut bytes = [0; 16];
     match socket.read_exact(&mut bytes) {
         Ok(()) => {}
         Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     let [o0, o1, o2, o3, s0, s1, s2, s3, time @ ..] = bytes;
     let (op, sequence) = (u32::from_ne_bytes([o0, o1, o2, o3]), u32::from_ne_bytes([s0, s1, s2, s3]));
@@ -359,6 +384,26 @@ mod tests {
         kernel.say(GET_TOD, 0);
         assert_eq!(calendar.serve().unwrap(), Said::Time);
         assert_eq!(kernel.hear(), Message { op: ACK, sequence: 7, time: EPOCH + 650 });
+    }
+
+    #[test]
+    fn a_kernel_is_asked_to_run_for_what_has_come() {
+        let (mut calendar, mut kernel) = pair(true);
+        kernel.page().u64(THEIRS + WANTED).unwrap().store(500, Ordering::Release);
+        kernel.page().u32(THEIRS + FLAGS).unwrap().store(REQUESTED, Ordering::Release);
+        // It computes, and then it waits.
+        assert_eq!(calendar.hear().unwrap(), None);
+        kernel.say(WAIT, 0);
+        assert_eq!(calendar.hear().unwrap(), Some(Said::Waits));
+        for (at, wanted) in [(700, 500), (300, 300), (400, 300)] {
+            calendar.ask(at);
+            assert_eq!(calendar.wanted(), wanted);
+        }
+        calendar.run(900).unwrap();
+        kernel.page().u32(THEIRS + FLAGS).unwrap().store(0, Ordering::Release);
+        assert_eq!(calendar.wanted(), NEVER);
+        drop(kernel);
+        assert_eq!(calendar.hear().unwrap(), Some(Said::Gone));
     }
 
     #[test]

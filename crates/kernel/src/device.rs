@@ -1,6 +1,8 @@
 //! A network device of a kernel, as vhost-user has it: the kernel says where its queues are, weft fills and empties them.
 //!
-//! Kicks come as messages that wait for an answer (VHOST_USER_PROTOCOL_F_INBAND_NOTIFICATIONS), so the kernel stands still while its frames are taken.
+//! A kernel whose clock is a page that weft sees (calendar.rs) lets time stand where it has filled a queue, and looks into all of them whenever it may go on
+//! (patch 09): nothing need be said. From others kicks come as messages that wait for an answer (VHOST_USER_PROTOCOL_F_INBAND_NOTIFICATIONS), so the kernel
+//! stands still while its frames are taken, and it is called by message.
 
 use crate::Broken;
 use crate::memory::GuestMemory;
@@ -17,8 +19,10 @@ use weft_core::Frame;
 const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 30 | 1 << 32;
 /// What a device does in the kernel's place: VIRTIO_NET_F_CSUM, VIRTIO_NET_F_HOST_TSO4, _TSO6 and _ECN.
 const OFFLOADS: u64 = 1 << 0 | 1 << 11 | 1 << 12 | 1 << 13;
-/// REPLY_ACK, BACKEND_REQ, CONFIG, INBAND_NOTIFICATIONS.
-const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 14;
+/// VHOST_USER_PROTOCOL_F_SHARED_TIME of our patch.
+const SHARED_TIME: u64 = 1 << 62;
+/// REPLY_ACK, BACKEND_REQ, CONFIG, INBAND_NOTIFICATIONS, and ours.
+const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 14 | SHARED_TIME;
 const VERSION: u32 = 1;
 const IS_REPLY: u32 = 4;
 const NEEDS_REPLY: u32 = 8;
@@ -58,6 +62,8 @@ pub(crate) struct Device {
     mtu: u16,
     /// It completes checksums and cuts large frames.
     offloads: bool,
+    /// Nothing is said about what stands in the queues.
+    shares: bool,
     /// A kick that was not answered.
     kick: Option<Header>,
     /// Frames that found no buffer.
@@ -90,6 +96,7 @@ impl Device {
             mac,
             mtu,
             offloads,
+            shares: false,
             kick: None,
             unreceived: 0,
         }
@@ -100,6 +107,11 @@ impl Device {
         self.stream.as_ref().map_or_else(|| self.listener.as_fd(), |stream| stream.as_fd())
     }
 
+    /// Both sides look into the queues when the kernel stands still.
+    pub fn shares(&self) -> bool {
+        self.shares
+    }
+
     /// Reads what the kernel says, and answers it.
     pub fn serve(&mut self) -> Result<Event, Broken> {
         let Some(stream) = &mut self.stream else {
@@ -108,7 +120,7 @@ impl Device {
         };
         let mut files = Vec::new();
         let Some(header) = read_header(stream, &mut files)? else {
-            (self.stream, self.calls) = (None, None);
+            (self.stream, self.calls, self.shares) = (None, None, false);
             self.memory.clear();
             self.rings = Default::default();
             return Ok(Event::Gone);
@@ -127,6 +139,8 @@ impl Device {
             // GET_FEATURES, GET_PROTOCOL_FEATURES
             1 => return self.reply(header, &(FEATURES | if self.offloads { OFFLOADS } else { 0 }).to_ne_bytes()),
             15 => return self.reply(header, &PROTOCOL_FEATURES.to_ne_bytes()),
+            // SET_PROTOCOL_FEATURES
+            16 => self.shares = u64_at(payload, 0) & SHARED_TIME != 0,
             // GET_VRING_BASE
             11 => {
                 let index = ring(&mut self.rings, index)?;
@@ -165,6 +179,8 @@ impl Device {
                     10 => ring.rewind(value),
                     _ => ring.enabled = value != 0,
                 }
+                // Whether there is room is looked at when a frame comes.
+                self.rings[RECEIVE].quieten(&self.memory)?;
             }
             // SET_VRING_ADDR: index, flags, descriptors, used, available, log.
             9 => {
@@ -338,6 +354,19 @@ mod tests {
         assert_eq!(device.serve().unwrap(), Event::Gone);
         // It may be taken up again.
         assert!(device.stream.is_none());
+    }
+
+    #[test]
+    fn it_says_nothing_about_queues_to_a_kernel_that_looks() {
+        let (mut device, mut kernel) = pair();
+        assert!(!device.shares());
+        for (features, shares) in [(PROTOCOL_FEATURES, true), (PROTOCOL_FEATURES & !SHARED_TIME, false), (PROTOCOL_FEATURES, true)] {
+            ask(&mut device, &mut kernel, 16, &features.to_ne_bytes()).unwrap();
+            assert_eq!(device.shares(), shares);
+        }
+        drop(kernel);
+        assert_eq!(device.serve().unwrap(), Event::Gone);
+        assert!(!device.shares());
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(crate) struct Home {
     path: PathBuf,
     node: OwnedFd,
     coverage: OwnedFd,
+    status: File,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -54,7 +55,9 @@ impl Home {
         ["node", "own", COVERAGE].into_iter().try_for_each(|name| folder(&path.join(name)))?;
         let open = |name: &str| rustix::fs::open(path.join(name), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let (node, coverage) = (open("node")?, open(COVERAGE)?);
-        Ok(Home { path, node, coverage })
+        let status = path.join("node").join(STATUS);
+        let status = File::options().read(true).write(true).create_new(true).open(&status).map_err(about(&status))?;
+        Ok(Home { path, node, coverage, status })
     }
 
     pub fn path(&self) -> &Path {
@@ -64,9 +67,9 @@ impl Home {
     pub fn of_node(&self, name: &str) -> PathBuf {
         self.path.join("node").join(name)
     }
-    /// What its process 1 has said.
-    pub fn status(&self) -> io::Result<Option<File>> {
-        self.open(STATUS)
+    /// What its process 1 says: looked at whenever the kernel has run, so it is open all the time.
+    pub fn status(&self) -> &File {
+        &self.status
     }
     /// What its process 1 has seen of connections.
     pub fn samples(&self) -> io::Result<Option<File>> {
@@ -283,10 +286,10 @@ mod tests {
             assert!(home.open(&format!("output.{number}")).is_err(), "{number}");
         }
         // The folder itself is another's now.
-        std::fs::write(home.of_node("status"), "its own").unwrap();
+        std::fs::write(home.of_node("samples"), "its own").unwrap();
         std::fs::rename(home.path().join("node"), home.path().join("away")).unwrap();
         symlink("/etc", home.path().join("node")).unwrap();
         assert!(home.open("passwd").unwrap().is_none());
-        assert!(home.status().unwrap().is_some());
+        assert!(home.samples().unwrap().is_some());
     }
 }

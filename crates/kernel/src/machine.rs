@@ -103,6 +103,8 @@ struct Machine {
     attach: Option<Debugged>,
     /// Its file.
     binary: PathBuf,
+    /// Its process 1 has said so: devices are as they will be.
+    ready: bool,
     /// It is off, and nothing comes of it any more.
     off: bool,
     room: Vec<u8>,
@@ -198,6 +200,7 @@ impl Machine {
             debugged: debugged.is_some(),
             attach: debugged.cloned(),
             binary: kernel.binary(),
+            ready: false,
             off: false,
             room: Vec::new(),
         })
@@ -259,6 +262,14 @@ impl Machine {
     /// Serves the kernel while it runs. False: the run was interrupted.
     fn serve(&mut self, cx: &mut dyn GuestContext) -> Result<bool, Broken> {
         loop {
+            if let Some(calendar) = self.calendar.as_mut().filter(|_| self.ready && self.devices.iter().all(Device::shares))
+                && let Some(said) = calendar.hear()?
+            {
+                if let Some(served) = self.heard(said, cx)? {
+                    return Ok(served);
+                }
+                continue;
+            }
             let Some(calendar) = self.calendar.take() else { return Ok(false) };
             let devices = std::mem::take(&mut self.devices);
             let mut sockets = vec![calendar.socket()];
@@ -268,40 +279,64 @@ impl Machine {
             (self.calendar, self.devices) = (Some(calendar), devices);
             let Some(ready) = ready? else { return Ok(false) };
             let Some(calendar) = &mut self.calendar else { return Ok(false) };
-            let now = calendar.now();
-            if self.booted + Duration::from_nanos(now.min(NEVER)) > cx.limit().max(cx.now()) {
-                return Err(Broken::new(format!("its clock went on to {now} ns, which nobody has allowed")));
-            }
             match ready.checked_sub(1) {
-                None => match calendar.serve()? {
-                    Said::Time => {}
-                    Said::Waits => {
-                        let now = calendar.now();
-                        cx.advance(self.of_world(now));
-                        return Ok(true);
+                None => {
+                    let said = calendar.serve()?;
+                    if let Some(served) = self.heard(said, cx)? {
+                        return Ok(served);
                     }
-                    Said::Gone => return self.ended().map(|()| true),
-                },
+                }
                 Some(number) => {
-                    cx.advance(self.of_world(now));
+                    self.goes_on(cx)?;
                     self.serve_device(number, cx)?;
                 }
             }
         }
     }
 
-    fn serve_device(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+    /// The world comes to the kernel's present.
+    fn goes_on(&self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let now = self.calendar.as_ref().map_or(0, Calendar::now);
+        let at = self.booted + Duration::from_nanos(now.min(NEVER));
+        if at > cx.limit().max(cx.now()) {
+            return Err(Broken::new(format!("its clock went on to {now} ns, which nobody has allowed")));
+        }
+        cx.advance(at);
+        Ok(())
+    }
+
+    /// Its clock has said something. None: the kernel runs on.
+    fn heard(&mut self, said: Said, cx: &mut dyn GuestContext) -> Result<Option<bool>, Broken> {
+        match said {
+            Said::Time => Ok(None),
+            Said::Gone => self.ended().map(|()| Some(true)),
+            Said::Waits => {
+                self.goes_on(cx)?;
+                (0..self.devices.len()).try_for_each(|number| self.send_all(number, cx))?;
+                Ok(Some(true))
+            }
+        }
+    }
+
+    /// What a device has to send goes to the wire.
+    fn send_all(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let port = self.port_of.get(number).copied().flatten();
         let Some(device) = self.devices.get_mut(number) else { return Ok(()) };
-        if device.serve()? != Event::Kicked {
-            return Ok(());
-        }
         while let Some((frame, token)) = device.take(&mut self.room)? {
             match port {
                 Some(port) => cx.send(port, frame, token.into()),
                 None => drop(device.left(token)?),
             }
         }
+        Ok(())
+    }
+
+    fn serve_device(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+        let Some(device) = self.devices.get_mut(number) else { return Ok(()) };
+        if device.serve()? != Event::Kicked {
+            return Ok(());
+        }
+        self.send_all(number, cx)?;
         // Before the kernel goes on: the end of what it sent may be nearer than it was told.
         let limit = self.own(cx.limit());
         if let Some(calendar) = self.calendar.as_mut().filter(|calendar| calendar.runs()) {
@@ -313,6 +348,12 @@ impl Machine {
     /// Tells the kernel that a device has something for it. It does not run: it notes it, and asks for time.
     fn call(&mut self, number: usize, sent: bool) -> Result<(), Broken> {
         let Some(mut calendar) = self.calendar.take() else { return Ok(()) };
+        if self.devices.get(number).is_some_and(Device::shares) {
+            // It looks when it runs.
+            calendar.ask(calendar.now());
+            self.calendar = Some(calendar);
+            return Ok(());
+        }
         let mut devices = std::mem::take(&mut self.devices);
         let result = self.call_device(&mut calendar, devices.get_mut(number), sent);
         (self.calendar, self.devices) = (Some(calendar), devices);
@@ -350,13 +391,8 @@ impl Machine {
 
     /// What it said, from a byte of its console on.
     fn said(&self, from: u64) -> io::Result<Vec<u8>> {
-        let (mut text, mut room) = (Vec::new(), [0; 4096]);
-        while (text.len() as u64) < FILE_BYTES_MAX {
-            match self.console.read_at(&mut room, from + text.len() as u64)? {
-                0 => break,
-                some => text.extend_from_slice(&room[..some]),
-            }
-        }
+        let mut text = Vec::new();
+        read_from(&self.console, from, FILE_BYTES_MAX, &mut text)?;
         Ok(text)
     }
 
@@ -371,13 +407,12 @@ impl Machine {
 
     /// What its process 1 has written down since the last time.
     fn look(&mut self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
-        let Some(mut file) = self.home.status().map_err(in_files)? else { return Ok(()) };
-        if file.metadata()?.len() <= self.told {
+        let mut text = Vec::new();
+        read_from(self.home.status(), self.told, FILE_BYTES_MAX, &mut text)?;
+        if text.is_empty() {
             return Ok(());
         }
-        file.seek(io::SeekFrom::Start(self.told))?;
-        let mut text = Vec::new();
-        self.told += file.take(FILE_BYTES_MAX).read_to_end(&mut text)? as u64;
+        self.told += text.len() as u64;
         if self.told > FILE_BYTES_MAX {
             return Err(Broken::new(format!("its process 1 has said more than {} MiB", FILE_BYTES_MAX >> 20)));
         }
@@ -398,7 +433,7 @@ impl Machine {
         let id = |text: &str| text.parse().map(ProgramId).ok().filter(|id| known.contains_key(id)).ok_or_else(strange);
         let number = |text: &str| text.parse::<u64>().unwrap_or(0);
         match words.as_slice() {
-            ["ready"] => {}
+            ["ready"] => self.ready = true,
             ["start", program] => {
                 let program = id(program)?;
                 self.programs.entry(program).or_default().runs = true;
@@ -529,6 +564,18 @@ impl Machine {
     fn waits_for(&self) -> &'static str {
         if self.off { "its kernel is off" } else { "runs on a Linux kernel" }
     }
+}
+
+/// What stands in a file from a byte on, so much at most (and up to a chunk more).
+fn read_from(file: &File, from: u64, bytes_max: u64, text: &mut Vec<u8>) -> io::Result<()> {
+    let mut room = [0; 4096];
+    while (text.len() as u64) < bytes_max {
+        match file.read_at(&mut room, from + text.len() as u64)? {
+            0 => break,
+            some => text.extend_from_slice(&room[..some]),
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with a file that is read as it runs.

@@ -12,6 +12,8 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 /// VRING_AVAIL_F_NO_INTERRUPT: the driver looks by itself.
 const NO_INTERRUPT: u16 = 1;
+/// VRING_USED_F_NO_NOTIFY: the device looks by itself.
+const NO_NOTIFY: u16 = 1;
 
 /// Where a queue is, and how far the device is with it.
 #[derive(Debug, Default)]
@@ -55,6 +57,11 @@ impl Ring {
         let head = memory.load_u16(self.available.wrapping_add(4 + 2 * place))?;
         self.next_available = self.next_available.wrapping_add(1);
         Ok(Some(head))
+    }
+
+    /// The driver need not say that it has made something available.
+    pub fn quieten(&self, memory: &GuestMemory) -> Result<(), Broken> {
+        if self.is_ready() { memory.store_u16(self.used, NO_NOTIFY) } else { Ok(()) }
     }
 
     /// The parts of a chain: address, bytes, and whether they are for the device to write.
@@ -148,6 +155,8 @@ mod tests {
     fn a_chain_is_read_and_given_back() {
         let (memory, mut ring) = (memory(0x8000), ring(4));
         assert_eq!(ring.take(&memory).unwrap(), None);
+        ring.quieten(&memory).unwrap();
+        assert_eq!(memory.load_u16(USED).unwrap(), NO_NOTIFY);
         memory.write(DATA, b"headandmore").unwrap();
         descriptor(&memory, &ring, 2, DATA, 4, NEXT, 1);
         descriptor(&memory, &ring, 1, DATA + 4, 7, 0, 0);
