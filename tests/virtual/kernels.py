@@ -283,7 +283,7 @@ def gdb(folder: Path) -> str:
     fetch = program("server", "b", "python3", "-m", "http.server", "80", expect="any", directory=SOURCE) + \
         program("fetch", "a", "curl", "-sS", "-o", "/dev/null", "http://b/GPL-3", start="2s")
     # Half of what the server sends is lost: its timer goes off.
-    (folder / "w.toml").write_text(keys(duration="9s") + linux_pair(LINUX, LINUX).replace("delay = ", "back = { loss = 0.5 }\ndelay = ") + fetch)
+    (folder / "w.toml").write_text(keys(duration="120s") + linux_pair(LINUX, LINUX).replace("delay = ", "back = { loss = 0.5 }\ndelay = ") + fetch)
     (folder / "script").write_text(GDB)
     plain = json.loads(weft_command(folder, "sim", "w.toml", "--json").stdout)["hash"]
     stops = {}
