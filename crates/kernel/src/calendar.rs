@@ -99,7 +99,8 @@ impl Calendar {
         if hello.op != START {
             return Err(Broken::new(format!("it began with message {} of its clock", hello.op)));
         }
-        let calendar = Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start, hurries: false };
+        let calendar =
+            Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start, hurries: false };
         calendar.set_u32(VERSION, SHARED_VERSION);
         calendar.set_u32(LENGTH, BYTES as u32);
         if let Some(most) = calendar.page.u16(CLIENTS_MAX) {
