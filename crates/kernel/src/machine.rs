@@ -287,31 +287,31 @@ impl Machine {
                     }
                 }
                 Some(number) => {
-                    self.goes_on(cx)?;
+                    cx.advance(self.present(cx)?);
                     self.serve_device(number, cx)?;
                 }
             }
         }
     }
 
-    /// The world comes to the kernel's present.
-    fn goes_on(&self, cx: &mut dyn GuestContext) -> Result<(), Broken> {
+    /// The kernel's present, which is none that it was not allowed.
+    fn present(&self, cx: &dyn GuestContext) -> Result<Instant, Broken> {
         let now = self.calendar.as_ref().map_or(0, Calendar::now);
         let at = self.booted + Duration::from_nanos(now.min(NEVER));
         if at > cx.limit().max(cx.now()) {
             return Err(Broken::new(format!("its clock went on to {now} ns, which nobody has allowed")));
         }
-        cx.advance(at);
-        Ok(())
+        Ok(at)
     }
 
     /// Its clock has said something. None: the kernel runs on.
     fn heard(&mut self, said: Said, cx: &mut dyn GuestContext) -> Result<Option<bool>, Broken> {
+        let at = self.present(cx)?;
         match said {
             Said::Time => Ok(None),
             Said::Gone => self.ended().map(|()| Some(true)),
             Said::Waits => {
-                self.goes_on(cx)?;
+                cx.advance(at);
                 (0..self.devices.len()).try_for_each(|number| self.send_all(number, cx))?;
                 Ok(Some(true))
             }
@@ -347,13 +347,12 @@ impl Machine {
 
     /// Tells the kernel that a device has something for it. It does not run: it notes it, and asks for time.
     fn call(&mut self, number: usize, sent: bool) -> Result<(), Broken> {
-        let Some(mut calendar) = self.calendar.take() else { return Ok(()) };
-        if self.devices.get(number).is_some_and(Device::shares) {
+        if let Some(calendar) = self.calendar.as_mut().filter(|_| self.devices.get(number).is_some_and(Device::shares)) {
             // It looks when it runs.
             calendar.ask(calendar.now());
-            self.calendar = Some(calendar);
             return Ok(());
         }
+        let Some(mut calendar) = self.calendar.take() else { return Ok(()) };
         let mut devices = std::mem::take(&mut self.devices);
         let result = self.call_device(&mut calendar, devices.get_mut(number), sent);
         (self.calendar, self.devices) = (Some(calendar), devices);
