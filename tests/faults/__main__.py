@@ -44,6 +44,8 @@ def main() -> int:
         rows.run(name, body)
     for name, body in kernels.BUILDS.items():
         rows.run(f"kernel build/{name}", lambda body=body: kernels.run(body))
+    for name, body in kernels.WITHOUT_KERNEL.items():
+        rows.run(f"kernel/{name}", lambda body=body: kernels.run(body))
     for name, body in kernels.WITH_KERNEL.items():
         if kernels.has_kernel():
             rows.run(f"kernel/{name}", lambda body=body: kernels.run(body))

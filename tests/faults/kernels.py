@@ -154,6 +154,37 @@ def talkative(folder: Path) -> str:
     return "refused"
 
 
+BOUND_ANEW = """duration = "30s"
+[nodes.a]
+kind = "linux"
+[nodes.b]
+[wires.ab]
+between = ["a", "b"]
+rate = "10kbit"
+[programs.work]
+node = "a"
+command = ["sh", "-c", '''
+cd /sys/bus/virtio/drivers/virtio_net
+ping -c 3 -i 0.002 -W 1 10.0.0.2 &
+sleep 0.05
+echo virtio0 > unbind && echo virtio0 > bind && ip link set eth0 up && ip address add 10.0.0.1/24 dev eth0 || exit 3
+sleep 3
+! dmesg | grep "is not a head" || exit 4
+ping -c 2 -W 3 10.0.0.2
+''']
+start = "1s"
+"""
+
+
+def bound_anew(folder: Path) -> str:
+    """A driver that is bound anew while frames of it are on the wire: nobody gives those back to its new queue, and it goes on."""
+    (folder / "w.toml").write_text(BOUND_ANEW)
+    done = subprocess.run([weft.binary(), "sim", str(folder / "w.toml")], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise Failure(done.stderr)
+    return "it goes on"
+
+
 # seccomp(2): ptrace(2) (call 101) is EPERM, all else as ever.
 FILTER = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
@@ -253,7 +284,59 @@ def build_ended(folder: Path) -> str:
     return "nothing is left"
 
 
-WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "talkative": talkative, "no ptrace": no_ptrace}
+# What a process in a kernel's place does (no_kernel.c has each), and what weft says of it; none: the world goes on to its end.
+WAYS = {
+    "loops": "its clock stands", "half a message": "half a message", "lives on": "has let go of its clock, and runs on", "does not read": "does not read what it is told",
+    "cuts its calendar": None, "overfull queue": "more in it than it has entries", "half a device's message": "half a message", "chatters": "its clock stands",
+    "empty frames": "a frame of 0 bytes", "deaf device": "does not read what it is told", "full socket": "does not read what it is told",
+    "no socket": "Socket operation on non-socket", "slow": None, "changes its mind": None,
+}
+
+
+def no_kernel(folder: Path) -> str:
+    """Whatever a process in a kernel's place says: the run ends by itself, names the node and what is wrong, and leaves nothing; who is only slow is waited for."""
+    runs = {}
+    for number, way in enumerate(WAYS, start=1):
+        kernel = folder / "kernels" / f"way{number}"
+        kernel.mkdir(parents=True)
+        source = paths.ROOT / "tests" / "faults" / "no_kernel.c"
+        subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", f"-DWAY={number}", "-o", kernel / "linux", source], check=True)
+        (kernel / "kernel.json").write_text(json.dumps({"name": f"way{number}", "release": "6.12.1", "key": f"way{number}", "hash": "0"}))
+        wires = "" if way == "slow" else '[nodes.b]\n[wires.ab]\nbetween = ["a", "b"]\nrate = "100mbit"\n'
+        world = folder / f"{number}.toml"
+        world.write_text(f'duration = "20ms"\n[nodes.a]\nkind = "linux"\nkernel = "way{number}"\n{wires}')
+        environment = {**os.environ, "WEFT_KERNELS": str(folder / "kernels")}
+        runs[way] = subprocess.Popen([weft.binary(), "sim", str(world)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                     text=True, env=environment)
+    wrong = []
+    try:
+        for way, process in runs.items():
+            _, said = process.communicate(timeout=SECONDS_MAX)
+            why = WAYS[way]
+            holds = process.returncode == (0 if why is None else 1) and (why is None or why in said and "node 'a'" in said)
+            wrong += [] if holds else [f"{way}: {process.returncode}, {said}"]
+            if list(FOLDERS.glob(f"weft-kernel-{process.pid}-*")):
+                wrong.append(f"{way}: its folder is left")
+    finally:
+        for process in runs.values():
+            process.kill()
+    if wrong:
+        raise Failure("\n".join(wrong))
+    return f"{len(runs)} ways"
+
+
+def flood(folder: Path) -> str:
+    """A guest whose root says much at once where process 1 speaks: it is read as fast as it comes."""
+    run = Run(folder, "import os; os.system('mount -t hostfs none /mnt -o node'); open('/mnt/status', 'a').write('ready\\n' * 3000000 + 'nonsense\\n')")
+    status, said = run.end()
+    expect("status", status, 1)
+    if "node 'a'" not in said or "its process 1 says 'nonsense'" not in said:
+        raise Failure(said)
+    return "18 MB"
+
+
+WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "talkative": talkative, "flood": flood, "bound anew": bound_anew, "no ptrace": no_ptrace}
+WITHOUT_KERNEL = {"no kernel": no_kernel}
 BUILDS = {"missing packages": missing_packages, "full disk": full_disk, "ended": build_ended}
 
 

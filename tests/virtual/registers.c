@@ -1,5 +1,5 @@
 // Floating-point registers are a program's own, whatever happens between two looks at them: calls, another thread on the processor, a signal's handler that
-// uses them, a page that comes at its first touch, a child that was made of them. Writes how many looks found another's.
+// uses them, a page that comes at its first touch, a child that was made of them, another's registers that are written. Writes how many looks found another's.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,8 +23,9 @@ static volatile sig_atomic_t handled;
 static pthread_barrier_t barrier;
 
 // All sixteen get a number of their own, a call is made, and they are looked at: in one piece, since a compiler uses them for what it likes.
-static int look(uint64_t seed, long call, long a, long b, long *result)
+static int look(uint64_t seed, long call, long a, long b, long *result, long last)
 {
+    register long fourth __asm__("r10") = last;
     uint64_t put[2 * REGISTERS], found[2 * REGISTERS];
     for (int i = 0; i < 2 * REGISTERS; i++)
         put[i] = seed * 0x9e3779b97f4a7c15u + i;
@@ -31,7 +34,7 @@ static int look(uint64_t seed, long call, long a, long b, long *result)
 #define ALL(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13) M(14) M(15)
     asm volatile(ALL(LOAD) "syscall\n" ALL(STORE)
                  : "=a"(*result)
-                 : "a"(call), "D"(a), "S"(b), [put] "r"(put), [found] "r"(found)
+                 : "a"(call), "D"(a), "S"(b), "d"(0), "r"(fourth), [put] "r"(put), [found] "r"(found)
                  : "rcx", "r11", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
                    "xmm13", "xmm14", "xmm15");
     return memcmp(put, found, sizeof put) != 0;
@@ -48,11 +51,35 @@ static int touch(uint64_t seed, volatile char *page)
     return memcmp(put, found, sizeof put) != 0;
 }
 
+// A tracer that writes its child's registers keeps its own. (Where nobody may trace, too.)
+static int trace(void)
+{
+    int status, differs;
+    long result = fork();
+    if (result == 0) {
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        kill(getpid(), SIGSTOP);
+        _exit(0);
+    }
+    waitpid(result, &status, WUNTRACED);
+    struct user_fpregs_struct theirs = {.cwd = 0x37f, .mxcsr = 0x1d80};
+    memset(theirs.xmm_space, 0xee, sizeof theirs.xmm_space);
+    long child = result;
+    uint32_t before, after;
+    asm volatile("stmxcsr %0" : "=m"(before));
+    differs = look(0xbeef, SYS_ptrace, PTRACE_SETFPREGS, child, &result, (long)&theirs);
+    asm volatile("stmxcsr %0" : "=m"(after));
+    differs += before != after;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return differs;
+}
+
 static void handle(int signal)
 {
     (void)signal;
     long result;
-    look(0xdead + handled, SYS_getppid, 0, 0, &result);
+    look(0xdead + handled, SYS_getppid, 0, 0, &result, 0);
     handled++;
 }
 
@@ -64,14 +91,14 @@ static void *thread(void *number)
     pthread_barrier_wait(&barrier);
     for (int round = 0; round < ROUNDS; round++) {
         struct timespec little = {0, 1000};
-        wrong += look(seed + round, SYS_sched_yield, 0, 0, &result);
-        wrong += look(seed + round, SYS_getppid, 0, 0, &result);
+        wrong += look(seed + round, SYS_sched_yield, 0, 0, &result, 0);
+        wrong += look(seed + round, SYS_getppid, 0, 0, &result, 0);
         // Its handler runs at once.
-        wrong += look(seed + round, SYS_tkill, gettid(), SIGUSR1, &result);
+        wrong += look(seed + round, SYS_tkill, gettid(), SIGUSR1, &result, 0);
         wrong += touch(seed + round, pages + (long)round * PAGE);
-        wrong += look(seed + round, SYS_nanosleep, (long)&little, 0, &result);
+        wrong += look(seed + round, SYS_nanosleep, (long)&little, 0, &result, 0);
         if (round % 50 == 0) {
-            int differs = look(seed + round, SYS_fork, 0, 0, &result), status = 0;
+            int differs = look(seed + round, SYS_fork, 0, 0, &result, 0), status = 0;
             if (result == 0)
                 _exit(differs);
             waitpid(result, &status, 0);
@@ -97,6 +124,7 @@ int main(void)
         pthread_join(threads[n], &some);
         wrong += (long)some;
     }
+    wrong += trace();
     printf("wrong %ld, handled %s\n", wrong, handled >= THREADS * ROUNDS ? "all" : "too few");
     return wrong != 0;
 }

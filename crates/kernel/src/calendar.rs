@@ -5,9 +5,11 @@
 
 use crate::Broken;
 use crate::memory::Shared;
-use rustix::fs::MemfdFlags;
+use crate::patience::{Patience, Talk};
+use crate::sockets;
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use std::io::{IoSlice, Read, Write};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -48,6 +50,8 @@ const TIME_SHARE: u32 = 1;
 /// UM_TIMETRAVEL_SCHEDSHM_FLAGS_REQ_RUN
 const REQUESTED: u32 = 1;
 
+const MESSAGE_BYTES: usize = 16;
+
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message {
@@ -73,6 +77,9 @@ pub(crate) struct Calendar {
     start: u64,
     /// Reading ends after [`HEARD_MAX`].
     hurries: bool,
+    /// Does it use the page? None: it has not said anything since it got it.
+    shares: Option<bool>,
+    patience: Patience,
 }
 
 /// So long one waits for the kernel alone.
@@ -91,16 +98,30 @@ pub(crate) enum Said {
 
 impl Calendar {
     /// The clock of a kernel that has connected and not been answered yet. `start`: nanoseconds since 1970 at its time 0.
-    pub fn new(mut socket: UnixStream, start: u64) -> Result<Calendar, Broken> {
-        let file = rustix::fs::memfd_create(c"calendar", MemfdFlags::CLOEXEC)?;
+    pub fn new(socket: UnixStream, start: u64, patience: Patience) -> Result<Calendar, Broken> {
+        let file = rustix::fs::memfd_create(c"calendar", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, BYTES)?;
+        // Who looks at a page that its file no longer has gets a signal.
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let page = Shared::map(file.as_fd(), BYTES as usize)?;
-        let hello = receive(&mut socket)?.ok_or_else(|| Broken::new("it ended while it began"))?;
+        let hello = receive(&socket)?.ok_or_else(|| Broken::new("it ended while it began"))?;
         if hello.op != START {
             return Err(Broken::new(format!("it began with message {} of its clock", hello.op)));
         }
-        let calendar =
-            Calendar { socket, page, file, asked: NEVER, granted: 0, now: 0, sequence: 1 << 16, runs: false, start, hurries: false };
+        let calendar = Calendar {
+            socket,
+            page,
+            file,
+            asked: NEVER,
+            granted: 0,
+            now: 0,
+            sequence: 1 << 16,
+            runs: false,
+            start,
+            hurries: false,
+            shares: None,
+            patience,
+        };
         calendar.set_u32(VERSION, SHARED_VERSION);
         calendar.set_u32(LENGTH, BYTES as u32);
         if let Some(most) = calendar.page.u16(CLIENTS_MAX) {
@@ -150,9 +171,9 @@ impl Calendar {
         }
     }
 
-    /// Does it use the page? It says so there when it has got it.
-    fn shares(&self) -> bool {
-        self.u32(THEIRS + CAPABILITIES) & TIME_SHARE != 0
+    /// Does it use the page? It says so there when it has got it, before it says anything else, and it counts no more what it writes there later.
+    pub fn shares(&self) -> bool {
+        self.shares == Some(true)
     }
 
     /// Does it run, and has not said that it waits?
@@ -162,7 +183,7 @@ impl Calendar {
 
     /// Its present.
     pub fn now(&self) -> u64 {
-        if self.shares() { self.now.max(self.u64(CURRENT)) } else { self.now }
+        if self.shares() && self.runs { self.now.max(self.u64(CURRENT)) } else { self.now }
     }
 
     /// The present is another, and the kernel waits.
@@ -171,10 +192,16 @@ impl Calendar {
         self.set_u64(CURRENT, self.now);
     }
 
-    /// When it wants to run.
+    /// When it wants to run, as it was when it was looked at last: the world counts on it.
     pub fn wanted(&self) -> u64 {
-        let shared = self.u32(THEIRS + FLAGS) & REQUESTED != 0;
-        if shared { self.asked.min(self.u64(THEIRS + WANTED)) } else { self.asked }
+        self.asked
+    }
+
+    /// Looks at what a kernel that waits has asked for in the page.
+    pub fn look(&mut self) {
+        if self.shares() && self.u32(THEIRS + FLAGS) & REQUESTED != 0 {
+            self.asked = self.asked.min(self.u64(THEIRS + WANTED));
+        }
     }
 
     /// There is something for it to do at a time, if it wants nothing earlier.
@@ -192,7 +219,7 @@ impl Calendar {
             self.set_u64(FREE_UNTIL_AT, limit);
             self.set_running(true);
             self.runs = true;
-            self.sequence += 1;
+            self.sequence = self.sequence.wrapping_add(1);
             return self.send(Message { op: RUN, sequence: self.sequence, time: self.now });
         }
         self.granted = limit;
@@ -214,22 +241,23 @@ impl Calendar {
     }
 
     fn send(&mut self, message: Message) -> Result<(), Broken> {
-        self.socket.write_all(&message.to_bytes())?;
-        Ok(())
+        sockets::say(&self.socket, &message.to_bytes())
     }
 
     /// Sends a message and waits until it was read; what the kernel says meanwhile is answered.
     fn tell(&mut self, op: u32, time: u64) -> Result<(), Broken> {
-        self.sequence += 1;
+        self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
         self.send(Message { op, sequence, time })?;
-        loop {
-            let message = receive(&mut self.socket)?.ok_or_else(|| Broken::new("it ended"))?;
+        let mut talk = Talk::default();
+        while talk.again(&self.patience)? && self.patience.await_any(&[self.socket.as_fd()], &|| 0, &mut || Ok(false))?.is_some() {
+            let message = receive(&self.socket)?.ok_or_else(|| Broken::new("it ended"))?;
             if message.op == ACK && message.sequence == sequence {
                 return Ok(());
             }
             self.answer(message)?;
         }
+        Err(Broken::new("it had not answered when the run was interrupted"))
     }
 
     /// [`Calendar::serve`] with one call into the host's kernel, when nobody else has anything to say; none: it says nothing for a while.
@@ -238,17 +266,17 @@ impl Calendar {
             self.socket.set_read_timeout(Some(HEARD_MAX))?;
             self.hurries = true;
         }
-        match receive(&mut self.socket) {
-            Ok(None) => Ok(Some(Said::Gone)),
-            Ok(Some(message)) => self.answer(message).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error.into()),
+        let mut bytes = [0; MESSAGE_BYTES];
+        match sockets::hear_later(&self.socket, &mut bytes)? {
+            None => Ok(None),
+            Some(false) => Ok(Some(Said::Gone)),
+            Some(true) => self.answer(Message::of_bytes(bytes)).map(Some),
         }
     }
 
-    /// Reads a message and answers it.
+    /// Reads a message that has come, and answers it.
     pub fn serve(&mut self) -> Result<Said, Broken> {
-        match receive(&mut self.socket)? {
+        match receive(&self.socket)? {
             None => Ok(Said::Gone),
             Some(message) => self.answer(message),
         }
@@ -257,11 +285,15 @@ impl Calendar {
     fn answer(&mut self, message: Message) -> Result<Said, Broken> {
         let Message { op, sequence, time } = message;
         let ack = |time| Message { op: ACK, sequence, time };
+        if self.shares.is_none() {
+            self.shares = Some(self.u32(THEIRS + CAPABILITIES) & TIME_SHARE != 0);
+        }
         self.now = self.now();
         match op {
             ACK => return Ok(Said::Time),
             REQUEST => self.asked = time,
             WAIT => {
+                self.look();
                 self.runs = false;
                 self.set_running(false);
                 if !self.shares() {
@@ -288,33 +320,32 @@ impl Calendar {
 }
 
 impl Message {
-    fn to_bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
+    fn to_bytes(self) -> [u8; MESSAGE_BYTES] {
+        let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&self.op.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.sequence.to_ne_bytes());
         bytes[8..].copy_from_slice(&self.time.to_ne_bytes());
         bytes
     }
+
+    fn of_bytes(bytes: [u8; MESSAGE_BYTES]) -> Message {
+        let [o0, o1, o2, o3, s0, s1, s2, s3, time @ ..] = bytes;
+        let (op, sequence) = (u32::from_ne_bytes([o0, o1, o2, o3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+        Message { op, sequence, time: u64::from_ne_bytes(time) }
+    }
 }
 
-/// The next message; none: the other side is gone.
-fn receive(socket: &mut UnixStream) -> std::io::Result<Option<Message>> {
-    let mut bytes = [0; 16];
-    match socket.read_exact(&mut bytes) {
-        Ok(()) => {}
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let [o0, o1, o2, o3, s0, s1, s2, s3, time @ ..] = bytes;
-    let (op, sequence) = (u32::from_ne_bytes([o0, o1, o2, o3]), u32::from_ne_bytes([s0, s1, s2, s3]));
-    Ok(Some(Message { op, sequence, time: u64::from_ne_bytes(time) }))
+/// A message that has come; none: the other side is gone.
+fn receive(socket: &UnixStream) -> Result<Option<Message>, Broken> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    Ok(sockets::hear(socket, &mut bytes)?.then(|| Message::of_bytes(bytes)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-    use std::io::IoSliceMut;
+    use std::io::{IoSliceMut, Read as _, Write as _};
 
     const EPOCH: u64 = 1_000_000_000;
 
@@ -329,7 +360,9 @@ mod tests {
             self.socket.write_all(&Message { op, sequence: 7, time }.to_bytes()).unwrap();
         }
         fn hear(&mut self) -> Message {
-            receive(&mut self.socket).unwrap().unwrap()
+            let mut bytes = [0; MESSAGE_BYTES];
+            self.socket.read_exact(&mut bytes).unwrap();
+            Message::of_bytes(bytes)
         }
         fn page(&self) -> &Shared {
             self.page.as_ref().unwrap()
@@ -341,7 +374,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut kernel = Kernel { socket: theirs, page: None };
         kernel.say(START, 0);
-        let calendar = Calendar::new(ours, EPOCH).unwrap();
+        let calendar = Calendar::new(ours, EPOCH, Patience::default()).unwrap();
         let (mut bytes, mut files) = ([0; 16], Vec::new());
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -435,6 +468,7 @@ mod tests {
         calendar.shorten(800).unwrap();
         // Nothing that it does not know already.
         calendar.shorten(850).unwrap();
+        Patience::default().await_any(&[calendar.socket()], &|| 0, &mut || Ok(false)).unwrap();
         assert_eq!(calendar.serve().unwrap(), Said::Time);
         let (told, kernel) = told.join().unwrap();
         assert_eq!(told, [(FREE_UNTIL, 900), (RUN, 500), (FREE_UNTIL, 800)]);
@@ -448,9 +482,9 @@ mod tests {
     fn who_does_not_begin_is_refused() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&Message { op: WAIT, sequence: 1, time: 0 }.to_bytes()).unwrap();
-        assert!(Calendar::new(ours, 0).unwrap_err().0.contains("began with message 3"));
+        assert!(Calendar::new(ours, 0, Patience::default()).unwrap_err().0.contains("began with message 3"));
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
-        assert!(Calendar::new(ours, 0).unwrap_err().0.contains("ended while it began"));
+        assert!(Calendar::new(ours, 0, Patience::default()).unwrap_err().0.contains("ended while it began"));
     }
 }

@@ -7,8 +7,9 @@
 use crate::Broken;
 use crate::memory::GuestMemory;
 use crate::ring::Ring;
+use crate::sockets;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-use std::io::{IoSliceMut, Read, Write};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -35,6 +36,8 @@ const PAYLOAD_BYTES_MAX: usize = 600;
 const FILES_MAX: usize = 8;
 /// Bytes before each frame: `struct virtio_net_hdr_mrg_rxbuf`, which begins with what [`vnet`] knows.
 const NET_HEADER_BYTES: usize = 12;
+/// An Ethernet header: nothing shorter leaves a driver.
+const FRAME_BYTES_MIN: usize = 14;
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
@@ -55,9 +58,11 @@ pub(crate) struct Device {
     listener: UnixListener,
     stream: Option<UnixStream>,
     /// Where the kernel is told that something has come.
-    calls: Option<UnixStream>,
+    calls: Option<OwnedFd>,
     memory: GuestMemory,
     rings: [Ring; 2],
+    /// Of the queues: what was taken from one of before is not given back to one of now.
+    generation: u16,
     mac: [u8; 6],
     mtu: u16,
     /// It completes checksums and cuts large frames.
@@ -93,6 +98,7 @@ impl Device {
             calls: None,
             memory: GuestMemory::default(),
             rings: Default::default(),
+            generation: 0,
             mac,
             mtu,
             offloads,
@@ -123,10 +129,13 @@ impl Device {
             (self.stream, self.calls, self.shares) = (None, None, false);
             self.memory.clear();
             self.rings = Default::default();
+            self.generation = self.generation.wrapping_add(1);
             return Ok(Event::Gone);
         };
         let mut payload = vec![0; header.bytes];
-        stream.read_exact(&mut payload)?;
+        if !sockets::hear(&*stream, &mut payload)? {
+            return Err(Broken::new("it ended in the middle of a message"));
+        }
         self.handle(header, &payload, files)
     }
 
@@ -179,6 +188,9 @@ impl Device {
                     10 => ring.rewind(value),
                     _ => ring.enabled = value != 0,
                 }
+                if index == TRANSMIT && header.request == 10 {
+                    self.generation = self.generation.wrapping_add(1);
+                }
                 // Whether there is room is looked at when a frame comes.
                 self.rings[RECEIVE].quieten(&self.memory)?;
             }
@@ -189,7 +201,7 @@ impl Device {
                 (ring.descriptors, ring.used, ring.available) = (u64_at(payload, 8), u64_at(payload, 16), u64_at(payload, 24));
             }
             // SET_BACKEND_REQ_FD
-            21 => self.calls = files.pop().map(UnixStream::from),
+            21 => self.calls = files.pop(),
             // VRING_KICK
             35 if index as usize == TRANSMIT => {
                 self.kick = Some(header);
@@ -206,23 +218,29 @@ impl Device {
 
     fn reply(&mut self, header: Header, payload: &[u8]) -> Result<Event, Broken> {
         let message = message(header.request, VERSION | IS_REPLY, payload);
-        self.stream.as_mut().map_or(Ok(()), |stream| stream.write_all(&message))?;
+        self.stream.as_ref().map_or(Ok(()), |stream| sockets::say(stream, &message))?;
         Ok(Event::Handled)
     }
 
     /// The next frame to send, with what is left to do for it in its metadata, and the token that gives its buffer back.
-    pub fn take(&mut self, room: &mut Vec<u8>) -> Result<Option<(Frame, u16)>, Broken> {
-        let Device { rings: [_, transmit], memory, .. } = self;
+    pub fn take(&mut self, room: &mut Vec<u8>) -> Result<Option<(Frame, u32)>, Broken> {
+        let Device { rings: [_, transmit], memory, generation, .. } = self;
         let Some(head) = transmit.take(memory)? else { return Ok(None) };
         transmit.read(memory, head, room)?;
         let (Some(header), Some(bytes)) = (room.first_chunk::<{ vnet::HEADER_BYTES }>(), room.get(NET_HEADER_BYTES..)) else {
             return Err(Broken::new("one of its devices sends a frame without a header"));
         };
+        if bytes.len() < FRAME_BYTES_MIN {
+            return Err(Broken::new(format!(
+                "one of its devices sends a frame of {} bytes, which has no room for its addresses",
+                bytes.len()
+            )));
+        }
         let mut frame = Frame::ingress(bytes);
         if self.offloads {
             vnet::decode(header, 0, &mut frame);
         }
-        Ok(Some((frame, head)))
+        Ok(Some((frame, u32::from(*generation) << 16 | u32::from(head))))
     }
 
     /// The kernel goes on after it has kicked.
@@ -231,9 +249,9 @@ impl Device {
     }
 
     /// A frame that was taken has left. True: the kernel wants to be told.
-    pub fn left(&mut self, token: u16) -> Result<bool, Broken> {
-        let Device { rings: [_, transmit], memory, .. } = self;
-        if transmit.enabled { transmit.give_back(memory, token, 0) } else { Ok(false) }
+    pub fn left(&mut self, token: u32) -> Result<bool, Broken> {
+        let Device { rings: [_, transmit], memory, generation, .. } = self;
+        if transmit.enabled && token >> 16 == u32::from(*generation) { transmit.give_back(memory, token as u16, 0) } else { Ok(false) }
     }
 
     /// A frame has come. True: the kernel wants to be told.
@@ -255,11 +273,10 @@ impl Device {
     /// Tells the kernel that a queue has something for it: of frames that have come, or that have left. It answers on [`Device::calls`].
     pub fn call(&mut self, sent: bool) -> Result<(), Broken> {
         let queue = if sent { TRANSMIT } else { RECEIVE };
-        let Some(calls) = &mut self.calls else { return Ok(()) };
+        let Some(calls) = &self.calls else { return Ok(()) };
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&(queue as u32).to_ne_bytes());
-        calls.write_all(&message(VRING_CALL, VERSION | NEEDS_REPLY, &payload))?;
-        Ok(())
+        sockets::say(calls, &message(VRING_CALL, VERSION | NEEDS_REPLY, &payload))
     }
 
     /// Where the kernel answers calls; none: it has no such device yet.
@@ -270,11 +287,7 @@ impl Device {
     /// Reads the answer to [`Device::call`]. False: the kernel is gone.
     pub fn called(&mut self) -> Result<bool, Broken> {
         let mut answer = [0; HEADER_BYTES + 8];
-        match self.calls.as_mut().map(|calls| calls.read_exact(&mut answer)) {
-            Some(Ok(())) => Ok(true),
-            Some(Err(error)) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error.into()),
-            _ => Ok(false),
-        }
+        self.calls.as_ref().map_or(Ok(false), |calls| sockets::hear(calls, &mut answer))
     }
 }
 
@@ -292,20 +305,16 @@ fn read_header(stream: &mut UnixStream, files: &mut Vec<OwnedFd>) -> Result<Opti
     let mut bytes = [0; HEADER_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(&*stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
-    let got = match received {
-        Err(rustix::io::Errno::CONNRESET) => 0,
-        other => other?.bytes,
-    };
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = rustix::net::recvmsg(&*stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(some) = message {
             files.extend(some);
         }
     }
-    if got == 0 {
+    if !sockets::whole(received.map(|received| received.bytes), HEADER_BYTES)? {
         return Ok(None);
     }
-    stream.read_exact(&mut bytes[got..])?;
     let header = Header { request: u32_at(&bytes, 0), flags: u32_at(&bytes, 4), bytes: u32_at(&bytes, 8) as usize };
     match header.bytes <= PAYLOAD_BYTES_MAX {
         true => Ok(Some(header)),
@@ -316,6 +325,7 @@ fn read_header(stream: &mut UnixStream, files: &mut Vec<OwnedFd>) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A device, and who is connected to it.
@@ -398,6 +408,57 @@ mod tests {
         kernel.write_all(&message(1, VERSION, &[])[..5]).unwrap();
         drop(kernel);
         assert!(device.serve().is_err());
+    }
+
+    /// A device with a queue of four to send from, whose first frame has so many bytes (with its header), and the file of its memory.
+    fn sender(bytes: u32) -> (Device, UnixStream, crate::memory::Shared) {
+        let (mut device, kernel) = pair();
+        let file = rustix::fs::memfd_create(c"test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 0x8000).unwrap();
+        device.memory.add(file.as_fd(), 0, 0x8000, 0).unwrap();
+        let memory = crate::memory::Shared::map(file.as_fd(), 0x8000).unwrap();
+        // A descriptor; head 0 is available.
+        memory.write(0x10, &[&0x4000_u64.to_le_bytes()[..], &bytes.to_le_bytes(), &[0; 4]].concat());
+        memory.write(0x1002, &[1, 0]);
+        begin(&mut device);
+        (device, kernel, memory)
+    }
+
+    /// The driver sets up its queue.
+    fn begin(device: &mut Device) {
+        let two = |value: u32| [1_u32.to_ne_bytes(), value.to_ne_bytes()].concat();
+        let places = [1_u64, 0x10, 0x2000, 0x1000, 0].map(u64::to_ne_bytes).concat();
+        for (request, payload) in [(8, two(4)), (10, two(0)), (9, places), (18, two(1))] {
+            device.handle(Header { request, flags: VERSION, bytes: payload.len() }, &payload, Vec::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_left_is_given_back_to_the_queue_it_came_from() {
+        let (mut device, _kernel, memory) = sender(80);
+        let used = || memory.u16(0x2002).unwrap().load(Ordering::Acquire);
+        let (frame, token) = device.take(&mut Vec::new()).unwrap().unwrap();
+        assert_eq!(frame.len(), 68);
+        assert_eq!((device.left(token), used()), (Ok(true), 1));
+        // The driver is bound anew while a frame is on its wire.
+        memory.write(0x1002, &[2, 0]);
+        let (_, token) = device.take(&mut Vec::new()).unwrap().unwrap();
+        begin(&mut device);
+        assert_eq!((device.left(token), used()), (Ok(false), 1));
+        memory.write(0x1002, &[1, 0]);
+        let (_, token) = device.take(&mut Vec::new()).unwrap().unwrap();
+        assert_eq!(device.left(token), Ok(true));
+    }
+
+    #[test]
+    fn a_frame_without_addresses_is_refused() {
+        for (bytes, why) in [(11, "without a header"), (12, "0 bytes"), (25, "13 bytes")] {
+            let (mut device, _kernel, _) = sender(bytes);
+            let Broken(told) = device.take(&mut Vec::new()).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        let (mut device, _kernel, _) = sender(26);
+        assert_eq!(device.take(&mut Vec::new()).unwrap().unwrap().0.len(), 14);
     }
 
     #[test]

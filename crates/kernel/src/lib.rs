@@ -19,9 +19,12 @@ mod device;
 mod home;
 mod machine;
 mod memory;
+mod patience;
 mod ring;
+mod sockets;
 mod spawn;
 pub mod store;
+mod words;
 
 pub use machine::Kernels;
 

@@ -4,9 +4,11 @@ use crate::Broken;
 use crate::calendar::{Calendar, NEVER, Said};
 use crate::device::{Device, Event};
 use crate::home::{COVERAGE, FILE_BYTES_MAX, Home};
+use crate::patience::{Patience, Talk};
+use crate::ring::ENTRIES_MAX;
 use crate::spawn::{self, Spawn};
 use crate::store::{self, Kernel};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::words::Words;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -16,29 +18,24 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 use weft_core::{Frame, Instant};
 use weft_intercept::process::processor::with_all;
 use weft_intercept::process::{Held, Usage};
-use weft_sim::plan::{Action, Debugged, GuestPlan, NodeKind, NodePlan, Plan, ProcessPlan, Run, Watched};
+use weft_sim::plan::{Debugged, GuestPlan, NodeKind, NodePlan, Plan, Watched};
 use weft_sim::{Boot, Guest, GuestContext, ProgramId, Status, Stream};
 
-/// How often who waits for a kernel looks whether the run was interrupted.
-const LOOK_PERIOD: Duration = Duration::from_millis(200);
-/// So long a kernel may compute without a word and without its clock going on.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A kernel that counts has so long to write its counts; and how often it is looked whether it has.
 const COUNTS_WRITTEN_MAX: Duration = Duration::from_secs(60);
+/// Who has let go of its clock has so long to end.
+const END_MAX: Duration = Duration::from_secs(10);
 const END_LOOK_PERIOD: Duration = Duration::from_millis(5);
 const KERNEL_BEGINS: &[u8] = b"Linux version ";
 /// Lines of its console that are told when it cannot go on.
 const LINES_TOLD: usize = 12;
 /// Where they are looked for: at its end.
 const WORDS_BYTES_MAX: u64 = 64 << 10;
-const SIGTERM: i32 = 15;
 
 /// Boots kernels that were built before.
 #[derive(Debug, Default)]
@@ -65,12 +62,19 @@ impl Boot for Kernels {
 
 /// A program of the machine.
 #[derive(Debug, Default)]
-struct Program {
+pub(crate) struct Program {
     name: String,
     runs: bool,
     /// Bytes of its output and its errors that were looked at.
     read: [u64; 2],
     output_max: u64,
+}
+
+impl Program {
+    /// One that has not run; of its output so many bytes are kept.
+    pub fn new(name: &str, output_max: u64) -> Program {
+        Program { name: name.to_owned(), output_max, ..Program::default() }
+    }
 }
 
 /// A kernel that runs, or has run.
@@ -94,11 +98,10 @@ struct Machine {
     rest: String,
     /// What it is, for the hash.
     identity: Option<String>,
-    interrupt: Option<Arc<AtomicBool>>,
+    patience: Patience,
+    talk: Talk,
     /// It counts which of its lines are executed.
     counts: bool,
-    /// A debugger looks at it, and nobody loses patience.
-    debugged: bool,
     /// Lets the debugger take it, once.
     attach: Option<Debugged>,
     /// Its file.
@@ -195,9 +198,9 @@ impl Machine {
             told: 0,
             rest: String::new(),
             identity: Some(format!("kernel {} {}", kernel.name, kernel.hash)),
-            interrupt: plan.interrupt.clone(),
+            patience: Patience::new(plan.interrupt.clone(), debugged.is_some()),
+            talk: Talk::default(),
             counts: kernel.counts(),
-            debugged: debugged.is_some(),
             attach: debugged.cloned(),
             binary: kernel.binary(),
             ready: false,
@@ -217,33 +220,7 @@ impl Machine {
 
     /// Waits until one of these is ready, and says which.
     fn await_any(&mut self, sockets: &[BorrowedFd<'_>], progress: &dyn Fn() -> u64) -> Result<Option<usize>, Broken> {
-        let mut fds: Vec<PollFd<'_>> = sockets.iter().map(|socket| PollFd::from_borrowed_fd(*socket, PollFlags::IN)).collect();
-        let period = Timespec { tv_sec: 0, tv_nsec: LOOK_PERIOD.subsec_nanos().into() };
-        let (mut waited, mut before) = (Duration::ZERO, progress());
-        loop {
-            match rustix::event::poll(&mut fds, Some(&period)) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other?,
-            };
-            if let Some(at) = fds.iter().position(|fd| !fd.revents().is_empty()) {
-                return Ok(Some(at));
-            }
-            if self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-                return Ok(None);
-            }
-            if self.child.try_wait()?.is_some() {
-                return Err(Broken::new("its kernel ended"));
-            }
-            let now = progress();
-            waited = if now == before && !self.debugged { waited + LOOK_PERIOD } else { Duration::ZERO };
-            before = now;
-            if waited >= PATIENCE {
-                return Err(Broken::new(format!(
-                    "its kernel has computed for {} s without a word, and its clock stands: a program that never calls the kernel, or a deadlock",
-                    PATIENCE.as_secs()
-                )));
-            }
-        }
+        self.patience.await_any(sockets, progress, &mut || Ok(self.child.try_wait()?.is_some()))
     }
 
     /// Meets the kernel when it comes to ask for the time.
@@ -255,14 +232,22 @@ impl Machine {
             return Ok(false);
         }
         let (socket, _) = listener.accept()?;
-        self.calendar = Some(Calendar::new(socket, self.start)?);
+        if self.await_any(&[socket.as_fd()], &|| 0)?.is_none() {
+            return Ok(false);
+        }
+        self.calendar = Some(Calendar::new(socket, self.start, self.patience.clone())?);
         Ok(true)
     }
 
     /// Serves the kernel while it runs. False: the run was interrupted.
     fn serve(&mut self, cx: &mut dyn GuestContext) -> Result<bool, Broken> {
+        let looks = self.ready && self.devices.iter().all(Device::shares);
         loop {
-            if let Some(calendar) = self.calendar.as_mut().filter(|_| self.ready && self.devices.iter().all(Device::shares))
+            let at = self.present(cx)?;
+            if !self.talk.count(at, &self.patience)? {
+                return Ok(false);
+            }
+            if let Some(calendar) = self.calendar.as_mut().filter(|calendar| looks && calendar.shares())
                 && let Some(said) = calendar.hear()?
             {
                 if let Some(served) = self.heard(said, cx)? {
@@ -309,11 +294,10 @@ impl Machine {
         let at = self.present(cx)?;
         match said {
             Said::Time => Ok(None),
-            Said::Gone => self.ended().map(|()| Some(true)),
-            Said::Waits => {
+            Said::Waits | Said::Gone => {
                 cx.advance(at);
                 (0..self.devices.len()).try_for_each(|number| self.send_all(number, cx))?;
-                Ok(Some(true))
+                if said == Said::Gone { self.ended().map(|()| Some(true)) } else { Ok(Some(true)) }
             }
         }
     }
@@ -322,13 +306,18 @@ impl Machine {
     fn send_all(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let port = self.port_of.get(number).copied().flatten();
         let Some(device) = self.devices.get_mut(number) else { return Ok(()) };
-        while let Some((frame, token)) = device.take(&mut self.room)? {
+        let mut wanted = false;
+        // No queue holds more, and who fills it again meanwhile does not stand still as it should.
+        for _ in 0..ENTRIES_MAX {
+            let Some((frame, token)) = device.take(&mut self.room)? else { break };
             match port {
-                Some(port) => cx.send(port, frame, token.into()),
-                None => drop(device.left(token)?),
+                Some(port) => cx.send(port, frame, token),
+                // There is no wire for it to be on.
+                None => wanted |= device.left(token)?,
             }
         }
-        Ok(())
+        // A kernel that waits for an answer to its kick hears nothing else.
+        if wanted && device.shares() { self.call(number, true) } else { Ok(()) }
     }
 
     fn serve_device(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
@@ -365,10 +354,14 @@ impl Machine {
         while let Some(calls) = device.calls() {
             match self.await_any(&[calls, calendar.socket()], &|| 0)? {
                 None => return Ok(()),
-                Some(0) if device.called()? => return Ok(()),
+                Some(0) if device.called()? => {
+                    calendar.look();
+                    return Ok(());
+                }
                 Some(0) => break,
                 Some(_) if calendar.serve()? == Said::Gone => break,
-                Some(_) => {}
+                Some(_) if self.talk.again(&self.patience)? => {}
+                Some(_) => return Ok(()),
             }
         }
         if device.calls().is_none() { Ok(()) } else { Err(Broken::new("its kernel ended")) }
@@ -378,7 +371,9 @@ impl Machine {
     fn ended(&mut self) -> Result<(), Broken> {
         self.off = true;
         self.calendar = None;
-        let status = self.child.wait()?;
+        let status = self.end_within(END_MAX)?;
+        let status =
+            status.ok_or_else(|| Broken::new(format!("its kernel has let go of its clock, and runs on after {} s", END_MAX.as_secs())))?;
         if status.success() {
             // Somebody in it has switched it off.
             return Ok(());
@@ -386,6 +381,17 @@ impl Machine {
         let how =
             status.signal().map_or_else(|| format!("with status {}", status.code().unwrap_or(-1)), |signal| format!("by signal {signal}"));
         Err(Broken::new(format!("its kernel ended {how}")))
+    }
+
+    /// What came of its process, when it ends within so long.
+    fn end_within(&mut self, most: Duration) -> io::Result<Option<ExitStatus>> {
+        for _ in 0..most.as_millis() / END_LOOK_PERIOD.as_millis() {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(END_LOOK_PERIOD);
+        }
+        Ok(None)
     }
 
     /// What it said, from a byte of its console on.
@@ -415,13 +421,11 @@ impl Machine {
         if self.told > FILE_BYTES_MAX {
             return Err(Broken::new(format!("its process 1 has said more than {} MiB", FILE_BYTES_MAX >> 20)));
         }
-        self.rest.push_str(&String::from_utf8_lossy(&text));
-        while let Some((line, rest)) = self.rest.split_once('\n') {
-            let (line, rest) = (line.to_owned(), rest.to_owned());
-            self.rest = rest;
-            self.told(&line, cx)?;
-        }
-        Ok(())
+        let mut said = std::mem::take(&mut self.rest);
+        said.push_str(&String::from_utf8_lossy(&text));
+        let (lines, rest) = said.rsplit_once('\n').map_or((None, &said[..]), |(lines, rest)| (Some(lines), rest));
+        self.rest = rest.to_owned();
+        lines.into_iter().flat_map(|lines| lines.split('\n')).try_for_each(|line| self.told(line, cx))
     }
 
     fn told(&mut self, line: &str, cx: &mut dyn GuestContext) -> Result<(), Broken> {
@@ -442,7 +446,7 @@ impl Machine {
                 let program = id(program)?;
                 self.collect(program, cx)?;
                 self.programs.entry(program).or_default().runs = false;
-                let cpu = Duration::from_micros(number(user_us) + number(system_us));
+                let cpu = Duration::from_micros(number(user_us).saturating_add(number(system_us)));
                 cx.used(program, Usage { cpu, ..Usage::default() });
                 let code = number(code) as i32;
                 cx.ended(program, if *how == "kill" { Status::Killed(code) } else { Status::Exited(code) });
@@ -542,13 +546,8 @@ impl Machine {
     fn end_in_order(&mut self) -> Result<(), Broken> {
         self.off = true;
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)?;
-        for _ in 0..COUNTS_WRITTEN_MAX.as_millis() / END_LOOK_PERIOD.as_millis() {
-            if self.child.try_wait()?.is_some() {
-                return Ok(());
-            }
-            std::thread::sleep(END_LOOK_PERIOD);
-        }
-        Err(Broken::new(format!("its kernel has not written within {} s what it counted", COUNTS_WRITTEN_MAX.as_secs())))
+        let late = || Broken::new(format!("its kernel has not written within {} s what it counted", COUNTS_WRITTEN_MAX.as_secs()));
+        self.end_within(COUNTS_WRITTEN_MAX)?.ok_or_else(late).map(drop)
     }
 
     /// It cannot go on: the world is told, with the last that it said.
@@ -557,12 +556,25 @@ impl Machine {
         self.off = true;
         self.calendar = None;
         let words = self.last_words();
-        cx.fail(if words.is_empty() { why } else { format!("{why}; the last of its console:\n  {words}") });
+        cx.fail(readable(&if words.is_empty() { why } else { format!("{why}; the last of its console:\n  {words}") }));
     }
 
     fn waits_for(&self) -> &'static str {
         if self.off { "its kernel is off" } else { "runs on a Linux kernel" }
     }
+}
+
+/// For a terminal: what comes from a guest may not move anything there.
+fn readable(text: &str) -> String {
+    text.chars().fold(String::new(), |mut said, letter| {
+        match letter {
+            '\n' => said.push(letter),
+            '\t' => said.push(' '),
+            _ if letter.is_control() => said.extend(letter.escape_default()),
+            _ => said.push(letter),
+        }
+        said
+    })
 }
 
 /// What stands in a file from a byte on, so much at most (and up to a chunk more).
@@ -628,7 +640,7 @@ impl Guest for Machine {
             calendar.set_now(now);
         }
         let Some(device) = self.devices.get_mut(number) else { return };
-        let result = device.left(token as u16).and_then(|wanted| if wanted { self.call(number, true) } else { Ok(()) });
+        let result = device.left(token).and_then(|wanted| if wanted { self.call(number, true) } else { Ok(()) });
         self.or_fail(result, cx);
     }
 
@@ -661,94 +673,5 @@ impl Drop for Machine {
         if let Err(error) = self.child.wait() {
             tracing::warn!("cannot wait for a kernel: {error}");
         }
-    }
-}
-
-/// The plan of its process 1 (kernel/init/init.c has the format).
-#[derive(Debug, Default)]
-struct Words(Vec<u8>);
-
-impl Words {
-    fn record<'w>(&mut self, fields: impl IntoIterator<Item = &'w str>) {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        self.0.extend_from_slice(fields.len().to_string().as_bytes());
-        self.0.push(0);
-        for field in fields {
-            self.0.extend(field.bytes().filter(|byte| *byte != 0));
-            self.0.push(0);
-        }
-    }
-
-    fn network(&mut self, guest: &GuestPlan) {
-        for (path, value) in &guest.sysctls {
-            self.record(["sysctl", &format!("/proc/sys/{path}"), value]);
-        }
-        for interface in &guest.interfaces {
-            self.record(["interface", &interface.mac.to_string(), &interface.name, &interface.mtu.to_string()]);
-        }
-        for interface in &guest.interfaces {
-            self.record(["up", &interface.name]);
-            for (address, bits) in &interface.addresses {
-                self.record(["address", &interface.name, &address.to_string(), &bits.to_string()]);
-            }
-        }
-        for route in &guest.routes {
-            let gateway = route.gateway.map_or_else(|| "-".to_owned(), |gateway| gateway.to_string());
-            let (network, bits) = (route.destination.0.to_string(), route.destination.1.to_string());
-            self.record(["route", &network, &bits, &gateway, route.interface.as_deref().unwrap_or("-")]);
-        }
-    }
-
-    /// When its process 1 is to look at TCP connections: where the scenario samples, at the times of the other nodes.
-    fn samples(&mut self, plan: &Plan, booted: Instant) {
-        let Some(period) = plan.sample.map(|period| period.max(Duration::from_micros(1)).as_nanos() as u64) else { return };
-        let first = booted.as_nanos().next_multiple_of(period) - booted.as_nanos();
-        self.record(["sample", &first.to_string(), &period.to_string()]);
-    }
-
-    /// Programs, and all that happens to them from outside after `booted`.
-    fn programs(&mut self, plan: &Plan, node: usize, booted: Instant, home: &Home) -> io::Result<BTreeMap<ProgramId, Program>> {
-        let mut programs = BTreeMap::new();
-        // What happens, in the order of the plan within each instant.
-        let mut actions: Vec<(Instant, usize, Option<i32>)> = Vec::new();
-        for (number, program) in plan.programs.iter().enumerate().filter(|(_, program)| program.node == node) {
-            let Run::Process(process) = &program.run else { continue };
-            self.program(number, process);
-            if !process.input.is_empty() {
-                std::fs::write(home.of_node(&format!("input.{number}")), &process.input)?;
-            }
-            actions.extend(program.start.map(|at| (at.max(booted), number, None)));
-            programs.insert(
-                ProgramId(number as u32),
-                Program { name: program.name.clone(), output_max: process.output_max, ..Program::default() },
-            );
-        }
-        for event in plan.events.iter().filter(|event| event.at >= booted) {
-            match event.action {
-                Action::Start { program } => actions.push((event.at, program, None)),
-                Action::Stop { program } => actions.push((event.at, program, Some(SIGTERM))),
-                Action::Signal { program, signal } => actions.push((event.at, program, Some(signal))),
-                _ => {}
-            }
-        }
-        actions.retain(|(_, program, _)| programs.contains_key(&ProgramId(*program as u32)));
-        actions.sort_by_key(|(at, ..)| *at);
-        for (at, program, signal) in actions {
-            let (at, program) = ((at.as_nanos() - booted.as_nanos()).to_string(), program.to_string());
-            match signal {
-                None => self.record(["start", &at, &program]),
-                Some(signal) => self.record(["signal", &at, &program, &signal.to_string()]),
-            }
-        }
-        Ok(programs)
-    }
-
-    fn program(&mut self, number: usize, process: &ProcessPlan) {
-        let number = number.to_string();
-        let environment = weft_sim::environment_of(process);
-        let (count, input) = (environment.len().to_string(), if process.input.is_empty() { "0" } else { "1" });
-        let directory = process.directory.display().to_string();
-        let head = ["program", &number, &directory, input, &count];
-        self.record(head.into_iter().chain(environment.iter().map(String::as_str)).chain(process.command.iter().map(String::as_str)));
     }
 }

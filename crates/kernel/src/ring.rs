@@ -4,7 +4,7 @@ use crate::Broken;
 use crate::memory::GuestMemory;
 
 /// Most entries: arch/um's MAX_SUPPORTED_QUEUE_SIZE.
-const ENTRIES_MAX: u16 = 256;
+pub(crate) const ENTRIES_MAX: u16 = 256;
 /// Bytes of one chain: a frame of 64 KiB with its header fits.
 const CHAIN_BYTES_MAX: usize = 72 << 10;
 const DESCRIPTOR_BYTES: u64 = 16;
@@ -50,7 +50,14 @@ impl Ring {
 
     /// The next chain that the driver has made available: its first descriptor.
     pub fn take(&mut self, memory: &GuestMemory) -> Result<Option<u16>, Broken> {
-        if !self.is_ready() || memory.load_u16(self.available.wrapping_add(2))? == self.next_available {
+        if !self.is_ready() {
+            return Ok(None);
+        }
+        let available = memory.load_u16(self.available.wrapping_add(2))?;
+        if available.wrapping_sub(self.next_used) > self.entries {
+            return Err(Broken::new("a queue of one of its devices has more in it than it has entries"));
+        }
+        if available == self.next_available {
             return Ok(None);
         }
         let place = u64::from(self.next_available % self.entries);
@@ -194,6 +201,29 @@ mod tests {
         assert_eq!(filled(b"abcd"), (4, *b"....abcd.."));
         assert_eq!(filled(b"abcdefghi"), (6, *b"....abcdef"));
         assert_eq!(filled(b""), (0, *b".........."));
+    }
+
+    #[test]
+    fn more_than_a_queue_holds_is_refused() {
+        let (memory, mut ring) = (memory(0x8000), ring(4));
+        memory.store_u16(AVAILABLE + 2, 4).unwrap();
+        for _ in 0..4 {
+            assert_eq!(ring.take(&memory), Ok(Some(0)));
+        }
+        // Nothing was given back yet.
+        memory.store_u16(AVAILABLE + 2, 5).unwrap();
+        assert!(ring.take(&memory).unwrap_err().0.contains("more in it than it has entries"));
+        ring.give_back(&memory, 0, 0).unwrap();
+        assert_eq!(ring.take(&memory), Ok(Some(0)));
+        assert_eq!(ring.take(&memory), Ok(None));
+        // Numbers go round.
+        ring.rewind(u32::from(u16::MAX));
+        memory.store_u16(AVAILABLE + 2, 3).unwrap();
+        assert_eq!((0..4).filter(|_| ring.take(&memory) == Ok(Some(0))).count(), 4);
+        memory.store_u16(AVAILABLE + 2, 2).unwrap();
+        assert!(ring.take(&memory).is_ok());
+        memory.store_u16(AVAILABLE + 2, u16::MAX - 1).unwrap();
+        assert!(ring.take(&memory).is_err());
     }
 
     #[test]
