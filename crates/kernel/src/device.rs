@@ -48,7 +48,7 @@ pub(crate) enum Event {
     Handled,
     /// It has frames to send ([`Device::take`]), and waits for [`Device::answer_kick`].
     Kicked,
-    /// It has let go of the device.
+    /// It has let go of the device, which is to forget it ([`Device::forget`]).
     Gone,
 }
 
@@ -126,10 +126,6 @@ impl Device {
         };
         let mut files = Vec::new();
         let Some(header) = read_header(stream, &mut files)? else {
-            (self.stream, self.calls, self.shares) = (None, None, false);
-            self.memory.clear();
-            self.rings = Default::default();
-            self.generation = self.generation.wrapping_add(1);
             return Ok(Event::Gone);
         };
         let mut payload = vec![0; header.bytes];
@@ -137,6 +133,14 @@ impl Device {
             return Err(Broken::new("it ended in the middle of a message"));
         }
         self.handle(header, &payload, files)
+    }
+
+    /// The kernel has let go of it, and may take it up again.
+    pub fn forget(&mut self) {
+        (self.stream, self.calls, self.shares) = (None, None, false);
+        self.memory.clear();
+        self.rings = Default::default();
+        self.generation = self.generation.wrapping_add(1);
     }
 
     fn handle(&mut self, header: Header, payload: &[u8], mut files: Vec<OwnedFd>) -> Result<Event, Broken> {
@@ -362,7 +366,7 @@ mod tests {
         assert_eq!(space[12..], [2, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0xdc, 5]);
         drop(kernel);
         assert_eq!(device.serve().unwrap(), Event::Gone);
-        // It may be taken up again.
+        device.forget();
         assert!(device.stream.is_none());
     }
 
@@ -376,6 +380,7 @@ mod tests {
         }
         drop(kernel);
         assert_eq!(device.serve().unwrap(), Event::Gone);
+        device.forget();
         assert!(!device.shares());
     }
 

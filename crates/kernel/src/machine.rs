@@ -322,10 +322,18 @@ impl Machine {
 
     fn serve_device(&mut self, number: usize, cx: &mut dyn GuestContext) -> Result<(), Broken> {
         let Some(device) = self.devices.get_mut(number) else { return Ok(()) };
-        if device.serve()? != Event::Kicked {
-            return Ok(());
+        match device.serve()? {
+            Event::Handled => return Ok(()),
+            Event::Gone => {
+                // Whether this is heard before the end of its clock must not matter.
+                if device.shares() {
+                    self.send_all(number, cx)?;
+                }
+                self.devices.get_mut(number).into_iter().for_each(Device::forget);
+                return Ok(());
+            }
+            Event::Kicked => self.send_all(number, cx)?,
         }
-        self.send_all(number, cx)?;
         // Before the kernel goes on: the end of what it sent may be nearer than it was told.
         let limit = self.own(cx.limit());
         if let Some(calendar) = self.calendar.as_mut().filter(|calendar| calendar.runs()) {
