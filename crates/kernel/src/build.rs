@@ -159,7 +159,10 @@ struct Work(PathBuf);
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+        // A kernel that is kept with its sources has taken it over.
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!("cannot remove {}: {error}", self.0.display());
         }
     }
