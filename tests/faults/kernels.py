@@ -86,14 +86,20 @@ class Run:
         return status, self.errors.read()
 
 
+def fails(run: Run, *words: str) -> str:
+    """The run ends as not expected, and names the node and what is wrong. Returns what it says."""
+    status, said = run.end()
+    expect("status", status, 1)
+    if not all(word in said for word in ("node 'a'", *words)):
+        raise Failure(said)
+    return said
+
+
 def kernel_killed(folder: Path) -> str:
     """The run ends, and names the node."""
     run = Run(folder)
     os.kill(run.begin()[0], signal.SIGKILL)
-    status, said = run.end()
-    expect("status", status, 1)
-    if "node 'a'" not in said and "node a" not in said or "ended by signal 9" not in said:
-        raise Failure(said)
+    said = fails(run, "ended by signal 9")
     return next(line for line in said.splitlines() if "signal 9" in line)
 
 
@@ -120,10 +126,7 @@ def weft_ended(folder: Path) -> str:
 def panic(folder: Path) -> str:
     """A guest that panics: its last words say why."""
     run = Run(folder, "x = [bytes([1]) * (1 << 20) for _ in range(400)]", 'sysctls = { "vm.panic_on_oom" = "2" }')
-    status, said = run.end()
-    expect("status", status, 1)
-    if "node 'a'" not in said and "node a" not in said or "Kernel panic" not in said or "panic_on_oom" not in said:
-        raise Failure(said)
+    said = fails(run, "Kernel panic", "panic_on_oom")
     return next(line.strip() for line in said.splitlines() if "panic" in line)
 
 
@@ -136,10 +139,7 @@ def planted(folder: Path) -> str:
     for make in (f"ln -s {secret}", "mkfifo"):
         source = f"import os; os.system('mount -t hostfs none /mnt -o node && rm /mnt/output.0; {make} /mnt/output.0'); raise SystemExit"
         run = Run(folder, source)
-        status, said = run.end()
-        expect("status", status, 1)
-        if "node 'a'" not in said or "'output.0' in its kernel's folder is no file" not in said:
-            raise Failure(said)
+        said = fails(run, "'output.0' in its kernel's folder is no file")
         expect("the host's in what it says", "business" in said, False)
     return "refused"
 
@@ -147,10 +147,7 @@ def planted(folder: Path) -> str:
 def talkative(folder: Path) -> str:
     """A guest whose root writes without end where process 1 speaks: there is a bound to what weft hears."""
     run = Run(folder, "import os; os.system('mount -t hostfs none /mnt -o node && head -c 70000000 /dev/zero >> /mnt/status')")
-    status, said = run.end()
-    expect("status", status, 1)
-    if "node 'a'" not in said or "its process 1 has said more than 64 MiB" not in said:
-        raise Failure(said)
+    fails(run, "its process 1 has said more than 64 MiB")
     return "refused"
 
 
@@ -328,10 +325,7 @@ def no_kernel(folder: Path) -> str:
 def flood(folder: Path) -> str:
     """A guest whose root says much at once where process 1 speaks: it is read as fast as it comes."""
     run = Run(folder, "import os; os.system('mount -t hostfs none /mnt -o node'); open('/mnt/status', 'a').write('ready\\n' * 3000000 + 'nonsense\\n')")
-    status, said = run.end()
-    expect("status", status, 1)
-    if "node 'a'" not in said or "its process 1 says 'nonsense'" not in said:
-        raise Failure(said)
+    fails(run, "its process 1 says 'nonsense'")
     return "18 MB"
 
 

@@ -683,3 +683,13 @@ impl Drop for Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_says_moves_nothing_on_a_terminal() {
+        assert_eq!(readable("über\n\tit\u{1b}[31m\u{7}\u{9b}"), "über\n it\\u{1b}[31m\\u{7}\\u{9b}");
+    }
+}
