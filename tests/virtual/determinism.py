@@ -16,13 +16,14 @@ import tempfile
 from pathlib import Path
 
 from harness import paths, user, weft
+from harness.busy import busy_loops
 from harness.processes import Failure
 
 from . import answers, place, worlds
 from .alike import SOURCES, Alike
 from .doors import Doors
 from .releases import elsewhere
-from .runs import Runs, other_work
+from .runs import Runs
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
 from .shared import compiled, difference, expect, program, run_rows, section, where
 from .waits import waits
@@ -42,7 +43,7 @@ def same(runs: Runs, text: str) -> str:
         ways += [("1", {"debug": True}), ("2", {"debug": True}), ("1", {"busy": True}), ("2", {"busy": True})]
     first, kept = runs.run(text)
     for threads, how in ways:
-        with other_work() if how.get("busy") else contextlib.nullcontext():
+        with busy_loops() if how.get("busy") else contextlib.nullcontext():
             found, out = runs.run(text, "--threads", threads, **{key: value for key, value in how.items() if key != "busy"})
         if found != first:
             raise Failure(f"{first} and, with {threads} threads {how or ''}, {found}: {where(kept, out)}")
@@ -61,7 +62,7 @@ def debug_build(folder: Path) -> None:
 def under_load(runs: Runs) -> str:
     """Other work on every processor changes nothing."""
     quiet, _ = runs.run(LOSS)
-    with other_work():
+    with busy_loops():
         loaded, _ = runs.run(LOSS, "--threads", "2")
     if quiet != loaded:
         raise Failure(f"{quiet} alone, {loaded} under load")

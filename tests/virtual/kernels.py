@@ -13,10 +13,10 @@ from typing import Callable
 
 from harness import paths, results, user, weft
 from harness.environment import Environment
+from harness.busy import busy_loops
 from harness.processes import Failure
 
 from . import releases, table, table_rows  # noqa: F401  its rows register themselves
-from .runs import other_work
 from .shared import SECONDS_MAX, compiled, expect, keys, program, run_rows, section, weft_command
 
 FULL = bool(os.environ.get("FULL"))
@@ -517,7 +517,7 @@ def same_digits(folder: Path) -> str:
     phone.run("1 thread", [], "--threads", "1")
     phone.run("2 threads", [], "--threads", "2")
     phone.run("pinned to one CPU", [paths.tool("taskset"), "-c", str(min(os.sched_getaffinity(0)))], "--threads", "2")
-    with other_work():
+    with busy_loops():
         phone.run("beside busy loops", [], "--threads", "2")
     if os.geteuid() == 0:
         phone.run("as a user", user.words(), "--threads", "1")

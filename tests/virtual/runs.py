@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness import paths, user
+from harness import user
 from harness.processes import Failure
 
 from .shared import SECONDS_MAX
@@ -43,16 +42,3 @@ class Runs:
         if summary["not_reproducible"]:
             raise Failure(f"{summary['not_reproducible']}")
         return summary["hash"], out
-
-
-@contextlib.contextmanager
-def other_work() -> Iterator[None]:
-    """Every processor has something else to do."""
-    # They end when this program does, however it does.
-    busy = [subprocess.Popen([paths.PYTHON, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]) for _ in range(os.cpu_count() or 1)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness import weft
+from harness.busy import busy_loops
 from harness.processes import Failure
 
-from .runs import Runs, other_work
+from .runs import Runs
 from .shared import builtin, compiled, difference, keys, program, run_rows, section, where
 
 FULL, KEEP = bool(os.environ.get("FULL")), os.environ.get("KEEP")
@@ -158,7 +159,7 @@ def scenario(seed: int, folder: Path) -> str:
 
 
 def run(runs: Runs, text: str, *words: str, busy: bool = False, **how) -> tuple[str, Path]:
-    with other_work() if busy else contextlib.nullcontext():
+    with busy_loops() if busy else contextlib.nullcontext():
         return runs.run(text, "--wall-limit", WALL_LIMIT, *words, **how)
 
 
