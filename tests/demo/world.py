@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import paths, results, user
+from harness import paths, results, same_host, user
 from harness.processes import Failure
 from virtual.exact import difference
 
@@ -28,6 +28,8 @@ SECONDS_MAX = 300
 def run(folder: Path, name: str, *words: str, as_user: bool) -> tuple[dict, Path, str]:
     """The summary of a run, its results and what it printed for people."""
     out = folder / name
+    # There when it is asked again.
+    shutil.rmtree(out, ignore_errors=True)
     command = [str(folder / "weft"), "sim", str(folder / SCENARIO.name), "--out", str(out), *words]
     if as_user and os.geteuid() == 0:
         command = [*user.words(), *command]
@@ -84,7 +86,7 @@ def main() -> int:
         folder.chmod(0o777)
         (folder / "weft").chmod(0o755)
         try:
-            recorder.add(results.Row("virtual world", results.PASSED, time.monotonic() - started, show(folder)))
+            recorder.add(results.Row("virtual world", results.PASSED, time.monotonic() - started, same_host.ask(lambda: show(folder))))
         except Failure as failure:
             recorder.add(results.Row("virtual world", results.FAILED, time.monotonic() - started, str(failure)))
     print()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness import paths, results, weft
+from harness import paths, results, same_host, weft
 from harness.processes import Failure
 
 # Watchdog of one command.
@@ -131,12 +131,16 @@ def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None 
         if wanted and not any(word in name for word in wanted):
             continue
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="weft-virtual-", dir=directory) as folder:
-            try:
-                outcome, reason = results.PASSED, body(Path(folder))
-            except paths.MissingTool as missing:
-                outcome, reason = results.SKIPPED, str(missing)
-            except (Failure, subprocess.TimeoutExpired) as failure:
-                outcome, reason = results.FAILED, str(failure)
+
+        def in_a_folder(body: Callable[[Path], str] = body) -> str:
+            with tempfile.TemporaryDirectory(prefix="weft-virtual-", dir=directory) as folder:
+                return body(Path(folder))
+
+        try:
+            outcome, reason = results.PASSED, same_host.ask(in_a_folder)
+        except paths.MissingTool as missing:
+            outcome, reason = results.SKIPPED, str(missing)
+        except (Failure, subprocess.TimeoutExpired) as failure:
+            outcome, reason = results.FAILED, str(failure)
         recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
     return recorder.finish()
