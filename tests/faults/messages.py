@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from console.stack import Stack
+from harness import seeds
 from harness.processes import Failure
 
 MESSAGES = 1_000_000 if os.environ.get("FULL") else 200_000
@@ -193,6 +194,6 @@ def rss_mib(process: subprocess.Popen) -> int:
 
 
 def random_messages() -> str:
-    seed = int(os.environ.get("SEED") or 1)
+    seed = seeds.seed()
     with tempfile.TemporaryDirectory(prefix="weft-messages-") as folder, Stack(Path(folder)) as stack:
         return talk(stack, seed)

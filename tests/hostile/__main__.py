@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from harness import coverage as counted
-from harness import results
+from harness import results, seeds
 from harness.processes import Failure
 
 from . import fuzz
@@ -99,7 +99,7 @@ def main() -> int:
         return 0
     full = bool(os.environ.get("FULL"))
     frames = int(os.environ.get("FRAMES") or (1_000_000 if full else 100_000))
-    seed = int(os.environ.get("SEED") or 1)
+    seed = seeds.seed()
     recorder = results.Recorder()
 
     def row(name: str, body) -> object:

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import paths, user, weft
+from harness import paths, seeds, user, weft
 from harness.busy import busy_loops
 from harness.processes import Failure
 
@@ -186,7 +186,7 @@ def main() -> int:
             rows |= Alike(runs, source).rows()
         rows |= place.rows(runs)
         rows |= answers.rows(runs)
-        rows |= worlds.rows(runs, worlds.SEEDS_FULL if FULL else worlds.SEEDS)
+        rows |= worlds.rows(runs, seeds.seeds(worlds.SEEDS, worlds.SEEDS_FULL))
         rows["settings of a node"] = lambda _: settings(runs)
         rows["mappings"] = lambda _: mappings(runs)
         rows["pipes of one user"] = lambda _: pipes_of_one_user(runs)

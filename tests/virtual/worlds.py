@@ -6,7 +6,7 @@ other over TCP and UDP, start threads and children, wait, and are interrupted; n
     SEEDS=17 python3 -m virtual worlds         this world only; SEEDS=100..200: these
     SEEDS=17 PRINT=1 python3 -m virtual worlds its scenario, to make it smaller by hand
 
-FULL=1 runs 200 of them. Of what fails the scenario stays in KEEP, a folder, if that is said.
+FULL=1 runs 200 of them, which are others each time. Of what fails the scenario stays in KEEP, a folder, if that is said.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from harness import seeds as drawn
 from harness import weft
 from harness.busy import busy_loops
 from harness.processes import Failure
@@ -28,8 +29,8 @@ from harness.processes import Failure
 from .runs import Runs
 from .shared import builtin, compiled, difference, keys, program, run_rows, section, where
 
-FULL, KEEP = bool(os.environ.get("FULL")), os.environ.get("KEEP")
-SEEDS, SEEDS_FULL = range(1, 7), range(1, 201)
+KEEP = os.environ.get("KEEP")
+SEEDS, SEEDS_FULL = range(1, 7), 200
 HERE = Path(__file__).parent / "worlds"
 # Virtual seconds in which everything happens.
 SECONDS = 12
@@ -210,7 +211,7 @@ def rows(runs: Runs, seeds: Iterable[int]) -> dict[str, Callable[[Path], str]]:
 
 def main() -> int:
     first, _, last = os.environ.get("SEEDS", "").partition("..")
-    seeds = range(int(first), int(last or first) + 1) if first else SEEDS_FULL if FULL else SEEDS
+    seeds = range(int(first), int(last or first) + 1) if first else drawn.seeds(SEEDS, SEEDS_FULL)
     # A node has a /tmp of its own: what programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-worlds-", dir="/var/tmp") as name:
         folder = Path(name)
