@@ -38,7 +38,7 @@ def header(words: list[str]) -> str:
 
 def example(folder: Path, megabytes: int, sanitizer: bool, shared: bool) -> str:
     """Builds the example against the static or the shared library, and runs it."""
-    library = paths.target_dir() / "release"
+    library = paths.built()
     program = folder / f"two_nodes{'-asan' if sanitizer else ''}{'-shared' if shared else ''}"
     flags = ["-fsanitize=address", "-g"] if sanitizer else []
     link = ["-lweft", f"-Wl,-rpath,{library}"] if shared else ["-l:libweft.a", "-lm", "-lpthread", "-ldl"]
@@ -51,7 +51,7 @@ def refuses(folder: Path) -> str:
     """A program that does not use the library as it must gets errnos and messages, not crashes."""
     source = CAPI / "examples" / "mistakes.c"
     program = folder / "mistakes"
-    library = paths.target_dir() / "release"
+    library = paths.built()
     run([paths.tool("gcc"), "-O1", "-std=gnu11", *STRICT, f"-I{HEADER.parent}", str(source), "-o", str(program), f"-L{library}",
          "-l:libweft.a", "-lm", "-lpthread", "-ldl"])
     return run([str(program)]).strip()

@@ -64,7 +64,7 @@ def _cargo_test(selection: list[str]) -> tuple[int, list[str], float]:
     """Exit status, output and seconds of `cargo test`; what is not a passing test is shown as it comes."""
     started = time.monotonic()
     process = subprocess.Popen(
-        ["cargo", "test", "--no-fail-fast", *selection],
+        ["cargo", "test", "--profile", paths.CHECKED, "--no-fail-fast", *selection],
         cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace",
     )

@@ -14,6 +14,9 @@ TESTS = ROOT / "tests"
 # Debian's interpreter first: one in somebody's home cannot be run by the unprivileged halves of the tests.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else (shutil.which("python3") or "python3")
 
+# The profile of Cargo.toml in which everything is built that `make test` runs, and that of what people use and measure.
+CHECKED, RELEASE = "checked", "release"
+
 # CI may run as another user than the one who owns the checkout.
 GIT = ("git", "-c", "safe.directory=*")
 
@@ -64,10 +67,20 @@ def postgres() -> Path:
     return found[-1].parent
 
 
+def profile() -> str:
+    """The profile that WEFT_PROFILE names: the Makefile chooses it."""
+    return os.environ.get("WEFT_PROFILE") or RELEASE
+
+
+def built() -> Path:
+    """The folder of what was built in that profile."""
+    return target_dir() / profile()
+
+
 def weft_binary() -> Path | None:
-    """The release build of `weft`, or the one WEFT_BIN names; None if there is none."""
+    """The `weft` that was built, or the one WEFT_BIN names; None if there is none."""
     chosen = os.environ.get("WEFT_BIN")
-    path = Path(chosen) if chosen else target_dir() / "release" / "weft"
+    path = Path(chosen) if chosen else built() / "weft"
     return path if path.exists() else None
 
 

@@ -71,7 +71,7 @@ def binary() -> str:
     """The path of `weft`."""
     path = paths.weft_binary()
     if path is None:
-        raise NoBinary(f"no weft at {paths.target_dir() / 'release' / 'weft'}: run make build, or set WEFT_BIN")
+        raise NoBinary(f"no weft at {paths.built() / 'weft'}: run make build, or set WEFT_BIN")
     return str(path)
 
 

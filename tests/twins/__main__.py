@@ -51,9 +51,9 @@ OPTIONS = {"message": ["--patient"], "plain": ["--patient", "--plain"]}
 
 
 def twins_binary() -> Path:
-    """The release build of the example `socket-twins`, or the one TWINS_BIN names."""
+    """The example `socket-twins` that was built, or the one TWINS_BIN names."""
     chosen = os.environ.get("TWINS_BIN")
-    path = Path(chosen) if chosen else paths.target_dir() / "release" / "examples" / "socket-twins"
+    path = Path(chosen) if chosen else paths.built() / "examples" / "socket-twins"
     if not path.exists():
         raise Failure(f"no {path}: run make test-twins, or set TWINS_BIN")
     return path

@@ -122,7 +122,7 @@ class ForbiddenCalls(InFolder):
     }
 
     def findings(self, source: str) -> list[str]:
-        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[profile.checked]\ninherits = "dev"\n')
         self.write("src/lib.rs", source)
         return cargo.check_forbidden_calls(["planted"], self.folder, self.folder / "target")
 
@@ -134,7 +134,7 @@ class ForbiddenCalls(InFolder):
                 self.assertRegex("\n".join(self.findings(source)), "use of a disallowed|incompatible with previous forbid", name)
 
     def test_a_row_that_leads_nowhere_is_found(self) -> None:
-        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+        self.write("Cargo.toml", '[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[profile.checked]\ninherits = "dev"\n')
         self.write("src/lib.rs", "pub fn f() {}")
         self.write("conf/clippy.toml", 'disallowed-methods = ["std::time::Instant::nowhere"]\n')
         findings = cargo.check_forbidden_calls(["planted"], self.folder, self.folder / "target", self.folder / "conf")
