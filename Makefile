@@ -3,7 +3,7 @@
 #
 #   FULL=1       the full form of a test instead of the short one
 #   VERBOSE=1    show the output of every target of `make test` while it runs
-#   ONLY=a,b     restrict `make test` and `make acceptance` to these targets, `make test-programs` to rows with these words
+#   ONLY=a,b     restrict `make test`, `make test-under-load` and `make acceptance` to these targets, `make test-programs` to rows with these words
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -14,218 +14,236 @@ export PYTHONPATH := $(CURDIR)/tests
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
+# Tests run what they check in the profile "checked" of Cargo.toml, in their full form in the one that people use and measure.
+PROFILE := $(if $(FULL),release,checked)
+build demo demo-live docs coverage bench bench-%: PROFILE := release
 # One set of features for all targets: without the example, which brings dependencies of tests, cargo would build everything a second time.
-BUILD := cargo build --release --workspace --bins --example socket-twins
+BUILD = cargo build --profile $(PROFILE) --workspace --bins --example socket-twins
+BUILD_CAPI = cargo build --quiet --profile $(PROFILE) --package weft-capi
+SETUP := tools/setup
 
-.PHONY: help build demo demo-live test bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+# The runner of `make test` has prepared the machine, built everything and chosen the profile before it starts a target.
+ifdef WEFT_PREPARED
+BUILD := :
+BUILD_CAPI := :
+SETUP := :
+else
+export WEFT_PROFILE = $(PROFILE)
+endif
+
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 build: ## release build of the workspace
-	@tools/setup build
+	@$(SETUP) build
 	$(BUILD)
 
 demo: ## a web server and three curls in virtual time, one hash; then demo-live
-	@tools/setup demo
+	@$(SETUP) demo
 	@$(BUILD)
 	@$(PYTHON) -m demo.world
 	@$(PYTHON) -m demo
 
 demo-live: ## curl fetches 64 MB through weft's own TCP in real time, and proof whose TCP it was
-	@tools/setup demo
+	@$(SETUP) demo
 	@$(BUILD)
 	@$(PYTHON) -m demo
 
 test: ## lint and the short form of every test; FULL=1 runs the full forms
-	@tools/setup test
+	@$(SETUP) test
 	@$(PYTHON) -m harness.runner test
 
+test-under-load: ## every target of `make test` beside eight busy loops, those that wait for real clocks three times; goes on where it stopped, AGAIN=1 begins anew
+	@$(SETUP) test
+	@$(PYTHON) -m harness.runner under-load
+
 acceptance: ## every target in its full form; writes docs/status.md
-	@tools/setup test
+	@$(SETUP) test
 	@$(PYTHON) -m harness.runner acceptance
 
 lint: ## fmt, clippy, dependency direction, forbidden calls, unsafe code, sizes, hygiene
-	@tools/setup lint
+	@$(SETUP) lint
 	@$(PYTHON) -m harness.lint
 
 test-crates: ## cargo test of every crate
-	@tools/setup test
+	@$(SETUP) test
 	@$(PYTHON) -m harness.crates
 
 test-twins: ## one body, several hosts: the socket twins through the notify adapter beside the host kernel
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m twins
 
 test-strict: ## weft run --strict: the socket twins without a difference, and programs; FULL=1: the whole table of programs
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@STRICT=1 $(PYTHON) -m twins && STRICT=1 $(PYTHON) -m programs $(if $(FULL),,curl-http/both python-asyncio/both go-static/both node/both ssh-scp/both dig/both bash-jobs/both forking-server/both)
 
 test-engines: ## the twins, and curl and ping, on the other engines: queued, and a thread for each block
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@for engine in queued threaded; do echo "$$engine"; ENGINE=$$engine $(PYTHON) -m twins && ENGINE=$$engine ONLY=curl,ping $(PYTHON) -m programs || exit 1; done
 
 test-harness: ## the harness's own tests: every check can fail, nothing leaks
-	@tools/setup test
+	@$(SETUP) test
 	@$(PYTHON) -m harness.selftest
 
 test-programs: ## unmodified programs, as client, as server and as both, each with its canary
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m programs
 
 test-interop: ## byte-exact transfers against the host kernel over an impaired bridge
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m interop test
 
 test-capi: ## libweft from C: the header, and two nodes in one process
-	@tools/setup test
-	@cargo build --quiet --release --package weft-capi
+	@$(SETUP) test
+	@$(BUILD_CAPI)
 	@$(PYTHON) -m capi
 
 test-console: ## weft console: every command and those of FINS and LANA, right and wrong, and what a person does at a terminal
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m console
 
 test-live: ## blocks inserted, extracted and replaced thousands of times under unmodified programs, in virtual and in real time
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m live
 
 test-load: ## many connections, long and short, and a flood of SYNs; what they cost and what they leave
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m load
 
 test-ring: ## a ring of nodes and a block that sends packets both ways: built in, as WebAssembly, native and in Python
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m ring
 
 test-faults: ## weft or programs killed, a full disk, an interface removed, wrong stack files
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m faults
 
 test-hostile: ## hostile frames into live nodes, and what of the code they reached; FULL=1 also fuzzes (FUZZ_SECONDS=1200)
-	@tools/setup hostile
+	@$(SETUP) hostile
 	@$(PYTHON) -m hostile
 
 test-mutants: ## a seeded sample of 60 mutants of tcp and ip4: at most a tenth survives the crates' own tests
-	@tools/setup mutants
+	@$(SETUP) mutants
 	@$(PYTHON) -m mutants
 
 test-exact: ## virtual time: what can be computed by hand comes out to the nanosecond, with one hash
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual exact
 
 test-determinism: ## virtual time: unmodified programs come to one hash, whoever runs them and however
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual determinism
 
 test-chain: ## virtual time: datagrams over chains of 2 to 64 nodes all arrive, beside the same chain of namespaces
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual chain
 
 test-scenario-errors: ## virtual time: wrong scenarios with their messages, programs that fail, ctrl-C
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual errors
 
 test-sim-tools: ## virtual time: weft diff and hash, sweeps, expectations, JUnit, the search for a seed that fails
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual tools
 
 bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
-	@tools/setup bench
+	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual bench
 
 test-kernel: ## virtual time: Linux kernels as nodes; skipped where none has been built (weft kernel build)
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual kernel
 
 test-fidelity: ## virtual time: goodput of weft's TCP beside that of Linux kernels on ten paths; skipped where none has been built
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual fidelity
 
 bench-kernel: ## virtual time: what Linux kernels as nodes cost in real time
-	@tools/setup bench
+	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual bench-kernel
 
 test-gdb: ## virtual time: gdb stops in the stack of one node, twice the same
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual gdb
 
 test-valgrind: ## virtual time: worlds of built-in programs under memcheck, and programs with sanitizers in nodes
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual memory
 
 coverage: ## lines and functions of the stack that scenarios alone reach, file by file
-	@tools/setup coverage
+	@$(SETUP) coverage
 	@$(PYTHON) -m virtual coverage
 
 test-programs-sim: ## virtual time: the table of unmodified programs, each row twice with one hash and with its canary
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual programs
 
 test-twins-sim: ## virtual time: the socket twins inside a node, beside the host kernel: no line differs
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual twins
 
 test-iproute2: ## scripts of unmodified ip, ss and tc on the host kernel, on weft in real and in virtual time: equal, or listed in docs/compatibility.md
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m iproute2
 
 test-groups: ## interface groups through unmodified ip and through weft's own words: one assertion a row
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m groups
 
 bench-groups: ## the MTU of 128 to 2,048 interfaces: one ip each, ip -batch, one request for the group; weft and the kernel; 100,000 on weft
-	@tools/setup test
+	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m groups bench
 
 test-cpython-sim: ## virtual time: CPython's own tests inside a node, beside the same natively
-	@tools/setup test
-	@tools/setup cpython
+	@$(SETUP) test
+	@$(SETUP) cpython
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual cpython
 
 bench-interop: ## goodput beside Linux to Linux over the same bridge
-	@tools/setup bench
+	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m interop bench
 
 bench-engines: ## LANA's table: the engines and the kernel in its experiment, as a table and a plot
-	@tools/setup bench
+	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m harness.bench.engines
 
 bench: ## throughput, latency, connections, datagrams and drops beside the kernel, in memory, and the cost of the graph
-	@tools/setup bench
+	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m harness.bench
 
 docs: ## manual pages, completions, a page a block, and the API documentation; a broken reference is an error
-	@tools/setup build
+	@$(SETUP) build
 	cargo run --quiet --release --package weft-cli --bin weft -- generate docs
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps

@@ -1,141 +1,112 @@
-"""`make test` and `make acceptance`: runs the targets of tests/targets.toml.
+"""`make test`, `make test-under-load` and `make acceptance`: run the targets of tests/targets.toml.
 
-Builds stand apart, as a step of their own, because the eight minutes that a group of targets may take are meant for
-tests. A target's output goes to target/test-logs/NAME.log; its last lines are shown when it fails.
+`make test` runs them in their short form, beside each other as far as the processors have room (schedule.py), and what
+is compiled as steps among them. `make acceptance` runs each in its full form by itself. `make test-under-load` runs the
+short forms beside eight busy loops (under_load.py). The last lines of a target's log are shown when it fails.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-from . import kernels, paths, results, status, targets
-from .lint import cargo
+from . import kernels, paths, results, schedule, status, targets, under_load
+from .execution import Outcome, log_of, profile, run_logged, run_target, running
 
-# What the targets of a group should take together, on a machine that does a system call in 0.1 µs; more is said.
-GROUP_SECONDS = 480
-# What all may take together; builds stand apart.
+# What `make test` may take, builds and all, and what it may take once the programs are built. A machine whose
+# processors have other work to do is slow for no fault of the tests: there the processors' own time is what counts.
 ALL_SECONDS_MAX = 2400
-GRACE_SECONDS = 15
+TARGETS_SECONDS_MAX = 1500
+PROCESSOR_SECONDS_MAX = 2520
+# How much more than its budget a target may take before it is named.
+OVER = 1.25
+# Processors' worth of targets beside each other, for each processor: what one leaves over another takes.
+ROOM_PER_PROCESSOR = 1.2
+STEP_SECONDS_MAX = 3000
 LINES_OF_A_FAILURE = 60
 LINES_OF_A_REASON = 12
+NAMES_OF_A_SKIP = 4
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What one target did: rows it reported (or one for its exit status) and the seconds it took."""
+class Report:
+    """What is printed, by one thread at a time, and what has been found."""
 
-    target: targets.Target
-    seconds: float
-    rows: list[results.Row]
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.outcomes: list[Outcome] = []
+        # Steps: name, seconds, seconds of processors.
+        self.steps: list[tuple[targets.Step, float, float]] = []
+        self.failed_steps: list[str] = []
+
+    def step(self, step: targets.Step, seconds: float, processor_seconds: float, good: bool) -> None:
+        with self._lock:
+            self.steps.append((step, seconds, processor_seconds))
+            mark = "ok" if good else "FAILED"
+            print(f"  {'build ' + step.name:<20} {seconds:7.1f} s {processor_seconds:7.1f} s  {mark}", flush=True)
+            if not good:
+                self.failed_steps.append(step.name)
+                show_log(step.name)
+
+    def target(self, outcome: Outcome) -> None:
+        with self._lock:
+            self.outcomes.append(outcome)
+            show_outcome(outcome)
 
     @property
-    def failed(self) -> bool:
-        return any(row.outcome == results.FAILED for row in self.rows)
+    def rows(self) -> list[results.Row]:
+        return [row for outcome in self.outcomes for row in outcome.rows]
+
+    @property
+    def processor_seconds(self) -> float:
+        return sum(outcome.processor_seconds for outcome in self.outcomes) + sum(taken for _, _, taken in self.steps)
 
 
-# What is compiled first, and which targets alone need it (none: all do). What is built in a way of its own builds itself.
-STEPS: tuple[tuple[list[str], set[str]], ...] = (
-    (["cargo", "build", "--release", "--workspace", "--bins", "--example", "socket-twins", "--quiet"], set()),
-    (["cargo", "test", "--workspace", "--no-run", "--quiet"], {"test-crates"}),
-    (["cargo", "build", "--release", "--package", "weft-capi", "--quiet"], {"test-capi"}),
-    ([sys.executable, "-m", "hostile", "build"], {"test-hostile", "coverage"}),
-)
+def show_log(name: str) -> None:
+    log = log_of(name)
+    print(f"      last lines of {log.relative_to(paths.ROOT)}:")
+    for line in log.read_text(errors="replace").splitlines()[-LINES_OF_A_FAILURE:]:
+        print(f"      | {line}")
 
 
-def build(chosen: set[str]) -> bool:
-    """Compiles what the chosen targets will need; test seconds shall not hold compile seconds."""
-    for step, only_for in STEPS:
-        if only_for and not only_for & chosen:
-            continue
-        print(f"building: {' '.join(step)}", flush=True)
-        started = time.monotonic()
-        run = subprocess.run(step, cwd=paths.ROOT, stdin=subprocess.DEVNULL)
-        print(f"  {time.monotonic() - started:.0f} s", flush=True)
-        if run.returncode != 0:
-            return False
-    if "lint" in chosen:
-        # `make lint` then has the cache of a run like its own, and reports what this one finds.
-        subprocess.run(cargo.CLIPPY, cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return True
+def show_outcome(outcome: Outcome) -> None:
+    mark = "FAILED" if outcome.failed else "ok"
+    print(f"  {outcome.target.name:<20} {outcome.seconds:7.1f} s {outcome.processor_seconds:7.1f} s  {mark:<7} "
+          f"{results.summary(outcome.rows)}", flush=True)
+    if not outcome.failed:
+        return
+    for row in outcome.rows:
+        if row.outcome == results.FAILED:
+            print(f"      failed: {row.name}" + (f": {row.reason.splitlines()[0]}" if row.reason else ""))
+    show_log(outcome.target.name)
 
 
-def run_target(target: targets.Target, full: bool, verbose: bool) -> Outcome:
-    """Runs one target under its watchdog in a process group of its own."""
-    logs = paths.output_dir() / "test-logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    log_path = logs / f"{target.name}.log"
-    timeout_s = target.full_timeout_s if full else target.timeout_s
-    with tempfile.NamedTemporaryFile(prefix="weft-results-") as result_file:
-        # ONLY restricts this runner; handed on it would also restrict the rows of a target.
-        environment = {key: value for key, value in os.environ.items() if key not in ("ONLY", "MAKEFLAGS", "MAKELEVEL")}
-        environment.update(FULL="1" if full else "", WEFT_RESULTS=result_file.name)
-        started = time.monotonic()
-        with log_path.open("wb") as log:
-            status_code = _run_logged(target, environment, log, timeout_s, verbose)
-        seconds = time.monotonic() - started
-        rows = results.read(Path(result_file.name))
-    if status_code is None:
-        rows.append(results.Row("watchdog", results.FAILED, seconds, f"ran longer than {timeout_s} s"))
-    elif status_code != 0 and not any(row.outcome == results.FAILED for row in rows):
-        rows.append(results.Row("exit status", results.FAILED, seconds, f"exit status {status_code}"))
-    elif not rows:
-        rows.append(results.Row("exit status", results.PASSED, seconds))
-    return Outcome(target, seconds, rows)
+def show_failures(report: Report) -> None:
+    """Every failure once more, with its whole reason: the last that is printed, as often only the end of a long log is kept."""
+    failed = [("build", results.Row(name, results.FAILED, 0.0, "it could not be built")) for name in report.failed_steps]
+    failed += [(o.target.name, row) for o in report.outcomes for row in o.rows if row.outcome == results.FAILED]
+    if failed:
+        print("\nfailed:")
+    for name, row in failed:
+        lines = row.reason.splitlines() or ["no reason given"]
+        print(f"  {name}/{row.name}: " + "\n      ".join(lines[:LINES_OF_A_REASON]))
 
 
-def _run_logged(target: targets.Target, environment: dict[str, str], log, timeout_s: int, verbose: bool) -> int | None:
-    """Exit status of the target, None when the watchdog ended it. Its whole process group ends with it."""
-    process = subprocess.Popen(
-        target.command, cwd=paths.ROOT, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if verbose else log, stderr=subprocess.STDOUT, start_new_session=True,
-    )
-    hung = threading.Event()
-
-    def end() -> None:
-        """SIGTERM first: the target removes its namespaces on the way out."""
-        hung.set()
-        os.killpg(process.pid, signal.SIGTERM)
-
-    watchdog = threading.Timer(timeout_s, end)
-    watchdog.start()
-    try:
-        if verbose:
-            assert process.stdout is not None
-            for line in process.stdout:
-                log.write(line)
-                sys.stdout.buffer.write(b"    " + line)
-                sys.stdout.flush()
-        status_code = process.wait(timeout_s + GRACE_SECONDS)
-        return None if hung.is_set() else status_code
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        watchdog.cancel()
-        _end_group(process)
-
-
-def _end_group(process: subprocess.Popen) -> None:
-    """Nothing of a target outlives it: SIGTERM for an orderly end where it still runs, then SIGKILL for what is left."""
-    try:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(GRACE_SECONDS)
-    except (subprocess.TimeoutExpired, ProcessLookupError):
-        pass
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+def show_skips(outcomes: list[Outcome]) -> None:
+    """Rows of a target that are skipped for one reason share a line."""
+    skipped: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        for row in outcome.rows:
+            if row.outcome == results.SKIPPED:
+                skipped.setdefault((outcome.target.name, row.reason), []).append(row.name)
+    if skipped:
+        print("\nskipped:")
+    for (target, reason), names in skipped.items():
+        more = f" and {len(names) - NAMES_OF_A_SKIP} more" if len(names) > NAMES_OF_A_SKIP else ""
+        print(f"  {target}: {', '.join(names[:NAMES_OF_A_SKIP])}{more}: {reason}")
 
 
 def unknown_skips(outcomes: list[Outcome], known: list[targets.KnownSkip]) -> list[str]:
@@ -147,45 +118,22 @@ def unknown_skips(outcomes: list[Outcome], known: list[targets.KnownSkip]) -> li
     ]
 
 
-def slow_groups(outcomes: list[Outcome], seconds_max: float = GROUP_SECONDS) -> list[tuple[str, float]]:
-    """Groups whose targets together took longer than they should. Not a failure: there are machines on which a call takes thirty times as long."""
-    seconds: dict[str, float] = {}
-    for outcome in outcomes:
-        seconds[outcome.target.group] = seconds.get(outcome.target.group, 0.0) + outcome.seconds
-    return [(group, taken) for group, taken in seconds.items() if taken > seconds_max]
+def over_budget(report: Report) -> list[str]:
+    """What took more of the processors than tests/targets.toml gives it. Wall time beside other targets judges nothing."""
+    taken = [(outcome.target, outcome.processor_seconds) for outcome in report.outcomes]
+    taken += [(step, processor_seconds) for step, _, processor_seconds in report.steps]
+    return [f"{one.name} took {seconds:.0f} s of the processors, its budget is {one.processor_seconds:.0f} s"
+            for one, seconds in taken if seconds > OVER * one.processor_seconds]
 
 
-def show_outcome(outcome: Outcome) -> None:
-    mark = "FAILED" if outcome.failed else "ok"
-    print(f"  {outcome.target.name:<15} {outcome.seconds:7.1f} s  {mark:<7} {results.summary(outcome.rows)}", flush=True)
-    if not outcome.failed:
-        return
-    for row in outcome.rows:
-        if row.outcome == results.FAILED:
-            print(f"      failed: {row.name}" + (f": {row.reason.splitlines()[0]}" if row.reason else ""))
-    log = paths.output_dir() / "test-logs" / f"{outcome.target.name}.log"
-    lines = log.read_text(errors="replace").splitlines()
-    print(f"      last lines of {log.relative_to(paths.ROOT)}:")
-    for line in lines[-LINES_OF_A_FAILURE:]:
-        print(f"      | {line}")
-
-
-def show_failures(outcomes: list[Outcome]) -> None:
-    """Every failed row once more, with its whole reason: the last that is printed, as often only the end of a long log is kept."""
-    failed = [(o.target.name, row) for o in outcomes for row in o.rows if row.outcome == results.FAILED]
-    if failed:
-        print("\nfailed:")
-    for name, row in failed:
-        lines = row.reason.splitlines() or ["no reason given"]
-        print(f"  {name}/{row.name}: " + "\n      ".join(lines[:LINES_OF_A_REASON]))
-
-
-def show_skips(outcomes: list[Outcome]) -> None:
-    skipped = [(o.target.name, row) for o in outcomes for row in o.rows if row.outcome == results.SKIPPED]
-    if skipped:
-        print("\nskipped:")
-    for name, row in skipped:
-        print(f"  {name}/{row.name}: {row.reason}")
+def too_slow(seconds: float, seconds_of_targets: float, processor_seconds: float) -> str:
+    """Why `make test` as a whole took too long; empty: it did not."""
+    if processor_seconds <= PROCESSOR_SECONDS_MAX:
+        return ""
+    for what, taken, most in (("everything", seconds, ALL_SECONDS_MAX), ("the targets", seconds_of_targets, TARGETS_SECONDS_MAX)):
+        if taken > most:
+            return f"{what} took {taken:.0f} s, more than {most} s, and all together {processor_seconds:.0f} s of the processors, more than {PROCESSOR_SECONDS_MAX} s"
+    return ""
 
 
 def select(table: list[targets.Target], only: str, acceptance: bool) -> list[targets.Target]:
@@ -199,51 +147,114 @@ def select(table: list[targets.Target], only: str, acceptance: bool) -> list[tar
     return sorted(chosen, key=lambda target: target.kernels)
 
 
-def main(arguments: list[str]) -> int:
-    acceptance = arguments == ["acceptance"]
-    full = acceptance or bool(os.environ.get("FULL"))
+def steps_of(chosen: list[targets.Target], steps: list[targets.Step]) -> list[targets.Step]:
+    """The steps that the chosen targets need, with those that these need."""
+    by_name = {step.name: step for step in steps}
+    wanted = [name for target in chosen for name in target.needs]
+    for name in wanted:
+        wanted += by_name[name].needs
+    return [step for step in steps if step.name in wanted]
+
+
+def step_task(step: targets.Step, report: Report, full: bool, verbose: bool) -> schedule.Task:
+    def body() -> bool:
+        command = tuple(word.format(profile=profile(full)) for word in step.command)
+        ended = run_logged(step.name, command, dict(os.environ), STEP_SECONDS_MAX, verbose)
+        report.step(step, ended.seconds, ended.processor_seconds, ended.status == 0)
+        return ended.status == 0
+
+    return schedule.Task(step.name, body, step.processor_seconds / step.seconds, step.seconds, frozenset(step.needs))
+
+
+def target_task(target: targets.Target, report: Report, full: bool, verbose: bool, prepare) -> schedule.Task:
+    def body() -> bool:
+        prepare(target)
+        report.target(run_target(target, full, verbose))
+        return True
+
+    return schedule.Task(target.name, body, target.processor_seconds / target.seconds, target.seconds, frozenset(target.needs), last=target.kernels)
+
+
+def run_short(chosen: list[targets.Target], report: Report, verbose: bool, builds: dict[str, kernels.Build]) -> None:
+    """Steps and targets beside each other."""
+    lock = threading.Lock()
+
+    def await_kernels(target: targets.Target) -> None:
+        if target.kernels:
+            with lock:
+                kernels.await_all(builds)
+
+    tasks = [step_task(step, report, False, verbose) for step in steps_of(chosen, targets.load_steps())]
+    tasks += [target_task(target, report, False, verbose, await_kernels) for target in chosen]
+    for name in schedule.run_all(tasks, ROOM_PER_PROCESSOR * (os.cpu_count() or 1)):
+        print(f"  {name:<20} not run: what it needs could not be built", flush=True)
+
+
+def build(chosen: list[targets.Target], report: Report, full: bool, verbose: bool) -> bool:
+    """The steps that they need, one after the other."""
+    return all(step_task(step, report, full, verbose).body() for step in steps_of(chosen, targets.load_steps()))
+
+
+def run_full(chosen: list[targets.Target], report: Report, verbose: bool, recorded: bool) -> None:
+    """One after the other, each by itself; docs/status.md is written as they end if they are `recorded`."""
     table = targets.load()
-    chosen = select(table, os.environ.get("ONLY", ""), acceptance)
-    known = targets.load_skips()
     # The commit is read before the first target: what runs is what was built from it.
     commit = paths.commit()
-
-    if not build({target.name for target in chosen}):
-        print("\nthe build failed\n0 passed, 1 failed, 0 skipped")
-        return 1
-
-    wanted = any(target.kernels for target in chosen)
-    if wanted and acceptance:
+    if not build(chosen, report, True, verbose):
+        return
+    if recorded and any(target.kernels for target in chosen):
         kernels.build_all()
+    for target in chosen:
+        outcome = run_target(target, True, verbose)
+        report.target(outcome)
+        if recorded:
+            status.update(table, [outcome], commit)
 
-    outcomes: list[Outcome] = []
-    print(f"\nrunning {len(chosen)} targets in their {'full' if full else 'short'} form", flush=True)
-    with kernels.meanwhile() if wanted and not acceptance and os.environ.get("CI") else contextlib.nullcontext({}) as builds:
-        for target in chosen:
-            if target.kernels:
-                kernels.await_all(builds)
-            outcome = run_target(target, full, bool(os.environ.get("VERBOSE")))
-            show_outcome(outcome)
-            outcomes.append(outcome)
-            if acceptance:
-                status.update(table, [outcome], commit)
 
-    show_skips(outcomes)
-    rows = [row for outcome in outcomes for row in outcome.rows]
-    for name in unknown_skips(outcomes, known):
+def conclude(report: Report, seconds: float, judged: bool) -> int:
+    """The end of the output, and the exit status. `judged`: the bounds of `make test` hold."""
+    show_skips(report.outcomes)
+    rows = report.rows + [results.Row(name, results.FAILED) for name in report.failed_steps]
+    for name in unknown_skips(report.outcomes, targets.load_skips()):
         print(f"\nfailure: the skip of {name} is not named in tests/skips.toml")
         rows.append(results.Row(name, results.FAILED))
-    if not full:
-        for group, seconds in slow_groups(outcomes):
-            print(f"\nslow: the targets of {group} took {seconds:.0f} s, more than {GROUP_SECONDS} s")
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    if not full and seconds > ALL_SECONDS_MAX:
-        print(f"\nfailure: the targets took {seconds:.0f} s, more than {ALL_SECONDS_MAX} s")
-        rows.append(results.Row("seconds of all targets", results.FAILED))
-    show_failures(outcomes)
-    print(f"\n{seconds:.0f} s in all")
+    if judged:
+        for line in over_budget(report):
+            print(f"over its budget: {line}")
+        programs = max((taken for step, taken, _ in report.steps if step.name == "programs"), default=0.0)
+        if why := too_slow(seconds, seconds - programs, report.processor_seconds):
+            print(f"\nfailure: {why}")
+            rows.append(results.Row("seconds of all", results.FAILED, seconds, why))
+    show_failures(report)
+    print(f"\n{seconds:.0f} s in all, {report.processor_seconds:.0f} s of the processors "
+          f"(builds {sum(taken for _, _, taken in report.steps):.0f} s)")
     print(results.summary(rows))
     return 1 if any(row.outcome == results.FAILED for row in rows) else 0
+
+
+def main(arguments: list[str]) -> int:
+    form = arguments[0] if arguments else "test"
+    full = form == "acceptance" or bool(os.environ.get("FULL"))
+    verbose = bool(os.environ.get("VERBOSE"))
+    chosen = select(targets.load(), os.environ.get("ONLY", ""), form == "acceptance")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report = Report()
+    started = time.monotonic()
+    try:
+        if form == "under-load":
+            if build(chosen, report, False, verbose):
+                under_load.run(chosen, report, verbose)
+            return conclude(report, time.monotonic() - started, judged=False)
+        print(f"running {len(chosen)} targets in their {'full' if full else 'short'} form (seconds, and those of the processors)", flush=True)
+        if full:
+            run_full(chosen, report, verbose, recorded=form == "acceptance")
+        else:
+            wanted = os.environ.get("CI") and any(target.kernels for target in chosen)
+            with kernels.meanwhile() if wanted else contextlib.nullcontext({}) as builds:
+                run_short(chosen, report, verbose, builds)
+        return conclude(report, time.monotonic() - started, judged=not full and not os.environ.get("ONLY"))
+    finally:
+        running.end()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import paths, results, targets
 
 if TYPE_CHECKING:
-    from .runner import Outcome
+    from .execution import Outcome
 
 PAGE = paths.ROOT / "docs" / "status.md"
 NEVER = "–"

@@ -37,7 +37,7 @@ class Kernels(unittest.TestCase):
 
     def test_who_wants_kernels_runs_last(self) -> None:
         def target(name: str, wants: bool) -> targets.Target:
-            return targets.Target(name, "shows", ("true",), "g", True, kernels=wants)
+            return targets.Target(name, "shows", ("true",), True, kernels=wants)
 
         table = [target("a", False), target("b", True), target("c", False)]
         self.assertEqual([one.name for one in runner.select(table, "", False)], ["a", "c", "b"])
