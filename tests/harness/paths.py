@@ -58,6 +58,14 @@ def venv_python() -> Path:
     return python
 
 
+def venv_tool(name: str) -> str:
+    """A program that tools/setup has from PyPI, as somebody there has compiled it."""
+    program = output_dir() / "venv" / "bin" / name
+    if not program.exists():
+        raise MissingTool(f"{name} is not installed: run tools/setup lint")
+    return str(program)
+
+
 @lru_cache(maxsize=None)
 def postgres() -> Path:
     """The folder of PostgreSQL's programs, which Debian keeps out of PATH."""

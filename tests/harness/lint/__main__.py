@@ -8,7 +8,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import cargo, dependencies, hygiene, unsafe_code
+from . import cargo, dependencies, hygiene, outside, unsafe_code
 
 
 def main() -> int:
@@ -16,9 +16,12 @@ def main() -> int:
 
     def row(name: str, check: Callable[[], list[str]]) -> None:
         started = time.monotonic()
-        findings = [finding.replace(f"{paths.ROOT}/", "") for finding in check()]
-        outcome = results.FAILED if findings else results.PASSED
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, "\n".join(findings)))
+        try:
+            findings = [finding.replace(f"{paths.ROOT}/", "") for finding in check()]
+            outcome, reason = results.FAILED if findings else results.PASSED, "\n".join(findings)
+        except paths.MissingTool as missing:
+            outcome, reason = results.FAILED, str(missing)
+        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
 
     def sizes() -> list[str]:
         failures, warnings = hygiene.check_sizes(files)
@@ -35,6 +38,7 @@ def main() -> int:
     row("file sizes", sizes)
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
+    row("unused dependencies", outside.check_unused)
     row("clippy", cargo.check_clippy)
     row("forbidden calls", lambda: cargo.check_forbidden_calls(cargo.pure_packages(metadata)))
     return recorder.finish()

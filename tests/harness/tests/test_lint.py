@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from harness.lint import cargo, dependencies, hygiene, unsafe_code
+from harness.lint import cargo, dependencies, hygiene, outside, unsafe_code
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -142,6 +142,43 @@ class ForbiddenCalls(InFolder):
 
     def test_no_pure_crate_is_a_finding(self) -> None:
         self.assertEqual(len(cargo.check_forbidden_calls([])), 1)
+
+
+class Outside(InFolder):
+    """A planted workspace, and a library beside it."""
+
+    def library(self, folder: str, version: str = "1.0.0", licence: str = "MIT", name: str = "below") -> None:
+        self.write(f"{folder}/Cargo.toml", f'[package]\nname = "{name}"\nversion = "{version}"\nedition = "2024"\nlicense = "{licence}"\n')
+        self.write(f"{folder}/src/lib.rs", "pub fn f() {}\n")
+
+    def plant(self, licence: str = "MIT", dependency: str = "", source: str = "below::f();", unused: str = "") -> None:
+        """A program that uses `below`, and may use another `dependency`; `unused` is one of the workspace."""
+        self.library("below", licence=licence)
+        self.write("work/Cargo.toml", '[workspace]\nresolver = "3"\nmembers = ["top"]\n[workspace.dependencies]\n'
+                                      f'below = {{ path = "../below" }}\n{unused}')
+        self.write("work/top/Cargo.toml", '[package]\nname = "top"\nversion = "0.1.0"\nedition = "2024"\nlicense = "MIT"\n'
+                                          f'publish = false\n[dependencies]\nbelow.workspace = true\n{dependency}')
+        self.write("work/top/src/main.rs", f"fn main() {{ {source} }}\n")
+
+    def unused(self) -> str:
+        return "\n".join(outside.check_unused(self.folder / "work"))
+
+    def test_a_sound_workspace_passes(self) -> None:
+        self.plant()
+        self.assertEqual(self.unused(), "")
+
+    def test_a_dependency_that_nothing_uses_is_found(self) -> None:
+        self.plant(source="")
+        self.assertIn("unused dependency `below`", self.unused())
+
+    def test_a_dependency_of_the_workspace_that_no_crate_takes_is_found(self) -> None:
+        self.plant(unused='older = "1"\n')
+        self.assertIn("unused workspace dependency `older`", self.unused())
+
+    def test_a_source_file_that_belongs_to_nothing_is_found(self) -> None:
+        self.plant()
+        self.write("work/top/src/forgotten.rs", "fn f() {}\n")
+        self.assertIn("forgotten.rs", self.unused())
 
 
 if __name__ == "__main__":
