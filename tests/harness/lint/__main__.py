@@ -8,7 +8,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import cargo, dependencies, hygiene, outside, unsafe_code
+from . import Skip, cargo, dependencies, hygiene, outside, unsafe_code
 
 
 def main() -> int:
@@ -19,6 +19,8 @@ def main() -> int:
         try:
             findings = [finding.replace(f"{paths.ROOT}/", "") for finding in check()]
             outcome, reason = results.FAILED if findings else results.PASSED, "\n".join(findings)
+        except Skip as skip:
+            outcome, reason = results.SKIPPED, str(skip)
         except paths.MissingTool as missing:
             outcome, reason = results.FAILED, str(missing)
         recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
@@ -38,6 +40,8 @@ def main() -> int:
     row("file sizes", sizes)
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
+    row("crates from outside", outside.check_crates)
+    row("advisories", outside.check_advisories)
     row("unused dependencies", outside.check_unused)
     row("clippy", cargo.check_clippy)
     row("forbidden calls", lambda: cargo.check_forbidden_calls(cargo.pure_packages(metadata)))

@@ -17,11 +17,12 @@ PURE_CONFIGURATION = Path(__file__).parent / "pure"
 WRAPPER = paths.TESTS / "harness" / "wrappers" / "forbidden-calls"
 
 
-def run(command: list[str], root: Path = paths.ROOT, forbidden: str | None = None, **environment: str) -> list[str]:
+def run(command: list[str], root: Path = paths.ROOT, forbidden: str | None = None, timeout_s: float | None = None,
+        **environment: str) -> list[str]:
     """A finding with the command's output if it fails, or if `forbidden` stands in the output of a success."""
     result = subprocess.run(
         command, cwd=root, env={**os.environ, "CARGO_TERM_COLOR": "never", **environment}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout_s,
     )
     if result.returncode == 0 and (forbidden is None or forbidden not in result.stdout):
         return []

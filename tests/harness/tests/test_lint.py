@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from harness.lint import cargo, dependencies, hygiene, outside, unsafe_code
+from harness import paths
+from harness.lint import Skip, cargo, dependencies, hygiene, outside, unsafe_code
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -52,6 +55,17 @@ class InFolder(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def git(self, *words: str, folder: str = ".") -> str:
+        """Runs git in a folder of the test, as somebody whose configuration plays no part."""
+        who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org", "-c", "commit.gpgsign=false"]
+        run = subprocess.run([*paths.GIT, *who, *words], cwd=self.folder / folder, capture_output=True, text=True, check=True)
+        return run.stdout.strip()
+
+    def commit(self, message: str, folder: str = ".") -> str:
+        self.git("add", "--all", folder=folder)
+        self.git("commit", "--quiet", "--allow-empty", "--message", message, folder=folder)
+        return self.git("rev-parse", "HEAD", folder=folder)
 
 
 class UnsafeCode(InFolder):
@@ -145,7 +159,7 @@ class ForbiddenCalls(InFolder):
 
 
 class Outside(InFolder):
-    """A planted workspace, and a library beside it."""
+    """A planted workspace, and libraries beside it. cargo has a home of its own, as no library comes from the network."""
 
     def library(self, folder: str, version: str = "1.0.0", licence: str = "MIT", name: str = "below") -> None:
         self.write(f"{folder}/Cargo.toml", f'[package]\nname = "{name}"\nversion = "{version}"\nedition = "2024"\nlicense = "{licence}"\n')
@@ -160,12 +174,43 @@ class Outside(InFolder):
                                           f'publish = false\n[dependencies]\nbelow.workspace = true\n{dependency}')
         self.write("work/top/src/main.rs", f"fn main() {{ {source} }}\n")
 
+    def crates(self, exceptions: bool = False) -> str:
+        """What is found with the project's own deny.toml, less the exceptions that the planted workspace does not need."""
+        text = (paths.ROOT / "deny.toml").read_text()
+        if not exceptions:
+            text = re.sub(r"^skip = \[.*?^\]", "", text, flags=re.M | re.S).replace('unused-allowed-license = "deny"', "")
+        self.write("work/deny.toml", text)
+        home = {"CARGO_HOME": str(self.folder / "cargo")}
+        found = cargo.run(["cargo", "generate-lockfile"], self.folder / "work", **home)
+        return "\n".join(found + outside.check_crates(self.folder / "work", **home))
+
     def unused(self) -> str:
         return "\n".join(outside.check_unused(self.folder / "work"))
 
     def test_a_sound_workspace_passes(self) -> None:
         self.plant()
+        self.assertEqual(self.crates(), "")
         self.assertEqual(self.unused(), "")
+
+    def test_a_licence_that_is_not_allowed_is_found(self) -> None:
+        self.plant(licence="GPL-3.0-only")
+        self.assertIn("error[rejected]", self.crates())
+
+    def test_a_second_version_is_found(self) -> None:
+        self.library("older", "0.9.0")
+        self.plant(dependency='older = { package = "below", path = "../../older" }\n')
+        self.assertIn("2 duplicate entries for crate 'below'", self.crates())
+
+    def test_a_crate_from_elsewhere_is_found(self) -> None:
+        self.library("elsewhere", name="far")
+        self.git("init", "--quiet", folder="elsewhere")
+        self.commit("x", folder="elsewhere")
+        self.plant(dependency=f'far = {{ git = "file://{self.folder}/elsewhere" }}\n')
+        self.assertIn("error[source-not-allowed]", self.crates())
+
+    def test_an_exception_that_nothing_needs_is_found(self) -> None:
+        self.plant()
+        self.assertIn("error[unmatched-skip]", self.crates(exceptions=True))
 
     def test_a_dependency_that_nothing_uses_is_found(self) -> None:
         self.plant(source="")
@@ -179,6 +224,40 @@ class Outside(InFolder):
         self.plant()
         self.write("work/top/src/forgotten.rs", "fn f() {}\n")
         self.assertIn("forgotten.rs", self.unused())
+
+
+class Advisories(InFolder):
+    """A program that uses weft's own version of libc, and a planted database, which git takes for the one in the network."""
+
+    ADVISORY = ('```toml\n[advisory]\nid = "RUSTSEC-2026-9999"\npackage = "libc"\ndate = "2026-01-01"\n'
+                '[versions]\npatched = [">= 99"]\n```\n\n# Planted\n\nNothing.\n')
+    URL = "https://planted.invalid/advisory-db"
+
+    def findings(self, place: str) -> list[str]:
+        libc = re.search(r'\[\[package\]\]\nname = "libc"\n.*?\n\n', (paths.ROOT / "Cargo.lock").read_text(), re.S)
+        self.write("Cargo.lock", f'version = 4\n\n{libc.group()}[[package]]\nname = "top"\nversion = "0.1.0"\ndependencies = ["libc"]\n')
+        self.write("Cargo.toml", '[package]\nname = "top"\nversion = "0.1.0"\nedition = "2024"\n[dependencies]\nlibc = "0.2"\n[workspace]\n')
+        self.write("src/lib.rs", "")
+        self.write("deny.toml", f'[advisories]\ndb-path = "{self.folder}/cache"\ndb-urls = ["{self.URL}"]\nyanked = "allow"\n')
+        return outside.check_advisories(
+            self.folder, GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0=f"url.file://{self.folder}/{place}.insteadOf", GIT_CONFIG_VALUE_0=self.URL)
+
+    def database(self, advisory: str) -> None:
+        self.write("database/crates/libc/RUSTSEC-2026-9999.md", advisory)
+        self.git("init", "--quiet", "--initial-branch=main", folder="database")
+        self.commit("x", folder="database")
+
+    def test_a_version_with_a_fault_is_found_and_another_is_not(self) -> None:
+        self.database(self.ADVISORY.replace(">= 99", ">= 0.1"))
+        self.assertEqual(self.findings("database"), [])
+        self.database(self.ADVISORY)
+        self.assertIn("RUSTSEC-2026-9999", self.findings("database")[0])
+        # What was fetched before serves where nothing can be fetched.
+        self.assertIn("RUSTSEC-2026-9999", self.findings("nowhere")[0])
+
+    def test_no_database_is_a_skip_that_says_so(self) -> None:
+        with self.assertRaisesRegex(Skip, "cannot be fetched"):
+            self.findings("nowhere")
 
 
 if __name__ == "__main__":
