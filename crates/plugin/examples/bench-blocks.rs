@@ -3,7 +3,9 @@
 //!
 //! `--json` prints rows for `make bench`, otherwise a table. Beside each stands the built-in block, measured in turn with it.
 
-use std::any::Any;
+#[path = "../../core/examples/chain/touch.rs"]
+mod touch;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,32 +16,6 @@ use weft_plugin::Files;
 const CHAINS: [usize; 2] = [2, 10];
 const VECTOR: usize = 64;
 const REPEATS: usize = 5;
-
-static TOUCH: Kind = Kind {
-    name: "touch",
-    inputs: &[Port::optional("in", Carries::Any, "frames")],
-    outputs: &[Port::outside("out", Carries::Any, "the same frames")],
-    ..Kind::EMPTY
-};
-
-struct Touch;
-
-impl Block for Touch {
-    fn kind(&self) -> &'static Kind {
-        &TOUCH
-    }
-    fn process(&mut self, _port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
-        vector.each(|frame| {
-            if let Some(byte) = frame.head_mut().get_mut(8) {
-                *byte = byte.wrapping_add(1);
-            }
-            Verdict::Forward(OutPort(0))
-        });
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
 
 const MANIFEST: &str = "version = \"1\"\nsummary = \"touches a byte\"\nbytes_max = SEEN\n[[input]]\nname = \"in\"\ncarries = \"any\"\ndoc = \"frames\"\n\
                         [[output]]\nname = \"out\"\ncarries = \"any\"\ndoc = \"the same\"\n";
@@ -77,7 +53,7 @@ fn build(folder: &Path) {
 }
 
 fn engine(folder: &Path, kind: &str, file: Option<&str>, blocks: usize) -> (Engine, BlockId) {
-    let mut table = BlockTable::new([BlockRow { kind: &TOUCH, make: |_| Ok(Box::new(Touch)) }]);
+    let mut table = BlockTable::new([touch::ROW]);
     table.set_loader(Some(Arc::new(Files::in_folder(folder))));
     let mut engine = Engine::new(Mode::Inline, table, Rng::for_name(1, "bench"));
     let mut lines: Vec<String> = file.iter().map(|file| format!("load {file}")).collect();

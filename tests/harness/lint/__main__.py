@@ -8,7 +8,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, dependencies, hygiene, outside, unsafe_code
+from . import Skip, cargo, clones, dependencies, hygiene, outside, unsafe_code
 
 
 def main() -> int:
@@ -40,6 +40,7 @@ def main() -> int:
     row("file sizes", sizes)
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
+    row("clones", lambda: clones.check(files))
     row("crates from outside", outside.check_crates)
     row("advisories", outside.check_advisories)
     row("unused dependencies", outside.check_unused)

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from harness import paths
-from harness.lint import Skip, cargo, dependencies, hygiene, outside, unsafe_code
+from harness.lint import Skip, cargo, clones, dependencies, hygiene, outside, unsafe_code
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -156,6 +156,44 @@ class ForbiddenCalls(InFolder):
 
     def test_no_pure_crate_is_a_finding(self) -> None:
         self.assertEqual(len(cargo.check_forbidden_calls([])), 1)
+
+
+class Clones(InFolder):
+    BODY = [f"let value{n} = compute({n});" for n in range(12)]
+
+    def findings(self, first: list[str], second: list[str], crates: tuple[str, str] = ("one", "two")) -> list[str]:
+        texts = ["fn f() {\n" + "\n".join(lines) + "\n}\n" for lines in (first, second)]
+        files = [self.write(f"crates/{crate}/src/{place}.rs", text)
+                 for crate, place, text in zip(crates, ("a", "b"), texts)]
+        return clones.check(files, self.folder)
+
+    def test_twelve_lines_in_two_crates_are_found_once(self) -> None:
+        findings = self.findings(["let own = 1;", *self.BODY], [*self.BODY, "let another = 2;"])
+        self.assertEqual(len(findings), 1)
+        self.assertRegex(findings[0], r"crates/one/src/a.rs:3: 12 lines that .*crates/two/src/b.rs:2 has as well")
+
+    def test_a_longer_run_is_one_finding(self) -> None:
+        body = [f"let value{n} = compute({n});" for n in range(40)]
+        findings = self.findings(body, body)
+        self.assertEqual(len(findings), 1)
+        self.assertIn("41 lines", findings[0])
+
+    def test_eleven_lines_are_not_found(self) -> None:
+        self.assertEqual(self.findings(["let a = 0;", *self.BODY[1:]], ["let b = 0;", *self.BODY[1:]]), [])
+
+    def test_comments_and_white_space_hide_nothing(self) -> None:
+        other = [line for text in self.BODY for line in (f"        {text.replace(' = ', '  =  ')} // why", "", "}", "#[inline]")]
+        self.assertEqual(len(self.findings(self.BODY, other)), 1)
+
+    def test_lines_that_say_nothing_make_no_clone(self) -> None:
+        lines = ["#[inline]", "}", "", "use a::{", "    b,", "    c,", "};", "// said", ");"] * 9
+        self.assertEqual(self.findings(["let a = 1;", *lines], ["let b = 1;", *lines]), [])
+
+    def test_other_strings_make_other_lines(self) -> None:
+        self.assertEqual(self.findings([f'say("// {n}");' for n in range(12)], [f'say("// x{n}");' for n in range(12)]), [])
+
+    def test_the_same_crate_may_repeat_itself(self) -> None:
+        self.assertEqual(self.findings(self.BODY, self.BODY, ("one", "one")), [])
 
 
 class Outside(InFolder):

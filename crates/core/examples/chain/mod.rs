@@ -1,6 +1,7 @@
 //! A chain of blocks that each read and write a byte of the header: what benchmarks of engines compare.
 
-use std::any::Any;
+mod touch;
+
 use weft_core::control::End;
 use weft_core::*;
 
@@ -9,40 +10,13 @@ pub const CHAINS: [usize; 2] = [10, 30];
 /// Frames in a vector.
 pub const VECTOR: usize = 64;
 
-static TOUCH: Kind = Kind {
-    name: "touch",
-    summary: "counts a byte of the header up",
-    inputs: &[Port::optional("in", Carries::Any, "frames")],
-    outputs: &[Port::outside("out", Carries::Any, "the same frames")],
-    ..Kind::EMPTY
-};
-
-struct Touch;
-
-impl Block for Touch {
-    fn kind(&self) -> &'static Kind {
-        &TOUCH
-    }
-    fn process(&mut self, _port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
-        vector.each(|frame| {
-            if let Some(byte) = frame.head_mut().get_mut(8) {
-                *byte = byte.wrapping_add(1);
-            }
-            Verdict::Forward(OutPort(0))
-        });
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
 pub fn frames() -> Vec<Frame> {
     (0..VECTOR).map(|n| Frame::ingress(&[n as u8; 64])).collect()
 }
 
 /// An engine with such a chain, and its first block.
 pub fn chain(mode: Mode, blocks: usize) -> (Engine, BlockId) {
-    let table = BlockTable::new([BlockRow { kind: &TOUCH, make: |_| Ok(Box::new(Touch)) }]);
+    let table = BlockTable::new([touch::ROW]);
     let mut engine = Engine::new(mode, table, Rng::for_name(1, "bench"));
     let name = |n: usize| format!("touch{n}");
     let add = |n| Op::Add { name: name(n), kind: "touch".to_owned(), parameters: Default::default() };
