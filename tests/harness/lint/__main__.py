@@ -1,14 +1,15 @@
-"""Runs every lint and prints one row per lint."""
+"""Runs every lint and prints one row per lint. LOWER=1 writes what has fallen into ratchet.toml first."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, clones, dependencies, hygiene, outside, unsafe_code
+from . import Skip, cargo, circles, clones, dependencies, hygiene, outside, ratchet, unsafe_code
 
 
 def main() -> int:
@@ -31,6 +32,16 @@ def main() -> int:
             print(f"  warning: {warning.replace(f'{paths.ROOT}/', '')}", flush=True)
         return failures
 
+    def may_only_fall(section: str, today: dict[str, int], advice: str) -> list[str]:
+        if os.environ.get("LOWER"):
+            ratchet.lower(section, today)
+        return ratchet.check(section, today, advice)
+
+    def module_circles() -> list[str]:
+        largest, everything = circles.count(files)
+        return (may_only_fall(circles.LARGEST, largest, circles.ADVICE)
+                + may_only_fall(circles.FILES, everything, circles.ADVICE))
+
     files = hygiene.tracked_files()
     metadata = paths.cargo_metadata()
     manifest = tomllib.loads((paths.ROOT / "Cargo.toml").read_text())
@@ -41,6 +52,7 @@ def main() -> int:
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
     row("clones", lambda: clones.check(files))
+    row("circles of modules", module_circles)
     row("crates from outside", outside.check_crates)
     row("advisories", outside.check_advisories)
     row("unused dependencies", outside.check_unused)

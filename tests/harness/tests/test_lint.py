@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from harness import paths
-from harness.lint import Skip, cargo, clones, dependencies, hygiene, outside, unsafe_code
+from harness.lint import Skip, cargo, circles, clones, dependencies, hygiene, outside, ratchet, unsafe_code
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -194,6 +194,85 @@ class Clones(InFolder):
 
     def test_the_same_crate_may_repeat_itself(self) -> None:
         self.assertEqual(self.findings(self.BODY, self.BODY, ("one", "one")), [])
+
+
+class Circles(InFolder):
+    def count(self, **modules: str) -> tuple[int, int]:
+        """(largest circle, files in circles) of a crate whose modules are the keywords; `a__b` is a::b, `lib` the root."""
+        for name, text in modules.items():
+            self.write(f"crates/planted/src/{name.replace('__', '/')}.rs", text)
+        files = sorted((self.folder / "crates").rglob("*.rs"))
+        largest, everything = circles.count(files, self.folder)
+        return largest.get("planted", 0), everything.get("planted", 0)
+
+    LIB = "mod a;\nmod b;\nmod c;\n"
+
+    def test_what_leads_one_way_is_no_circle(self) -> None:
+        self.assertEqual(self.count(lib=self.LIB, a="use crate::b::B;\n", b="use super::c::C;\n", c="pub struct C;\n"), (0, 0))
+
+    def test_each_way_of_naming_closes_a_circle(self) -> None:
+        ways = {
+            "use crate": "use crate::a::A;\n", "use super": "use super::a::A;\n", "group": "use crate::{\n    a::{A, self},\n};\n",
+            "path": "fn f() { crate::a::go() }\n", "path by super": "fn f() -> super::a::A { todo() }\n",
+            "module by its name": "use crate::a;\nfn f() { a::go() }\n", "everything": "use crate::a::*;\n",
+            "name handed on": "use crate::A;\n", "name handed on as another": "use crate::{Other};\n",
+            "handed on by handing on": "pub use crate::a::*;\n",
+        }
+        lib = self.LIB + "pub use a::A;\npub use a::A as Other;\n"
+        for name, text in ways.items():
+            with self.subTest(name):
+                self.assertEqual(self.count(lib=lib, a="use crate::b::B;\n", b="pub use self::nothing::X;\n", c=""), (0, 0))
+                self.assertEqual(self.count(lib=lib, a="use crate::b::B;\n", b=text, c=""), (2, 2))
+
+    def test_three_files_and_two_circles(self) -> None:
+        third = {"lib": self.LIB + "mod d;\nmod e;\n", "a": "use crate::b;\n", "b": "use crate::c;\n", "c": "use crate::a;\n"}
+        self.assertEqual(self.count(**third, d="use crate::e;\n", e="use crate::{a, d};\n"), (3, 5))
+
+    def test_a_parent_and_what_is_below_it(self) -> None:
+        below = {"lib": "mod a;\n", "a__low": "use super::Thing;\n"}
+        self.assertEqual(self.count(**below, a="mod low;\npub struct Thing;\npub use low::X;\n"), (0, 0))
+        self.assertEqual(self.count(**below, a="mod low;\npub struct Thing;\nfn f() { low::go() }\n"), (2, 2))
+
+    def test_tests_comments_and_modules_without_a_file_do_not_count(self) -> None:
+        b = ("// use crate::a::A;\n/* use crate::a::A; */\nmod count {\n    use super::X;\n}\n"
+             "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n")
+        self.assertEqual(self.count(lib=self.LIB, a="use crate::b::B;\n", b=b, c=""), (0, 0))
+
+    def test_a_module_by_path(self) -> None:
+        self.write("crates/planted/other/far.rs", "use crate::a::A;\n")
+        lib = '#[path = "../other/far.rs"]\nmod far;\nmod a;\n'
+        self.assertEqual(self.count(lib=lib, a="use crate::far::F;\n"), (2, 2))
+
+
+class Ratchet(InFolder):
+    def file(self) -> Path:
+        return self.write("ratchet.toml", '# why\n["some rule"]\n"a/b.md" = 5\nc = 3\n\n["another rule"]\nc = 3\n')
+
+    def check(self, **today: int) -> list[str]:
+        return ratchet.check("some rule", {name.replace("__", "/") + (".md" if "__" in name else ""): number
+                                           for name, number in today.items()}, "mend it", self.file())
+
+    def test_the_same_numbers_pass(self) -> None:
+        self.assertEqual(self.check(a__b=5, c=3), [])
+
+    def test_more_is_found_with_advice(self) -> None:
+        self.assertRegex(self.check(a__b=6, c=3)[0], "a/b.md has 6, and 5 at most are allowed: mend it")
+        self.assertRegex(self.check(a__b=5, c=3, d=1)[0], "d has 1, and 0 at most")
+
+    def test_less_wants_to_be_written(self) -> None:
+        self.assertRegex(self.check(a__b=4, c=3)[0], "still allows 5: run `LOWER=1 make lint`")
+        self.assertRegex(self.check(a__b=5)[0], "c has 0, and ratchet.toml still allows 3")
+
+    def test_lowering_writes_what_has_fallen_and_nothing_else(self) -> None:
+        file = self.file()
+        ratchet.lower("some rule", {"a/b.md": 4, "d": 7}, file)
+        self.assertEqual(file.read_text(), '# why\n["some rule"]\n"a/b.md" = 4\n\n["another rule"]\nc = 3\n')
+        ratchet.lower("some rule", {"a/b.md": 9}, file)
+        self.assertIn('"a/b.md" = 4\n', file.read_text())
+
+    def test_every_row_of_the_real_file_can_be_read(self) -> None:
+        for section in (circles.LARGEST, circles.FILES):
+            self.assertTrue(ratchet.held(section), section)
 
 
 class Outside(InFolder):
