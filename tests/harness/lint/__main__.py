@@ -9,7 +9,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, circles, clones, dependencies, hygiene, outside, ratchet, unsafe_code
+from . import Skip, cargo, circles, clones, dependencies, hygiene, outside, pages, ratchet, unsafe_code
 
 
 def main() -> int:
@@ -53,6 +53,8 @@ def main() -> int:
     row("links", lambda: hygiene.check_links(files))
     row("clones", lambda: clones.check(files))
     row("circles of modules", module_circles)
+    row("long lines of pages", lambda: may_only_fall(pages.SECTION, pages.count(files), pages.ADVICE))
+    row("pages that have changed", lambda: pages.check_changed(pages.count(files), pages.changed()))
     row("crates from outside", outside.check_crates)
     row("advisories", outside.check_advisories)
     row("unused dependencies", outside.check_unused)

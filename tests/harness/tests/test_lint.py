@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from harness import paths
-from harness.lint import Skip, cargo, circles, clones, dependencies, hygiene, outside, ratchet, unsafe_code
+from harness.lint import Skip, cargo, circles, clones, dependencies, hygiene, outside, pages, ratchet, unsafe_code
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -271,8 +271,53 @@ class Ratchet(InFolder):
         self.assertIn('"a/b.md" = 4\n', file.read_text())
 
     def test_every_row_of_the_real_file_can_be_read(self) -> None:
-        for section in (circles.LARGEST, circles.FILES):
+        for section in (circles.LARGEST, circles.FILES, pages.SECTION):
             self.assertTrue(ratchet.held(section), section)
+
+
+class Pages(InFolder):
+    LONG = "word " * 24 + "words"
+
+    def test_long_lines_are_found_but_in_tables_code_and_without_a_space(self) -> None:
+        text = [self.LONG, "- " + self.LONG, "| " + self.LONG, "```", self.LONG, "```", "# " + self.LONG,
+                "x" * 200, "- " + "x" * 200, self.LONG[:120], self.LONG, f"`{self.LONG}`", f"`{self.LONG}` so"]
+        self.assertEqual(pages.long_lines("\n".join(text)), [1, 2, 11, 13])
+
+    def test_pages_are_counted_by_name_and_generated_ones_are_not(self) -> None:
+        files = [self.write(name, f"{self.LONG}\n") for name in ("a.md", "docs/b.md", "docs/blocks/c.md", "d.rs")]
+        self.assertEqual(pages.count(files, self.folder), {"a.md": 1, "docs/b.md": 1})
+
+    def test_wrapping_breaks_lines_and_changes_no_word(self) -> None:
+        code = "`" + "c " * 12 + "c`"
+        text = f"# A\n\n{self.LONG} {code} end\nmore\n\n- item {self.LONG}\n  {self.LONG}\n- short\n  lines\n\n```\n{self.LONG}\n```\n"
+        wrapped = pages.wrap(text)
+        self.assertEqual(pages.long_lines(wrapped), [])
+        self.assertEqual(wrapped.split(), text.split())
+        self.assertIn(code, wrapped)
+        self.assertIn("\n- short\n  lines\n", wrapped)
+        self.assertEqual(pages.wrap(wrapped), wrapped)
+        self.assertIn("\n- item word", wrapped)
+        self.assertRegex(wrapped, r"\n  word word")
+
+    def test_a_page_that_has_changed_may_have_none(self) -> None:
+        self.git("init", "--quiet")
+        for name in ("old.md", "touched.md", "edited.md"):
+            self.write(name, f"{self.LONG}\n")
+        since = self.commit("before the rule")
+        self.write("touched.md", f"{self.LONG}\nmore\n")
+        self.commit("a change")
+        self.write("edited.md", f"{self.LONG}\nmore\n")
+        changed = pages.changed(since, self.folder)
+        self.assertEqual(sorted(changed), ["edited.md", "touched.md"])
+        findings = pages.check_changed({"old.md": 1, "touched.md": 2}, changed)
+        self.assertEqual(len(findings), 1)
+        self.assertIn("touched.md has changed and has 2 lines", findings[0])
+
+    def test_a_clone_without_the_history_is_told(self) -> None:
+        self.git("init", "--quiet")
+        self.commit("x")
+        with self.assertRaisesRegex(Skip, "fetch the whole history"):
+            pages.changed("0" * 40, self.folder)
 
 
 class Outside(InFolder):
