@@ -63,7 +63,7 @@ acceptance: ## every target in its full form; writes docs/status.md
 	@$(SETUP) test
 	@$(PYTHON) -m harness.runner acceptance
 
-lint: ## fmt, clippy, dependency direction, forbidden calls, unsafe code, sizes, hygiene
+lint: ## fmt, clippy, dependencies, forbidden calls, unsafe code, clones, circles of modules, pages, commit messages; LOWER=1 writes numbers that fell
 	@$(SETUP) lint
 	@$(PYTHON) -m harness.lint
 

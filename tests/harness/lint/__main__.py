@@ -9,7 +9,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, circles, clones, dependencies, hygiene, outside, pages, ratchet, unsafe_code
+from . import Skip, cargo, circles, clones, commits, dependencies, hygiene, outside, pages, ratchet, unsafe_code
 
 
 def main() -> int:
@@ -55,6 +55,7 @@ def main() -> int:
     row("circles of modules", module_circles)
     row("long lines of pages", lambda: may_only_fall(pages.SECTION, pages.count(files), pages.ADVICE))
     row("pages that have changed", lambda: pages.check_changed(pages.count(files), pages.changed()))
+    row("commit messages", commits.check)
     row("crates from outside", outside.check_crates)
     row("advisories", outside.check_advisories)
     row("unused dependencies", outside.check_unused)

@@ -10,7 +10,8 @@ import unittest
 from pathlib import Path
 
 from harness import paths
-from harness.lint import Skip, cargo, circles, clones, dependencies, hygiene, outside, pages, ratchet, unsafe_code
+from harness.lint import (
+    Skip, cargo, circles, clones, commits, dependencies, hygiene, outside, pages, ratchet, unsafe_code)
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -318,6 +319,34 @@ class Pages(InFolder):
         self.commit("x")
         with self.assertRaisesRegex(Skip, "fetch the whole history"):
             pages.changed("0" * 40, self.folder)
+
+
+class Commits(InFolder):
+    def findings(self, *messages: str) -> list[str]:
+        self.git("init", "--quiet")
+        since = self.commit("before the rule " + "x" * 90)
+        for message in messages:
+            self.commit(message)
+        return commits.check(since, self.folder)
+
+    def test_a_good_message_passes(self) -> None:
+        self.assertEqual(self.findings("x" * 72 + "\n\nBecause of this: it is so."), [])
+
+    def test_a_long_subject_is_found(self) -> None:
+        self.assertRegex(self.findings("x" * 73 + "\n\nWhy.")[0], "a subject of 73 characters")
+
+    def test_a_subject_that_runs_on_is_found(self) -> None:
+        self.assertRegex("\n".join(self.findings("x" * 60 + "\n" + "y" * 60)), "a subject of 121 characters")
+
+    def test_a_missing_body_is_found(self) -> None:
+        findings = self.findings("a\n\nWhy.", "b", "c\n\nSigned-off-by: nobody <nobody@example.org>")
+        self.assertEqual([text.split(": ")[-1] for text in findings], ["c", "b"])
+
+    def test_a_clone_without_the_history_is_told(self) -> None:
+        self.git("init", "--quiet")
+        self.commit("x")
+        with self.assertRaisesRegex(Skip, "fetch the whole history"):
+            commits.check("0" * 40, self.folder)
 
 
 class Outside(InFolder):
