@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 import unittest
 from pathlib import Path
@@ -34,6 +36,13 @@ class Kernels(unittest.TestCase):
         build = self.build("chrt --pid $$", idle=True)
         build.wait(20)
         self.assertIn("SCHED_IDLE", self.log.read_text())
+
+    def test_it_is_not_idle_any_more_when_it_is_waited_for(self) -> None:
+        build = self.build("while chrt --pid $$ | grep -q SCHED_IDLE; do sleep 0.05; done; chrt --pid $$", idle=True)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            kernels.await_all({"6.12": build})
+        self.assertIn("there after", said.getvalue())
+        self.assertIn("SCHED_OTHER", self.log.read_text())
 
     def test_who_wants_kernels_runs_last(self) -> None:
         def target(name: str, wants: bool) -> targets.Target:
