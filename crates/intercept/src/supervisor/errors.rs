@@ -17,8 +17,11 @@ const DATAGRAM_BYTES_MAX: usize = 65_536;
 /// A native *write* would take an error that is shown, and fail with ECONNRESET, where Linux says for example EHOSTUNREACH, which traceroute
 /// expects while it sends. So an error is shown when a thread of the program waits for something (poll, a read), and that is looked at so often;
 const ERROR_LOOK: Duration = Duration::from_millis(2);
-/// and in any case when the program has made no call on the socket for so long: it may look with a poll that does not wait.
+/// and in any case when the program has made no call on the socket while it computed for so long: it may look with a poll that does not wait. Its own
+/// processor time counts, as one that others keep off the processors may be about to write;
 const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
+/// or when so much time has passed: it may wait for something else.
+const ERROR_WAITS_IN_ALL_MAX: Duration = Duration::from_millis(500);
 /// Calls in which a thread waits for readiness, data or time.
 const WAITING: [i64; 13] = [
     libc::SYS_nanosleep,
@@ -43,6 +46,29 @@ fn is_waiting(tid: u32) -> bool {
         let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
         call.split(' ').next().and_then(|number| number.parse().ok()).is_some_and(|number: i64| WAITING.contains(&number))
     })
+}
+
+/// Since when an error has waited to be shown, and how long the program had computed by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    since: Instant,
+    computed: Duration,
+}
+
+impl Waiting {
+    fn begin(tid: u32) -> Waiting {
+        Waiting { since: Instant::now(), computed: computed(tid) }
+    }
+    fn is_over(self, tid: u32) -> bool {
+        computed(tid).saturating_sub(self.computed) >= ERROR_WAITS_MAX || self.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX
+    }
+}
+
+/// How long the threads of a process have computed (proc_pid_schedstat(5): "time spent on the cpu (in nanoseconds)").
+fn computed(tid: u32) -> Duration {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return Duration::MAX };
+    let of = |text: String| text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).map(Duration::from_nanos);
+    tasks.flatten().filter_map(|task| of(std::fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
 }
 
 impl Supervisor {
@@ -70,15 +96,23 @@ impl Supervisor {
             return;
         }
         let tid = one.place.0;
-        let now = Instant::now();
-        let since = *self.errors_waiting.entry(key).or_insert(now);
-        if wanted && now < since + ERROR_WAITS_MAX && !is_waiting(tid) {
-            self.errors_at.get_or_insert(now + ERROR_LOOK);
-            return;
+        if wanted {
+            let waiting = *self.errors_waiting.entry(key).or_insert_with(|| Waiting::begin(tid));
+            if !waiting.is_over(tid) && !is_waiting(tid) {
+                self.errors_at.get_or_insert(Instant::now() + ERROR_LOOK);
+                return;
+            }
         }
         self.errors_waiting.remove(&key);
         let Ok(end) = self.borrow(key) else { return };
         if wanted { self.raise_error(key, end.as_fd()) } else { self.hush(key, end.as_fd()) }
+    }
+
+    /// The program has made a call on the socket: what it computed before no longer counts.
+    pub(super) fn error_waits_anew(&mut self, key: usize, tid: u32) {
+        if let Some(waiting) = self.errors_waiting.get_mut(&key) {
+            *waiting = Waiting::begin(tid);
+        }
     }
 
     /// Looks again at the errors that wait for their programs to wait.
@@ -183,5 +217,30 @@ impl Supervisor {
                 packets.beside.push_back(beside);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_others_keep_off_the_processors_has_not_computed() {
+        let mut sleeps = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tid = sleeps.id();
+        while !is_waiting(tid) {
+            std::thread::yield_now();
+        }
+        let waiting = Waiting::begin(tid);
+        assert!(!waiting.is_over(tid), "it sleeps");
+        assert!(Waiting { since: Instant::now() - ERROR_WAITS_IN_ALL_MAX, ..waiting }.is_over(tid), "not for ever");
+        sleeps.kill().unwrap();
+        sleeps.wait().unwrap();
+        assert!(waiting.is_over(tid), "it has gone");
+        let own = Waiting::begin(std::process::id());
+        while !own.is_over(std::process::id()) {
+            std::hint::spin_loop();
+        }
+        assert!(computed(std::process::id()) >= own.computed + ERROR_WAITS_MAX || own.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX);
     }
 }

@@ -57,7 +57,7 @@ pub struct Supervisor {
     foreign: foreign::Foreign,
     search: search::Search,
     /// Errors of datagram sockets that wait to be shown, since when; and when they are looked at.
-    errors_waiting: BTreeMap<usize, Instant>,
+    errors_waiting: BTreeMap<usize, errors::Waiting>,
     errors_at: Option<Instant>,
     pub(crate) calls: Calls,
     /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.

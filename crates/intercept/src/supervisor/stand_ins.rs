@@ -142,9 +142,7 @@ impl Supervisor {
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.place = (call.tid, fd);
         }
-        if let Some(since) = self.errors_waiting.get_mut(&key) {
-            *since = Instant::now();
-        }
+        self.error_waits_anew(key, call.tid);
         Ok(Some(key))
     }
 
