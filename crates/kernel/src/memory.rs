@@ -106,7 +106,7 @@ impl GuestMemory {
     fn find(&self, address: u64, bytes: usize) -> Result<(&Shared, usize), Broken> {
         let found = self.regions.iter().find_map(|(from, length, offset, shared)| {
             let at = address.checked_sub(*from)?;
-            (at.checked_add(bytes as u64)? <= *length).then_some((shared, offset + at as usize))
+            (at.checked_add(bytes as u64)? <= *length).then(|| (shared, offset + at as usize))
         });
         found.ok_or_else(|| Broken::new(format!("one of its devices is told of {bytes} bytes at {address:#x}, which is no memory")))
     }

@@ -240,7 +240,7 @@ impl Tree {
         let guest = Guest::logged(&arena.channel(thread).log, at, one.copies);
         self.shows.calls += 1;
         self.shows.trace = Some(one.trace);
-        self.shows.entries = (posted.number == abi::POLL).then_some(at + one.copies[0][2] as usize);
+        self.shows.entries = (posted.number == abi::POLL).then(|| at.saturating_add(one.copies[0][2] as usize));
         let outcome = match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
                 let deadline = self.deadline_of_sleep(&posted, &guest).map(|deadline| deadline.max(self.clock));

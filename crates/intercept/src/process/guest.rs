@@ -95,7 +95,7 @@ impl Memory for Guest<'_> {
             Copies::Log(log, at, copies) => {
                 let of = |[address, bytes, offset]: &[u64; 3]| {
                     let inside = pointer >= *address && pointer.saturating_add(into.len() as u64) <= address.saturating_add(*bytes);
-                    inside.then_some(at + *offset as usize + (pointer - address) as usize)
+                    inside.then(|| at.saturating_add(*offset as usize).saturating_add((pointer - address) as usize))
                 };
                 let from = copies.iter().filter(|[address, ..]| *address != 0).find_map(of);
                 let whole = from.is_some_and(|from| log.get(from, into) == into.len());
