@@ -71,7 +71,7 @@ impl Drops {
 
 impl Device {
     pub(crate) fn new(fd: OwnedFd, source: Source, name: &str, interface: InterfaceIndex, features: Features) -> Device {
-        let (blocks, drops) = (Blocks::new(), Drops::default());
+        let (blocks, drops) = (Blocks::new(features.link), Drops::default());
         Device { fd, source, name: name.to_string(), interface, features, blocks, ring: None, drops, down: false, headerless: None }
     }
 

@@ -33,6 +33,8 @@ mod device;
 mod error;
 mod nft;
 mod ring;
+#[cfg(test)]
+mod samples;
 mod scatter;
 mod sys;
 

@@ -110,3 +110,62 @@ impl Ring {
 
 /// The status word of a slot is shared with the kernel.
 const _: () = assert!(size_of::<AtomicU32>() == 4 && SLOT_BYTES.is_multiple_of(16) && offset_of!(libc::tpacket2_hdr, tp_status) == 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LinkType;
+    use crate::samples::{self, Sample};
+    use rustix::fs::MemfdFlags;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    /// Where the kernel begins a frame in its slot.
+    const FRAME_AT: usize = 96;
+    const TAG: [u8; 4] = [0x81, 0, 0x60, 9];
+
+    /// Memory that we fill as the kernel fills a ring.
+    fn ring() -> (Ring, OwnedFd) {
+        let memory = rustix::fs::memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&memory, RING_BYTES as u64).unwrap();
+        (Ring::of(memory.as_fd()).unwrap(), memory)
+    }
+
+    fn fill(memory: &OwnedFd, slot: usize, sample: &Sample, tag: Option<[u8; 4]>) {
+        let mut bytes = vec![0; FRAME_AT];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        let length = (sample.bytes.len() as u32).to_ne_bytes();
+        let tagged = tag.map_or(0, |_| libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID);
+        put(offset_of!(libc::tpacket2_hdr, tp_status), &(libc::TP_STATUS_USER | tagged).to_ne_bytes());
+        put(offset_of!(libc::tpacket2_hdr, tp_len), &length);
+        put(offset_of!(libc::tpacket2_hdr, tp_snaplen), &length);
+        put(offset_of!(libc::tpacket2_hdr, tp_mac), &(FRAME_AT as u16).to_ne_bytes());
+        if let Some([a, b, c, d]) = tag {
+            put(offset_of!(libc::tpacket2_hdr, tp_vlan_tpid), &u16::from_be_bytes([a, b]).to_ne_bytes());
+            put(offset_of!(libc::tpacket2_hdr, tp_vlan_tci), &u16::from_be_bytes([c, d]).to_ne_bytes());
+        }
+        put(FRAME_AT - vnet::HEADER_BYTES, &sample.header);
+        bytes.extend(&sample.bytes);
+        assert_eq!(rustix::io::pwrite(memory, &bytes, (slot * SLOT_BYTES) as u64).unwrap(), bytes.len());
+    }
+
+    #[test]
+    fn any_frame_of_a_ring_after_any_other_with_its_tag_and_without() {
+        for link in [LinkType::Ethernet, LinkType::Ip] {
+            let (mut ring, memory) = ring();
+            let tags: &[_] = if link == LinkType::Ethernet { &[None, Some(TAG)] } else { &[None] };
+            let all = samples::all(link);
+            let fits = |sample: &&Sample| sample.bytes.len() + FRAME_AT <= SLOT_BYTES && sample.bytes.len() >= 14;
+            for sample in all.iter().filter(fits) {
+                for tag in tags {
+                    fill(&memory, ring.next, sample, *tag);
+                    let Slot::Frame(frame) = ring.take() else { panic!("{} is not in its slot", sample.name) };
+                    match tag {
+                        None => sample.assert_is(&frame, "another"),
+                        Some(tag) => sample.tagged(*tag).assert_is(&frame, "another"),
+                    }
+                }
+            }
+            assert!(matches!(ring.take(), Slot::Empty));
+        }
+    }
+}

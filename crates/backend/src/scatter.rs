@@ -2,15 +2,20 @@
 //!
 //! A block holds several large frames; a frame keeps its part of it alive. When all frames of a block are gone it is used again, so that a
 //! steady stream allocates nothing (a fresh block costs a page fault per 4 KiB, more than the copy that is saved).
+//!
+//! How many bytes go to the head has to be said before a frame is there, so it is guessed from the frame before. The guess saves copies and
+//! decides nothing: what a frame's own headers need is moved into its head once they can be read.
 
-use crate::vnet;
-use bytes::{Bytes, BytesMut};
+use crate::{LinkType, vnet};
+use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use weft_core::Frame;
 use weft_core::frame::HEAD_BYTES_INGRESS;
+use weft_wire::Protocol;
+use weft_wire::ethernet::{EtherType, HEADER_LEN, TAGGED_HEADER_LEN};
 
 /// Bytes of a VLAN tag that the kernel keeps apart from the frame, and that is put back in.
 pub(crate) const TAG_BYTES: usize = 4;
@@ -18,10 +23,9 @@ pub(crate) const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
 /// What is read into the head; with a tag it is full.
 pub(crate) const HEAD_READ_BYTES: usize = HEAD_BYTES_INGRESS - TAG_BYTES;
-/// Ethernet, IPv4 and TCP without options.
-const HEAD_READ_BYTES_MIN: usize = 54;
-/// IP's number for TCP.
-const TCP: u8 = 6;
+/// TCP without options, and IPv4 without: no header is shorter, whatever it says of itself.
+const HEADER_BYTES_MIN: usize = 20;
+const IPV6_HEADER_BYTES: usize = 40;
 /// The most a device hands over behind that: an IP packet of 65535 bytes with its Ethernet header fits.
 const REST_BYTES_MAX: usize = 64 << 10;
 /// Four large frames to a block.
@@ -45,28 +49,34 @@ pub(crate) struct Blocks {
     current: BytesMut,
     /// Used up: waiting for the frames that hold them.
     used: VecDeque<BytesMut>,
-    /// A TAP device's next frame: how many bytes are read into the head. As many as the headers of the last TCP segment had: payload that
-    /// shares the head with them would have to be copied out of it again.
+    /// What frames begin with.
+    link: LinkType,
+    /// A TAP device's next frame: how many bytes are read into the head. As many as the last frame's headers had: payload that shares the
+    /// head with them would have to be copied out of it again. A guess: headers that are longer are moved there.
     head_bytes: usize,
 }
 
-/// Bytes of Ethernet (or none), IP and TCP header of a frame that begins with these bytes; what fits in a head for all else. A guess: frames
-/// are right with any.
-fn headers_of(bytes: &[u8]) -> usize {
-    let under_ethernet = matches!(bytes.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
-    let network = if under_ethernet { 14 } else { 0 };
-    let at = |at: usize| bytes.get(network + at).copied().unwrap_or(0);
-    let transport = match (at(0) >> 4, at(0), at(9), at(6)) {
-        (4, first, TCP, _) => usize::from(first & 0xf) * 4,
-        (6, _, _, TCP) => 40,
+/// Bytes of link-layer, IP and TCP header of a frame, of which `byte` gives each (0 beyond its end); what fits in a head for all that is no TCP.
+fn headers_of(link: LinkType, byte: impl Fn(usize) -> u8) -> usize {
+    let ether_type = |at: usize| EtherType(u16::from_be_bytes([byte(at), byte(at + 1)]));
+    let network = match link {
+        LinkType::Ip => 0,
+        LinkType::Ethernet if ether_type(TAG_AT) == EtherType::VLAN => TAGGED_HEADER_LEN,
+        LinkType::Ethernet => HEADER_LEN,
+    };
+    let of_ip = link == LinkType::Ip || matches!(ether_type(network - 2), EtherType::IPV4 | EtherType::IPV6);
+    let transport = match (byte(network) >> 4, byte(network)) {
+        (4, first) if of_ip && Protocol(byte(network + 9)) == Protocol::TCP => (usize::from(first & 0xf) * 4).max(HEADER_BYTES_MIN),
+        (6, _) if of_ip && Protocol(byte(network + 6)) == Protocol::TCP => IPV6_HEADER_BYTES,
         _ => return HEAD_READ_BYTES,
     };
-    (network + transport + usize::from(at(transport + 12) >> 4) * 4).clamp(HEAD_READ_BYTES_MIN, HEAD_READ_BYTES)
+    let tcp = (usize::from(byte(network + transport + 12) >> 4) * 4).max(HEADER_BYTES_MIN);
+    (network + transport + tcp).min(HEAD_READ_BYTES)
 }
 
 impl Blocks {
-    pub(crate) fn new() -> Blocks {
-        Blocks { current: BytesMut::with_capacity(BLOCK_BYTES), used: VecDeque::new(), head_bytes: HEAD_READ_BYTES }
+    pub(crate) fn new(link: LinkType) -> Blocks {
+        Blocks { current: BytesMut::with_capacity(BLOCK_BYTES), used: VecDeque::new(), link, head_bytes: HEAD_READ_BYTES }
     }
 
     /// Makes room for one more frame in the current block.
@@ -87,7 +97,7 @@ impl Blocks {
 
     /// Gives back the blocks that are free, and those that are not as soon as they are. The new one costs nothing before the next frame comes.
     pub(crate) fn give_back_memory(&mut self) {
-        *self = Blocks { head_bytes: self.head_bytes, ..Blocks::new() };
+        *self = Blocks { head_bytes: self.head_bytes, ..Blocks::new(self.link) };
     }
 
     /// Reads one frame with its virtio header. Interrupted reads are done again.
@@ -106,16 +116,29 @@ impl Blocks {
                 result => break result?,
             }
         };
-        let in_head = bytes.saturating_sub(vnet::HEADER_BYTES).min(head_bytes);
-        self.head_bytes = headers_of(&head[TAG_BYTES..TAG_BYTES + in_head]);
-        let rest = if self.current.len() <= COPY_BYTES_MAX {
-            let copy = Bytes::copy_from_slice(&self.current);
-            self.current.clear();
-            copy
-        } else {
-            self.current.split().freeze()
+        let bytes = bytes.saturating_sub(vnet::HEADER_BYTES);
+        let was_read = bytes.min(head_bytes);
+        let byte = |at: usize| match at.checked_sub(was_read) {
+            None => head[TAG_BYTES + at],
+            Some(behind) => self.current.get(behind).copied().unwrap_or(0),
         };
-        Ok(frame_with_tag(&header, &mut head, in_head, tag, rest))
+        self.head_bytes = headers_of(self.link, byte);
+        let moved = self.head_bytes.min(bytes).saturating_sub(was_read);
+        let in_head = was_read + moved;
+        head[TAG_BYTES + was_read..TAG_BYTES + in_head].copy_from_slice(&self.current[..moved]);
+        Ok(frame_with_tag(&header, &mut head, in_head, tag, self.take_rest(moved)))
+    }
+
+    /// What was read behind the head but for the first `moved` bytes: a slice of its own, or one of the block.
+    fn take_rest(&mut self, moved: usize) -> Bytes {
+        if self.current.len() > COPY_BYTES_MAX {
+            let mut shared = self.current.split().freeze();
+            shared.advance(moved);
+            return shared;
+        }
+        let copy = Bytes::copy_from_slice(&self.current[moved..]);
+        self.current.clear();
+        copy
     }
 }
 
@@ -210,6 +233,9 @@ fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG_BYTES]> {
 }
 
 #[cfg(test)]
+mod any_order;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -227,7 +253,7 @@ mod tests {
 
     #[test]
     fn frames_of_every_size_arrive_whole() {
-        let mut blocks = Blocks::new();
+        let mut blocks = Blocks::new(LinkType::Ethernet);
         let all: Vec<u8> = (0..=250).cycle().take(65_549).collect();
         let mut kept = Vec::new();
         for bytes in [0, 1, 13, 14, 60, 219, 220, 221, 1514, 2268, 2269, 9014, 65_549] {
@@ -240,7 +266,7 @@ mod tests {
 
     #[test]
     fn blocks_that_are_given_back_stay_with_the_frames_that_hold_them() {
-        let mut blocks = Blocks::new();
+        let mut blocks = Blocks::new(LinkType::Ethernet);
         let all: Vec<u8> = (0..=250).cycle().take(65_000).collect();
         let kept: Vec<Frame> = (0..20).map(|_| read_back(&mut blocks, &all)).collect();
         assert!(blocks.used.len() >= 4);
@@ -251,7 +277,6 @@ mod tests {
 
     #[test]
     fn the_payload_of_a_second_tcp_segment_lies_in_one_piece_and_frames_of_other_kinds_arrive_whole() {
-        let mut blocks = Blocks::new();
         let tcp = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, bytes: usize| {
             let mut frame = Vec::new();
             builder.options_raw(&[1; 12]).unwrap().write(&mut frame, &vec![7; bytes]).unwrap();
@@ -260,15 +285,15 @@ mod tests {
         let link = || etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]);
         let mut other = Vec::new();
         link().ipv4([1; 4], [2; 4], 9).udp(1, 2).write(&mut other, &[8; 300]).unwrap();
-        for (first, headers) in [
-            (tcp(link().ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 66),
-            (tcp(link().ipv6([1; 16], [2; 16], 9).tcp(1, 2, 3, 4), 1428), 86),
-            (tcp(etherparse::PacketBuilder::ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 52),
+        for (kind, first, headers) in [
+            (LinkType::Ethernet, tcp(link().ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 66),
+            (LinkType::Ethernet, tcp(link().ipv6([1; 16], [2; 16], 9).tcp(1, 2, 3, 4), 1428), 86),
+            (LinkType::Ip, tcp(etherparse::PacketBuilder::ipv4([1; 4], [2; 4], 9).tcp(1, 2, 3, 4), 1448), 52),
         ] {
+            let mut blocks = Blocks::new(kind);
             assert_eq!(read_back(&mut blocks, &first).to_vec(), first);
             let second = read_back(&mut blocks, &first);
-            let in_head = headers.max(HEAD_READ_BYTES_MIN);
-            assert_eq!((second.head().len(), second.tail().len(), second.to_vec()), (in_head, 1, first));
+            assert_eq!((second.head().len(), second.tail().len(), second.to_vec()), (headers, 1, first));
             assert_eq!(read_back(&mut blocks, &other).to_vec(), other);
             assert_eq!(read_back(&mut blocks, &other).head().len(), HEAD_READ_BYTES);
         }
@@ -276,7 +301,7 @@ mod tests {
 
     #[test]
     fn blocks_are_used_again_and_small_frames_keep_none() {
-        let mut blocks = Blocks::new();
+        let mut blocks = Blocks::new(LinkType::Ethernet);
         let payload = vec![5; 60_000];
         let mut addresses = std::collections::BTreeSet::new();
         for _ in 0..100 {

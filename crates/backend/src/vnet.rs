@@ -26,21 +26,27 @@ const GSO_UDP_L4: u8 = 5;
 /// The frame has CWR set, which only its first segment may keep.
 const GSO_ECN: u8 = 0x80;
 
+const CHECKSUM_BYTES: usize = 2;
 const TCP_FLAGS_AT: usize = 13;
 const TCP_CWR: u8 = 0x80;
 const UDP_HEADER_BYTES: usize = 8;
 
 /// Fills a received frame's metadata. The frame begins with what the device calls its first byte; `inserted` bytes of VLAN tag have been put
 /// in since.
+///
+/// However the frame was read, it means the same: headers as far as the checksum's field become a part of its head. A field that does not lie in
+/// the frame is not believed.
 pub fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let (gso_size, start, offset) = (word(4), word(6), word(8));
-    let position = frame.position();
-    let head_bytes = frame.head().len();
+    let field = usize::from(start) + usize::from(inserted) + usize::from(offset);
+    // A place beyond 64 KiB of head has no name; no frame has headers of that length.
+    let transport_at = frame.position().checked_add(start).and_then(|at| at.checked_add(inserted));
+    let partial = header[0] & NEEDS_CSUM != 0 && transport_at.is_some() && frame.pull_up(field + CHECKSUM_BYTES).is_ok();
     let meta = frame.meta_mut();
-    if header[0] & NEEDS_CSUM != 0 && usize::from(start) + usize::from(inserted) < head_bytes {
+    if let (true, Some(transport_at)) = (partial, transport_at) {
         meta.checksum = Checksum::Partial { offset };
-        meta.transport_at = position + start + inserted;
+        meta.transport_at = transport_at;
     } else if header[0] & DATA_VALID != 0 {
         meta.checksum = Checksum::Valid;
     }
