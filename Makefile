@@ -31,7 +31,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -99,6 +99,11 @@ test-interop: ## byte-exact transfers against the host kernel over an impaired b
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m interop test
+
+test-mixed: ## frames of every kind in a drawn order on one stack, behind each backend and on each engine; SEED=… repeats
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m mixed
 
 test-capi: ## libweft from C: the header, and two nodes in one process
 	@$(SETUP) test

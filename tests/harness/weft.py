@@ -87,17 +87,19 @@ def strict_words() -> list[str]:
 
 
 class Daemon:
-    """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs)."""
+    """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs); `before`: words before it there, as those
+    that make it a normal user's."""
 
     def __init__(self, env: Environment, namespace: Namespace | None, settings: dict[str, str] | None = None,
-                 name: str = "weft", extra: tuple[str, ...] = ()) -> None:
+                 name: str = "weft", extra: tuple[str, ...] = (), before: list[str] | None = None) -> None:
         self._env = env
         self._weft = binary()
         self.control = env.folder / f"{name}.sock"
         options = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
         self.namespace = namespace
-        self.process = env.start(f"{name}-up", [self._weft, "up", *engine_words(), "--control", str(self.control), *options, *extra],
-                                 namespace)
+        self._before = before or []
+        command = [*self._before, self._weft, "up", *engine_words(), "--control", str(self.control), *options, *extra]
+        self.process = env.start(f"{name}-up", command, namespace)
         self.process.wait_for_line("ready control=")
 
     @property
@@ -122,7 +124,7 @@ class Daemon:
     def command(self, *words: str, timeout_s: float = 10) -> str:
         """Runs a control command (`show counters`, `unbind …`) and returns what it prints."""
         verb, *rest = words
-        return self._env.run(f"weft-{verb}", [self._weft, verb, *rest, "--control", str(self.control)],
+        return self._env.run(f"weft-{verb}", [*self._before, self._weft, verb, *rest, "--control", str(self.control)],
                              self.namespace, timeout_s)
 
     def show(self, table: str) -> object:
@@ -146,7 +148,7 @@ class Daemon:
     def listening(self, port: int, protocol: str) -> bool:
         """Whether the stack has a listening (TCP) or bound (UDP) socket on `port`."""
         # The stack is asked without Environment.run: many answers of a wait would fill the failure's text.
-        run = subprocess.run([self._weft, "show", "sockets", "--json", "--control", str(self.control)],
+        run = subprocess.run([*self._before, self._weft, "show", "sockets", "--json", "--control", str(self.control)],
                              capture_output=True, text=True, timeout=10, env=self._env.variables())
         rows = json.loads(run.stdout) if run.returncode == 0 else []
         states = ("LISTEN",) if protocol == "tcp" else ("UNCONN", "ESTAB")
