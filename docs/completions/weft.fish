@@ -43,7 +43,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "replace" -d 'Put a new bl
 complete -c weft -n "__fish_weft_needs_command" -f -a "load" -d 'Make the kind of block in a file known: `weft load alternate.wasm`. `weft add` and `weft replace` can use it then'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unload" -d 'Forget a kind of block that was loaded. No block may be of it'
 complete -c weft -n "__fish_weft_needs_command" -f -a "new" -d 'Begin something of your own: `weft new block mine`'
-complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none'
+complete -c weft -n "__fish_weft_needs_command" -f -a "apply" -d 'Bring the running graph and its interfaces to those of a stack file, with the fewest changes, all of them in one step or none'
 complete -c weft -n "__fish_weft_needs_command" -f -a "snapshot" -d 'Write the state of all blocks into a file, as it stands at one moment: connections, tables, timers, frames that are held. Only its owner can read it'
 complete -c weft -n "__fish_weft_needs_command" -f -a "restore" -d 'Put the state in a file of `weft snapshot` into all blocks, at one moment: into all of them or into none. Timers go on with the time that they had left'
 complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'

@@ -544,7 +544,7 @@ _weft_commands() {
 'load:Make the kind of block in a file known\: \`weft load alternate.wasm\`. \`weft add\` and \`weft replace\` can use it then' \
 'unload:Forget a kind of block that was loaded. No block may be of it' \
 'new:Begin something of your own\: \`weft new block mine\`' \
-'apply:Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none' \
+'apply:Bring the running graph and its interfaces to those of a stack file, with the fewest changes, all of them in one step or none' \
 'snapshot:Write the state of all blocks into a file, as it stands at one moment\: connections, tables, timers, frames that are held. Only its owner can read it' \
 'restore:Put the state in a file of \`weft snapshot\` into all blocks, at one moment\: into all of them or into none. Timers go on with the time that they had left' \
 'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \

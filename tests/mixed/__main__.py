@@ -4,7 +4,8 @@
 
 IPv4 and IPv6, TCP, UDP and ICMP, with options and without, small, as large as the MTU and of several frames ([flows.py](flows.py)) pass one
 stack in a drawn order, from its programs and to them: behind each backend, with offload and without, on each engine, as root and as a normal
-user. Every byte must arrive, and neither stack may have dropped a frame or found a wrong checksum.
+user. Every byte must arrive, and neither stack may have dropped a frame or found a wrong checksum. The same over interfaces that a running
+stack gets ([attached.py](attached.py)).
 
 Short form: one seed, and of the wrappers around a backend and of a user's stacks only those on the usual engine with offload. FULL=1: everything,
 three times as many flows, and another seed each time. SEED=… repeats one. Words select rows. MODE=native needs no weft.
@@ -26,7 +27,7 @@ from harness.environment import Environment, run_main
 from harness.namespaces import Namespace, veth
 from harness.processes import Failure, Process, snmp, snmp6
 
-from . import fit
+from . import attached, fit
 
 FLOWS = Path(__file__).with_name("flows.py")
 # Ends what hangs.
@@ -178,6 +179,17 @@ def run_on_weft(case: Case, seed: int, url: str = "", only: str = "") -> str:
         return said
 
 
+def run_attached(env: Environment, bare: attached.Bare, peer: list[str], seed: int) -> str:
+    """The flows over an interface that a running stack has got."""
+    ends = Ends(env, bare.program, peer, seed, native=False)
+    before, kernel = drops(bare.daemon), ends.kernel_counters()
+    said = run_beside(ends, bare.daemon)
+    want_still("weft's drops", before, drops(bare.daemon))
+    want_still("the kernel's counters", kernel, ends.kernel_counters())
+    ends.stop()
+    return said
+
+
 def run_natively(seed: int, **variables: str) -> str:
     """The same between two kernels: the oracle of the flows."""
     with Environment("native") as env:
@@ -223,6 +235,7 @@ def rows(native: bool, seed: int, words: list[str]) -> list[tuple[str, object]]:
     if not native:
         wanted = [case for case in CASES if case.is_short or os.environ.get("FULL")]
         found += [(case.name, lambda case=case: run_on_weft(case, seed)) for case in wanted]
+        found += attached.rows(lambda env, bare, peer: run_attached(env, bare, peer, seed))
         spoilt = Case("tap", True, "inline", False)
         found.append(("canary/frames that are spoilt", lambda: must_fail(lambda: run_on_weft(spoilt, seed, CANARY + weft.TAP, "tcp"), "bad-checksum")))
     return [(name, body) for name, body in found if not words or any(word in name for word in words)]

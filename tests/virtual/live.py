@@ -161,6 +161,7 @@ def words(folder: Path) -> str:
     """The words of the console change a node of a running world, and the run says so; who only asks leaves no trace."""
     # The graph that it began with, but for one parameter.
     (folder / "shape.toml").write_text("[node]\nname = \"a\"\n[block.ip4]\ndefault_ttl = 9\n")
+    (folder / "wired.toml").write_text("[node]\nname = \"a\"\n[[interface]]\nname = \"lab0\"\nbackend = \"tap:lab0\"\n")
     with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
         for command, said in (
             (("set", "ip4.default_ttl=9"), ""),
@@ -186,6 +187,8 @@ def words(folder: Path) -> str:
             (("show", "blocks"), None, "which node?"),
             (("show", "calls"), "a", "a world that `weft sim` runs"),
             (("subscribe",), "a", "nobody can subscribe"),
+            (("exec", "interfaces", "add", "name=lab0", "backend=tap:lab0"), "a", "nobody here opens 'tap:lab0'"),
+            (("apply", str(folder / "wired.toml")), "a", "in virtual time interfaces are ends of the scenario's wires"),
         ):
             refused = told(socket, *command, node=node)
             if refused.returncode in (0, -signal.SIGKILL) or why not in refused.stderr:
@@ -193,7 +196,7 @@ def words(folder: Path) -> str:
     summary = json.loads((out / "summary.json").read_text())
     if not any("'a': somebody told it" in why for why in summary["not_reproducible"]):
         raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")
-    return "set, insert, exec; six refused"
+    return "set, insert, exec; eight refused"
 
 
 def questions(folder: Path) -> str:

@@ -402,6 +402,8 @@ fn interfaces_refuse_bad_names_and_keep_their_table() {
         (json!({"name": "x", "mtu": 10}), "mtu: 10 is no whole number from 68 to 65535"),
         (json!({"name": "x", "link": "wood"}), "link: 'wood' is none of: ethernet, raw"),
         (json!({}), "name is missing"),
+        // A world has opened what it says, or it is nothing.
+        (json!({"name": "x", "backend": "tap:x"}), "EOPNOTSUPP: backend: nobody here opens 'tap:x'"),
     ] {
         let error = node.exec("interfaces", "add", arguments).unwrap_err().to_string();
         assert!(error.starts_with(&format!("interfaces add: {text}")), "{error}");

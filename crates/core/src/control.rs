@@ -451,6 +451,14 @@ pub enum ControlError {
         /// Why.
         why: String,
     },
+    /// An interface is not added to or taken from a running node, and nothing has changed.
+    #[error("interface '{interface}': {why}")]
+    NotAttached {
+        /// Its name.
+        interface: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// There is no snapshot.
     #[error("cannot write the snapshot '{file}': {why}")]
     NotSaved {

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::error::WorldError;
+use crate::ground::Opened;
 use crate::port::Port;
 use crate::reactor::{Interest, Reactor};
 use indexmap::IndexMap;
@@ -15,8 +16,8 @@ use weft_backend::{Backend, OpenOptions};
 use weft_core::control::{Message, Value};
 use weft_core::engine::Engine;
 use weft_core::offload::{self, CutChecksums};
-use weft_core::table::{Interface, LinkType};
 use weft_core::{BlockId, End, Frame, InPort, InterfaceIndex, Mode, Op, Rng, Selector};
+use weft_node::InterfaceSection;
 
 const RECEIVE_FRAMES_MAX: usize = 256;
 
@@ -123,9 +124,9 @@ impl Bridge {
         for (index, url) in urls.into_iter().enumerate() {
             let backend = weft_backend::open(url, &OpenOptions { promiscuous: true, ..OpenOptions::default() })
                 .map_err(|error| WorldError::Interface { interface: url.to_owned(), why: error.to_string() })?;
-            let number = add_interface(&mut engine, &clock, index, url, &*backend).map_err(fail(url))?;
-            let interface = describe(index, url, &*backend);
-            let port = Port::new(number, &interface, backend, None, false);
+            let section = section(index, url);
+            let number = add_interface(&mut engine, &clock, &section.name, &*backend).map_err(fail(url))?;
+            let port = Port::new(number, &section, Opened { backend, keeper: None, notice: None }, None, None);
             if let Some(fd) = port.descriptor() {
                 reactor.add(fd, index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
             }
@@ -200,37 +201,24 @@ fn add(name: &str, kind: &str, parameters: Vec<(&str, Value)>) -> Op {
     Op::Add { name: name.to_owned(), kind: kind.to_owned(), parameters }
 }
 
-fn describe(index: usize, url: &str, backend: &dyn Backend) -> Interface {
-    let features = backend.features();
-    Interface {
-        index: InterfaceIndex::NONE,
+fn section(index: usize, url: &str) -> InterfaceSection {
+    InterfaceSection {
         name: ["a", "b"][index].to_owned(),
-        mac: features.mac.0,
-        mtu: features.mtu,
-        up: true,
-        link: LinkType::Ethernet,
-        group: 0,
-        gso_max_bytes: features.gso_bytes_max as u32,
-        checksum_offload: features.checksum_offload,
         backend: url.to_owned(),
+        mac: None,
+        mtu: None,
+        link: None,
+        group: 0,
+        host_address: Vec::new(),
+        offload: true,
+        coalesce: false,
     }
 }
 
-fn add_interface(
-    engine: &mut Engine,
-    clock: &Clock,
-    index: usize,
-    url: &str,
-    backend: &dyn Backend,
-) -> Result<InterfaceIndex, weft_core::ControlError> {
-    let interface = describe(index, url, backend);
-    let mac = weft_wire_mac(interface.mac);
-    let arguments = serde_json::json!({"name": interface.name, "mac": mac, "mtu": interface.mtu, "link": "ethernet", "backend": url});
+fn add_interface(engine: &mut Engine, clock: &Clock, name: &str, backend: &dyn Backend) -> Result<InterfaceIndex, weft_core::ControlError> {
+    let features = backend.features();
+    let arguments = serde_json::json!({"name": name, "mac": features.mac.to_string(), "mtu": features.mtu, "link": "ethernet"});
     let op = Op::Exec { target: Selector::parse("interfaces"), procedure: "add".to_owned(), arguments };
     let value = engine.control(clock.now(), &Message { serial: 0, op }).result?;
     Ok(InterfaceIndex(value["interfaces"]["index"].as_u64().unwrap_or(0) as u32))
-}
-
-fn weft_wire_mac(mac: [u8; 6]) -> String {
-    weft_wire::ethernet::Mac(mac).to_string()
 }

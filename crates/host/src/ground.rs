@@ -18,7 +18,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use weft_backend::packet::Packet;
 use weft_backend::{Backend, Features, LinkType, OpenError, OpenOptions, host_side};
-use weft_core::InterfaceIndex;
 use weft_node::{InterfaceSection, Stack, StackError};
 use weft_wire::ethernet::Mac;
 
@@ -40,36 +39,53 @@ impl Drop for Keeper {
     }
 }
 
-/// What is behind the interfaces of a stack, and who keeps it there.
-pub struct Ground {
-    /// One backend for each `[[interface]]`, in order.
-    pub backends: Vec<Box<dyn Backend>>,
-    /// Ground keepers.
-    pub keepers: Vec<Keeper>,
+/// What is behind an interface, and who keeps it there.
+pub struct Opened {
+    /// The backend.
+    pub backend: Box<dyn Backend>,
+    /// Keeps the namespaces under it.
+    pub keeper: Option<Keeper>,
     /// What the user should know.
-    pub notices: Vec<String>,
+    pub notice: Option<String>,
 }
 
 /// Checks what a stack file says of its backends without opening any: their URLs, the addresses of the host's side, and framing that they decide
 /// themselves.
 pub fn check(stack: &Stack) -> Result<(), StackError> {
     for (index, section) in stack.interfaces().enumerate() {
-        if let Err(error) = weft_backend::check(&section.backend) {
-            return Err(stack.interface_error(index, "backend", &error.why, &error.advice));
-        }
-        let kind = weft_backend::innermost(&section.backend).map_or("", |(scheme, _)| scheme);
-        if let Some(wrong) = section.host_address.iter().find(|text| parse_prefix(text).is_err()) {
-            let help = "write it as \"10.77.0.1/24\" or \"fd77::1/64\"";
-            return Err(stack.interface_error(index, "host_address", &format!("'{wrong}' is no address with prefix length"), help));
-        }
-        if !section.host_address.is_empty() && !matches!(kind, "tap" | "tun") {
-            let what = format!("{}: has no host's side that could get an address", section.backend);
-            return Err(stack.interface_error(index, "host_address", &what, "take host_address away, or use tap: or tun:"));
-        }
-        if section.link.is_some() && kind != "memory" {
-            let what = format!("{}: the backend itself says what its frames begin with", section.backend);
-            return Err(stack.interface_error(index, "link", &what, "take link away: it is for memory: only"));
-        }
+        check_section(section).map_err(|wrong| stack.interface_error(index, wrong.field, &wrong.what, &wrong.help))?;
+    }
+    Ok(())
+}
+
+/// What is wrong in an `[[interface]]`.
+pub struct Wrong {
+    /// In which field.
+    pub field: &'static str,
+    /// What.
+    pub what: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// As [`check`], one of them.
+pub fn check_section(section: &InterfaceSection) -> Result<(), Wrong> {
+    let wrong = |field, what: String, help: &str| Err(Wrong { field, what, help: help.to_owned() });
+    if let Err(error) = weft_backend::check(&section.backend) {
+        return wrong("backend", error.why, &error.advice);
+    }
+    let kind = weft_backend::innermost(&section.backend).map_or("", |(scheme, _)| scheme);
+    if let Some(text) = section.host_address.iter().find(|text| parse_prefix(text).is_err()) {
+        let help = "write it as \"10.77.0.1/24\" or \"fd77::1/64\"";
+        return wrong("host_address", format!("'{text}' is no address with prefix length"), help);
+    }
+    if !section.host_address.is_empty() && !matches!(kind, "tap" | "tun") {
+        let what = format!("{}: has no host's side that could get an address", section.backend);
+        return wrong("host_address", what, "take host_address away, or use tap: or tun:");
+    }
+    if section.link.is_some() && kind != "memory" {
+        let what = format!("{}: the backend itself says what its frames begin with", section.backend);
+        return wrong("link", what, "take link away: it is for memory: only");
     }
     Ok(())
 }
@@ -83,10 +99,13 @@ fn no_tap_here(error: &OpenError) -> bool {
     }
 }
 
-/// Why a backend could not be opened, and what to do.
-fn refusal(section: &InterfaceSection, error: &OpenError) -> WorldError {
-    let errno = error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw);
+/// Why a stack that comes up cannot have an interface, and what to do.
+fn refusal(section: &InterfaceSection, refused: Refused) -> WorldError {
     let interface = section.name.clone();
+    let errno = match &refused {
+        Refused::Backend(error) => error.source.as_ref().and_then(io::Error::raw_os_error).map(nix::errno::Errno::from_raw),
+        Refused::Other(_) => None,
+    };
     match (section.backend.strip_prefix("tap:"), errno) {
         (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
             let why = format!(
@@ -94,51 +113,51 @@ fn refusal(section: &InterfaceSection, error: &OpenError) -> WorldError {
             );
             WorldError::Busy { interface, what: format!("{tap} is in use"), why }
         }
-        _ => WorldError::Interface { interface, why: error.to_string() },
+        _ => WorldError::Interface { interface, why: refused.to_string() },
     }
+}
+
+/// Why what is behind an interface could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// Its backend says no.
+    #[error(transparent)]
+    Backend(#[from] OpenError),
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// Opens the backends of a stack's interfaces. The n-th gets interface number 2 + n.
-pub fn open(stack: &mut Stack) -> Result<Ground, WorldError> {
-    let mut ground = Ground { backends: Vec::new(), keepers: Vec::new(), notices: Vec::new() };
-    let name = stack.file.clone();
-    for (index, section) in stack.interfaces_mut().enumerate() {
-        let options =
-            options(section, index).map_err(|why| WorldError::Interface { interface: format!("{} ({name})", section.name), why })?;
-        match weft_backend::open(&section.backend, &options) {
-            Ok(backend) => ground.backends.push(backend),
-            Err(error) if section.backend.starts_with("tap:") && no_tap_here(&error) => {
-                let (backend, keeper) = keep_ground(section, &options).map_err(|why| WorldError::Interface {
-                    interface: section.name.clone(),
-                    why: format!("{error}\nneither can a veth pair be made in a namespace of its own: {why}"),
-                })?;
-                let pid = keeper.child.id();
-                tracing::info!("no TAP: {error}; a veth pair in a user and network namespace stands in (packet:)");
-                ground.notices.push(format!(
-                    "no TAP: {} is in a namespace, its host side: nsenter --target={pid} --user --net --preserve-credentials",
-                    section.name
-                ));
-                ground.backends.push(backend);
-                ground.keepers.push(keeper);
-            }
-            Err(error) => return Err(refusal(section, &error)),
-        }
-    }
-    Ok(ground)
+pub fn open(stack: &Stack) -> Result<Vec<Opened>, WorldError> {
+    stack.interfaces().map(|section| open_one(section).map_err(|refused| refusal(section, refused))).collect()
 }
 
-fn options(section: &InterfaceSection, index: usize) -> Result<OpenOptions, String> {
+/// Opens what is behind one interface. Whoever plugs it in gives its frames their number.
+pub fn open_one(section: &InterfaceSection) -> Result<Opened, Refused> {
+    let options = options(section).map_err(Refused::Other)?;
+    match weft_backend::open(&section.backend, &options) {
+        Ok(backend) => Ok(Opened { backend, keeper: None, notice: None }),
+        Err(error) if section.backend.starts_with("tap:") && no_tap_here(&error) => {
+            let (backend, keeper) = keep_ground(section, &options)
+                .map_err(|why| Refused::Other(format!("{error}\nneither can a veth pair be made in a namespace of its own: {why}")))?;
+            let pid = keeper.child.id();
+            tracing::info!("no TAP: {error}; a veth pair in a user and network namespace stands in (packet:)");
+            let notice = format!(
+                "no TAP: {} is in a namespace, its host side: nsenter --target={pid} --user --net --preserve-credentials",
+                section.name
+            );
+            Ok(Opened { backend, keeper: Some(keeper), notice: Some(notice) })
+        }
+        Err(error) => Err(Refused::Backend(error)),
+    }
+}
+
+fn options(section: &InterfaceSection) -> Result<OpenOptions, String> {
     let prefixes = section.host_address.iter().map(|text| parse_prefix(text)).collect::<Result<Vec<_>, _>>()?;
     let host_addresses = (!prefixes.is_empty()).then_some(prefixes);
     let mac = section.mac.as_deref().map(|text| text.parse().map_err(|_| format!("'{text}' is no MAC address"))).transpose()?;
-    Ok(OpenOptions {
-        interface: InterfaceIndex(2 + index as u32),
-        mtu: section.mtu,
-        mac,
-        offload: section.offload,
-        host_addresses,
-        ..OpenOptions::default()
-    })
+    Ok(OpenOptions { mtu: section.mtu, mac, offload: section.offload, host_addresses, ..OpenOptions::default() })
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
@@ -309,7 +328,7 @@ mod tests {
         let busy = error(create, nix::errno::Errno::EBUSY);
         assert!(!no_tap_here(&busy) && !no_tap_here(&error(create, nix::errno::Errno::EINVAL)));
         let stack = stack("tap:weft0");
-        let text = refusal(stack.interfaces().next().unwrap(), &busy);
+        let text = refusal(stack.interfaces().next().unwrap(), Refused::Backend(busy));
         assert!(matches!(text, WorldError::Busy { .. }));
         let text = text.to_string();
         assert!(text.contains("the TAP weft0 is in use") && text.contains("--tap NAME"), "{text}");

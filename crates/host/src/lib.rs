@@ -3,6 +3,7 @@
 //! Time is read here and nowhere below. One thread runs everything (see [`world`]), unless the threaded engine is asked for ([`threaded`]).
 #![forbid(unsafe_code)]
 
+mod attach;
 pub mod bridge;
 pub mod clock;
 pub mod control;
@@ -23,6 +24,8 @@ pub mod spin;
 pub mod threaded;
 mod tidy;
 pub mod world;
+
+pub use attach::PORTS_MAX;
 
 /// A seed from the system's random source.
 pub fn random_seed() -> u64 {

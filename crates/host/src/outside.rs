@@ -12,23 +12,23 @@ use weft_backend::{Backend, innermost};
 use weft_core::control::{Message, Op, Value};
 use weft_core::table::Family;
 use weft_core::{Instant, InterfaceIndex, Table};
-use weft_node::{Node, Stack};
+use weft_node::{InterfaceSection, Node, Stack};
 
-/// Refuses a stack whose TAP or TUN device would get a network that the host has on another interface already: answers to either would leave by
+/// Refuses interfaces whose TAP or TUN device would get a network that the host has on another interface already: answers to either would leave by
 /// one of the two, and traffic that was fine before would break in silence. Whoever may not make such a device gets namespaces of its own, where
 /// nothing of the host is.
 ///
 /// # Errors
 /// [`WorldError::Network`].
-pub fn check_networks(stack: &Stack) -> Result<(), WorldError> {
+pub fn check_networks<'a>(stacks: impl Iterator<Item = &'a InterfaceSection> + Clone) -> Result<(), WorldError> {
     let may = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
-    let devices: Vec<&str> = stack.interfaces().filter_map(|section| device(&section.backend)).collect();
+    let devices: Vec<&str> = stacks.clone().filter_map(|section| device(&section.backend)).collect();
     if !may || devices.is_empty() {
         return Ok(());
     }
     // What cannot be asked is not refused: opening the device will tell.
     let there: Vec<(String, Network)> = getifaddrs().map(|all| all.filter_map(|one| of_host(&one)).collect()).unwrap_or_default();
-    for section in stack.interfaces().filter(|section| device(&section.backend).is_some()) {
+    for section in stacks.filter(|section| device(&section.backend).is_some()) {
         for ours in section.host_address.iter().filter_map(|text| Network::parse(text)) {
             if let Some((name, found)) = there.iter().find(|(name, found)| !devices.contains(&&**name) && ours.meets(found)) {
                 let what = format!("the host has {}/{} on {name} already", found.address, found.bits);
@@ -93,19 +93,13 @@ fn of_host(one: &InterfaceAddress) -> Option<(String, Network)> {
     one.flags.contains(InterfaceFlags::IFF_UP).then(|| (one.interface_name.clone(), network))
 }
 
-/// A guard for each interface that the host's kernel has, too: those of `packet:`. Where none can be set the user is told.
-pub fn guards(stack: &Stack, backends: &[Box<dyn Backend>], notices: &mut Vec<String>) -> Vec<(InterfaceIndex, Guard)> {
-    let mut guards = Vec::new();
-    for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
-        if innermost(&section.backend).is_none_or(|(scheme, _)| scheme != "packet") {
-            continue;
-        }
-        match Guard::new(backend.name()) {
-            Ok(guard) => guards.push((InterfaceIndex(2 + index as u32), guard)),
-            Err(error) => notices.push(format!("the host's kernel may answer in weft's place on {}: {error}", backend.name())),
-        }
+/// A guard for an interface that the host's kernel has, too: those of `packet:`. Where none can be set, why.
+pub fn guard(section: &InterfaceSection, backend: &dyn Backend) -> Result<Option<Guard>, String> {
+    if innermost(&section.backend).is_none_or(|(scheme, _)| scheme != "packet") {
+        return Ok(None);
     }
-    guards
+    let told = |error| format!("the host's kernel may answer in weft's place on {}: {error}", backend.name());
+    Guard::new(backend.name()).map(Some).map_err(told)
 }
 
 /// The addresses of one interface of the node.

@@ -1,17 +1,20 @@
 //! An interface's side of the world: its backend and the frames that wait for it.
 
 use crate::error::WorldError;
+use crate::ground::{Keeper, Opened};
 use crate::reactor::{Interest, Reactor};
 use rustix::fd::BorrowedFd;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 use weft_backend::coalesce::Coalesce;
+use weft_backend::guard::Guard;
 use weft_backend::pcapng::{Capture, CaptureFile};
 use weft_backend::{Backend, LinkType};
 use weft_core::control::Value;
-use weft_core::table::Interface;
 use weft_core::{Completion, Frame, Instant, InterfaceIndex};
+use weft_node::InterfaceSection;
+use weft_wire::ethernet::Mac;
 
 /// Most frames that wait for a backend that cannot take them; further ones are dropped and counted (Linux's txqueuelen).
 pub const PENDING_FRAMES_MAX: usize = 1000;
@@ -27,6 +30,12 @@ pub struct Port {
     watched: bool,
     dropped: u64,
     failed: Option<String>,
+    /// What was said of it.
+    section: InterfaceSection,
+    /// What keeps the host's kernel from answering in the node's place.
+    guard: Option<Guard>,
+    /// Kept for its end: with it go the namespaces under the interface.
+    _keeper: Option<Keeper>,
 }
 
 impl std::fmt::Debug for Port {
@@ -40,23 +49,23 @@ impl std::fmt::Debug for Port {
 }
 
 impl Port {
-    /// A port for an interface that the node knows. Its frames go to the capture, too, if there is one, before received segments are joined
-    /// (`coalesce`).
+    /// A port for an interface that the node knows as `index`. Its frames go to the capture, too, if there is one, before received segments are
+    /// joined (`coalesce`).
     pub fn new(
         index: InterfaceIndex,
-        interface: &Interface,
-        backend: Box<dyn Backend>,
+        section: &InterfaceSection,
+        opened: Opened,
+        guard: Option<Guard>,
         capture: Option<&CaptureFile>,
-        coalesce: bool,
     ) -> Port {
         let backend: Box<dyn Backend> = match capture {
-            Some(file) => Box::new(Capture::new(backend, file)),
-            None => backend,
+            Some(file) => Box::new(Capture::new(opened.backend, file)),
+            None => opened.backend,
         };
-        let backend: Box<dyn Backend> = if coalesce { Box::new(Coalesce::new(backend)) } else { backend };
+        let backend: Box<dyn Backend> = if section.coalesce { Box::new(Coalesce::new(backend)) } else { backend };
         Port {
             index,
-            name: interface.name.clone(),
+            name: section.name.clone(),
             backend,
             pending: VecDeque::new(),
             lost: Vec::new(),
@@ -64,7 +73,24 @@ impl Port {
             watched: false,
             dropped: 0,
             failed: None,
+            section: section.clone(),
+            guard,
+            _keeper: opened.keeper,
         }
+    }
+    /// What was said of it when it was opened.
+    pub fn section(&self) -> &InterfaceSection {
+        &self.section
+    }
+    /// What keeps the host's kernel from answering in the node's place, if anything does.
+    pub fn guard(&mut self) -> Option<&mut Guard> {
+        self.guard.as_mut()
+    }
+    /// Closes it: its device, its guard and its namespaces go. What waited for the device is lost, and its completions are given back.
+    pub fn close(mut self) -> Vec<Completion> {
+        let mut lost = std::mem::take(&mut self.lost);
+        lost.extend(self.pending.drain(..).filter_map(|mut frame| frame.take_completion()));
+        lost
     }
     /// Its number in the node.
     pub fn index(&self) -> InterfaceIndex {
@@ -81,6 +107,11 @@ impl Port {
     /// What its frames begin with.
     pub fn link(&self) -> LinkType {
         self.backend.features().link
+    }
+    /// The Ethernet address of the node's side.
+    pub fn mac(&self) -> Mac {
+        let own = self.section.mac.as_deref().and_then(|text| text.parse().ok());
+        own.unwrap_or(self.backend.features().mac)
     }
     /// When the backend wants to be asked for frames even if its descriptor is silent.
     pub fn next_timer(&self) -> Option<Instant> {
@@ -105,7 +136,11 @@ impl Port {
     }
     /// Takes in frames. False when the backend has failed.
     pub fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> bool {
-        match self.backend.receive(now, frames, limit) {
+        let before = frames.len();
+        let received = self.backend.receive(now, frames, limit);
+        // The node says which number the interface has when its backend is open already.
+        frames[before..].iter_mut().for_each(|frame| frame.meta_mut().interface = self.index);
+        match received {
             Ok(_) => true,
             Err(error) => {
                 self.fail(&error);

@@ -29,10 +29,13 @@ pub enum Ask {
     Hello,
     /// A control operation on the node.
     Node(Op),
-    /// Bring the graph to a shape, in one step. Answered with `operations`, in words, and `changes`.
+    /// Bring the graph to a shape, and the interfaces to those of a file, in one step. Answered with `operations`, in words, and `changes`.
     Apply {
         /// Which.
         shape: weft_node::Shape,
+        /// Which interfaces; none: those that are there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wiring: Option<weft_node::Wiring>,
         /// Only check it, and say what would be done.
         dry_run: bool,
     },

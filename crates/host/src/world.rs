@@ -3,10 +3,11 @@
 //! One thread. A turn: wait for descriptors or the next timer; take in frames, program data, calls and commands; run the node; give out frames
 //! and answers. The alternative, a thread an interface or a program, was rejected: a hand-over between cores costs more than the work.
 
+use crate::attach;
 use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX, Subscription};
 pub use crate::error::WorldError;
-use crate::ground::{self, Ground, Keeper};
+use crate::ground;
 use crate::place;
 use crate::port::Port;
 use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE, TOKEN_STRICT_SPACE};
@@ -21,20 +22,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use weft_backend::Backend;
-use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;
 use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::engine::Alert;
-use weft_core::table::LinkType;
 use weft_core::{Frame, Instant, InterfaceIndex, command};
 use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Kinds of token; the lower bits say which one.
 const TOKEN_KIND_SHIFT: u32 = 56;
-const TOKEN_PORT: u64 = 1 << TOKEN_KIND_SHIFT;
+pub(crate) const TOKEN_PORT: u64 = 1 << TOKEN_KIND_SHIFT;
 const TOKEN_LISTENER: u64 = 2 << TOKEN_KIND_SHIFT;
 const TOKEN_CLIENT: u64 = 3 << TOKEN_KIND_SHIFT;
 const TOKEN_WAKE: u64 = 4 << TOKEN_KIND_SHIFT;
@@ -85,7 +83,12 @@ pub struct World {
     pub(crate) clock: Clock,
     pub(crate) node: Node,
     pub(crate) reactor: Reactor,
-    ports: Vec<Port>,
+    /// Interfaces with something behind them.
+    pub(crate) ports: BTreeMap<InterfaceIndex, Port>,
+    /// How many more were refused because there were too many.
+    pub(crate) interfaces_refused: u64,
+    /// Where frames are written, those of interfaces that come later too.
+    pub(crate) capture: Option<CaptureFile>,
     listener: Option<Listener>,
     clients: BTreeMap<u64, Connection>,
     /// Requests and arrivals of clients, counted.
@@ -101,12 +104,8 @@ pub struct World {
     publisher: Publisher,
     /// When the published ports were looked over last.
     swept: Instant,
-    /// What keeps the host's kernel from answering in the node's place, by interface.
-    guards: Vec<(InterfaceIndex, Guard)>,
     /// Kept for its end.
     _nat: Option<Nat>,
-    /// Kept for their end: with them go the namespaces under the interfaces.
-    _keepers: Vec<Keeper>,
     notices: Vec<String>,
     resolv_conf: String,
     spin: Spin,
@@ -131,20 +130,17 @@ impl World {
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
-        crate::outside::check_networks(&stack)?;
+        crate::outside::check_networks(stack.interfaces())?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
         let listener = listen(&options.control, &reactor)?;
-        let Ground { backends, keepers, mut notices } = ground::open(&mut stack)?;
-        let outer = backends.first().map(|backend| backend.name().to_owned());
-        let nat =
-            options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), !keepers.is_empty(), &mut notices)).transpose()?;
-        let guards = crate::outside::guards(&stack, &backends, &mut notices);
+        let opened = ground::open(&stack)?;
+        let mut notices: Vec<String> = opened.iter().filter_map(|opened| opened.notice.clone()).collect();
+        let outer = opened.first().map(|opened| opened.backend.name().to_owned());
+        let kept = opened.iter().any(|opened| opened.keeper.is_some());
+        let nat = options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), kept, &mut notices)).transpose()?;
         let clock = Clock::default();
-        let mut node = node(&stack, options.seed, clock, &reactor)?;
+        let node = node(&stack, options.seed, clock, &reactor)?;
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
-        let ports = plug(&stack, backends, &mut node, clock.now(), &reactor, capture.as_ref())?;
-        node.configure(clock.now(), &stack)?;
-        node.set_boot_time(clock.now(), clock.epoch_nanos());
         let programs = Programs::new(&reactor).map_err(system("programs"))?;
         let publisher = Publisher::new(&options.publish, &reactor, TOKEN_PUBLISH)?;
         let nameservers = crate::outside::nameservers(&stack, options.nat);
@@ -152,7 +148,9 @@ impl World {
             clock,
             node,
             reactor,
-            ports,
+            ports: BTreeMap::new(),
+            interfaces_refused: 0,
+            capture,
             listener,
             clients: BTreeMap::new(),
             hearings: 0,
@@ -164,9 +162,7 @@ impl World {
             stop: false,
             publisher,
             swept: Instant::ZERO,
-            guards,
             _nat: nat,
-            _keepers: keepers,
             notices,
             resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
             spin: Spin::new(stack.node().spin),
@@ -174,8 +170,24 @@ impl World {
             frames: Vec::new(),
             tidy: Tidy::default(),
         };
+        world.plug_all(&stack, opened)?;
+        world.node.configure(clock.now(), &stack)?;
+        world.node.set_boot_time(clock.now(), clock.epoch_nanos());
         world.set_guards();
         Ok(world)
+    }
+
+    /// Tells the node of the interfaces that it comes up with: the n-th gets the number 2 + n.
+    fn plug_all(&mut self, stack: &Stack, opened: Vec<ground::Opened>) -> Result<(), WorldError> {
+        for (index, (section, opened)) in stack.interfaces().zip(opened).enumerate() {
+            let mut described = self.node.describe(stack, index, section)?;
+            described.index = InterfaceIndex(2 + index as u32);
+            let mut notices = Vec::new();
+            self.plug(section, described, opened, &mut notices)
+                .map_err(|error| WorldError::Interface { interface: section.name.clone(), why: error.to_string() })?;
+            self.notices.append(&mut notices);
+        }
+        Ok(())
     }
 
     /// What the user should know about how the stack came up (for example that it runs in a namespace of its own).
@@ -193,6 +205,10 @@ impl World {
     /// How many control connections were closed, the idlest first, because others came.
     pub fn clients_dismissed(&self) -> u64 {
         self.clients_dismissed
+    }
+    /// How many interfaces were not added because there were [`crate::PORTS_MAX`].
+    pub fn interfaces_refused(&self) -> u64 {
+        self.interfaces_refused
     }
     /// Has somebody asked for the end?
     pub fn is_stopping(&self) -> bool {
@@ -230,7 +246,7 @@ impl World {
         let now = self.clock.now();
         let timers = self
             .ports
-            .iter()
+            .values()
             .filter_map(Port::next_timer)
             .chain(self.node.next_timer())
             .chain(self.tidy.next_timer())
@@ -248,7 +264,7 @@ impl World {
         for (token, flags) in &ready {
             let index = token & TOKEN_INDEX;
             match token & !TOKEN_INDEX {
-                TOKEN_PORT => self.receive(index as usize),
+                TOKEN_PORT => self.receive(InterfaceIndex(index as u32)),
                 TOKEN_LISTENER => self.accept(),
                 TOKEN_CLIENT => self.serve(index),
                 TOKEN_WAKE => woken = true,
@@ -276,6 +292,9 @@ impl World {
         if alerts.iter().any(|alert| alert.name == "address") {
             self.set_guards();
         }
+        if alerts.iter().any(|alert| alert.value["event"] == "removed") {
+            self.unplug_removed();
+        }
         self.programs.alerted(&alerts, &mut self.node, &self.clock, &self.reactor);
         self.tell_subscribers(&alerts);
         let now = self.clock.now();
@@ -297,7 +316,7 @@ impl World {
     /// Gives back what a burst of traffic needed, the allocator's free memory last.
     fn give_back_memory(&mut self) {
         self.node.give_back_memory(self.clock.now());
-        self.ports.iter_mut().for_each(Port::give_back_memory);
+        self.ports.values_mut().for_each(Port::give_back_memory);
         (self.frames, self.ready) = Default::default();
         self.programs.give_back_memory();
     }
@@ -331,22 +350,8 @@ impl World {
         }
     }
 
-    /// Tells the guards which addresses the node has now.
-    fn set_guards(&mut self) {
-        for (index, guard) in &mut self.guards {
-            let addresses = crate::outside::addresses(&mut self.node, self.clock.now(), *index);
-            match guard.set(addresses) {
-                Ok(true) => {}
-                Ok(false) => {
-                    tracing::warn!("{} has more addresses than the guard keeps: the host's kernel answers for the rest", guard.interface())
-                }
-                Err(error) => tracing::warn!("{error}; the host's kernel may answer for the node's addresses"),
-            }
-        }
-    }
-
-    fn receive(&mut self, index: usize) {
-        let Some(port) = self.ports.get_mut(index) else { return };
+    fn receive(&mut self, index: InterfaceIndex) {
+        let Some(port) = self.ports.get_mut(&index) else { return };
         let mut frames = std::mem::take(&mut self.frames);
         let now = self.clock.now();
         if port.receive(now, &mut frames, RECEIVE_FRAMES_MAX) && !frames.is_empty() {
@@ -365,21 +370,19 @@ impl World {
     /// Backends that hold frames back are asked for them when it is time.
     fn receive_what_is_due(&mut self) {
         let now = self.clock.now();
-        for index in 0..self.ports.len() {
-            if self.ports[index].next_timer().is_some_and(|at| at <= now) {
-                self.receive(index);
-            }
+        let due = self.ports.iter().filter(|(_, port)| port.next_timer().is_some_and(|at| at <= now)).map(|(index, _)| *index);
+        for index in due.collect::<Vec<_>>() {
+            self.receive(index);
         }
     }
 
     /// An interface whose device is gone is not waited for any more, and down in the node's table.
-    fn take_down(&mut self, index: usize) {
-        let Some(port) = self.ports.get_mut(index).filter(|port| port.has_failed()) else { return };
+    fn take_down(&mut self, index: InterfaceIndex) {
+        let Some(port) = self.ports.get(&index).filter(|port| port.has_failed()) else { return };
         if let Some(fd) = port.descriptor()
             && self.reactor.remove(fd).is_ok()
         {
-            let name = port.name().to_owned();
-            self.node.set_interface_down(self.clock.now(), &name);
+            self.node.set_interface_down(self.clock.now(), index);
         }
     }
 
@@ -390,31 +393,30 @@ impl World {
             if tracing {
                 self.trace("out", &frame);
             }
-            let index = frame.meta().interface;
-            match self.ports.iter_mut().find(|port| port.index() == index) {
+            match self.ports.get_mut(&frame.meta().interface) {
                 Some(port) => port.enqueue(frame),
                 None => drop(frame),
             }
         }
         let mut any = false;
         let mut done = Vec::new();
-        for (index, port) in self.ports.iter_mut().enumerate() {
+        for (index, port) in &mut self.ports {
             any |= port.flush(self.clock.now(), &mut done);
-            port.watch(&self.reactor, TOKEN_PORT | index as u64);
+            port.watch(&self.reactor, TOKEN_PORT | u64::from(index.0));
         }
         let now = self.clock.now();
         for completion in done {
             self.node.transmitted(now, completion);
         }
         // Who is told that an interface is gone finds it down.
-        for index in 0..self.ports.len() {
+        for index in self.ports.iter().filter(|(_, port)| port.has_failed()).map(|(index, _)| *index).collect::<Vec<_>>() {
             self.take_down(index);
         }
         any
     }
 
     fn trace(&mut self, direction: &str, frame: &Frame) {
-        let Some(port) = self.ports.iter().find(|port| port.index() == frame.meta().interface) else { return };
+        let Some(port) = self.ports.get(&frame.meta().interface) else { return };
         let text = weft_backend::trace::describe(frame, port.link());
         let event =
             serde_json::json!({"time": self.clock.now().to_string(), "interface": port.name(), "direction": direction, "frame": text});
@@ -494,7 +496,7 @@ impl World {
     }
 
     /// Remembers for the end of the turn what the node was told, or which of its blocks ordered it.
-    fn note(&mut self, op: Op, answer: &Value, by: Option<String>) {
+    pub(crate) fn note(&mut self, op: Op, answer: &Value, by: Option<String>) {
         if !op.is_question() && self.clients.values().any(|client| client.subscription.is_some()) {
             let words = command::write(&op);
             let mut told = serde_json::json!({"time": self.clock.now().to_string(), "told": words, "answer": answer});
@@ -558,7 +560,14 @@ impl World {
             Ask::Node(Op::Restore { file }) => {
                 let attached = self.attached();
                 let answer = crate::snapshot::restore(&mut self.node, now, &file, attached)?;
+                self.unplug_removed();
+                self.put_down_closed();
                 self.note(Op::Restore { file }, &answer, None);
+                Ok(answer)
+            }
+            Ask::Node(op) if attach::wish(&op).is_some() => {
+                let answer = self.attach(attach::wish(&op).unwrap_or(&Value::Null))?;
+                self.note(op, &answer, None);
                 Ok(answer)
             }
             Ask::Node(op) => {
@@ -569,22 +578,20 @@ impl World {
                     (Ok(_), Op::Subscribe { target, alert, on }) => {
                         client.subscription = on.then_some(Subscription { target, alert, lost: 0 })
                     }
-                    (Ok(answer), op) => self.note(op, answer, None),
+                    (Ok(answer), op) => {
+                        if !op.is_question() {
+                            self.unplug_removed();
+                        }
+                        self.note(op, answer, None);
+                    }
                     (Err(_), _) => {}
                 }
                 if let (true, Ok(Value::Array(rows))) = (drops, &mut result) {
-                    rows.extend(self.ports.iter_mut().flat_map(Port::drop_rows));
+                    rows.extend(self.ports.values_mut().flat_map(Port::drop_rows));
                 }
                 result
             }
-            Ask::Apply { shape, dry_run } => {
-                let (operations, changes) = self.node.apply(now, &shape, dry_run)?;
-                let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
-                if !dry_run && !operations.is_empty() {
-                    self.note(Op::All(operations), &changes, None);
-                }
-                Ok(serde_json::json!({"operations": words, "changes": changes}))
-            }
+            Ask::Apply { shape, wiring, dry_run } => self.apply(&shape, wiring.as_ref(), dry_run),
             Ask::Calls => Ok(self.programs.calls()),
             Ask::Published => Ok(self.publisher.rows()),
             Ask::Join { program } => {
@@ -633,7 +640,7 @@ impl World {
 
     /// The number of an interface, by its name.
     pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
-        self.ports.iter().find(|port| port.name() == name).map(Port::index)
+        self.ports.values().find(|port| port.name() == name).map(Port::index)
     }
 }
 
@@ -648,47 +655,6 @@ fn node(stack: &Stack, seed: u64, clock: Clock, reactor: &Reactor) -> Result<Nod
             Ok(Box::new(threaded))
         }),
     }
-}
-
-/// Tells the node of its interfaces, each with what its backend can do.
-fn plug(
-    stack: &Stack,
-    backends: Vec<Box<dyn Backend>>,
-    node: &mut Node,
-    now: Instant,
-    reactor: &Reactor,
-    capture: Option<&CaptureFile>,
-) -> Result<Vec<Port>, WorldError> {
-    let mut ports = Vec::new();
-    for (index, (section, backend)) in stack.interfaces().zip(backends).enumerate() {
-        let mut interface = node.describe(stack, index, section)?;
-        let features = backend.features();
-        interface.index = InterfaceIndex(2 + index as u32);
-        interface.link = match features.link {
-            weft_backend::LinkType::Ethernet => LinkType::Ethernet,
-            weft_backend::LinkType::Ip => LinkType::Raw,
-        };
-        if section.mtu.is_none() {
-            interface.mtu = features.mtu;
-        }
-        if section.mac.is_none() {
-            interface.mac = features.mac.0;
-        }
-        if section.offload {
-            // The device counts its own header, too; an IP packet is at most 65535 bytes.
-            interface.gso_max_bytes = u32::try_from(features.gso_bytes_max).unwrap_or(u32::MAX).min(u32::from(u16::MAX));
-            interface.checksum_offload = features.checksum_offload;
-        }
-        let number = node
-            .add_interface(now, &interface)
-            .map_err(|error| WorldError::Interface { interface: interface.name.clone(), why: error.to_string() })?;
-        let port = Port::new(number, &interface, backend, capture, section.coalesce);
-        if let Some(fd) = port.descriptor() {
-            reactor.add(fd, TOKEN_PORT | index as u64, Interest::READ).map_err(|why| WorldError::System { what: "epoll", why })?;
-        }
-        ports.push(port);
-    }
-    Ok(ports)
 }
 
 fn listen(control: &Control, reactor: &Reactor) -> Result<Option<Listener>, WorldError> {

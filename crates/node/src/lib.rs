@@ -12,6 +12,7 @@ mod node;
 mod restore;
 mod shape;
 mod stack;
+mod wiring;
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -24,3 +25,4 @@ pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,
     RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
 };
+pub use wiring::{Rewiring, Wiring};

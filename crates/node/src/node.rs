@@ -1,16 +1,17 @@
 //! A node: an engine with the graph of a stack file, and the few calls through which a world drives it.
 
 use crate::default_graph::{BLOCKS, EDGES};
-use crate::stack::{Base, NextHop, Stack, StackError};
+use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack, StackError};
 use indexmap::IndexMap;
 use std::ops::Range;
+use weft_blocks::link::interfaces::Interfaces;
 use weft_core::context::Context;
 use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Obeyed, Op,
-    Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
+    Answer, Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode,
+    Obeyed, Op, Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
 
@@ -151,20 +152,19 @@ impl Node {
     }
 
     /// What the file says about an interface, with defaults for what it does not say. The world corrects it by what the backend can do.
-    pub fn describe(&self, stack: &Stack, index: usize, section: &crate::stack::InterfaceSection) -> Result<Interface, StackError> {
+    pub fn describe(&self, stack: &Stack, index: usize, section: &InterfaceSection) -> Result<Interface, StackError> {
+        self.described(section).map_err(|(what, help)| stack.interface_error(index, "mac", &what, help))
+    }
+
+    /// As [`Node::describe`], of a section that stands in no file. What is wrong with its address, and what to do.
+    pub(crate) fn described(&self, section: &InterfaceSection) -> Result<Interface, (String, &'static str)> {
         let mac = match &section.mac {
             None => default_mac(&self.name, &section.name),
-            Some(text) => text.parse().map_err(|_| {
-                stack.interface_error(index, "mac", &format!("'{text}' is no MAC address"), "write it as mac = \"02:00:00:00:00:01\"")
-            })?,
+            Some(text) => text.parse().map_err(|_| (format!("'{text}' is no MAC address"), "write it as mac = \"02:00:00:00:00:01\""))?,
         };
         if mac.is_multicast() {
-            return Err(stack.interface_error(
-                index,
-                "mac",
-                &format!("{mac} is a multicast address"),
-                "the first byte of an interface's address must be even, for example 02",
-            ));
+            let help = "the first byte of an interface's address must be even, for example 02";
+            return Err((format!("{mac} is a multicast address"), help));
         }
         Ok(Interface {
             index: InterfaceIndex::NONE,
@@ -173,8 +173,8 @@ impl Node {
             mtu: section.mtu.unwrap_or(1500),
             up: true,
             link: match section.link {
-                Some(crate::stack::Framing::Raw) => LinkType::Raw,
-                None | Some(crate::stack::Framing::Ethernet) => LinkType::Ethernet,
+                Some(Framing::Raw) => LinkType::Raw,
+                None | Some(Framing::Ethernet) => LinkType::Ethernet,
             },
             group: section.group,
             gso_max_bytes: 0,
@@ -207,7 +207,9 @@ impl Node {
         if interface.index != InterfaceIndex::NONE {
             arguments["index"] = interface.index.0.into();
         }
-        let reply = self.exec(now, "interfaces", "add", arguments)?;
+        let reply = self
+            .with_interfaces(now, |interfaces, cx| interfaces.attach(&arguments, cx))
+            .ok_or_else(|| ControlError::World { why: "this graph has no block 'interfaces', so it takes no interface".to_owned() })??;
         reply["index"]
             .as_u64()
             .and_then(|index| u32::try_from(index).ok())
@@ -232,10 +234,58 @@ impl Node {
         }
     }
 
-    /// The world lost an interface: it is down from now on.
-    pub fn set_interface_down(&mut self, now: Instant, name: &str) {
+    /// The world lost what is behind an interface: it is down from now on.
+    pub fn set_interface_down(&mut self, now: Instant, index: InterfaceIndex) {
         // It cannot fail for an interface of ours; if the program of control messages removed it meanwhile, it is down all the more.
-        let _ = self.exec(now, "interfaces", "set", serde_json::json!({"name": name, "up": false}));
+        let _ = self.exec(now, "interfaces", "set", serde_json::json!({"index": index.0, "up": false}));
+    }
+
+    /// Takes an interface away, with its addresses and routes.
+    ///
+    /// # Errors
+    /// There is none of this number, or it is `lo`.
+    pub fn remove_interface(&mut self, now: Instant, index: InterfaceIndex) -> Result<(), ControlError> {
+        self.exec(now, "interfaces", "remove", serde_json::json!({"index": index.0})).map(drop)
+    }
+
+    /// Is there an interface of this number? `None`: the graph has nobody who knows.
+    pub fn has_interface(&mut self, now: Instant, index: InterfaceIndex) -> Option<bool> {
+        let answer = self.with_interfaces(now, |interfaces, _| interfaces.query(&Query::Interface(index), now))?;
+        Some(matches!(answer, Answer::Interface(_)))
+    }
+
+    /// What is known of a new interface before its backend says more, as [`Node::describe`] does for one in a file.
+    ///
+    /// # Errors
+    /// Its address is none.
+    pub fn describe_new(&self, section: &InterfaceSection) -> Result<Interface, ControlError> {
+        let wrong = |(what, help)| ControlError::NotAttached { interface: section.name.clone(), why: format!("mac: {what}; {help}") };
+        self.described(section).map_err(wrong)
+    }
+
+    /// `None`: the graph has no block of that name and kind.
+    fn with_interfaces<R>(&mut self, now: Instant, f: impl FnOnce(&mut Interfaces, &mut Context<'_>) -> R) -> Option<R> {
+        let id = self.engine.engine().graph().find("interfaces")?;
+        self.with_block(now, id, f)
+    }
+
+    /// Calls into a block. `None`: it is of another kind, or gone.
+    fn with_block<B: 'static, R, F: FnOnce(&mut B, &mut Context<'_>) -> R>(&mut self, now: Instant, id: BlockId, f: F) -> Option<R> {
+        let call = |block: &mut dyn Block, cx: &mut Context<'_>, f: &mut Option<F>| {
+            let f: F = f.take()?;
+            block.as_any_mut().downcast_mut::<B>().map(|block| f(block, cx))
+        };
+        let mut f = Some(f);
+        let result = match &mut self.engine {
+            Runner::Core(engine) => engine.with(now, id, |block, cx| call(block, cx, &mut f)).flatten(),
+            Runner::Other(other) => {
+                let mut result = None;
+                other.with(now, id, &mut |block, cx| result = call(block, cx, &mut f));
+                result
+            }
+        };
+        self.keep_up(now);
+        result
     }
 
     /// Sets the stack file's addresses and routes.
@@ -248,15 +298,11 @@ impl Node {
                     format!("write that of its network, for example \"{alone}/{usual}\"; \"{alone}/{width}\" if it has no neighbours");
                 return Err(stack.address_error(index, "address", &what, &help));
             }
-            let mut arguments = serde_json::json!({"interface": address.interface, "address": address.address});
-            let block = if is_v6(&address.address) { "ip6" } else { "ip4" };
-            if block == "ip6" {
-                arguments["dad"] = address.dad.into();
-            } else if address.dad {
+            if address.dad && !is_v6(&address.address) {
                 let what = format!("'{}': duplicates are detected of IPv6 addresses only", address.address);
                 return Err(stack.address_error(index, "dad", &what, "take dad = true away"));
             }
-            self.exec(now, block, "address_add", arguments).map_err(|error| {
+            self.add_address(now, address).map_err(|error| {
                 let help = match plainly(&error) {
                     text if text.contains("already") => "take one of the two away",
                     _ => "write it as address = \"10.77.0.2/24\" or address = \"fd77::2/64\"",
@@ -265,23 +311,7 @@ impl Node {
             })?;
         }
         for (index, route) in stack.routes().enumerate() {
-            let mut arguments = serde_json::json!({"destination": route.destination, "metric": route.metric});
-            if let Some(gateway) = &route.gateway {
-                arguments["gateway"] = gateway.as_str().into();
-            }
-            if let Some(interface) = &route.interface {
-                arguments["interface"] = interface.as_str().into();
-            }
-            if let Some(mtu) = route.mtu {
-                arguments["mtu"] = mtu.into();
-            }
-            if !route.nexthops.is_empty() {
-                arguments["nexthops"] = route.nexthops.iter().map(next_hop).collect();
-            }
-            // "default" is of its gateway's family.
-            let of_v6 = is_v6(&route.destination) || (route.destination == "default" && route.first_gateway().is_some_and(is_v6));
-            let block = if of_v6 { "ip6" } else { "ip4" };
-            self.exec(now, block, "route_add", arguments).map_err(|error| {
+            self.add_route(now, route).map_err(|error| {
                 let blamed = match () {
                     () if plainly(&error).contains("bits set") => "destination",
                     () if !route.nexthops.is_empty() => "nexthops",
@@ -301,6 +331,34 @@ impl Node {
             })?;
         }
         Ok(())
+    }
+
+    /// Gives an interface an address of a stack file.
+    pub(crate) fn add_address(&mut self, now: Instant, address: &AddressSection) -> Result<(), ControlError> {
+        let mut arguments = serde_json::json!({"interface": address.interface, "address": address.address});
+        let block = if is_v6(&address.address) { "ip6" } else { "ip4" };
+        if block == "ip6" {
+            arguments["dad"] = address.dad.into();
+        }
+        self.exec(now, block, "address_add", arguments).map(drop)
+    }
+
+    /// Adds a route of a stack file.
+    pub(crate) fn add_route(&mut self, now: Instant, route: &RouteSection) -> Result<(), ControlError> {
+        let mut arguments = serde_json::json!({"destination": route.destination, "metric": route.metric});
+        if let Some(gateway) = &route.gateway {
+            arguments["gateway"] = gateway.as_str().into();
+        }
+        if let Some(interface) = &route.interface {
+            arguments["interface"] = interface.as_str().into();
+        }
+        if let Some(mtu) = route.mtu {
+            arguments["mtu"] = mtu.into();
+        }
+        if !route.nexthops.is_empty() {
+            arguments["nexthops"] = route.nexthops.iter().map(next_hop).collect();
+        }
+        self.exec(now, if of_v6(route) { "ip6" } else { "ip4" }, "route_add", arguments).map(drop)
     }
 
     fn exec(&mut self, now: Instant, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
@@ -359,22 +417,7 @@ impl Node {
     }
     /// Calls into the socket layer. `None`: the graph has no sockets.
     pub fn sockets<R, F: FnOnce(&mut Sockets, &mut Context<'_>) -> R>(&mut self, now: Instant, f: F) -> Option<R> {
-        let id = self.sockets?;
-        let call = |block: &mut dyn Block, cx: &mut Context<'_>, f: &mut Option<F>| {
-            let f: F = f.take()?;
-            block.as_any_mut().downcast_mut::<Sockets>().map(|sockets| f(sockets, cx))
-        };
-        let mut f = Some(f);
-        let result = match &mut self.engine {
-            Runner::Core(engine) => engine.with(now, id, |block, cx| call(block, cx, &mut f)).flatten(),
-            Runner::Other(other) => {
-                let mut result = None;
-                other.with(now, id, &mut |block, cx| result = call(block, cx, &mut f));
-                result
-            }
-        };
-        self.keep_up(now);
-        result
+        self.with_block(now, self.sockets?, f)
     }
     /// What can be asked of the sockets without a context. Cheaper than [`Node::sockets`]: nothing can follow from it.
     pub fn look<R>(&mut self, now: Instant, f: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
@@ -565,6 +608,11 @@ fn next_hop(hop: &NextHop) -> Value {
         one["weight"] = weight.into();
     }
     one
+}
+
+/// Is it a route of IPv6? "default" is of its gateway's family.
+pub(crate) fn of_v6(route: &RouteSection) -> bool {
+    is_v6(&route.destination) || (route.destination == "default" && route.first_gateway().is_some_and(is_v6))
 }
 
 /// Is it the text of an IPv6 address or prefix?

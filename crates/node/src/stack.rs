@@ -56,7 +56,7 @@
 //! ```
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -204,7 +204,7 @@ pub enum Interfaces {
 }
 
 /// `[[interface]]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceSection {
     /// Name in the node.
@@ -232,7 +232,7 @@ pub struct InterfaceSection {
 }
 
 /// `link` of an `[[interface]]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Framing {
     /// Ethernet II.
@@ -260,7 +260,7 @@ fn yes() -> bool {
 }
 
 /// `[[address]]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSection {
     /// Which interface.
@@ -273,7 +273,7 @@ pub struct AddressSection {
 }
 
 /// `[[route]]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSection {
     /// Prefix, or `default`.
@@ -300,7 +300,7 @@ impl RouteSection {
 }
 
 /// One of a route's `nexthops`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextHop {
     /// The next hop.
@@ -437,7 +437,7 @@ impl Stack {
         name.clone_into(&mut self.raw.node.name);
     }
     /// `[[interface]]`, in order.
-    pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> {
+    pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> + Clone {
         self.raw.interface.iter().map(Spanned::get_ref)
     }
     /// Name servers for programs: those of the file, else the gateway of its first default route.

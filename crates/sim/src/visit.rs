@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use weft_core::control::{ControlError, Op, Value};
-use weft_node::Shape;
+use weft_node::{Shape, Wiring};
 
 /// Most visits that wait to be looked at: the world looks many times a second.
 const WAITING_MAX: usize = 1024;
@@ -38,6 +38,8 @@ pub enum Wish {
     Apply {
         /// Which.
         shape: Shape,
+        /// The interfaces of the file that it was made of, if it says something of them.
+        wiring: Option<Wiring>,
         /// Only say what would be done.
         dry_run: bool,
     },

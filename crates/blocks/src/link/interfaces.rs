@@ -65,7 +65,8 @@ pub static KIND: Kind = Kind {
             name: "add",
             doc: "name, index?, mac? (drawn at random), mtu? (1500), link? (ethernet or raw), backend?, gso_max_bytes? (0), checksum_offload? \
                   (false), group? (0), up? (true), count?: makes an interface; returns {index, mac}. With count so many as one: name0, name1 …, with \
-                  addresses drawn at random; returns {index} of the first",
+                  addresses drawn at random; returns {index} of the first. A stack in real time opens the backend, and takes what a stack file says of \
+                  it too: host_address?, offload?, coalesce?; where nobody opens one, it is refused. Without one the interface leads nowhere",
         },
         Named {
             name: "remove",
@@ -301,7 +302,26 @@ impl Interfaces {
         Ok(())
     }
 
+    /// The procedure. Nobody has opened what it says, or it would be [`Interfaces::attach`] that is called.
     fn add(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        match value.get("backend").and_then(Value::as_str) {
+            None | Some("") => self.attach(value, cx),
+            Some(url) => Err(ControlError::ExecFailed {
+                block: self.name.clone(),
+                procedure: "add".to_owned(),
+                why: format!(
+                    "EOPNOTSUPP: backend: nobody here opens '{url}': a stack in real time (weft up) does, for a command of its own \
+                     (weft exec interfaces add) or a stack file (weft apply); in virtual time interfaces are ends of the scenario's wires"
+                ),
+            }),
+        }
+    }
+
+    /// Makes an interface whose other side the world has: the arguments of the procedure `add`, with `backend`.
+    ///
+    /// # Errors
+    /// As of the procedure.
+    pub fn attach(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         const KNOWN: &[&str] =
             &["name", "index", "mac", "mtu", "link", "backend", "gso_max_bytes", "checksum_offload", "group", "up", "count"];
         let block = self.name.clone();

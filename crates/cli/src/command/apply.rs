@@ -7,12 +7,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_host::protocol::Ask;
-use weft_node::Shape;
+use weft_node::{Shape, Wiring};
 
-/// Bring the running graph to the shape of a stack file, with the fewest changes, all of them in one step or none.
+/// Bring the running graph and its interfaces to those of a stack file, with the fewest changes, all of them in one step or none.
 ///
 /// Blocks that are in both stay, with connections and all other state; what the file leaves out goes. Parameters become what they are when the file's
-/// stack comes up. Files of blocks that it names are loaded first, unless the stack has these builds already; blocks of another build take over from theirs. Interfaces, addresses, routes and the engine stay as they are
+/// stack comes up. Files of blocks that it names are loaded first, unless the stack has these builds already; blocks of another build take over from theirs.
+/// Interfaces of the file that the stack does not have are opened, with the file's addresses and routes; those that the file does not name are closed.
+/// A file without [[interface]] changes none. What stays keeps its addresses and routes, and the engine stays as it is
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file (TOML); `weft help stack` shows what to write into one
@@ -34,7 +36,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for load in shape.loads.values_mut() {
         load.file = std::path::absolute(folder.join(&load.file)).context("the current folder")?.display().to_string();
     }
-    let answer = args.target.connect()?.ask(Ask::Apply { shape, dry_run: args.dry_run })?;
+    let answer = args.target.connect()?.ask(Ask::Apply { shape, wiring: Wiring::of(&stack), dry_run: args.dry_run })?;
     if args.target.json {
         output::json(&answer);
         return Ok(ExitCode::SUCCESS);

@@ -26,6 +26,8 @@ const SIGNALS: [i32; 5] = [
 /// Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`).
 ///
 /// A procedure of a block of the stack: arguments as KEY=VALUE; `weft help block KIND` lists the procedures. What it answers is printed.
+/// `weft exec interfaces add name=lab0 backend=tap:lab0 host_address=10.9.0.1/24` opens an interface of a stack that runs, with the settings
+/// that an [[interface]] of a stack file has; `weft exec interfaces remove name=lab0` closes it.
 ///
 /// A program in a node of a virtual world (`weft sim --pace 1.0`, or `--control`), for example a shell: its standard input, output and error are those of this command; its time, files, names and network are the node's. In a world that is not paced, time
 /// goes on as fast as it can while the program waits for you. Exit status: the program's, or 128 and the signal that killed it; 127 where there is no such program, 126 where it cannot be executed

@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::Instant;
+use weft_core::Table;
 use weft_core::command;
 use weft_core::control::{ControlError, Op, Value};
-use weft_node::Shape;
+use weft_node::{Shape, Wiring};
 
 /// How long an idle world sleeps before it looks whether it was interrupted.
 const IDLE: Duration = Duration::from_millis(50);
@@ -132,7 +133,10 @@ impl World {
         };
         let op = match wish {
             Wish::Op(op) => op,
-            Wish::Apply { shape, dry_run } => return self.shape(index, &shape, dry_run),
+            Wish::Apply { shape, wiring, dry_run } => {
+                self.check_wiring(index, wiring.as_ref())?;
+                return self.shape(index, &shape, dry_run);
+            }
         };
         let not_from_outside = match op {
             Op::Subscribe { .. } => "nobody can subscribe to a node of a running world\nhelp: ask again and again: weft get, weft show",
@@ -151,6 +155,25 @@ impl World {
             self.door.told.insert(node);
         }
         result
+    }
+
+    /// Interfaces are ends of wires, which are the scenario's: a file that names others is refused.
+    fn check_wiring(&mut self, node: usize, wiring: Option<&Wiring>) -> Result<(), ControlError> {
+        let Some(wiring) = wiring else { return Ok(()) };
+        let rows = self.control(node, Op::List(Table::Interfaces)).map_err(|why| ControlError::World { why })?;
+        let there = rows.as_array().into_iter().flatten().filter(|row| row["backend"].as_str().is_some_and(|backend| !backend.is_empty()));
+        let there: Vec<&str> = there.filter_map(|row| row["name"].as_str()).collect();
+        let named = |name: &str| wiring.interfaces.iter().any(|section| section.name == name);
+        let new = wiring.interfaces.iter().map(|section| section.name.as_str()).find(|name| !there.contains(name));
+        let gone = there.iter().copied().find(|name| !named(name));
+        let Some((name, what)) = new.map(|name| (name, "is not there")).or(gone.map(|name| (name, "is there, and not in the file"))) else {
+            return Ok(());
+        };
+        let why = format!(
+            "it {what}, and in virtual time interfaces are ends of the scenario's wires, which stay\n\
+             help: change the scenario, or write a file without [[interface]]"
+        );
+        Err(ControlError::NotAttached { interface: name.to_owned(), why })
     }
 
     /// Brings a node's graph to a shape, as the daemon of a single stack does.

@@ -111,7 +111,7 @@ fn ask(visits: &Visits, request: Request) -> Result<Value, ControlError> {
     let wish = match request.ask {
         Ask::Hello => return Ok(json!({"node": request.node, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
         Ask::Node(op) => Wish::Op(op),
-        Ask::Apply { shape, dry_run } => Wish::Apply { shape, dry_run },
+        Ask::Apply { shape, wiring, dry_run } => Wish::Apply { shape, wiring, dry_run },
         _ => return Err(refused(NO_STACK)),
     };
     let (answer, told) = channel();
