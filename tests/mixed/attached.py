@@ -247,6 +247,27 @@ def refused() -> str:
         return "each refused in words, nothing left"
 
 
+def nothing_behind() -> str:
+    """What is sent through an interface with nothing behind it has left, as through Linux's dummy: its sender goes on."""
+    with Environment("nothing-behind") as env:
+        bare = Bare(env)
+        ip = [*bare.program, paths.tool("ip")]
+        env.run("link-add", [*ip, "link", "add", "idle0", "type", "dummy"])
+        env.run("link-up", [*ip, "link", "set", "idle0", "up"])
+        for address in ("10.85.0.1/24", "fd85::1/64"):
+            env.run("address-add", [*ip, "address", "add", address, "dev", "idle0", *(["nodad"] if ":" in address else [])])
+        # Nobody is there to be found.
+        for address in ("10.85.0.9", "fd85::9"):
+            env.run("neighbour", [*ip, "neighbour", "add", address, "lladdr", "02:00:00:00:00:09", "dev", "idle0", "nud", "permanent"])
+        script = ("import socket\n"
+                  "for family, address in ((socket.AF_INET, '10.85.0.9'), (socket.AF_INET6, 'fd85::9')):\n"
+                  "    sender = socket.socket(family, socket.SOCK_DGRAM)\n"
+                  "    for _ in range(1000):\n"
+                  "        sender.sendto(bytes(1000), (address, 9))\n")
+        env.run("sender", [*bare.program, paths.PYTHON, "-c", script], timeout_s=WATCHDOG_S)
+        return "1000 datagrams of each family, several times what a socket may have under way"
+
+
 def restored() -> str:
     """A stack that goes back to before an interface was closed has it again, down, and with nothing behind it."""
     fit.check("tap:", as_user=False)
@@ -310,4 +331,4 @@ def rows(flows) -> list[tuple[str, object]]:
     found.append(("attached/tap/inline/user", lambda: came_and_went(flows, "tap:", "inline", as_user=True)))
     found += [(f"apply/{engine}", lambda engine=engine: applied(engine)) for engine in ("inline", "queued", "threaded")]
     return [*found, ("attached/refused", refused), ("attached/restored", restored),
-            ("attached/as many as there may be", as_many_as_there_may_be)]
+            ("attached/nothing behind it", nothing_behind), ("attached/as many as there may be", as_many_as_there_may_be)]
