@@ -32,8 +32,9 @@ INVERT = bytes(255 - byte for byte in range(256))
 SMALL = (1, 19, 56, 120, 146, 154, 165, 178, 200)
 FULL_SIZED = (1300, 1400, 1412, 1428, 1440, 1448, 1452, 1460, 1472)
 LARGE = {"tcp": (5_000, 30_000, 65_000, 150_000), "udp": (1_473, 4_000, 20_000, 60_000), "icmp": (1_473, 4_000, 20_000)}
-# What Linux's <linux/in6.h> and <linux/udp.h> call these.
-IPV6_HOPOPTS, IPV6_DSTOPTS, UDP_SEGMENT, SOL_UDP = 54, 59, 103, 17
+# What Linux's headers call these.
+IPV6_HOPOPTS, IPV6_DSTOPTS, UDP_SEGMENT, SOL_UDP, SOL_RAW, SO_RCVBUFFORCE = 54, 59, 103, 17, 255, 33
+ICMP_FILTER, ICMP6_FILTER = 1, 1
 SEGMENTED = 1_200
 OPEN_FLOWS = 6
 
@@ -61,6 +62,25 @@ def draw_flows(seed: int, side: str, only: str) -> tuple[random.Random, list[Flo
     kinds *= int(os.environ.get("ROUNDS", "1"))
     draw.shuffle(kinds)
     return draw, [Flow(draw, *kind, number) for number, kind in enumerate(kinds)]
+
+
+def with_room(sock: socket.socket) -> socket.socket:
+    """A socket that loses nothing for want of room, however late it is read."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    return sock
+
+
+def hear_replies_only(sock: socket.socket, family: int) -> None:
+    """A raw socket hears everybody's messages: of these only echo replies. A bit that is set keeps a type out."""
+    if family == 4:
+        sock.setsockopt(SOL_RAW, ICMP_FILTER, struct.pack("=I", 0xffff_ffff & ~1))
+    else:
+        words = [0xffff_ffff] * 8
+        words[129 >> 5] &= ~(1 << (129 & 31))
+        sock.setsockopt(socket.IPPROTO_ICMPV6, ICMP6_FILTER, struct.pack("=8I", *words))
 
 
 def set_options(sock: socket.socket, family: int, options: str) -> None:
@@ -96,12 +116,12 @@ class Client:
             if flow.segment_bytes:
                 flow.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, flow.segment_bytes)
         elif flow.protocol == "udp":
-            flow.socket = socket.socket(family, socket.SOCK_DGRAM)
-            flow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            flow.socket = with_room(socket.socket(family, socket.SOCK_DGRAM))
         else:
             protocol = socket.IPPROTO_ICMP if flow.family == 4 else socket.IPPROTO_ICMPV6
-            flow.socket = socket.socket(family, socket.SOCK_RAW if self.raw else socket.SOCK_DGRAM, protocol)
-            flow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            flow.socket = with_room(socket.socket(family, socket.SOCK_RAW if self.raw else socket.SOCK_DGRAM, protocol))
+            if self.raw:
+                hear_replies_only(flow.socket, flow.family)
         set_options(flow.socket, flow.family, flow.options)
         flow.socket.bind((self.own[flow.family], 0))
         flow.socket.connect((self.peer[flow.family], 0 if flow.protocol == "icmp" else PORT))
@@ -202,8 +222,7 @@ class Server(threading.Thread):
             listener.listen(64)
             listener.setblocking(False)
             self.selector.register(listener, selectors.EVENT_READ, self.accept)
-            datagrams = socket.socket(FAMILIES[family], socket.SOCK_DGRAM)
-            datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            datagrams = with_room(socket.socket(FAMILIES[family], socket.SOCK_DGRAM))
             datagrams.bind((address, PORT))
             datagrams.setblocking(False)
             self.selector.register(datagrams, selectors.EVENT_READ, self.answer)
