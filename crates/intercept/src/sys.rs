@@ -349,6 +349,12 @@ pub fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32) -> Result<([u8; 64]
     Ok((value, length as usize))
 }
 
+/// An option of the socket's own level that is an int.
+pub fn int_option(fd: BorrowedFd<'_>, name: i32) -> Option<i32> {
+    let (value, length) = get_option(fd, libc::SOL_SOCKET, name).ok()?;
+    value.get(..4).filter(|_| length >= 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes)
+}
+
 /// A socket's time limit (SO_RCVTIMEO, SO_SNDTIMEO); none when it waits for ever.
 pub fn timeout_option(fd: BorrowedFd<'_>, name: i32) -> Option<Duration> {
     let (value, length) = get_option(fd, libc::SOL_SOCKET, name).ok()?;
@@ -494,6 +500,32 @@ pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packe
     // SAFETY: the kernel has initialised min(received, room) bytes.
     unsafe { buffer.set_len(buffer.len() + received.min(room)) };
     if received == 0 && header.msg_controllen == 0 { Ok(Packet::End) } else { Ok(Packet::Bytes(received)) }
+}
+
+/// Receives from a stream whose messages carry credentials (SO_PASSCRED) what one process wrote, at most `limit` bytes, and that process.
+pub fn receive_from_writer(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize) -> Result<(usize, u32), Errno> {
+    let spare = buffer.spare_capacity_mut();
+    let mut vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: limit.min(spare.len()) };
+    let mut control = [0_u64; 4];
+    // SAFETY: an all-zero msghdr is valid.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    let received = again(|| {
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = 32;
+        // SAFETY: `header` describes buffers of ours that live through the call.
+        check(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) } as i64)
+    })? as usize;
+    // SAFETY: the kernel has initialised so many bytes of the spare room.
+    unsafe { buffer.set_len(buffer.len() + received) };
+    // SAFETY: the kernel has filled in the header, and credentials where it says so.
+    let writer = unsafe {
+        let one = libc::CMSG_FIRSTHDR(&raw const header);
+        let told = !one.is_null() && (*one).cmsg_type == libc::SCM_CREDENTIALS;
+        if told { libc::CMSG_DATA(one).cast::<libc::ucred>().read_unaligned().pid as u32 } else { 0 }
+    };
+    Ok((received, writer))
 }
 
 /// Sends slices as one message, without blocking and without SIGPIPE.

@@ -3,7 +3,7 @@
 use super::{Call, Outcome, wait};
 use crate::face::{SocketId, SocketState};
 use crate::memory::Memory as _;
-use crate::standin::stream::{Phase, Stream};
+use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -264,13 +264,19 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     if result.is_err() && result != Err(Errno(libc::ENOTCONN)) {
         return result.map(|()| Outcome::DoneWithEffect(0));
     }
+    let end = s.borrow(key)?;
+    // A listener ends as a whole, and whoever waits there wakes.
+    let how = if read && is_listening(s, key) { libc::SHUT_RDWR } else { how };
     if let Some(one) = s.stand_ins.get_mut(key) {
+        match &one.ours {
+            Some(ours) if flowing && write && !one.shut_write => one.last = stream::end_writing(end.as_fd(), ours.as_fd(), how),
+            _ => {
+                let _ = sys::shutdown(end.as_fd(), how);
+            }
+        }
         one.shut_read |= read;
         one.shut_write |= write;
     }
-    let end = s.borrow(key)?;
-    // A listener ends as a whole, and whoever waits there wakes.
-    let _ = sys::shutdown(end.as_fd(), if read && is_listening(s, key) { libc::SHUT_RDWR } else { how });
     drop(end);
     refresh(s, key);
     s.move_and_retry(key, false, turn);

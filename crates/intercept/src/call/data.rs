@@ -145,7 +145,7 @@ fn send(
         return Err(errno);
     }
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
-    let before = one.unsent.is_some() || one.readable && one.ours.as_ref().is_some_and(|ours| has_unread(ours.as_fd(), one.shut_write));
+    let before = one.unsent.is_some() || one.readable && has_unread(one);
     if before && !one.write_ended {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
@@ -166,8 +166,11 @@ fn send(
 }
 
 /// Has the program written something that we have not taken? A side that is shut down looks readable without.
-fn has_unread(ours: BorrowedFd<'_>, shut: bool) -> bool {
-    if shut { sys::readable_bytes(ours) > 0 } else { sys::poll_now(ours, libc::POLLIN) & libc::POLLIN != 0 }
+fn has_unread(one: &StandIn) -> bool {
+    match &one.ours {
+        Some(ours) if !one.shut_write => sys::poll_now(ours.as_fd(), libc::POLLIN) & libc::POLLIN != 0,
+        _ => one.unread_bytes() > 0,
+    }
 }
 
 fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {

@@ -226,9 +226,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     }
     let waiting = match request {
         FIONREAD => in_stand_in(s, key)?,
-        SIOCOUTQ | SIOCOUTQNSD => {
-            s.stand_ins.get(key).and_then(|one| one.ours.as_ref()).map_or(0, |ours| sys::readable_bytes(ours.as_fd()))
-        }
+        SIOCOUTQ | SIOCOUTQNSD => s.stand_ins.get(key).map_or(0, StandIn::unread_bytes),
         _ => 0,
     };
     if let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get(key)

@@ -22,9 +22,10 @@ pub mod stream;
 
 use crate::SocketId;
 use crate::netlink::Session;
+use crate::sys;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes that we let lie unread in a stand-in at first. They still count as the program's receive buffer, so that the advertised window
 /// does not grow by more than this.
@@ -97,6 +98,8 @@ pub struct StandIn {
     pub leftover: VecDeque<Bytes>,
     /// Taken from the stand-in, not yet fitted into the model.
     pub unsent: Option<Bytes>,
+    /// The program has shut down the writing side of a stream: what lies in our end since.
+    pub last: Option<stream::Last>,
     /// Calls that wait for something here.
     pub held: Vec<u64>,
     /// Whether its last close must be looked for.
@@ -145,6 +148,7 @@ impl StandIn {
             bulk: false,
             leftover: VecDeque::new(),
             unsent: None,
+            last: None,
             held: Vec::new(),
             watched: false,
             inquiry: false,
@@ -159,6 +163,15 @@ impl StandIn {
             Body::Stream(stream) => Some(stream.socket),
             Body::Packet(packets) => Some(packets.socket),
             Body::Netlink(_) => None,
+        }
+    }
+
+    /// Bytes that a stream's program has written and that lie in our end.
+    pub fn unread_bytes(&self) -> usize {
+        match (self.last, &self.ours) {
+            (Some(last), Some(ours)) => last.bytes(ours.as_fd()),
+            (None, Some(ours)) => sys::readable_bytes(ours.as_fd()),
+            (_, None) => 0,
         }
     }
 
