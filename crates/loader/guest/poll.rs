@@ -20,7 +20,7 @@ pub fn entry(t: &Thread, index: usize) -> Entry {
     // SAFETY: the buffer is aligned and holds ENTRIES_MAX of them; any bytes are an Entry.
     unsafe { t.channel.data.pointer().cast::<Entry>().add(index % abi::ENTRIES_MAX).read() }
 }
-fn set_entry(t: &Thread, index: usize, entry: Entry) {
+pub fn set_entry(t: &Thread, index: usize, entry: Entry) {
     // SAFETY: as above.
     unsafe { t.channel.data.pointer().cast::<Entry>().add(index % abi::ENTRIES_MAX).write(entry) };
 }

@@ -15,7 +15,9 @@ const LOOKS: u32 = 400;
 /// How long it sleeps before it looks whether there still is a controller.
 const LOOK_AFTER_NS: u64 = 300_000_000;
 const EAGAIN: isize = -11;
+const EPIPE: isize = -32;
 const ENETDOWN: i64 = -100;
+const ECONNRESET: isize = -104;
 const POLLIN: u16 = 1;
 const POLLHUP: u16 = 0x10;
 const F_SETFD: usize = 2;
@@ -34,6 +36,9 @@ pub struct PollFd {
 
 /// This process has had a channel: its next image says so, that the controller forgets who waited in the old one.
 static HAD_CHANNEL: AtomicBool = AtomicBool::new(false);
+
+/// There is no controller any more, and never will be one: nobody waits for it again.
+static GONE: AtomicBool = AtomicBool::new(false);
 
 /// Is the controller to be told when this process executes another image?
 pub fn is_known(t: &Thread) -> bool {
@@ -110,7 +115,7 @@ pub fn start_anew(t: &mut Thread) {
     close_hidden();
 }
 
-/// Sends a descriptor to the controller. Returns what sendmsg(2) does.
+/// Sends a descriptor to the controller. Returns what sendmsg(2) does, or that there is no controller.
 pub fn tell(t: &Thread, what: u32, number: u64, fd: usize) -> isize {
     const MSG_NOSIGNAL: usize = 0x4000;
     let told = strict::Told { what, channel: t.channel_index() as u32, number, tid: sys::call(nr::GETTID, &[]) as u64 };
@@ -118,7 +123,10 @@ pub fn tell(t: &Thread, what: u32, number: u64, fd: usize) -> isize {
     // cmsghdr of 16 bytes: length, SOL_SOCKET, SCM_RIGHTS; a descriptor, padding.
     let control = [20_u32, 0, 1, 1, fd as u32, 0];
     let message = [0, 0, vector.as_ptr() as usize, 1, control.as_ptr() as usize, 24, 0];
-    sys::call(nr::SENDMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_ptr() as usize, MSG_NOSIGNAL])
+    match sys::call(nr::SENDMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_ptr() as usize, MSG_NOSIGNAL]) {
+        EPIPE | ECONNRESET => ENETDOWN as isize,
+        sent => sent,
+    }
 }
 
 fn ring(t: &Thread) {
@@ -149,6 +157,7 @@ fn wait_briefly(t: &Thread, word: u32) -> bool {
         let result = sys::call(nr::FUTEX, &[t.channel.word.as_ptr() as usize, 0, word as usize, limit.as_ptr() as usize]);
         const ETIMEDOUT: isize = -110;
         if result == ETIMEDOUT && controller_is_gone() {
+            GONE.store(true, Relaxed);
             return false;
         }
     }
@@ -167,7 +176,7 @@ pub fn waiting(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
 
 /// Waits for the answer to what was posted. `set`: two free places, then the kernel's descriptors that are waited for beside.
 pub fn await_answer(t: &mut Thread, set: &mut [PollFd]) -> Came {
-    if !wait_briefly(t, abi::POSTED) {
+    if GONE.load(Relaxed) || !wait_briefly(t, abi::POSTED) {
         return Came::Gone;
     }
     while t.channel.word.load(Acquire) == abi::PARKED {
@@ -183,6 +192,7 @@ pub fn await_answer(t: &mut Thread, set: &mut [PollFd]) -> Came {
             break;
         }
         if result > 0 && set[1].found != 0 {
+            GONE.store(true, Relaxed);
             return Came::Gone;
         }
         let ready = result > 0 && set[2..].iter().any(|one| one.found != 0);

@@ -6,7 +6,7 @@ use crate::abi::{self, kind, strict};
 use crate::channel::header;
 use crate::descriptor;
 use crate::dispatch::{Answer, forward, unsupported};
-use crate::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, timespec};
+use crate::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, set_entry, timespec};
 use crate::sys;
 use crate::thread::Thread;
 use crate::x86_64::numbers as nr;
@@ -16,6 +16,10 @@ use core::sync::atomic::Ordering::Relaxed;
 const FEW: usize = 62;
 const CLOCK_MONOTONIC: usize = 1;
 const EPOLLIN: u32 = 1;
+const POLLIN: u32 = 1;
+const POLLOUT: u32 = 4;
+const POLLERR: u32 = 8;
+const POLLHUP: u32 = 0x10;
 /// Bytes of `struct epoll_event`.
 const EVENT: usize = 12;
 const FD_SETSIZE: usize = 1024;
@@ -68,9 +72,24 @@ fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> 
         match call::await_answer(t, set) {
             Came::Answered => return call::take_result(t),
             Came::Ready => {}
-            Came::Gone => return -100,
+            Came::Gone => return all_lost(t, count),
         }
     }
+}
+
+/// There is no controller: all of its sockets have an error, which a call on them tells. How many entries are ready.
+fn all_lost(t: &mut Thread, count: usize) -> i64 {
+    look(t, count);
+    let mut ready = 0;
+    for index in 0..count {
+        let mut one = entry(t, index);
+        if one.fd >= 0 && descriptor::kind_of(one.descriptor) == kind::VIRTUAL {
+            one.found = one.events & (POLLIN | POLLOUT) | POLLERR | POLLHUP;
+            set_entry(t, index, one);
+        }
+        ready += i64::from(one.found != 0);
+    }
+    ready
 }
 
 /// Is one of a poll set's descriptors a socket of the node's?
@@ -200,6 +219,9 @@ fn adopt(t: &mut Thread, epoll: usize) -> Result<u64, isize> {
     let data = strict::EPOLL_DATA | number;
     let wanted = [EPOLLIN, data as u32, (data >> 32) as u32];
     let added = sys::call(nr::EPOLL_CTL, &[epoll, 1, event as usize, wanted.as_ptr() as usize]);
+    // The controller's end: without it nobody would raise the eventfd. Asked for nothing, it reports HUP; there already, it is another thread's doing.
+    let end = [0, data as u32, (data >> 32) as u32];
+    sys::call(nr::EPOLL_CTL, &[epoll, 1, abi::DESCRIPTOR_CONTROL as usize, end.as_ptr() as usize]);
     let told = if added < 0 { added } else { call::tell(t, strict::EPOLL, number, event as usize) };
     // The epoll goes on to watch it as long as the controller has it open.
     sys::call(nr::CLOSE, &[event as usize]);
