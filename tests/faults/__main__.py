@@ -1,7 +1,8 @@
-"""What breaks from outside, one row a fault. The short form is the full one."""
+"""What breaks from outside, one row a fault. The full form has more ways in which a stack is lost."""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import blocks, kernels, killed, messages, snapshots, stack_files, surroundings
+from . import blocks, kernels, killed, lost, messages, snapshots, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -35,6 +36,7 @@ def main() -> int:
             rows.run(f"program killed/{case}", lambda case=case: _with_case(tools, killed.program, case))
         for kind in ("tap", "packet"):
             rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
+        _lost(rows, lost.build(shared))
     rows.run("control/random messages", messages.random_messages)
     for case in blocks.CASES:
         for policy in ("close", "bypass"):
@@ -59,6 +61,23 @@ def main() -> int:
             rows.run(f"stack file/{name}", lambda made=(name, content, expected): stack_files.check_made(folder, *made))
         rows.run("stack file/empty", lambda: stack_files.empty(folder))
     return rows.recorder.finish()
+
+
+def _lost(rows: Rows, program: str) -> None:
+    """Stacks that end under their programs."""
+    def run(name: str, body: Callable[..., str], *words: object, needs_root: str = "") -> None:
+        def inside() -> str:
+            with Environment(body.__name__) as env:
+                return body(env, *words)
+        rows.run(name, inside, needs_root)
+
+    run("stack lost/on Linux", lost.linux, program)
+    for name, body, how, strict, as_user in lost.cases(bool(os.environ.get("FULL"))):
+        who, adapter = "user" if as_user else "root", "strict" if strict else "notify"
+        run(f"stack lost/{name}/{how}/{adapter}/{who}", body, program, how, strict, as_user, needs_root=NEEDS_ROOT)
+    for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
+        run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
+    run("stack lost/started again at once", lost.again, needs_root=NEEDS_ROOT)
 
 
 def _with_case(tools: Tools, body: Callable[[Environment, Tools, str], str], case: str) -> str:

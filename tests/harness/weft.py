@@ -15,6 +15,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import paths
@@ -91,15 +92,15 @@ class Daemon:
     that make it a normal user's."""
 
     def __init__(self, env: Environment, namespace: Namespace | None, settings: dict[str, str] | None = None,
-                 name: str = "weft", extra: tuple[str, ...] = (), before: list[str] | None = None) -> None:
+                 name: str = "weft", extra: tuple[str, ...] = (), before: Sequence[str] = ()) -> None:
         self._env = env
         self._weft = binary()
         self.control = env.folder / f"{name}.sock"
         options = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
         self.namespace = namespace
-        self._before = before or []
-        command = [*self._before, self._weft, "up", *engine_words(), "--control", str(self.control), *options, *extra]
-        self.process = env.start(f"{name}-up", command, namespace)
+        self._before = list(before)
+        words = [*self._before, self._weft, "up", *engine_words(), "--control", str(self.control), *options, *extra]
+        self.process = env.start(f"{Path(name).name}-up", words, namespace)
         self.process.wait_for_line("ready control=")
 
     @property
@@ -109,13 +110,10 @@ class Daemon:
         Where no TAP can be opened, weft moves into a user and network namespace of its own, whose kernel is then the
         peer. The process that did so is the daemon or a child of it.
         """
-        for pid in [self.process.pid, *_descendants(self.process.pid)]:
-            if _has_address(pid, HOST):
-                own = self.namespace.path if self.namespace else Path("/proc/self/ns/net")
-                if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
-                    return enter(pid)
-                return self.namespace.prefix if self.namespace else []
-        raise Failure(f"no namespace of the daemon has the host's address {HOST}")
+        words = host_side(self.process.pid, self.namespace)
+        if words is None:
+            raise Failure(f"no namespace of the daemon has the host's address {HOST}")
+        return words
 
     def run_words(self, *options: str) -> list[str]:
         """Words before a program that put it on this stack."""
@@ -157,6 +155,17 @@ class Daemon:
 
     def wait_listening(self, server: Process, port: int, protocol: str = "tcp", timeout_s: float = 15) -> None:
         server.wait_for(lambda: self.listening(port, protocol), f"listening on {protocol} {port}", timeout_s)
+
+
+def host_side(weft_pid: int, namespace: Namespace | None) -> list[str] | None:
+    """Words that lead to the host's side of the stack of a weft that was started in `namespace`; None: it is not there (yet)."""
+    for pid in [weft_pid, *_descendants(weft_pid)]:
+        if _has_address(pid, HOST):
+            own = namespace.path if namespace else Path("/proc/self/ns/net")
+            if os.stat(f"/proc/{pid}/ns/net").st_ino != own.stat().st_ino:
+                return enter(pid)
+            return namespace.prefix if namespace else []
+    return None
 
 
 def bridge(env: Environment, namespace: Namespace, interfaces: tuple[str, str], rate: str,

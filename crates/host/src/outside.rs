@@ -12,7 +12,23 @@ use weft_backend::{Backend, innermost};
 use weft_core::control::{Message, Op, Value};
 use weft_core::table::Family;
 use weft_core::{Instant, InterfaceIndex, Table};
+pub use weft_intercept::caretaker::Caretaker;
 use weft_node::{InterfaceSection, Node, Stack};
+
+/// Starts the caretaker of a stack: what is left to do if weft is killed. At the beginning of a command, while this process is one thread. Waits for the
+/// caretakers of those that were killed a moment ago.
+///
+/// # Errors
+/// No process can be made.
+pub fn caretaker() -> Result<Caretaker, WorldError> {
+    let carry_out = |_: &[u8]| {};
+    let why = |errno: weft_intercept::Errno| WorldError::System {
+        what: "starting weft's caretaker",
+        why: std::io::Error::from_raw_os_error(errno.0),
+    };
+    weft_intercept::caretaker::wait_for_those_at_work();
+    Caretaker::start(carry_out).map_err(why)
+}
 
 /// Refuses interfaces whose TAP or TUN device would get a network that the host has on another interface already: answers to either would leave by
 /// one of the two, and traffic that was fine before would break in silence. Whoever may not make such a device gets namespaces of its own, where

@@ -5,10 +5,12 @@ use crate::reactor::{Interest, Reactor};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use weft_core::control::Value;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Message, Op};
 use weft_intercept::calls::Calls;
+use weft_intercept::caretaker::ledger::Ledger;
 use weft_intercept::process::{Outside, Parts, Record, Tree};
 use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Stack, Supervisor};
 use weft_node::Node;
@@ -88,6 +90,16 @@ impl Programs {
             others: Vec::new(),
             lost: false,
         })
+    }
+
+    /// See [`Supervisor::keep_ledger`].
+    pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>) {
+        self.supervisor.keep_ledger(ledger);
+    }
+
+    /// Tells programs that their sockets are gone: [`Supervisor::end`]. Those that the loader runs notice it by themselves.
+    pub(crate) fn end(&mut self) {
+        self.supervisor.end();
     }
 
     /// Takes over a program that the loader runs, and its children.

@@ -74,9 +74,13 @@ fn start(
     arguments: &[OsString],
     resolv_conf: &str,
     control: Option<&Path>,
+    caretaker: Option<u32>,
     strict: Option<&mut dyn FnMut(Parts) -> Result<(), RunError>>,
 ) -> Result<Result<Program, u8>, RunError> {
     let mut command = Command::new(arguments)?;
+    if let Some(pid) = caretaker {
+        command.caretaker(pid);
+    }
     if let Some(adopt) = strict {
         match command.load() {
             Ok(parts) => adopt(parts)?,
@@ -125,7 +129,7 @@ pub fn join(mut client: Client, arguments: &[OsString], strict: bool) -> Result<
         client.ask_with(Ask::JoinStrict { program: name.clone() }, &parts.descriptors())?;
         Ok(())
     };
-    let mut program = match start(arguments, &resolv_conf, Some(&path), strict.then_some(&mut adopt))? {
+    let mut program = match start(arguments, &resolv_conf, Some(&path), None, strict.then_some(&mut adopt))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
@@ -192,8 +196,9 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
     let signals = Signals::block().map_err(system("signalfd"))?;
     let io_error = |what| move |why| RunError::System { what, why };
     let (resolv_conf, control) = (world.resolv_conf().to_owned(), world.control().map(Path::to_owned));
+    let caretaker = world.caretaker();
     let mut adopt = |parts| world.adopt_strict(parts).map_err(io_error("taking over the program"));
-    let mut program = match start(arguments, &resolv_conf, control.as_deref(), strict.then_some(&mut adopt))? {
+    let mut program = match start(arguments, &resolv_conf, control.as_deref(), caretaker, strict.then_some(&mut adopt))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };

@@ -27,6 +27,7 @@ use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::engine::Alert;
 use weft_core::{Frame, Instant, InterfaceIndex, command};
+use weft_intercept::caretaker::Caretaker;
 use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
 
@@ -76,6 +77,8 @@ pub struct Options {
     pub nat: bool,
     /// Ports of the host that lead to the node.
     pub publish: Vec<Publish>,
+    /// Does what is left to do if this process is killed ([`crate::outside::caretaker`]).
+    pub caretaker: Option<Arc<Caretaker>>,
 }
 
 /// A running node in the real world.
@@ -112,6 +115,15 @@ pub struct World {
     ready: Vec<(u64, u32)>,
     frames: Vec<Frame>,
     tidy: Tidy,
+    /// Dismissed last: everything else has ended by then.
+    caretaker: Option<Arc<Caretaker>>,
+}
+
+/// An orderly end: programs learn of it before their sockets are closed.
+impl Drop for World {
+    fn drop(&mut self) {
+        self.programs.end();
+    }
 }
 
 impl std::fmt::Debug for World {
@@ -141,7 +153,10 @@ impl World {
         let clock = Clock::default();
         let node = node(&stack, options.seed, clock, &reactor)?;
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;
-        let programs = Programs::new(&reactor).map_err(system("programs"))?;
+        let mut programs = Programs::new(&reactor).map_err(system("programs"))?;
+        if let Some(caretaker) = &options.caretaker {
+            programs.keep_ledger(caretaker.ledger());
+        }
         let publisher = Publisher::new(&options.publish, &reactor, TOKEN_PUBLISH)?;
         let nameservers = crate::outside::nameservers(&stack, options.nat);
         let mut world = World {
@@ -169,6 +184,7 @@ impl World {
             ready: Vec::new(),
             frames: Vec::new(),
             tidy: Tidy::default(),
+            caretaker: options.caretaker,
         };
         world.plug_all(&stack, opened)?;
         world.node.configure(clock.now(), &stack)?;
@@ -209,6 +225,10 @@ impl World {
     /// How many interfaces were not added because there were [`crate::PORTS_MAX`].
     pub fn interfaces_refused(&self) -> u64 {
         self.interfaces_refused
+    }
+    /// The process of its caretaker.
+    pub(crate) fn caretaker(&self) -> Option<u32> {
+        self.caretaker.as_ref().map(|caretaker| caretaker.pid())
     }
     /// Has somebody asked for the end?
     pub fn is_stopping(&self) -> bool {

@@ -16,6 +16,7 @@
 pub mod arch;
 mod call;
 pub mod calls;
+pub mod caretaker;
 pub mod face;
 pub mod filter;
 mod lost;

@@ -1,11 +1,13 @@
-//! What programs see when the node's sockets are taken from under them.
+//! What programs see when the node's sockets are taken from under them, or weft ends.
 
+use crate::caretaker::programs;
 use crate::face::Stack;
 use crate::reactor::Reactor;
 use crate::standin::Body;
 use crate::standin::stream::Phase;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys;
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 
 impl Supervisor {
@@ -30,5 +32,25 @@ impl Supervisor {
             self.retry(key, turn);
         }
         self.arm();
+    }
+
+    /// weft ends by its own will: every program learns that its sockets are gone, in the words of [`crate::caretaker`]. Nothing is served
+    /// afterwards; programs that go on find no supervisor (ENOSYS).
+    pub fn end(&mut self) {
+        let wanted: HashSet<u64> = self.by_inode.keys().copied().collect();
+        if !wanted.is_empty() {
+            programs::each_end(|inode| wanted.contains(&inode), |_, end| programs::lose(end));
+        }
+        for (_, one) in std::mem::take(&mut self.stand_ins) {
+            one.ours.into_iter().for_each(programs::part);
+        }
+        for held in self.held.take_all() {
+            if let Some(listener) = self.trees.get(held.call.tree) {
+                let _ = listener.refuse(held.call.id, held.at_end);
+            }
+        }
+        self.trees.iter().for_each(|(_, listener)| programs::refuse_waiting(listener));
+        self.trees.clear();
+        self.by_inode.clear();
     }
 }

@@ -23,6 +23,7 @@ pub struct Command {
     resolv: Option<Prepared>,
     descriptors: [Option<OwnedFd>; 3],
     loading: Option<crate::process::Loading>,
+    caretaker: Option<u32>,
 }
 
 /// Why a program could not be started.
@@ -82,6 +83,7 @@ impl Command {
             resolv: None,
             descriptors: [const { None }; 3],
             loading: None,
+            caretaker: None,
         })
     }
 
@@ -110,6 +112,12 @@ impl Command {
         if let Some(place) = self.descriptors.get_mut(number) {
             *place = Some(fd);
         }
+        self
+    }
+
+    /// Lets that process look into the program, which only its ancestors may where Yama's ptrace_scope is 1: weft's caretaker is none.
+    pub fn caretaker(&mut self, pid: u32) -> &mut Command {
+        self.caretaker = Some(pid);
         self
     }
 
@@ -215,6 +223,10 @@ impl Command {
                 }
             }
             sys::restore_descriptor_limit();
+            if let Some(pid) = self.caretaker {
+                // A kernel without Yama says EINVAL, and needs no permission.
+                libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0);
+            }
             if let Some(resolv) = &self.resolv {
                 let entered = resolv.enter();
                 if let Err(errno) = entered.names {

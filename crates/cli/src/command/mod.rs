@@ -30,9 +30,11 @@ use anyhow::Context as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use weft_core::control::Value;
 use weft_core::{Op, command};
 use weft_host::control::Client;
+use weft_host::outside::Caretaker;
 use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
 use weft_node::{EngineKind, Stack};
@@ -165,18 +167,20 @@ impl StackArgs {
     }
 
     /// What else the world needs to know.
-    fn options(&self, control: Control) -> Options {
+    fn options(&self, control: Control, caretaker: Arc<Caretaker>) -> Options {
         let seed = self.seed.unwrap_or_else(weft_host::random_seed);
-        Options { seed, control, capture: self.capture.clone(), nat: self.nat, publish: self.publish.clone() }
+        let (capture, publish) = (self.capture.clone(), self.publish.clone());
+        Options { seed, control, capture, nat: self.nat, publish, caretaker: Some(caretaker) }
     }
 
     /// Brings the stack up. Where its file leaves TAP and network to weft it moves out of the way of another weft's, and its user is told.
     pub fn bring_up(&self, control: &Control) -> anyhow::Result<World> {
+        let caretaker = Arc::new(weft_host::outside::caretaker()?);
         let mut first = None;
         for number in 0..weft_node::DEFAULT_STACKS_MAX {
             let (stack, is_free) = self.read(number)?;
             let place = describe(&stack);
-            let what = match World::new(stack, self.options(control.clone())) {
+            let what = match World::new(stack, self.options(control.clone(), Arc::clone(&caretaker))) {
                 Ok(world) => {
                     first.into_iter().for_each(|what: String| tell!("weft: {what}; this stack is on {place}"));
                     return Ok(world);

@@ -6,28 +6,38 @@
 
 use super::{Supervisor, Turn};
 use crate::call::{Call, Outcome};
-use crate::standin::liveness;
+use crate::caretaker::ledger::{Ledger, Slots};
+use crate::standin::stream::Phase;
+use crate::standin::{Body, liveness};
 use crate::sys::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A call that waits.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub call: Call,
     pub stand_in: usize,
     deadline: Option<Instant>,
     /// The file that the call was made on; none where it could not be borrowed.
     end: Option<OwnedFd>,
+    /// What it fails with if weft ends.
+    pub at_end: Errno,
+    /// Its place in the ledger.
+    slot: u32,
 }
 
 /// All of them, by number and by time.
 #[derive(Debug, Default)]
-pub(super) struct HeldCalls {
+pub(crate) struct HeldCalls {
     calls: BTreeMap<u64, Held>,
     deadlines: BTreeSet<(Instant, u64)>,
     next: u64,
+    /// For weft's caretaker.
+    pub ledger: Option<Arc<Ledger>>,
+    slots: Slots,
 }
 
 impl HeldCalls {
@@ -48,7 +58,16 @@ impl HeldCalls {
         if let Some(deadline) = held.deadline {
             self.deadlines.remove(&(deadline, id));
         }
+        if let Some(ledger) = &self.ledger {
+            ledger.let_go(held.slot);
+        }
+        self.slots.give_back(held.slot);
         Some(held)
+    }
+    /// Takes all of them.
+    pub fn take_all(&mut self) -> Vec<Held> {
+        let ids: Vec<u64> = self.calls.keys().copied().collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
     pub fn of_tree(&self, tree: usize) -> Vec<u64> {
         self.calls.iter().filter(|(_, held)| held.call.tree == tree).map(|(id, _)| *id).collect()
@@ -78,7 +97,15 @@ impl Supervisor {
     pub(super) fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
         call.held = Some(stand_in);
         let end = self.borrow(stand_in).ok();
-        let id = self.held.add(Held { call, stand_in, deadline: limit.map(|limit| Instant::now() + limit), end });
+        let is_connected = |body: &Body| matches!(body, Body::Stream(stream) if matches!(stream.phase, Phase::Connected));
+        let connected = self.stand_ins.get(stand_in).is_some_and(|one| is_connected(&one.body));
+        let at_end = Errno(if connected { libc::ECONNRESET } else { libc::ENETDOWN });
+        let slot = self.held.slots.take();
+        if let (Some(ledger), Some(listener)) = (&self.held.ledger, self.trees.get(call.tree)) {
+            ledger.hold(slot, listener.as_fd().as_raw_fd(), call.id, at_end);
+        }
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let id = self.held.add(Held { call, stand_in, deadline, end, at_end, slot });
         if let Some(one) = self.stand_ins.get_mut(stand_in) {
             one.held.push(id);
         }

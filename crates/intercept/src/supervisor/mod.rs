@@ -8,8 +8,11 @@ mod replay;
 mod search;
 mod stand_ins;
 
+pub(crate) use search::is_filtered;
+
 use crate::call::{self, Call, Outcome};
 use crate::calls::Calls;
+use crate::caretaker::ledger::Ledger;
 use crate::face::{SocketId, Stack};
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
@@ -19,6 +22,7 @@ use crate::sys::{self, Errno};
 use slab::Slab;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 use weft_core::engine::Alert;
 
@@ -50,9 +54,9 @@ pub struct Supervisor {
     pub(crate) trees: Slab<Listener>,
     pub(crate) stand_ins: Slab<StandIn>,
     generation: u16,
-    by_inode: HashMap<u64, usize>,
+    pub(crate) by_inode: HashMap<u64, usize>,
     by_socket: HashMap<SocketId, usize>,
-    held: held::HeldCalls,
+    pub(crate) held: held::HeldCalls,
     replays: replay::Replays,
     foreign: foreign::Foreign,
     search: search::Search,
@@ -122,6 +126,11 @@ impl Supervisor {
             pidfds: HashMap::new(),
             buffer: ReadBuffer::default(),
         })
+    }
+
+    /// Held calls are written there from now on, so that they fail in order after this process's end, too. Before any program is taken over.
+    pub fn keep_ledger(&mut self, ledger: Arc<Ledger>) {
+        self.held.ledger = Some(ledger);
     }
 
     /// Is this one of the supervisor's tokens?

@@ -78,7 +78,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Does a process run under a seccomp filter (proc_pid_status(5): Seccomp 2)?
-fn is_filtered(pid: u32) -> bool {
+pub(crate) fn is_filtered(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/status"))
         .is_ok_and(|status| status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2")))
 }

@@ -1,0 +1,164 @@
+//! Memory that weft and its caretaker share: what is to be done after weft's end.
+//!
+//! weft writes, with plain stores and no system call; the caretaker reads when weft is no more. Each word is whole at any moment, as weft may end
+//! between any two of them.
+
+use crate::supervisor::HELD_MAX;
+use crate::sys::{self, Errno};
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+
+/// Most bytes of the will.
+pub const WILL_BYTES_MAX: usize = 64 << 10;
+
+/// A call that the supervisor holds.
+#[repr(C)]
+struct Slot {
+    id: AtomicU64,
+    listener: AtomicI32,
+    /// 0: the slot is free.
+    errno: AtomicI32,
+}
+
+#[repr(C)]
+struct Page {
+    will_bytes: AtomicU32,
+    /// No slot from here on was ever taken.
+    top: AtomicU32,
+    held: [Slot; HELD_MAX],
+    will: [AtomicU8; WILL_BYTES_MAX],
+}
+
+/// The shared memory. What is never written takes none.
+#[derive(Debug)]
+pub struct Ledger {
+    page: *const Page,
+}
+
+// SAFETY: the mapping belongs to this value, and all of it is atomic.
+unsafe impl Send for Ledger {}
+// SAFETY: as above.
+unsafe impl Sync for Ledger {}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this size by `new`; nothing that was lent out outlives `self`.
+        unsafe { libc::munmap(self.page.cast_mut().cast(), size_of::<Page>()) };
+    }
+}
+
+impl Ledger {
+    /// An empty one; processes that are cloned from now on have it, too.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new() -> Result<Ledger, Errno> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping wherever there is room; all its bytes are zero, which every part of a Page may be.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0) };
+        if page == libc::MAP_FAILED { Err(sys::last()) } else { Ok(Ledger { page: page.cast() }) }
+    }
+
+    fn page(&self) -> &Page {
+        // SAFETY: the mapping lives as long as `self`, is aligned to a page, and has only atomics in it.
+        unsafe { &*self.page }
+    }
+
+    /// Adds to the will. False: there is no room.
+    pub fn add_to_will(&self, bytes: &[u8]) -> bool {
+        let page = self.page();
+        let from = page.will_bytes.load(Relaxed) as usize;
+        let Some(places) = page.will.get(from..from + bytes.len()) else { return false };
+        for (place, byte) in places.iter().zip(bytes) {
+            place.store(*byte, Relaxed);
+        }
+        page.will_bytes.store((from + bytes.len()) as u32, Release);
+        true
+    }
+
+    /// All that was added.
+    pub fn will(&self) -> Vec<u8> {
+        let page = self.page();
+        let length = page.will_bytes.load(Acquire) as usize;
+        page.will.iter().take(length).map(|byte| byte.load(Relaxed)).collect()
+    }
+
+    /// A call is held: what it is to fail with after weft's end.
+    pub fn hold(&self, slot: u32, listener: RawFd, id: u64, errno: Errno) {
+        let page = self.page();
+        let Some(one) = page.held.get(slot as usize) else { return };
+        one.id.store(id, Relaxed);
+        one.listener.store(listener, Relaxed);
+        one.errno.store(errno.0, Release);
+        page.top.fetch_max(slot + 1, Relaxed);
+    }
+
+    /// It is held no more.
+    pub fn let_go(&self, slot: u32) {
+        if let Some(one) = self.page().held.get(slot as usize) {
+            one.errno.store(0, Release);
+        }
+    }
+
+    /// The calls that are held: listener, number, and what they are to fail with.
+    pub fn held(&self) -> Vec<(RawFd, u64, Errno)> {
+        let page = self.page();
+        let slots = page.held.iter().take(page.top.load(Relaxed) as usize);
+        let read = |one: &Slot| (one.errno.load(Acquire), one.listener.load(Relaxed), one.id.load(Relaxed));
+        slots.map(read).filter(|(errno, ..)| *errno != 0).map(|(errno, listener, id)| (listener, id, Errno(errno))).collect()
+    }
+}
+
+/// Numbers of slots, the lowest free one first.
+#[derive(Debug, Default)]
+pub struct Slots {
+    free: std::collections::BTreeSet<u32>,
+    top: u32,
+}
+
+impl Slots {
+    /// A number that nobody has.
+    pub fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.top += 1;
+            self.top - 1
+        })
+    }
+    /// Gives one back.
+    pub fn give_back(&mut self, slot: u32) {
+        self.free.insert(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_will_is_what_was_added_and_what_finds_no_room_is_refused_whole() {
+        let ledger = Ledger::new().unwrap();
+        assert!(ledger.will().is_empty());
+        assert!(ledger.add_to_will(b"one\n") && ledger.add_to_will(b"two\n"));
+        assert!(!ledger.add_to_will(&vec![b'x'; WILL_BYTES_MAX]));
+        assert_eq!(ledger.will(), b"one\ntwo\n");
+        assert!(ledger.add_to_will(&vec![b'x'; WILL_BYTES_MAX - 8]) && !ledger.add_to_will(b"x"));
+    }
+
+    #[test]
+    fn calls_are_held_until_they_are_let_go() {
+        let (ledger, mut slots) = (Ledger::new().unwrap(), Slots::default());
+        let taken: Vec<u32> = (0..3).map(|_| slots.take()).collect();
+        for slot in &taken {
+            ledger.hold(*slot, 7, u64::from(*slot) + 100, Errno(libc::ENETDOWN));
+        }
+        ledger.let_go(taken[1]);
+        slots.give_back(taken[1]);
+        let numbers = |ledger: &Ledger| ledger.held().iter().map(|(_, id, _)| *id).collect::<Vec<_>>();
+        assert_eq!(numbers(&ledger), [100, 102]);
+        assert_eq!(slots.take(), taken[1]);
+        ledger.hold(HELD_MAX as u32, 7, 1, Errno(libc::ENETDOWN));
+        ledger.let_go(HELD_MAX as u32);
+        assert_eq!(numbers(&ledger), [100, 102]);
+    }
+}

@@ -1,0 +1,259 @@
+"""A stack that ends under its programs: nobody may take that for the end of the data.
+
+Each row runs `lost.c` once: a program with a socket for each way to wait. What it says is compared with a table; of streams the table is what Linux
+says of a connection that its peer resets, which a row of its own asks the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable
+
+from harness import paths, user, weft
+from harness.environment import Environment
+from harness.namespaces import veth
+from harness.processes import Failure, Process
+
+from . import killed
+
+HERE = Path(__file__).parent
+PORT = 6000
+# A watchdog.
+SECONDS_MAX = 60
+HALF = "1000"
+
+# What Linux says of a stream that its peer resets: that it has ended only where the peer had said so before.
+STREAMS = {
+    "read": "ECONNRESET", "recv": "ECONNRESET", "recv-all": "ECONNRESET", "recvmsg": "ECONNRESET", "recvfrom": "ECONNRESET",
+    "nonblocking": "ECONNRESET", "poll": "INERRHUP ECONNRESET", "select": "ECONNRESET", "epoll": "INERRHUP ECONNRESET",
+    "epoll-edge": "INERRHUP ECONNRESET", "queued": f"{HALF} ECONNRESET", "shut": "ECONNRESET", "whole": f"{HALF} end",
+    "whole-written": f"{HALF} end", "write": "ECONNRESET", "sendmsg": "ECONNRESET", "child": "ECONNRESET", "passed": "ECONNRESET",
+    "namespaces": "ECONNRESET",
+}
+# By stand-ins: streams as Linux; of the rest what is not Linux' affair, as nobody ever loses a network stack there.
+NOTIFY = {
+    **STREAMS,
+    "accept": "ENETDOWN", "accept-poll": "ENETDOWN|ENOSYS", "connect": "ENETDOWN", "connect-poll": "woken ECONNRESET", "udp-read": "ECONNRESET",
+    "udp-recvfrom": "ENETDOWN", "udp-poll": "INERRHUP ECONNRESET", "udp-errors": "ECONNRESET EAGAIN", "raw": "ECONNRESET", "netlink": "ECONNRESET",
+    "socket": "ENOSYS",
+    # A write that was told how much it could take has told its error with that.
+    "write": "ECONNRESET|EPIPE", "sendmsg": "ECONNRESET|EPIPE|ENOSYS",
+}
+# The loader knows nothing but that there is no stack: also where the end of the data had come, and was not read.
+STRICT = {**dict.fromkeys(NOTIFY, "ENETDOWN"), "poll": "INERRHUP ENETDOWN", "udp-poll": "INERRHUP ENETDOWN", "connect-poll": "woken ENETDOWN",
+          "udp-errors": "ENETDOWN ENETDOWN"}
+# How weft may end.
+ENDS = ("kill -9", "kill -9 of its group", "SIGSEGV", "SIGTERM", "ctrl-C", "weft down")
+
+
+def cases(full: bool) -> list[tuple[str, Callable[..., str], str, bool, bool]]:
+    """Rows: name, body, how weft ends, strict, as a normal user. The short form has each way once, and each adapter and user with the hardest."""
+    short = [("kill -9", False, False), ("kill -9", True, False), ("kill -9", False, True), ("SIGSEGV", False, False), ("SIGTERM", False, False),
+             ("weft down", True, False)]
+    every = [(how, strict, as_user) for how in ENDS for strict in (False, True) for as_user in (False, True)]
+    daemons = [("daemon", stack, *case) for case in (every if full else short)]
+    own = [("own", own_stack, how, strict, as_user) for how in ("kill -9", "weft down") for strict in (False, True) for as_user in (False, True)]
+    return daemons + (own if full else [one for one in own if one[2:] in (("kill -9", False, True), ("weft down", False, False))])
+
+
+def build(env: Environment) -> str:
+    output = env.folder / "lost"
+    env.run("cc", [paths.tool("cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o", str(output), str(HERE / "lost.c"), "-lpthread"])
+    output.chmod(0o755)
+    return str(output)
+
+
+def _compare(said: str, wanted: dict[str, str]) -> str:
+    """All that is wrong, each socket of both families."""
+    found = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    wrong = []
+    for name, allowed in wanted.items():
+        for one in [name] if name == "socket" else [f"{name}/4", f"{name}/6"]:
+            words = found.get(one, "nothing: it still waits")
+            if words not in allowed.split("|"):
+                wrong.append(f"{one}: {words} instead of {allowed}")
+    if wrong:
+        raise Failure("; ".join(wrong))
+    return f"{len(found)} sockets were told"
+
+
+def linux(env: Environment, lost: str) -> str:
+    """The oracle: two kernels, and a peer that resets all connections."""
+    here, there = env.namespace("here"), env.namespace("there")
+    for namespace in (here, there):
+        namespace.enable_ipv6()
+    veth((here, "v0"), (there, "v1"))
+    for namespace, device, number in ((here, "v0", 2), (there, "v1", 1)):
+        namespace.ip("address", "add", f"10.77.0.{number}/24", "dev", device)
+        namespace.ip("address", "add", f"fd77::{number}/64", "dev", device, "nodad")
+    server = env.start("serve", [lost, "serve", str(PORT)], there)
+    server.wait_for_line("serving")
+    program = env.start("hold", [lost, "hold", weft.HOST, weft.HOST6, str(PORT)], here, WAYS=" ".join(STREAMS))
+    program.wait_for_line("ready", SECONDS_MAX)
+    os.kill(server.pid, signal.SIGUSR1)
+    program.wait_for_line("done", SECONDS_MAX)
+    server.stop()
+    return _compare(program.stdout, STREAMS)
+
+
+def _end(process: Process, how: str, down: Callable[[], object]) -> None:
+    """Ends weft in one of the ways, and waits for that."""
+    if how == "weft down":
+        down()
+    elif how == "kill -9 of its group":
+        process.kill_group(signal.SIGKILL)
+    elif how == "ctrl-C":
+        process.kill_group(signal.SIGINT)
+    else:
+        os.kill(process.pid, {"kill -9": signal.SIGKILL, "SIGSEGV": signal.SIGSEGV, "SIGTERM": signal.SIGTERM}[how])
+    if how == "SIGSEGV":
+        # Rust's handler takes the first for an overflow of the stack, and has the fault come again, which this one does not.
+        while process.running:
+            os.kill(process.pid, signal.SIGSEGV)
+            time.sleep(0.01)
+    process.wait(SECONDS_MAX)
+
+
+# Both families on one interface, small frames only: nothing here is about offloads.
+STACK = f"""
+[[interface]]
+name = "weft0"
+backend = "tap:weft0"
+offload = false
+host_address = ["{weft.HOST}/24", "{weft.HOST6}/64"]
+[[address]]
+interface = "weft0"
+address = "{weft.STACK}/24"
+[[address]]
+interface = "weft0"
+address = "{weft.STACK6}/64"
+"""
+
+
+def _stack_words(env: Environment) -> tuple[str, str]:
+    path = env.folder / "stack.toml"
+    path.write_text(STACK)
+    return "--stack", str(path)
+
+
+def _folder_of(env: Environment, as_user: bool) -> Path:
+    """Where that user may make a control socket."""
+    folder = env.folder / "own"
+    folder.mkdir()
+    if as_user:
+        os.chown(folder, user.ID, user.ID)
+    return folder
+
+
+def stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool) -> str:
+    """A daemon ends in one of the ways, and everybody on it is told."""
+    kernel, program = env.namespace("s"), env.namespace("p")
+    kernel.enable_ipv6()
+    _folder_of(env, as_user)
+    before = user.words() if as_user else []
+    daemon = weft.Daemon(env, kernel, name="own/weft", extra=_stack_words(env), before=tuple(before))
+    server = env.start("serve", [lost, "serve", str(PORT)], daemon.host_side)
+    server.wait_for_line("serving")
+    options = ["--strict"] if strict and not weft.strict_words() else []
+    holder = env.start("hold", [lost, "hold", weft.HOST, weft.HOST6, str(PORT)], [*program.prefix, *before, *daemon.run_words(*options)])
+    holder.wait_for_line("ready", SECONDS_MAX)
+    _end(daemon.process, how, lambda: env.run("weft-down", [*before, weft.binary(), "down", "--control", str(daemon.control)], kernel))
+    said = _told(holder, strict or bool(weft.strict_words()))
+    server.stop()
+    return said
+
+
+def own_stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool) -> str:
+    """The same for `weft run` without a daemon, which is parent and stack in one."""
+    kernel, go = env.namespace("s"), env.folder / "go"
+    kernel.enable_ipv6()
+    folder = _folder_of(env, as_user)
+    before = user.words() if as_user else []
+    script = f"until [ -e {go} ]; do sleep 0.02; done; exec {lost} hold {weft.HOST} {weft.HOST6} {PORT}"
+    words = [*before, weft.binary(), "run", *(["--strict"] if strict else []), *_stack_words(env), "--", "sh", "-c", script]
+    run = env.start("hold", words, kernel, XDG_RUNTIME_DIR=str(folder))
+    there: list[list[str]] = []
+
+    def has_host_side() -> bool:
+        there[:] = [words for words in [weft.host_side(run.pid, kernel)] if words is not None]
+        return bool(there)
+
+    run.wait_for(has_host_side, "showing the host's side of its stack")
+    server = env.start("serve", [lost, "serve", str(PORT)], there[0])
+    server.wait_for_line("serving")
+    go.touch()
+    run.wait_for_line("ready", SECONDS_MAX)
+    if how == "kill -9":
+        os.kill(run.pid, signal.SIGKILL)
+    else:
+        env.run("weft-down", [*before, weft.binary(), "down", "--control", str(folder / f"weft/run-{run.pid}")], kernel)
+    said = _told(run, strict)
+    server.stop()
+    return said
+
+
+def _told(holder: Process, strict: bool) -> str:
+    """Waits until all sockets of `lost hold` were told, and compares. The process may be the one that was killed, so its output counts."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while "\ndone" not in holder.stdout and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return _compare(holder.stdout, STRICT if strict else NOTIFY)
+
+
+# Sends zeros for ever, without saying how many: only the end of the connection is the end.
+SERVER = """
+import socket, sys
+listener = socket.create_server(("", int(sys.argv[1])))
+print("serving", flush=True)
+client, _ = listener.accept()
+client.recv(65536)
+client.sendall(b"HTTP/1.0 200 OK\\r\\n\\r\\n")
+try:
+    while True:
+        client.sendall(bytes(65536))
+except OSError:
+    pass
+"""
+
+
+def download(env: Environment, how: str, strict: bool) -> str:
+    """The example: curl must not take what came of a file until then for all of it."""
+    kernel, program, file = env.namespace("s"), env.namespace("p"), env.folder / "file"
+    daemon = weft.Daemon(env, kernel)
+    server = env.start("serve", [paths.PYTHON, "-c", SERVER, str(PORT)], daemon.host_side)
+    server.wait_for_line("serving")
+    options = ["--strict"] if strict else []
+    words = [paths.tool("curl"), "--silent", "--show-error", "--output", str(file), f"http://{weft.HOST}:{PORT}/"]
+    curl = env.start("curl", words, [*program.prefix, *daemon.run_words(*options)])
+    curl.wait_for(lambda: file.exists() and file.stat().st_size > 1 << 20, "downloading", SECONDS_MAX)
+    _end(daemon.process, how, daemon.down)
+    status = curl.wait(SECONDS_MAX)
+    server.stop()
+    error = next((line for line in curl.stderr.splitlines() if line.startswith("curl:")), "")
+    # curl(1): 56, failure in receiving network data.
+    if status != 56:
+        raise Failure(f"curl ended with status {status} after {file.stat().st_size} bytes, saying: {curl.stderr.strip()}")
+    return error
+
+
+def _until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"not within {SECONDS_MAX} s: {what()}")
+        time.sleep(0.02)
+
+
+def again(env: Environment) -> str:
+    """Whoever has waited for the end of a killed weft starts the next one at once, with the same device and port, and need not know of more."""
+    kernel, times = env.namespace("s"), 10
+    for number in range(times):
+        daemon = weft.Daemon(env, kernel, name=f"{number}", extra=("--tap", "weft0", "--publish", f"{PORT}:{PORT}"))
+        os.kill(daemon.process.pid, signal.SIGKILL)
+        daemon.process.wait(SECONDS_MAX)
+    _until(lambda: not killed.traces(kernel), lambda: "left behind: " + ", ".join(killed.traces(kernel)))
+    _until(lambda: not kernel.pids(), lambda: f"processes {kernel.pids()}")
+    return f"{times} one after the other"
