@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _lost(rows: Rows, program: str) -> None:
-    """Stacks that end under their programs."""
+    """Stacks that end under their programs, and what they have switched on in the host."""
     def run(name: str, body: Callable[..., str], *words: object, needs_root: str = "") -> None:
         def inside() -> str:
             with Environment(body.__name__) as env:
@@ -78,6 +78,10 @@ def _lost(rows: Rows, program: str) -> None:
     for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
         run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
     run("stack lost/started again at once", lost.again, needs_root=NEEDS_ROOT)
+    for how in lost.ENDS:
+        run(f"forwarding/{how}", lost.forwarding, how, needs_root=NEEDS_ROOT)
+    for first, second in (("kill -9", "kill -9"), ("kill -9", "SIGTERM"), ("SIGTERM", "kill -9")):
+        run(f"forwarding/two stacks/{first}, {second}", lost.two_forward, first, second, needs_root=NEEDS_ROOT)
 
 
 def _with_case(tools: Tools, body: Callable[[Environment, Tools, str], str], case: str) -> str:

@@ -1,4 +1,4 @@
-"""A stack that ends under its programs: nobody may take that for the end of the data.
+"""A stack that ends under its programs: nobody may take that for the end of the data. And what weft switched on in the host ends with it.
 
 Each row runs `lost.c` once: a program with a socket for each way to wait. What it says is compared with a table; of streams the table is what Linux
 says of a connection that its peer resets, which a row of its own asks the kernel.
@@ -7,6 +7,7 @@ says of a connection that its peer resets, which a row of its own asks the kerne
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Callable
 
 from harness import paths, user, weft
 from harness.environment import Environment
-from harness.namespaces import veth
+from harness.namespaces import Namespace, veth
 from harness.processes import Failure, Process
 
 from . import killed
@@ -239,14 +240,6 @@ def download(env: Environment, how: str, strict: bool) -> str:
     return error
 
 
-def _until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Failure(f"not within {SECONDS_MAX} s: {what()}")
-        time.sleep(0.02)
-
-
 def again(env: Environment) -> str:
     """Whoever has waited for the end of a killed weft starts the next one at once, with the same device and port, and need not know of more."""
     kernel, times = env.namespace("s"), 10
@@ -257,3 +250,80 @@ def again(env: Environment) -> str:
     _until(lambda: not killed.traces(kernel), lambda: "left behind: " + ", ".join(killed.traces(kernel)))
     _until(lambda: not kernel.pids(), lambda: f"processes {kernel.pids()}")
     return f"{times} one after the other"
+
+
+# ---- what weft switches on in the host
+
+SETTINGS = "grep -sH . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv[46]/conf/*/*forwarding || true"
+
+
+def _settings(namespace: Namespace) -> dict[str, str]:
+    """All settings about forwarding, but those of weft's own devices, which go with them."""
+    lines = namespace.shell(SETTINGS).splitlines()
+    return {path: value for path, value in (line.split(":") for line in lines) if "/weft" not in path}
+
+
+def _tables(namespace: Namespace) -> list[str]:
+    return re.findall(r"weft-nat-\d+", namespace.shell(f"{paths.tool('nft')} list tables"))
+
+
+def _uplink(env: Environment) -> Namespace:
+    """A host with a way out, which forwards nothing yet."""
+    host, far = env.namespace("host"), env.namespace("far")
+    host.enable_ipv6()
+    veth((host, "v0"), (far, "v1"))
+    host.ip("address", "add", "192.0.2.1/24", "dev", "v0")
+    host.ip("address", "add", "2001:db8::1/64", "dev", "v0", "nodad")
+    host.ip("route", "add", "default", "via", "192.0.2.2")
+    host.ip("route", "add", "default", "via", "2001:db8::2")
+    for setting in ("ipv4/conf/all/forwarding", "ipv4/conf/v0/forwarding"):
+        host.sysctl(f"net.{setting.replace('/', '.')}", "0")
+    return host
+
+
+def _until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"not within {SECONDS_MAX} s: {what()}")
+        time.sleep(0.02)
+
+
+def _differences(before: dict[str, str], after: dict[str, str]) -> str:
+    return ", ".join(f"{path} was {before.get(path)} and is {after.get(path)}" for path in sorted(before.keys() | after.keys())
+                     if before.get(path) != after.get(path))
+
+
+def forwarding(env: Environment, how: str) -> str:
+    """What --nat switches on ends with weft, however that ends; what was on before stays on."""
+    host = _uplink(env)
+    host.sysctl("net.ipv6.conf.lo.forwarding", "1")
+    before = _settings(host)
+    daemon = weft.Daemon(env, host, extra=("--nat",))
+    during = _settings(host)
+    if not (changed := _differences(before, during)):
+        raise Failure("--nat has switched nothing on: the row sees nothing")
+    _end(daemon.process, how, daemon.down)
+    _until(lambda: _settings(host) == before, lambda: _differences(before, _settings(host)))
+    _until(lambda: not killed.traces(host), lambda: "left behind: " + ", ".join(killed.traces(host)))
+    _until(lambda: not host.pids(), lambda: f"processes {host.pids()}")
+    return f"{len(changed.split(','))} settings put back"
+
+
+def two_forward(env: Environment, first: str, second: str) -> str:
+    """Two stacks with --nat: what both need stays on until the second ends."""
+    host = _uplink(env)
+    before = _settings(host)
+    one = weft.Daemon(env, host, name="one", extra=("--nat",))
+    during = _settings(host)
+    two = weft.Daemon(env, host, name="two", extra=("--nat",))
+    if len(_tables(host)) != 2 or _settings(host) != during:
+        raise Failure(f"two stacks have the tables {_tables(host)}, and {_differences(during, _settings(host))}")
+    _end(one.process, first, one.down)
+    # Settings are put back before the table goes.
+    _until(lambda: len(_tables(host)) == 1, lambda: f"tables {_tables(host)}")
+    if changed := _differences(during, _settings(host)):
+        raise Failure(f"the second stack needs what the end of the first has changed: {changed}")
+    _end(two.process, second, two.down)
+    _until(lambda: _settings(host) == before, lambda: _differences(before, _settings(host)))
+    return "on while one of them lives"

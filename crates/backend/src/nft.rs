@@ -9,8 +9,8 @@
 //! Only what [`crate::guard`] and [`crate::nat`] need is here.
 
 use netlink_packet_core::{
-    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, Nla, NlasIterator,
 };
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
 use std::io;
@@ -24,7 +24,9 @@ const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
 const NFNL_MSG_BATCH_END: u16 = 0x11;
 const NFT_MSG_NEWTABLE: u16 = 0;
+const NFT_MSG_GETTABLE: u16 = 1;
 const NFT_MSG_NEWCHAIN: u16 = 3;
+const NFT_MSG_GETCHAIN: u16 = 4;
 const NFT_MSG_NEWRULE: u16 = 6;
 const NFT_MSG_DELRULE: u16 = 8;
 const NFT_TABLE_F_OWNER: u32 = 2;
@@ -37,6 +39,9 @@ const NFT_REG_1: u32 = 1;
 const NFT_REG_VERDICT: u32 = 0;
 /// What the kernel's answers to one batch are read into, bytes.
 const ANSWER_BYTES: usize = 64 << 10;
+
+/// So often a list is asked for again that changed while it was read.
+const LISTS_MAX: u32 = 8;
 
 /// Verdicts (include/uapi/linux/netfilter.h).
 const NF_DROP: u32 = 0;
@@ -180,6 +185,11 @@ impl<'a> Batch<'a> {
         self.push(NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL, attributes);
     }
 
+    /// Makes a chain that no packet comes to: a name that others can read.
+    pub(crate) fn add_name(&mut self, chain: &str) {
+        self.push(NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL, vec![text(1, self.table), text(3, chain)]);
+    }
+
     /// Takes all rules out of a chain.
     pub(crate) fn flush(&mut self, chain: &str) {
         self.push(NFT_MSG_DELRULE, 0, vec![text(1, self.table), text(2, chain)]);
@@ -218,9 +228,19 @@ impl NetlinkSerializable for Message {
 
 impl NetlinkDeserializable for Message {
     type Error = std::convert::Infallible;
-    fn deserialize(header: &NetlinkHeader, _: &[u8]) -> Result<Message, Self::Error> {
-        Ok(Message { kind: header.message_type, family: 0, resource: 0, attributes: Vec::new() })
+    fn deserialize(header: &NetlinkHeader, bytes: &[u8]) -> Result<Message, Self::Error> {
+        let all = NlasIterator::new(bytes.get(GENERIC_HEADER_BYTES..).unwrap_or_default());
+        let attributes = all.map_while(Result::ok).map(|one| DefaultNla::new(one.kind(), one.value().to_vec())).collect();
+        Ok(Message { kind: header.message_type, family: 0, resource: 0, attributes })
     }
+}
+
+/// An attribute that is a name.
+fn name(message: &Message, kind: u16) -> Option<String> {
+    let attribute = message.attributes.iter().find(|one| one.kind() == kind)?;
+    let mut bytes = vec![0; attribute.value_len()];
+    attribute.emit_value(&mut bytes);
+    Some(String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(&bytes)).into_owned())
 }
 
 /// A netlink socket to nftables. Tables made through it are gone when it is closed.
@@ -264,6 +284,55 @@ impl Owner {
         }
         nix::sys::socket::sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
         self.read_answers()
+    }
+
+    /// The names of all tables of a family.
+    pub(crate) fn tables(&self, family: u8) -> io::Result<Vec<String>> {
+        Ok(self.list(NFT_MSG_GETTABLE, family)?.iter().filter_map(|one| name(one, 1)).collect())
+    }
+
+    /// All chains of a family: table and name.
+    pub(crate) fn chains(&self, family: u8) -> io::Result<Vec<(String, String)>> {
+        Ok(self.list(NFT_MSG_GETCHAIN, family)?.iter().filter_map(|one| Some((name(one, 1)?, name(one, 3)?))).collect())
+    }
+
+    fn list(&self, kind: u16, family: u8) -> io::Result<Vec<Message>> {
+        for _ in 0..LISTS_MAX {
+            let mut header = NetlinkHeader::default();
+            header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+            let request = Message { kind: NFNL_SUBSYS_NFTABLES << 8 | kind, family, resource: 0, attributes: Vec::new() };
+            let mut packet = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+            packet.finalize();
+            let mut bytes = vec![0; packet.buffer_len()];
+            packet.serialize(&mut bytes);
+            nix::sys::socket::sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+            if let Some(messages) = self.read_list()? {
+                return Ok(messages);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the list changes while it is read"))
+    }
+
+    /// None: it changed meanwhile.
+    fn read_list(&self) -> io::Result<Option<Vec<Message>>> {
+        let (mut answer, mut messages, mut changed) = (vec![0; ANSWER_BYTES], Vec::new(), false);
+        loop {
+            let got = nix::sys::socket::recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+            let mut rest = &answer[..got];
+            while let Ok(message) = NetlinkMessage::<Message>::deserialize(rest) {
+                let length = (message.header.length as usize).next_multiple_of(4);
+                changed |= message.header.flags & NLM_F_DUMP_INTR != 0;
+                match message.payload {
+                    NetlinkPayload::InnerMessage(one) => messages.push(one),
+                    NetlinkPayload::Error(error) => {
+                        return Err(io::Error::from_raw_os_error(error.code.map_or(libc::EIO, |code| code.get().abs())));
+                    }
+                    NetlinkPayload::Done(_) => return Ok((!changed).then_some(messages)),
+                    _ => {}
+                }
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
     }
 
     /// All answers are there when sending returns.

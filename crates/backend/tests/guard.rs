@@ -194,7 +194,7 @@ fn masquerading_carries_answers_back_and_puts_the_kernel_back_as_it_was() {
                 said.recv_timeout(Duration::from_secs(20)).unwrap()
             };
             assert!(reach("10.8.0.1:7000").is_err());
-            let nat = Nat::new("weft9", &[prefix("10.9.0.2/24"), prefix("fd09::2/64")]).unwrap();
+            let nat = Nat::new("weft9", &[prefix("10.9.0.2/24"), prefix("fd09::2/64")], &mut |_| true).unwrap();
             assert!(nat.switched().count() >= 2);
             assert_eq!(reach("10.8.0.1:7000").unwrap(), "10.8.0.2");
             assert_eq!(reach("[fd08::1]:7000").unwrap(), "fd08::2");

@@ -21,7 +21,7 @@ use weft_node::{InterfaceSection, Node, Stack};
 /// # Errors
 /// No process can be made.
 pub fn caretaker() -> Result<Caretaker, WorldError> {
-    let carry_out = |_: &[u8]| {};
+    let carry_out = |will: &[u8]| weft_backend::nat::carry_out(&String::from_utf8_lossy(will));
     let why = |errno: weft_intercept::Errno| WorldError::System {
         what: "starting weft's caretaker",
         why: std::io::Error::from_raw_os_error(errno.0),
@@ -131,11 +131,18 @@ pub fn addresses(node: &mut Node, now: Instant, interface: InterfaceIndex) -> Ve
     addresses
 }
 
-/// Masquerades the networks of the first interface, which must be a TAP or TUN device of the host, called `name` there.
+/// Masquerades the networks of the first interface, which must be a TAP or TUN device of the host, called `name` there. What is switched on for that
+/// is switched off by the caretaker when weft ends without doing so.
 ///
 /// # Errors
 /// It is another kind of interface, or privileges are missing.
-pub fn masquerade(stack: &Stack, name: Option<&str>, kept: bool, notices: &mut Vec<String>) -> Result<Nat, WorldError> {
+pub fn masquerade(
+    stack: &Stack,
+    name: Option<&str>,
+    kept: bool,
+    caretaker: Option<&Caretaker>,
+    notices: &mut Vec<String>,
+) -> Result<Nat, WorldError> {
     let refused = |why: String| WorldError::Option { option: "--nat".to_owned(), why };
     let section = stack.interfaces().next().ok_or_else(|| refused("the stack has no interface".to_owned()))?;
     if kept {
@@ -157,15 +164,15 @@ pub fn masquerade(stack: &Stack, name: Option<&str>, kept: bool, notices: &mut V
     if networks.is_empty() {
         return Err(refused(format!("the interface {} has no address to masquerade: give it one with [[address]]", section.name)));
     }
-    let nat = Nat::new(name, &networks).map_err(|error| refused(error.to_string()))?;
+    let ledger = caretaker.map(Caretaker::ledger);
+    // Without a caretaker (a world in somebody else's program) nothing is remembered, and the end must be an orderly one.
+    let mut note = |line: &str| ledger.as_ref().is_none_or(|ledger| ledger.add_to_will(line.as_bytes()));
+    let nat = Nat::new(name, &networks, &mut note).map_err(|error| refused(error.to_string()))?;
     // The node's own device goes with weft, and its settings with it.
     let outlives = |path: &&std::path::Path| !path.iter().any(|part| part == name);
     let switched: Vec<String> = nat.switched().filter(outlives).map(|path| path.display().to_string()).collect();
     if !switched.is_empty() {
-        notices.push(format!(
-            "--nat has switched forwarding on until weft ends; after kill -9 it stays on and `echo 0 >` each of these ends it: {}",
-            switched.join(" ")
-        ));
+        notices.push(format!("--nat has switched forwarding on until weft ends: {}", switched.join(" ")));
     }
     Ok(nat)
 }

@@ -149,7 +149,9 @@ impl World {
         let mut notices: Vec<String> = opened.iter().filter_map(|opened| opened.notice.clone()).collect();
         let outer = opened.first().map(|opened| opened.backend.name().to_owned());
         let kept = opened.iter().any(|opened| opened.keeper.is_some());
-        let nat = options.nat.then(|| crate::outside::masquerade(&stack, outer.as_deref(), kept, &mut notices)).transpose()?;
+        let caretaker = options.caretaker.as_deref();
+        let masquerade = || crate::outside::masquerade(&stack, outer.as_deref(), kept, caretaker, &mut notices);
+        let nat = options.nat.then(masquerade).transpose()?;
         let clock = Clock::default();
         let node = node(&stack, options.seed, clock, &reactor)?;
         let capture = options.capture.as_deref().map(|path| crate::port::capture_file(path, clock.epoch_nanos())).transpose()?;

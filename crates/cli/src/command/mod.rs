@@ -146,7 +146,7 @@ pub struct StackArgs {
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
     /// Let the stack's network out through the host, with the host's addresses (masquerading). Needs root. Ends with weft, also after
-    /// kill -9; forwarding that had to be switched on is switched off again, but stays on after kill -9
+    /// kill -9, and so does forwarding that had to be switched on
     #[arg(long)]
     pub nat: bool,
     /// Ports of the host that lead to ports of the stack.
