@@ -77,6 +77,8 @@ def _lost(rows: Rows, program: str) -> None:
         run(f"stack lost/{name}/{how}/{adapter}/{who}", body, program, how, strict, as_user, needs_root=NEEDS_ROOT)
     for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
         run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
+    for how in ("kill -9", "weft down"):
+        run(f"stack lost/published/{how}", lost.published, how, needs_root=NEEDS_ROOT)
     run("stack lost/started again at once", lost.again, needs_root=NEEDS_ROOT)
     for how in lost.ENDS:
         run(f"forwarding/{how}", lost.forwarding, how, needs_root=NEEDS_ROOT)

@@ -240,6 +240,38 @@ def download(env: Environment, how: str, strict: bool) -> str:
     return error
 
 
+CLIENT = """
+import errno, socket, sys
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+client.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+got = 0
+try:
+    while data := client.recv(1 << 20):
+        if got < 1 << 20 <= got + len(data):
+            print("downloading", flush=True)
+        got += len(data)
+    print("saw the end")
+except OSError as error:
+    print("saw", errno.errorcode[error.errno])
+"""
+
+
+def published(env: Environment, how: str) -> str:
+    """A client of the host's kernel, whose connection is led into the stack, is in the same place as curl above."""
+    kernel, program = env.namespace("s"), env.namespace("p")
+    daemon = weft.Daemon(env, kernel, extra=("--publish", f"{PORT + 1}:{PORT}"))
+    server = env.start("serve", [paths.PYTHON, "-c", SERVER, str(PORT)], [*program.prefix, *daemon.run_words()])
+    server.wait_for_line("serving")
+    client = env.start("client", [paths.PYTHON, "-c", CLIENT, str(PORT + 1)], kernel)
+    client.wait_for_line("downloading", SECONDS_MAX)
+    _end(daemon.process, how, daemon.down)
+    saw = client.wait_for_line("saw", SECONDS_MAX)
+    if saw != "saw ECONNRESET":
+        raise Failure(f"the client of a published port {saw}")
+    server.stop()
+    return saw
+
+
 def again(env: Environment) -> str:
     """Whoever has waited for the end of a killed weft starts the next one at once, with the same device and port, and need not know of more."""
     kernel, times = env.namespace("s"), 10

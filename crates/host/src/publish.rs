@@ -267,6 +267,11 @@ impl Publisher {
         self.resume(reactor);
     }
 
+    /// The node ends with its process: clients get a reset.
+    pub fn close(&self) {
+        self.connections.values().for_each(Connection::end);
+    }
+
     /// One row a published port.
     pub fn rows(&self) -> Value {
         let row = |(index, rule): (usize, &Rule)| {

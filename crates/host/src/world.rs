@@ -123,6 +123,7 @@ pub struct World {
 impl Drop for World {
     fn drop(&mut self) {
         self.programs.end();
+        self.publisher.close();
     }
 }
 

@@ -256,6 +256,13 @@ impl Connection {
         stack.close(self.socket);
     }
 
+    /// The node ends: its data has not come to its end, so the client gets a reset, unless it was told an end that was true.
+    pub(super) fn end(&self) {
+        if !self.client_told {
+            let _ = sockopt::set_socket_linger(&self.client, Some(Duration::ZERO));
+        }
+    }
+
     /// Gives up the node's side with a reset.
     pub(super) fn reset_node(&self, stack: &mut dyn Stack) {
         // struct linger: on, no time.
