@@ -42,6 +42,7 @@ def main() -> int:
         for policy in ("close", "bypass"):
             rows.run(f"block/{case}/{policy}", lambda case=case, policy=policy: blocks.isolated(case, policy))
     rows.run("block/another interface version", blocks.wrong_version)
+    rows.run("block/not run", blocks.not_run)
     for name, body in snapshots.ROWS.items():
         rows.run(name, body)
     for name, body in kernels.BUILDS.items():

@@ -15,6 +15,7 @@ from harness.processes import Failure
 
 INCLUDE = paths.ROOT / "crates" / "plugin" / "include"
 SECONDS_MAX = 120
+MILLION = 1_000_000
 # Datagrams before the block is put in, and behind.
 BEFORE, BEHIND = 50, 50
 
@@ -23,6 +24,18 @@ HEAD = r'''
 WEFT_BLOCK("name = \"bad\"\nversion = \"1\"\nsummary = \"fails\"\n[[input]]\nname = \"in\"\ncarries = \"any\"\ndoc = \"d\"\n[[output]]\nname = \"out\"\ncarries = \"any\"\ndoc = \"d\"\n")
 static int one;
 void *weft_block_new(void) { return &one; }
+'''
+
+# Of an older interface: all of its functions, and no number.
+CONSTRUCTOR = r'''
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void run(void) { close(open("SAID", O_CREAT | O_WRONLY, 0600)); for (;;) pause(); }
+unsigned weft_block_interface(void) { return 1; }
+void weft_block_host(const void *host) { (void)host; }
+const char *weft_block_manifest(void) { return ""; }
+void *weft_block_new(void) { return 0; }
+void weft_block_process(void) {}
 '''
 
 # What the block does with a vector, and what is said of it. The first two frames it treats well, so that it fails while traffic flows.
@@ -123,6 +136,43 @@ def wrong_version(_: str = "") -> str:
                 raise Failure(f"{name}: {done.stderr}")
             said.append(done.stderr.splitlines()[0])
     return said[0]
+
+
+def not_run(_: str = "") -> str:
+    """Nothing of an object runs that is no block of this interface: its constructor would leave a file behind and never end. A module of a
+    million functions is refused for its size. In both worlds."""
+    said = []
+    with tempfile.TemporaryDirectory(prefix="weft-block-") as made:
+        folder = Path(made)
+        (folder / "bad.c").write_text(CONSTRUCTOR.replace("SAID", str(folder / "said")))
+        compiled(folder, paths.tool("cc"), "-shared", "-fPIC", "-o", "bad.so", "bad.c")
+        (folder / "bad.wasm").write_bytes(million_functions())
+        (folder / "world.toml").write_text('duration = "1s"\n[nodes.a]\n[[events]]\nat = "1ms"\nnode = "a"\ncontrol = ["load FILE"]\n')
+        world = (folder / "world.toml").read_text()
+        for name, why in (("bad.so", "it has no weft_block_interface_number: build it anew"), ("bad.wasm", "the limit of 10000 functions")):
+            (folder / "stack.toml").write_text(f'[graph]\nload = ["{name}"]\n')
+            (folder / "world.toml").write_text(world.replace("FILE", name))
+            for words in (("check", "stack.toml"), ("sim", "world.toml")):
+                done = _run(folder, *words, status=2)
+                if why not in done.stderr:
+                    raise Failure(f"{' '.join(words)}: expected '{why}', found {done.stderr}")
+            said.append(done.stderr.splitlines()[0].strip())
+        if (folder / "said").exists():
+            raise Failure("the object's constructor has run")
+    return "; ".join(said)
+
+
+def million_functions() -> bytes:
+    """The smallest module with so many."""
+    def number(value: int) -> bytes:
+        low, rest = value & 0x7F, value >> 7
+        return bytes([low | 0x80]) + number(rest) if rest else bytes([low])
+
+    def section(kind: int, count: int, one: bytes) -> bytes:
+        content = number(count) + one * count
+        return bytes([kind]) + number(len(content)) + content
+
+    return (b"\0asm\1\0\0\0" + section(1, 1, b"\x60\0\0") + section(3, MILLION, b"\0") + section(10, MILLION, b"\2\0\x0b"))
 
 
 def _run(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -134,7 +134,9 @@ typedef struct weft_host {
     void (*emit)(uint32_t port, const weft_frame *frame);
     void (*say)(const char *text, uint32_t length);
 } weft_host;
-/* called once, before everything else but weft_block_interface; WEFT_BLOCK(manifest) defines it */
+/* WEFT_BLOCK_INTERFACE, which weft reads in the file before anything of it runs; WEFT_BLOCK(manifest) defines it */
+WEFT_EXPORT(weft_block_interface_number) extern const uint32_t weft_block_interface_number;
+/* called once, before everything else but constructors and weft_block_interface; WEFT_BLOCK(manifest) defines it */
 WEFT_EXPORT(weft_block_host) void weft_block_host(const weft_host *host);
 extern const weft_host *weft_the_host;
 static inline uint64_t weft_now(void) { return weft_the_host->now(); }
@@ -151,6 +153,7 @@ static inline void weft_say(const char *text, uint32_t length) { weft_the_host->
 #define WEFT_BLOCK_HOST
 #else
 #define WEFT_BLOCK_HOST                                                          \
+    const uint32_t weft_block_interface_number = WEFT_BLOCK_INTERFACE;           \
     const weft_host *weft_the_host;                                              \
     void weft_block_host(const weft_host *host) { weft_the_host = host; }
 #endif

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weft_core::{Loaded, Loader};
@@ -54,7 +55,8 @@ fn content(path: &Path) -> Result<Vec<u8>, String> {
         std::io::ErrorKind::NotFound => format!("there is no such file ({})", path.display()),
         _ => error.to_string(),
     };
-    let file = std::fs::File::open(path).map_err(plainly)?;
+    // A pipe without a writer is no reason to wait for one.
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(plainly)?;
     if !file.metadata().map_err(plainly)?.is_file() {
         return Err("it is no plain file".to_owned());
     }

@@ -3,12 +3,15 @@
 //! Nothing isolates it: what it breaks is broken for weft, too. What it gives back is checked all the same, as any block's. An object is never unloaded: code
 //! may still run in threads and handlers of its own. It is loaded from a copy, so that a file that is built anew neither changes what runs nor is taken for what
 //! was loaded before.
+//!
+//! Loading it runs its constructors. So the file is read first, and nothing of an object runs that is no block, or one of another interface.
 
 use crate::INTERFACE_VERSION;
 use crate::exchange::{self, Record, Said};
 use crate::guest::{Effects, Frames, Given, Guest, GuestBlock, STATE_BYTES_MAX};
 use crate::manifest::{self, BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Runs};
 use libloading::Library;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::io::Write;
@@ -174,12 +177,46 @@ fn open(content: &[u8]) -> Result<&'static Library, String> {
         }
     };
     let path = write().map_err(|error| format!("no copy of it could be made in {}: {error}", std::env::temp_dir().display()))?;
-    // SAFETY: constructors of the object run here. Whoever loads a native object trusts it: docs/plugins.md.
+    // SAFETY: constructors of the object run here, of a block of this interface. Whoever loads one trusts it: docs/plugins.md.
     let library = unsafe { Library::new(&path) };
     let _ = std::fs::remove_file(&path);
     let library = library
         .map_err(|error| format!("it is no object that runs here: {}", plainly(&error).replace(&path.display().to_string(), "it")))?;
     Ok(Box::leak(Box::new(library)))
+}
+
+/// The data that tells an object's version of the interface.
+const INTERFACE_NUMBER: &str = "weft_block_interface_number";
+/// Functions that every block has.
+const NEEDED: [&str; 5] = ["weft_block_interface", "weft_block_host", "weft_block_manifest", "weft_block_new", "weft_block_process"];
+
+fn missing(name: &str) -> String {
+    format!("it has no {name}: is it a block, and does its source say WEFT_BLOCK(…)?")
+}
+
+/// Looks at an object as at any file: is it a block of this interface?
+///
+/// # Errors
+/// Why it is none.
+fn look(content: &[u8]) -> Result<(), String> {
+    let none = |error: object::Error| format!("it is no object that runs here: {error}");
+    let file = object::File::parse(content).map_err(none)?;
+    let find = |name: &str| file.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name));
+    let functions = NEEDED.iter().filter(|name| find(name).is_none()).collect::<Vec<_>>();
+    // Who has the function and not the number was built before there was one.
+    let number = match (find(INTERFACE_NUMBER), functions.as_slice()) {
+        (Some(number), _) => number,
+        (None, []) => return Err(format!("it has no {INTERFACE_NUMBER}: build it anew with this weft's weft-block.h")),
+        (None, [first, ..]) => return Err(missing(first)),
+    };
+    let section = number.section_index().and_then(|index| file.section_by_index(index).ok());
+    let bytes = section.and_then(|section| section.data_range(number.address(), 4).ok().flatten());
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| format!("its {INTERFACE_NUMBER} is not in the file"))?;
+    let version = if file.is_little_endian() { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
+    if version != INTERFACE_VERSION {
+        return Err(crate::wrong_interface(version));
+    }
+    functions.first().map_or(Ok(()), |first| Err(missing(first)))
 }
 
 /// What the system says, which is behind what libloading says.
@@ -197,8 +234,8 @@ fn function<F: Copy>(library: &'static Library, name: &str) -> Option<F> {
 /// # Errors
 /// Why it is no block.
 pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
+    look(content)?;
     let library = open(content)?;
-    let missing = |name: &str| format!("it has no function {name}: is it a block, and does its source say WEFT_BLOCK(…)?");
     let interface: Interface = function(library, "weft_block_interface").ok_or_else(|| missing("weft_block_interface"))?;
     // SAFETY: it takes nothing and returns a number, in every version of the interface.
     let version = unsafe { interface() };

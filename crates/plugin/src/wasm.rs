@@ -10,8 +10,8 @@ use crate::manifest::{self, FUEL_MAX, MANIFEST_BYTES_MAX, MEMORY_MAX_BYTES, Mani
 use std::sync::{Arc, OnceLock};
 use wasmi::errors::ErrorKind;
 use wasmi::{
-    Caller, CompilationMode, Config, Engine, Error, Instance, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TrapCode,
-    TypedFunc, WasmParams, WasmResults,
+    Caller, CompilationMode, Config, EnforcedLimits, Engine, Error, Instance, Linker, Memory, Module, Store, StoreLimits,
+    StoreLimitsBuilder, TrapCode, TypedFunc, WasmParams, WasmResults,
 };
 use weft_core::{Duration, InPort, Loaded, Rng};
 
@@ -26,6 +26,8 @@ const AREA_BYTES: usize = AREA_PAGES as usize * PAGE_BYTES;
 const FRAME_BYTES: usize = 4 + RECORD_BYTES;
 /// What a frame may grow by.
 const ROOM_BYTES: usize = 64;
+/// Most names that a module imports or exports: each costs something whenever a block is made of it.
+const NAMES_MAX: usize = 10_000;
 /// What a block may use before it has parameters.
 const FUEL_FIRST: u64 = 20_000_000;
 const MEMORY_FIRST: usize = 64 << 20;
@@ -65,6 +67,9 @@ fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| {
         let mut config = Config::default();
         config.consume_fuel(true).compilation_mode(CompilationMode::Eager).wasm_multi_memory(false);
+        // 10,000 functions of 40 bytes or more on average, 1,000 globals and segments: a module costs what its bytes cost, to read and each time
+        // that a block is made of it.
+        config.enforced_limits(EnforcedLimits::strict());
         Engine::new(&config)
     })
 }
@@ -144,6 +149,11 @@ pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
         return Err(format!("it has {} bytes, at most {MODULE_BYTES_MAX}", content.len()));
     }
     let module = Module::new(engine(), content).map_err(|error| format!("it is no WebAssembly that runs here: {error}"))?;
+    for (names, what) in [(module.imports().len(), "imports"), (module.exports().count(), "exports")] {
+        if names > NAMES_MAX {
+            return Err(format!("it has {names} {what}, at most {NAMES_MAX}"));
+        }
+    }
     let mut begun = begin(&module, MEMORY_FIRST)?;
     let text = begun.manifest()?;
     let manifest = manifest::read(&text, build, Runs::Wasm)?;

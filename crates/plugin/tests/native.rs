@@ -93,10 +93,61 @@ fn an_object_of_another_version_is_refused_with_both_numbers() {
         tell(&mut engine, "load new.so").unwrap_err().to_string(),
         "cannot load 'new.so': it is built for version 2 of the block interface, this weft has 1: build it anew with this weft's weft-block.h"
     );
-    assert!(tell(&mut engine, "load other.so").unwrap_err().to_string().contains("it has no function weft_block_interface"));
+    assert!(tell(&mut engine, "load other.so").unwrap_err().to_string().contains("it has no weft_block_interface"));
     std::fs::write(common::folder("native-version").join("cut.so"), b"\x7fELF\x02\x01\x01").unwrap();
     assert!(tell(&mut engine, "load cut.so").unwrap_err().to_string().contains("it is no object that runs here"));
     tell(&mut engine, "load right.so").unwrap();
+}
+
+#[test]
+fn nothing_runs_of_an_object_that_is_no_block_of_this_interface() {
+    let folder = folder("native-constructor");
+    let said = folder.join("said");
+    // It leaves a file behind, and then it never ends.
+    let constructor = format!(
+        "#include <fcntl.h>\n#include <unistd.h>\n__attribute__((constructor)) static void run(void) {{ close(open(\"{}\", O_CREAT | O_WRONLY, 0600)); for (;;) pause(); }}\n",
+        said.display()
+    );
+    let header = std::fs::read_to_string(Path::new(HEADER).join("weft-block.h")).unwrap();
+    let number = "const uint32_t weft_block_interface_number = ";
+    let without = header.lines().filter(|line| !line.contains(number)).map(|line| format!("{line}\n")).collect::<String>();
+    let mut engine = engine(folder.clone());
+    let right = source("WEFT_FORWARD(0)");
+    let cases = [
+        (
+            "newer",
+            header.replace("WEFT_BLOCK_INTERFACE 1", "WEFT_BLOCK_INTERFACE 2"),
+            right.clone(),
+            "it is built for version 2 of the block interface",
+        ),
+        ("older", without, right.clone(), "it has no weft_block_interface_number: build it anew"),
+        ("none", header.clone(), String::new(), "it has no weft_block_interface: is it a block"),
+        (
+            "half",
+            header.clone(),
+            right.replace("void weft_block_process(", "void some_other_process("),
+            "it has no weft_block_process: is it a block",
+        ),
+    ];
+    for (name, header, source, why) in cases {
+        std::fs::write(folder.join("weft-block.h"), header).unwrap();
+        compile(&folder, name, &format!("{constructor}{source}"), &[]);
+        let refused = tell(&mut engine, &format!("load {name}.so")).unwrap_err().to_string();
+        assert!(refused.contains(why), "{name}: {refused}");
+        assert!(!said.exists(), "{name}: its constructor has run");
+    }
+    // One of the right interface is trusted: what it does as it is loaded happens.
+    std::fs::remove_file(folder.join("weft-block.h")).unwrap();
+    compile(&folder, "right", &format!("{}{right}", constructor.replace("for (;;) pause();", "")), &[]);
+    tell(&mut engine, "load right.so").unwrap();
+    assert!(said.exists());
+    std::fs::remove_file(&said).unwrap();
+    // What is cut off somewhere runs nothing either.
+    let whole = std::fs::read(folder.join("right.so")).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 100 + 1) {
+        std::fs::write(folder.join("cut.so"), &whole[..at]).unwrap();
+        assert!(tell(&mut engine, "load cut.so").is_err() && !said.exists(), "cut at {at}");
+    }
 }
 
 #[test]

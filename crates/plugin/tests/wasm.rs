@@ -209,3 +209,74 @@ fn the_same_module_gives_the_same_randomness_and_time_again() {
     assert_ne!(one[0][..8], one[1][..8]);
     assert_eq!(one[0][8..], 7_000_000u64.to_le_bytes());
 }
+
+/// LEB128.
+fn number(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (value & 0x7f) as u8;
+        value >>= 7;
+        bytes.push(if value == 0 { low } else { low | 0x80 });
+        if value == 0 {
+            return bytes;
+        }
+    }
+}
+
+/// A module of these sections, each so many times the same thing.
+fn binary(sections: &[(u8, usize, &[u8])]) -> Vec<u8> {
+    let mut module = b"\0asm\x01\0\0\0".to_vec();
+    for (id, count, one) in sections {
+        let content = [number(*count as u64), one.repeat(*count)].concat();
+        module.push(*id);
+        module.extend(number(content.len() as u64));
+        module.extend(content);
+    }
+    module
+}
+
+#[test]
+fn what_would_take_long_to_look_at_is_refused_for_its_size() {
+    const TYPE: &[u8] = &[0x60, 0, 0];
+    const EMPTY: &[u8] = &[2, 0, 0x0b];
+    let folder = folder("hostile");
+    let mut engine = engine(folder.clone());
+    let mut wrong = |module: &[u8]| {
+        std::fs::write(folder.join("a.wasm"), module).unwrap();
+        tell(&mut engine, "load a.wasm").unwrap_err().to_string()
+    };
+    let few = 1000;
+    // The same with few of them is refused for what it lacks, not for its size.
+    for (many, sections, why) in [
+        (1_000_000, [(1, 1, TYPE), (3, 0, &[0_u8][..]), (10, 0, EMPTY)], "the limit of 10000 functions"),
+        (9_999, [(1, 1, TYPE), (3, 0, &[0][..]), (10, 0, EMPTY)], "minimum average bytes per function"),
+        (1_001, [(1, 1, TYPE), (5, 1, &[0, 1][..]), (6, 0, &[0x7f, 0, 0x41, 0, 0x0b][..])], "the limit of 1000 global variables"),
+        (1_001, [(1, 1, TYPE), (5, 1, &[0, 1][..]), (11, 0, &[0, 0x41, 0, 0x0b, 0][..])], "the limit of 1000 active data segments"),
+    ] {
+        let of = |count: usize| binary(&sections.map(|(id, fixed, one)| (id, if fixed == 0 { count } else { fixed }, one)));
+        assert!(wrong(&of(many)).contains(why), "{why}: {}", wrong(&of(many)));
+        let small = wrong(&of(10));
+        assert!(!small.contains(why), "{why}: {small}");
+    }
+    // Names that nobody calls, and types that nobody uses.
+    let exports =
+        (0..10_001).flat_map(|count: u32| [vec![4], format!("{count:04x}").into_bytes(), vec![0, 0]].concat()).collect::<Vec<_>>();
+    let exports = [number(10_001), exports].concat();
+    let mut module = binary(&[(1, 1, TYPE), (3, 1, &[0])]);
+    module.push(7);
+    module.extend([number(exports.len() as u64), exports].concat());
+    module.extend(&binary(&[(10, 1, EMPTY)])[8..]);
+    assert!(wrong(&module).contains("it has 10001 exports, at most 10000"));
+    let imports = binary(&[(1, 1, &[0x60, 0, 1, 0x7e]), (2, 9_999, b"\x04weft\x03now\0\0")]);
+    assert!(wrong(&imports).contains("it exports no memory"), "{}", wrong(&imports));
+    assert!(wrong(&binary(&[(1, few, TYPE)])).contains("it exports no memory"));
+    assert!(wrong(&binary(&[(1, 1_000_001, TYPE)])).contains("no WebAssembly that runs here"));
+    assert!(wrong(&[&binary(&[])[..], &vec![0; 17 << 20]].concat()).contains("at most 16777216"));
+    // A pipe that nobody writes to.
+    std::fs::remove_file(folder.join("a.wasm")).unwrap();
+    let path = std::ffi::CString::new(folder.join("a.wasm").to_str().unwrap()).unwrap();
+    // SAFETY: a string that ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    assert!(tell(&mut engine, "load a.wasm").unwrap_err().to_string().contains("it is no plain file"));
+    std::fs::remove_file(folder.join("a.wasm")).unwrap();
+}
