@@ -58,6 +58,7 @@ impl Listener {
             subscription: None,
             ended: false,
             gone: false,
+            waits: false,
             heard: 0,
         })
     }
@@ -98,6 +99,8 @@ pub struct Connection {
     /// The client sends nothing more.
     ended: bool,
     gone: bool,
+    /// It waits for files that are being read.
+    pub waits: bool,
     /// When it last asked something, or came: counted by the daemon, so that it is the order and not the time that decides.
     pub heard: u64,
 }
@@ -222,7 +225,7 @@ impl Connection {
     }
     /// Is the client gone (or cut off)? One that only sends nothing more is not, until it has all its answers.
     pub fn is_gone(&self) -> bool {
-        self.gone || (self.ended && !self.has_requests() && self.output.is_empty())
+        self.gone || (self.ended && !self.has_requests() && self.output.is_empty() && !self.waits)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX, Subscription};
 pub use crate::error::WorldError;
 use crate::ground;
+use crate::loading::{self, Loading, Read};
 use crate::place;
 use crate::port::Port;
 use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE, TOKEN_STRICT_SPACE};
@@ -41,6 +42,7 @@ const TOKEN_PROGRAM: u64 = (TOKEN_PROGRAM_SPACE as u64) << TOKEN_KIND_SHIFT;
 const TOKEN_PUBLISH: u64 = 6 << TOKEN_KIND_SHIFT;
 const TOKEN_ENGINE: u64 = 7 << TOKEN_KIND_SHIFT;
 const TOKEN_STRICT: u64 = TOKEN_STRICT_SPACE << TOKEN_KIND_SHIFT;
+const TOKEN_LOADED: u64 = 9 << TOKEN_KIND_SHIFT;
 const TOKEN_INDEX: u64 = (1 << TOKEN_KIND_SHIFT) - 1;
 
 /// How often published ports are looked over for senders that are silent, and for clients that found no room.
@@ -102,6 +104,8 @@ pub struct World {
     next_client: u64,
     /// Clients with requests that are read and not answered yet.
     unserved: Vec<u64>,
+    /// Files that are being read.
+    loading: Loading,
     pub(crate) programs: Programs,
     stop: bool,
     publisher: Publisher,
@@ -137,14 +141,15 @@ impl World {
     /// Brings a stack up: opens its interfaces, builds its graph, listens for commands.
     pub fn new(mut stack: Stack, options: Options) -> Result<World, WorldError> {
         let system = |what| move |why: io::Error| WorldError::System { what, why };
-        if stack.loader().is_none() {
-            stack.set_loader(Arc::new(weft_plugin::Files::in_folder("/")));
-        }
+        let loading =
+            Loading::new(stack.loader().unwrap_or_else(|| Arc::new(weft_plugin::Files::in_folder("/")))).map_err(system("eventfd"))?;
+        stack.set_loader(loading.loader());
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
         crate::outside::check_networks(stack.interfaces())?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
+        reactor.add(loading.event(), TOKEN_LOADED, Interest::READ).map_err(system("epoll"))?;
         let listener = listen(&options.control, &reactor)?;
         let opened = ground::open(&stack)?;
         let mut notices: Vec<String> = opened.iter().filter_map(|opened| opened.notice.clone()).collect();
@@ -176,6 +181,7 @@ impl World {
             clients_dismissed: 0,
             next_client: 0,
             unserved: Vec::new(),
+            loading,
             programs,
             stop: false,
             publisher,
@@ -290,6 +296,7 @@ impl World {
                 TOKEN_PORT => self.receive(InterfaceIndex(index as u32)),
                 TOKEN_LISTENER => self.accept(),
                 TOKEN_CLIENT => self.serve(index),
+                TOKEN_LOADED => self.answer_loaded(),
                 TOKEN_WAKE => woken = true,
                 TOKEN_PUBLISH => {
                     let mut lent = Lent { node: &mut self.node, clock: &self.clock, others: None };
@@ -547,7 +554,13 @@ impl World {
             let Some(request) = client.read() else { break };
             client.heard = self.next_hearing();
             let (serial, result) = match request {
-                Ok(request) => (request.serial, self.answer(&mut client, request)),
+                Ok(request) => match (request.serial, loading::files(&request.ask)) {
+                    (serial, files) if files.is_empty() => (serial, self.answer(&mut client, request)),
+                    (serial, files) => match self.loading.start(id, request, files) {
+                        Ok(()) => return self.set_aside(client, id),
+                        Err(error) => (serial, Err(error)),
+                    },
+                },
                 Err(why) => (0, Err(ControlError::BadRequest { why })),
             };
             client.send(&Line::Answer { serial, result });
@@ -560,6 +573,31 @@ impl World {
             self.unserved.push(id);
         }
         self.clients.insert(id, client);
+    }
+
+    /// It is not heard before the files that it asked for are read.
+    fn set_aside(&mut self, mut client: Connection, id: u64) {
+        client.waits = true;
+        let _ = self.reactor.remove(&client);
+        self.clients.insert(id, client);
+    }
+
+    /// Answers requests whose files have been read.
+    fn answer_loaded(&mut self) {
+        for Read { client: id, request, results } in self.loading.take_done() {
+            // Who is gone, or had to go, does not want it any more.
+            let Some(mut client) = self.clients.remove(&id) else { continue };
+            client.waits = false;
+            let serial = request.serial;
+            self.loading.have(results);
+            let result = self.answer(&mut client, request);
+            self.loading.have(BTreeMap::new());
+            client.send(&Line::Answer { serial, result });
+            if self.reactor.add(&client, TOKEN_CLIENT | id, Interest::READ).is_ok() {
+                self.clients.insert(id, client);
+                self.serve(id);
+            }
+        }
     }
 
     fn answer(&mut self, client: &mut Connection, request: Request) -> Result<Value, ControlError> {

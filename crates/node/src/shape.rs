@@ -66,6 +66,11 @@ impl EdgeShape {
 }
 
 impl Shape {
+    /// The files that may have to be loaded for it.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.loads.values().map(|load| load.file.as_str())
+    }
+
     /// The shape that a node has which comes up with this stack file. Everything in the file is checked that needs no device.
     ///
     /// # Errors

@@ -1,0 +1,123 @@
+//! A file with a kind of block that takes for ever to read, beside everything else that a stack does.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weft_core::{Loaded, Loader};
+use weft_host::world::{Control, Options, World};
+use weft_node::Stack;
+
+/// Says that it has begun, and goes on when it is told to.
+#[derive(Debug)]
+struct Slow {
+    begun: Mutex<Sender<String>>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Loader for Slow {
+    fn load(&self, file: &str) -> Result<Loaded, String> {
+        self.begun.lock().unwrap().send(file.to_owned()).unwrap();
+        self.go_on.lock().unwrap().recv().map_err(|_| "nobody waits".to_owned())?;
+        Err(format!("{file} was read to its end"))
+    }
+}
+
+struct Client(BufReader<UnixStream>);
+
+impl Client {
+    fn of(path: &std::path::Path) -> Client {
+        let socket = UnixStream::connect(path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Client(BufReader::new(socket))
+    }
+    fn send(&mut self, line: &str) {
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    /// The next line, if it is there.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok().map(|_| line)
+    }
+    fn wait(&mut self, world: &mut World) -> String {
+        let start = Instant::now();
+        loop {
+            assert!(start.elapsed() < Duration::from_secs(60), "waited in vain for an answer");
+            world.turn(Duration::from_millis(10)).unwrap();
+            if let Some(line) = self.line() {
+                return line;
+            }
+        }
+    }
+}
+
+#[test]
+fn while_a_file_is_read_everything_else_goes_on() {
+    let path = std::env::temp_dir().join(format!("weft-loading-{}", std::process::id()));
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
+    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
+    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let (mut loads, mut other) = (Client::of(&path), Client::of(&path));
+    // In one line with other operations, as `weft exec` sends it; and what is asked behind waits for its answer.
+    loads.send(r#"{"serial":1,"ask":{"node":{"all":[{"load":{"file":"slow.wasm"}},{"load":{"file":"slow.so"}}]}}}"#);
+    loads.send(r#"{"serial":2,"ask":"hello"}"#);
+    for serial in 1..4 {
+        other.send(&format!(r#"{{"serial":{serial},"ask":"hello"}}"#));
+        let answer = other.wait(&mut world);
+        assert!(answer.contains(&format!(r#""serial":{serial}"#)), "{answer}");
+        if serial == 1 {
+            // The reading has begun, and does not end before it may.
+            assert_eq!(has_begun.recv_timeout(Duration::from_secs(60)).unwrap(), "slow.wasm");
+        }
+    }
+    assert_eq!(loads.line(), None, "answered before it was read");
+    go_on.send(()).unwrap();
+    go_on.send(()).unwrap();
+    let answer = loads.wait(&mut world);
+    assert!(answer.contains(r#""serial":1"#) && answer.contains("slow.wasm was read to its end"), "{answer}");
+    assert!(loads.wait(&mut world).contains(r#""serial":2"#), "in the order in which they were asked");
+    assert_eq!(has_begun.try_iter().collect::<Vec<_>>(), ["slow.so"], "each is read once");
+}
+
+#[test]
+fn who_goes_away_meanwhile_is_forgotten_and_there_are_not_too_many() {
+    let path = std::env::temp_dir().join(format!("weft-loading-many-{}", std::process::id()));
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
+    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
+    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let load = r#"{"serial":7,"ask":{"node":{"load":{"file":"slow.wasm"}}}}"#;
+    let mut waiting = Vec::new();
+    let mut late = loop {
+        assert!(waiting.len() < 100, "no end of readers");
+        let mut client = Client::of(&path);
+        client.send(load);
+        client.send(r#"{"serial":8,"ask":"hello"}"#);
+        let mut other = Client::of(&path);
+        other.send(r#"{"serial":9,"ask":"hello"}"#);
+        other.wait(&mut world);
+        match client.line() {
+            Some(line) => break (client, line),
+            None => waiting.push(client),
+        }
+    };
+    assert!(late.1.contains("requests whose files are being read"), "{}", late.1);
+    assert!(late.0.wait(&mut world).contains(r#""serial":8"#));
+    let count = waiting.len();
+    waiting.clear();
+    (0..count).for_each(|_| go_on.send(()).unwrap());
+    (0..count).for_each(|_| drop(has_begun.recv_timeout(Duration::from_secs(60)).unwrap()));
+    // Nothing came of it but room for others.
+    let mut next = Client::of(&path);
+    loop {
+        next.send(load);
+        go_on.send(()).unwrap();
+        if next.wait(&mut world).contains("was read to its end") {
+            break;
+        }
+    }
+}
