@@ -13,7 +13,7 @@ from harness.environment import Environment, run_main
 from load.rows import Rows
 from load.stage import Tools, build
 
-from . import blocks, kernels, killed, lost, messages, snapshots, stack_files, surroundings
+from . import blocks, kernels, killed, lost, messages, pages, snapshots, stack_files, surroundings
 
 NEEDS_ROOT = "it looks for a TAP, or rules beside one, and a normal user's stack has none; runs as root"
 
@@ -37,6 +37,12 @@ def main() -> int:
         for kind in ("tap", "packet"):
             rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
         _lost(rows, lost.build(shared))
+        program = pages.built(shared)
+        for strict in (False, True):
+            mode = "strict" if strict else "notify"
+            for kind in pages.KINDS:
+                rows.run(f"late pages/{kind}/{mode}", lambda kind=kind, strict=strict: _late(pages.late, program, kind, strict), pages.NEEDS_ROOT)
+            rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)
     for case in blocks.CASES:
         for policy in ("close", "bypass"):
@@ -87,6 +93,11 @@ def _lost(rows: Rows, program: str) -> None:
         run(f"forwarding/two stacks/{first}, {second}", lost.two_forward, first, second, needs_root=NEEDS_ROOT)
 
 
+def _late(body: Callable[..., str], program: str, *case: object) -> str:
+    with Environment("-".join(["pages", *map(str, case)])) as env:
+        return body(env, program, *case)
+
+
 def _with_case(tools: Tools, body: Callable[[Environment, Tools, str], str], case: str) -> str:
     with Environment(f"{body.__name__}-{case}") as env:
         return body(env, tools, case)
@@ -94,6 +105,6 @@ def _with_case(tools: Tools, body: Callable[[Environment, Tools, str], str], cas
 
 if __name__ == "__main__":
     if paths.weft_binary() is None:
-        print(f"no weft at {paths.target_dir() / 'release' / 'weft'}: run make build, or set WEFT_BIN")
+        print(f"no weft at {paths.built() / 'weft'}: run make build, or set WEFT_BIN")
         sys.exit(1)
     sys.exit(run_main(main))

@@ -25,10 +25,10 @@ ROLES = ("server", "client")
 SILENT = ("TcpActiveOpens", "TcpPassiveOpens", "TcpOutSegs")
 
 
-def build(env: Environment, name: str) -> str:
-    """Compiles one of the C programs beside this file."""
+def build(env: Environment, name: str, folder: Path = HERE) -> str:
+    """Compiles one of the C programs beside this file, or of another folder."""
     output = env.folder / name
-    env.run("cc", [paths.tool("cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o", str(output), str(HERE / f"{name}.c")])
+    env.run("cc", [paths.tool("cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o", str(output), str(folder / f"{name}.c")])
     output.chmod(0o755)
     return str(output)
 

@@ -9,6 +9,7 @@
 //!   the host's TCP, so "everything but INET" would be a hole. `socketpair` passes for AF_UNIX.
 //! - x32 calls get ENOSYS; of the i386 table the calls that make or use sockets and rings, and ioctl by the same requests, go to the
 //!   supervisor, which refuses them.
+//! - Whoever makes a userfaultfd is known before there is one: then a page of its program may wait for whoever answers there ([`crate::remote`]).
 //! - What reaches interfaces by an ioctl's request is never left to the kernel, whatever the descriptor is: another thread could exchange
 //!   it between the look and the call.
 
@@ -45,7 +46,7 @@ pub const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 pub const NO_SUCH_CALL: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 /// Calls that always go to the supervisor.
-pub const ALWAYS: [i64; 17] = [
+pub const ALWAYS: [i64; 18] = [
     libc::SYS_sendmsg,
     libc::SYS_recvmsg,
     libc::SYS_connect,
@@ -63,6 +64,8 @@ pub const ALWAYS: [i64; 17] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
+    // Not refused: the supervisor has to know who has one.
+    libc::SYS_userfaultfd,
 ];
 
 /// Flags of `sendto` that a stand-in cannot honour.
@@ -87,6 +90,9 @@ pub const IOCTL_WIRELESS: std::ops::Range<u32> = 0x8b00..0x8c00;
 pub fn is_about_interfaces(request: u32) -> bool {
     IOCTL_RANGE.contains(&request) || IOCTL_WIRELESS.contains(&request) || makes_interfaces(request)
 }
+
+/// USERFAULTFD_IOC_NEW of linux/userfaultfd.h, of /dev/userfaultfd: the other way to what userfaultfd(2) makes.
+pub const USERFAULTFD_NEW: u32 = 0xaa00;
 
 /// Does a request make an interface, or change one that it has made?
 pub fn makes_interfaces(request: u32) -> bool {
@@ -153,9 +159,10 @@ impl Assembler {
         }
         self.interface_ioctl(notify);
     }
-    /// For the requests of [`is_about_interfaces`], with the request loaded; falls through for others.
+    /// For the requests of [`is_about_interfaces`] and [`USERFAULTFD_NEW`], with the request loaded; falls through for others.
     fn interface_ioctl(&mut self, notify: Label) {
         self.jump(EQUAL, PPPIOCNEWUNIT, Go::To(notify), Go::Next);
+        self.jump(EQUAL, USERFAULTFD_NEW, Go::To(notify), Go::Next);
         for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
             self.range(range, notify);
         }
@@ -179,6 +186,7 @@ impl Assembler {
         for (number, _) in arch::COMPAT_REFUSED {
             self.jump(EQUAL, number, To(notify), Next);
         }
+        self.jump(EQUAL, arch::COMPAT_USERFAULTFD, To(notify), Next);
         self.jump(EQUAL, arch::COMPAT_IOCTL, Next, To(rest));
         self.load(low(1));
         self.interface_ioctl(notify);
@@ -409,6 +417,8 @@ mod tests {
             assert_eq!(native(libc::SYS_ioctl, [3, request | 1 << 32, 0, 0, 0, 0]), NOTIFY, "the kernel takes an unsigned int");
             assert!(is_about_interfaces(request as u32));
         }
+        let arguments = [3, USERFAULTFD_NEW.into(), 0, 0, 0, 0];
+        assert_eq!((native(libc::SYS_ioctl, arguments), compat(USERFAULTFD_NEW)), (NOTIFY, NOTIFY));
         for request in IOCTLS {
             assert_eq!((native(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), compat(request)), (NOTIFY, ALLOW), "{request:#x}");
             assert!(!is_about_interfaces(request));
@@ -426,6 +436,7 @@ mod tests {
         for (number, _) in arch::COMPAT_REFUSED {
             assert_eq!(foreign(arch::AUDIT_ARCH_COMPAT, number), NOTIFY);
         }
+        assert_eq!(foreign(arch::AUDIT_ARCH_COMPAT, arch::COMPAT_USERFAULTFD), NOTIFY);
         assert_eq!(foreign(arch::AUDIT_ARCH_COMPAT, 3), ALLOW, "read of the i386 table");
         assert_eq!(foreign(0xdead_beef, 0), NO_SUCH_CALL);
     }

@@ -7,6 +7,7 @@
 //! The supervisor is one object for all process trees of a node, driven by the host's event loop: it registers descriptors through a
 //! [`Reactor`], is told of their readiness by [`Supervisor::on_event`], and of changes in the stack by [`Supervisor::after_stack_ran`].
 //! It never blocks; a call that has to wait is *held*: its notification stays unanswered and it is tried again when its socket changes.
+//! Nor does it touch a page of a program's that may be missing: a worker does, and the call is *parked* meanwhile ([`remote`]).
 //! Every answer is idempotent, because a signal cancels a held call and the kernel may bring it back under another id.
 //!
 //! Rejected: ptrace (twice the price of a notification, and it takes the program's debugger), LD_PRELOAD (static programs), and trapping
@@ -26,12 +27,14 @@ mod notify;
 mod proc_net;
 pub mod process;
 pub mod reactor;
+mod remote;
 pub mod resolv;
 pub mod spawn;
 pub mod standin;
 mod supervisor;
 mod sys;
 mod tables;
+mod workers;
 
 pub use call::{CALLS, CallRow};
 pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};

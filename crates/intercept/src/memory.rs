@@ -2,7 +2,7 @@
 //! virtual time gets most of it with the call.
 
 use crate::sys::Errno;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 
 /// Longest `sockaddr` that a call may pass (sizeof(struct sockaddr_storage)).
@@ -17,7 +17,7 @@ pub(crate) trait Memory {
     /// Reads at most `limit` bytes out of (address, bytes) pieces, up to the first bad page.
     fn gather(&self, vectors: &[(u64, u64)], limit: usize) -> Result<BytesMut, Errno>;
     /// Writes into pieces; how many bytes fitted.
-    fn scatter(&self, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno>;
+    fn scatter(&self, vectors: &[(u64, u64)], from: &Bytes) -> Result<usize, Errno>;
 
     /// A `sockaddr` that the program passes.
     fn read_address(&self, pointer: u64, bytes: i32) -> Result<Vec<u8>, Errno> {

@@ -3,6 +3,7 @@
 //! Everything here is a thin wrapper; what a call means for a program is decided elsewhere.
 
 use bytes::BytesMut;
+use smallvec::SmallVec;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub fn write_memory(tid: u32, address: u64, from: &[u8]) -> Result<(), Errno> {
 }
 
 /// Most vectors passed in one call (IOV_MAX).
-const VECTORS_MAX: usize = 1024;
+pub const VECTORS_MAX: usize = 1024;
 
 fn remote_vectors(vectors: &[(u64, u64)], limit: usize) -> Vec<libc::iovec> {
     let mut left = limit as u64;
@@ -127,17 +128,56 @@ pub fn write_vectors(tid: u32, vectors: &[(u64, u64)], from: &[u8]) -> Result<us
     Ok(copied as usize)
 }
 
+/// Writes pieces, at most [`VECTORS_MAX`], each to its own place in a process's memory; returns how many bytes were written before a piece
+/// that could not be.
+pub fn write_pieces(tid: u32, pieces: &[(u64, &[u8])]) -> Result<usize, Errno> {
+    let pieces = &pieces[..pieces.len().min(VECTORS_MAX)];
+    let vectors = |base: fn(&(u64, &[u8])) -> *mut libc::c_void| {
+        pieces.iter().map(|piece| libc::iovec { iov_base: base(piece), iov_len: piece.1.len() }).collect::<SmallVec<[libc::iovec; 8]>>()
+    };
+    let local = vectors(|(_, bytes)| bytes.as_ptr().cast_mut().cast());
+    let remote = vectors(|(address, _)| *address as *mut libc::c_void);
+    let count = pieces.len() as libc::c_ulong;
+    // SAFETY: the kernel reads from the `local` vectors only, which describe `pieces`; the remote ones are dereferenced in the other process.
+    let written = check(unsafe { libc::process_vm_writev(tid as libc::pid_t, local.as_ptr(), count, remote.as_ptr(), count, 0) } as i64)?;
+    Ok(written as usize)
+}
+
+/// A path, to look things up below it.
+pub fn open_path(path: &str) -> Result<OwnedFd, Errno> {
+    let path = std::ffi::CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
+    // SAFETY: a C string.
+    owned(unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) })
+}
+
+/// Reads words of eight bytes at an offset of a file; returns how many.
+pub fn read_words(fd: BorrowedFd<'_>, offset: u64, into: &mut [u64]) -> Result<usize, Errno> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
+    // SAFETY: the kernel writes at most the bytes of `into`, and any bytes are words.
+    let read = check(unsafe { libc::pread(fd.as_raw_fd(), into.as_mut_ptr().cast(), size_of_val(into), offset) } as i64)?;
+    Ok(read as usize / 8)
+}
+
 /// What a descriptor of another process is: the inode number of a socket, or none for anything else.
 ///
 /// # Errors
 /// EBADF when there is no such descriptor; EPERM where the process may not be looked into.
 pub fn socket_inode(tid: u32, fd: i32) -> Result<Option<u64>, Errno> {
+    socket_link(libc::AT_FDCWD, format_args!("/proc/{tid}/fd/{fd}"))
+}
+
+/// As [`socket_inode`], in a process's folder of descriptors.
+pub fn socket_inode_in(folder: BorrowedFd<'_>, fd: i32) -> Result<Option<u64>, Errno> {
+    socket_link(folder.as_raw_fd(), format_args!("{fd}"))
+}
+
+fn socket_link(folder: RawFd, name: std::fmt::Arguments<'_>) -> Result<Option<u64>, Errno> {
     use std::io::Write as _;
     let mut path = [0_u8; 40];
-    write!(&mut path[..39], "/proc/{tid}/fd/{fd}").map_err(|_| Errno(libc::EBADF))?;
+    path[..39].as_mut().write_fmt(name).map_err(|_| Errno(libc::EBADF))?;
     let mut target = [0_u8; 64];
     // SAFETY: `path` is NUL-terminated (its last byte is never written), `target` is ours.
-    let length = unsafe { libc::readlink(path.as_ptr().cast(), target.as_mut_ptr().cast(), target.len()) };
+    let length = unsafe { libc::readlinkat(folder, path.as_ptr().cast(), target.as_mut_ptr().cast(), target.len()) };
     match check(length as i64) {
         Ok(length) => Ok(parse_socket_link(&target[..length as usize])),
         Err(Errno(libc::ENOENT)) => Err(Errno(libc::EBADF)),
@@ -180,6 +220,15 @@ pub fn thread_time() -> std::time::Duration {
         return std::time::Duration::ZERO;
     }
     std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How often this thread has slept (voluntary context switches, getrusage(2)).
+pub fn thread_sleeps() -> i64 {
+    // SAFETY: an all-zero rusage is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` outlives the call.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw
 }
 
 /// A pidfd for a whole process, readable when it has ended.

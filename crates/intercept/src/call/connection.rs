@@ -163,6 +163,9 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
         return Err(Errno(libc::EINVAL));
     }
     let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
+    if call.argument(1) != 0 {
+        call.remote.read_ahead(call.argument(2))?;
+    }
     let end = s.borrow(key)?;
     let child = match take_returned(s, key) {
         Some(child) => child,
@@ -175,15 +178,46 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
             Err(errno) => return Err(errno),
         },
     };
-    let outcome = hand_child(s, turn, call, child, flags);
-    if !matches!(outcome, Ok(Outcome::Sent)) {
-        // The connection leaves the queue only when the program has it.
-        if let Some(returned) = returned(s, key) {
-            returned.push_front(child);
-        }
+    let told = tell_peer(turn, call, child);
+    if told.is_err() {
+        give_back(s, turn, key, child);
     }
     s.update_token(key, Some(end.as_fd()), turn);
+    told.map(|()| Outcome::HandOver { listener: key, child, flags })
+}
+
+/// Writes the address of whoever is at the other end of an accepted connection.
+fn tell_peer(turn: &mut Turn<'_>, call: &Call, child: SocketId) -> Result<(), Errno> {
+    if call.argument(1) == 0 {
+        return Ok(());
+    }
+    let address = turn.stack.accepted_address(child)?;
+    call.write_address(&address, call.argument(1), call.argument(2))
+}
+
+/// Gives an accepted connection to the program, in one step with the answer. It leaves the queue only when the program has it.
+pub(crate) fn hand_over(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    listener: usize,
+    child: SocketId,
+    flags: i32,
+) -> Result<Outcome, Errno> {
+    let outcome = hand_child(s, turn, call, child, flags);
+    if !matches!(outcome, Ok(Outcome::Sent)) {
+        give_back(s, turn, listener, child);
+    }
     outcome
+}
+
+/// Puts a connection that no program got back into the queue, if there is still one.
+pub(crate) fn give_back(s: &mut Supervisor, turn: &mut Turn<'_>, listener: usize, child: SocketId) {
+    match returned(s, listener) {
+        Some(returned) => returned.push_front(child),
+        None => turn.stack.close(child),
+    }
+    s.update_token(listener, None, turn);
 }
 
 fn returned(s: &mut Supervisor, key: usize) -> Option<&mut VecDeque<SocketId>> {
@@ -199,10 +233,6 @@ fn take_returned(s: &mut Supervisor, key: usize) -> Option<SocketId> {
 
 /// Makes a stand-in for an accepted connection and gives it to the program, in one step with the answer.
 fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
-    if call.argument(1) != 0 {
-        let address = turn.stack.accepted_address(child)?;
-        call.write_address(&address, call.argument(1), call.argument(2))?;
-    }
     let made = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
         let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
         Ok((theirs, key))

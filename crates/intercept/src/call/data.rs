@@ -10,6 +10,7 @@ use crate::face::SocketId;
 use crate::filter;
 use crate::memory::Memory as _;
 use crate::netlink;
+use crate::remote::{LATER, Stored};
 use crate::standin::stream::{Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
@@ -55,18 +56,39 @@ pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let flags = call.int(3);
     let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
-    for index in 0..count {
+    for index in call.messages.get()..count {
         let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         let sent = Message::read(call, at).and_then(|message| send_message(s, turn, call, key, &message, flags));
         let sent = sent.and_then(|sent| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
         match sent {
             Ok(()) => {}
+            Err(LATER) => return Err(LATER),
             // "The return value is the number of messages sent"; the error comes back with the next call.
             Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
             Err(errno) => return finish_send(s, turn, call, key, flags, Err(errno)),
         }
+        if let Err(otherwise) = end_message(call, index) {
+            return otherwise.map(Outcome::DoneWithEffect);
+        }
     }
     Ok(Outcome::DoneWithEffect(count as i64))
+}
+
+/// A message of a call that has several is done: what is written of it is written before the next one is looked at.
+///
+/// # Errors
+/// What the call comes to instead: how many there were before when this one's writes fail, or [`LATER`], after which its handler goes on behind
+/// this one.
+fn end_message(call: &Call, index: u64) -> Result<(), Result<i64, Errno>> {
+    call.messages.set(index + 1);
+    let written = call.remote.store();
+    let before = |index: u64| if index > 0 { Ok(index as i64) } else { Err(Errno(libc::EFAULT)) };
+    call.remote.otherwise(before(index + 1));
+    match written {
+        Stored::All => Ok(()),
+        Stored::Failed(otherwise) => Err(otherwise),
+        Stored::Later => Err(Err(LATER)),
+    }
 }
 
 /// Does the stand-in itself carry the data, as a stream does once it is connecting?
@@ -95,6 +117,7 @@ fn finish_send(
 ) -> Result<Outcome, Errno> {
     match sent {
         Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
+        Err(LATER) => Err(LATER),
         Err(Errno(errno @ (libc::EAGAIN | libc::EINPROGRESS))) => {
             let end = s.borrow(key)?;
             wait(call, key, &end, flags, libc::SO_SNDTIMEO, errno)
@@ -188,6 +211,9 @@ pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let message = Message::flat(call.argument(1), call.argument(2));
     let flags = call.int(3);
+    if call.argument(4) != 0 {
+        call.remote.read_ahead(call.argument(5))?;
+    }
     match take(s, turn, key, message.total, flags) {
         Ok(taken) => {
             if call.argument(4) != 0 {
@@ -223,14 +249,17 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     let flags = call.int(3);
     let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
     let timeout = if call.argument(4) == 0 { None } else { Some(call.read_timespec(call.argument(4))?) };
-    if let Some(outcome) = wait_for_all(s, turn, call, key, flags, count, timeout)? {
+    let done = call.messages.get();
+    if done == 0
+        && let Some(outcome) = wait_for_all(s, turn, call, key, flags, count, timeout)?
+    {
         return Ok(outcome);
     }
-    let mut taken_count = 0;
-    for index in 0..count {
+    let mut taken_count = done;
+    for index in done..count {
         let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
-        if index > 0 && (error_waits(s, turn, key) || call.write(at, &[]).is_err()) {
+        if index > 0 && error_waits(s, turn, key) {
             break;
         }
         let one = Message::read(call, at).and_then(|message| {
@@ -240,10 +269,20 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
         let one = one.and_then(|bytes| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes()));
         match one {
             Ok(()) => taken_count = index + 1,
+            Err(LATER) => return Err(LATER),
             Err(_) if index > 0 => break,
             Err(errno) => return wait_to_receive(s, call, key, flags & !libc::MSG_WAITFORONE, errno),
         }
+        match end_message(call, index) {
+            Ok(()) => {}
+            Err(Err(errno)) => return Err(errno),
+            Err(Ok(_)) => {
+                taken_count = index;
+                break;
+            }
+        }
     }
+    call.remote.otherwise(Err(Errno(libc::EFAULT)));
     if let Some(timeout) = timeout {
         // "*timeout = timespec64_sub(end_time, timeout64)": what is left of it.
         call.write_timespec(call.argument(4), timeout.saturating_sub(call.since.elapsed()))?;

@@ -8,14 +8,17 @@ pub(crate) mod message;
 pub(crate) mod option;
 mod socket;
 
-pub(crate) use connection::refresh;
+pub(crate) use connection::{give_back, hand_over, refresh};
 use message::Message;
 
 use crate::arch;
+use crate::face::SocketId;
 use crate::memory::Memory;
+use crate::remote::{LATER, Remote};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -26,7 +29,7 @@ const MEMORY_BYTES_MAX: usize = 64 * 1024;
 const OPTION_BYTES_MAX: usize = 4096;
 
 /// A call of a program that waits for its answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// Which listener it came from.
     pub(crate) tree: usize,
@@ -48,6 +51,13 @@ pub struct Call {
     pub(crate) held: Option<usize>,
     /// Its time limit has passed: answer now.
     pub(crate) expired: bool,
+    /// Its program's memory.
+    pub(crate) remote: Remote,
+    /// The stand-in that it is about and that one's generation, once it was found: the call holds its file, whatever the number means when its
+    /// handler runs again.
+    pub(crate) file: Cell<Option<(usize, u16)>>,
+    /// Messages that are done, of a call that sends or receives several: its handler goes on behind them.
+    pub(crate) messages: Cell<u64>,
 }
 
 /// What a call comes to, other than an errno.
@@ -59,6 +69,8 @@ pub(crate) enum Outcome {
     DoneWithEffect(i64),
     /// The answer went out together with a descriptor.
     Sent,
+    /// Returns a new descriptor for this connection, which a listening stand-in has given; with these flags of accept4.
+    HandOver { listener: usize, child: SocketId, flags: i32 },
     /// A signal has cancelled it meanwhile.
     Cancelled,
     /// The kernel does it.
@@ -67,7 +79,8 @@ pub(crate) enum Outcome {
     Hold { stand_in: usize, limit: Option<Duration> },
 }
 
-/// Answers a call. Called again, with `held` set, when its socket has changed; must not have an effect before it gives an outcome.
+/// Answers a call. Called again, with `held` set, when its socket has changed, and when memory that was [`LATER`] is there; must not have an effect
+/// before it gives an outcome, but for [`Call::messages`].
 type Answer = fn(&mut Supervisor, &mut Turn<'_>, &Call) -> Result<Outcome, Errno>;
 
 /// One row of the table of calls.
@@ -88,7 +101,7 @@ impl std::fmt::Debug for CallRow {
 }
 
 /// Every call that the filter sends here.
-pub static CALLS: [CallRow; 22] = [
+pub static CALLS: [CallRow; 23] = [
     row("socket", libc::SYS_socket, "makes a stand-in", socket::socket),
     row("socketpair", libc::SYS_socketpair, "refused: the kernel makes AF_UNIX ones, and there are no others here", socket::refuse_pair),
     row("bind", libc::SYS_bind, "model", address::bind),
@@ -111,6 +124,7 @@ pub static CALLS: [CallRow; 22] = [
     row("io_uring_setup", libc::SYS_io_uring_setup, "refused: a ring would get past the filter", socket::refuse_ring),
     row("io_uring_enter", libc::SYS_io_uring_enter, "refused: a ring from outside, too", socket::refuse_ring),
     row("io_uring_register", libc::SYS_io_uring_register, "refused: a ring from outside, too", socket::refuse_ring),
+    row("userfaultfd", libc::SYS_userfaultfd, "left to the kernel; workers touch the program's memory from then on", socket::userfaultfd),
 ];
 
 const fn row(name: &'static str, number: i64, what: &'static str, answer: Answer) -> CallRow {
@@ -144,56 +158,68 @@ impl Call {
         self.int(0)
     }
 
-    /// The bytes that it sends, or has just received, and where to; as much as tells one call from another.
-    pub(crate) fn memory(&self) -> Vec<u8> {
+    /// The bytes that it sends, or has just received, and where to; as much as tells one call from another. What cannot be read counts as none.
+    ///
+    /// # Errors
+    /// [`LATER`].
+    pub(crate) fn memory(&self) -> Result<Vec<u8>, Errno> {
         let headers = |count: u64, bytes: usize| {
             let mut all = Vec::new();
             for index in 0..count.min(data::MESSAGES_MAX) {
                 let at = self.argument(1).wrapping_add(index * bytes as u64);
-                if let Ok(message) = Message::read(self, at) {
-                    all.extend(message.gather(self, MEMORY_BYTES_MAX).unwrap_or_default());
-                    all.extend(message.name(self).ok().flatten().unwrap_or_default());
+                if let Some(message) = readable(Message::read(self, at))? {
+                    all.extend(readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default());
+                    all.extend(readable(message.name(self))?.flatten().unwrap_or_default());
                 }
             }
-            all
+            Ok(all)
         };
         match i64::from(self.number) {
             libc::SYS_sendmsg | libc::SYS_recvmsg => headers(1, 0),
             libc::SYS_sendmmsg | libc::SYS_recvmmsg => headers(u64::from(self.argument(2) as u32), arch::MMSGHDR_BYTES),
             libc::SYS_sendto | libc::SYS_recvfrom => {
                 let message = Message::flat(self.argument(1), self.argument(2));
-                let mut all = message.gather(self, MEMORY_BYTES_MAX).unwrap_or_default().to_vec();
-                all.extend(self.read_address(self.argument(4), self.int(5)).unwrap_or_default());
-                all
+                let mut all = readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default().to_vec();
+                all.extend(readable(self.read_address(self.argument(4), self.int(5)))?.unwrap_or_default());
+                Ok(all)
             }
-            libc::SYS_connect | libc::SYS_bind => self.read_address(self.argument(1), self.int(2)).unwrap_or_default(),
+            libc::SYS_connect | libc::SYS_bind => Ok(readable(self.read_address(self.argument(1), self.int(2)))?.unwrap_or_default()),
             libc::SYS_setsockopt => self.option_value(self.int(4)),
             libc::SYS_getsockopt => {
-                let length = self.read_int(self.argument(4)).unwrap_or_default();
-                [length.to_ne_bytes().to_vec(), self.option_value(length)].concat()
+                let length = readable(self.read_int(self.argument(4)))?.unwrap_or_default();
+                Ok([length.to_ne_bytes().to_vec(), self.option_value(length)?].concat())
             }
-            _ => Vec::new(),
+            _ => Ok(Vec::new()),
         }
     }
 
-    fn option_value(&self, length: i32) -> Vec<u8> {
+    fn option_value(&self, length: i32) -> Result<Vec<u8>, Errno> {
         let mut value = vec![0; usize::try_from(length).unwrap_or_default().min(OPTION_BYTES_MAX)];
-        if self.read(self.argument(3), &mut value).is_ok() { value } else { Vec::new() }
+        Ok(readable(self.read(self.argument(3), &mut value))?.map(|()| value).unwrap_or_default())
+    }
+}
+
+/// What was read, or nothing; LATER stays an error.
+fn readable<T>(read: Result<T, Errno>) -> Result<Option<T>, Errno> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(LATER) => Err(LATER),
+        Err(_) => Ok(None),
     }
 }
 
 impl Memory for Call {
     fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
-        sys::read_memory(self.tid, pointer, into)
+        self.remote.read(pointer, into)
     }
     fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
-        sys::write_memory(self.tid, pointer, from)
+        self.remote.write(pointer, from)
     }
     fn gather(&self, vectors: &[(u64, u64)], limit: usize) -> Result<BytesMut, Errno> {
-        sys::read_vectors(self.tid, vectors, limit)
+        self.remote.gather(vectors, limit)
     }
-    fn scatter(&self, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
-        sys::write_vectors(self.tid, vectors, from)
+    fn scatter(&self, vectors: &[(u64, u64)], from: &Bytes) -> Result<usize, Errno> {
+        self.remote.scatter(vectors, from)
     }
 }
 

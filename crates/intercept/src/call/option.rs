@@ -194,10 +194,13 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
         s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }
+    if request == filter::USERFAULTFD_NEW {
+        return super::socket::userfaultfd(s, turn, call);
+    }
     let about_interfaces = filter::is_about_interfaces(request);
     let found = match s.find(call, call.argument(0)) {
         // What cannot be looked at: the kernel tells how much there is to read, and nothing that reaches further.
-        Err(Errno(libc::EPERM)) if !about_interfaces && sys::socket_inode(call.tid, call.int(0)) == Err(Errno(libc::EPERM)) => {
+        Err(Errno(libc::EPERM)) if !about_interfaces && call.remote.socket_inode(call.int(0)) == Err(Errno(libc::EPERM)) => {
             return Ok(Outcome::Continue);
         }
         other => other?,
@@ -205,7 +208,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     if about_interfaces && request != SIOCOUTQNSD {
         // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made,
         // knows these numbers.
-        let is_socket = found.is_some() || sys::socket_inode(call.tid, call.int(0))?.is_some();
+        let is_socket = found.is_some() || call.remote.socket_inode(call.int(0))?.is_some();
         return if is_socket { interface::answer(s, turn, call, request) } else { Err(Errno(libc::ENOTTY)) };
     }
     // By now the descriptor may mean another file, whose interfaces the kernel would look at.

@@ -3,6 +3,7 @@
 use super::{Call, Outcome};
 use crate::arch;
 use crate::face::SocketId;
+use crate::filter;
 use crate::netlink::Session;
 use crate::standin::Body;
 use crate::standin::packet::{self, Packets};
@@ -132,9 +133,19 @@ pub(super) fn refuse_pair(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> 
     Err(errno)
 }
 
+/// `userfaultfd(flags)`: the kernel makes it, and a page of this program may wait for whoever answers there.
+pub(super) fn userfaultfd(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    s.leave_to_workers(call.tree);
+    Ok(Outcome::Continue)
+}
+
 /// Calls of the i386 table that make or use sockets, or reach interfaces. Refused by number alone.
-pub(super) fn refuse_compat(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    if i64::from(call.number) == i64::from(arch::COMPAT_IOCTL) {
+pub(super) fn refuse_compat(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+    let is = |number: u32| i64::from(call.number) == i64::from(number);
+    if is(arch::COMPAT_USERFAULTFD) || is(arch::COMPAT_IOCTL) && call.argument(1) as u32 == filter::USERFAULTFD_NEW {
+        return userfaultfd(s, turn, call);
+    }
+    if is(arch::COMPAT_IOCTL) {
         s.calls.unsupported(format!("ioctl {:#x} (i386)", call.argument(1) as u32), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }

@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::sys::{self, Errno};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi::{self, Area, Channel};
@@ -146,7 +146,7 @@ impl Memory for Guest<'_> {
         }
     }
 
-    fn scatter(&self, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
+    fn scatter(&self, vectors: &[(u64, u64)], from: &Bytes) -> Result<usize, Errno> {
         let mut done = 0;
         for (address, bytes) in vectors {
             let count = usize::try_from(*bytes).unwrap_or(usize::MAX).min(from.len() - done);

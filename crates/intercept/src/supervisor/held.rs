@@ -72,6 +72,9 @@ impl HeldCalls {
     pub fn of_tree(&self, tree: usize) -> Vec<u64> {
         self.calls.iter().filter(|(_, held)| held.call.tree == tree).map(|(id, _)| *id).collect()
     }
+    pub fn calls_of_tree(&self, tree: usize) -> impl Iterator<Item = &Call> {
+        self.calls.values().map(|held| &held.call).filter(move |call| call.tree == tree)
+    }
     /// Takes those whose time is up, marked so.
     fn take_due(&mut self, now: Instant) -> Vec<u64> {
         let mut due = Vec::new();
@@ -96,6 +99,7 @@ impl HeldCalls {
 impl Supervisor {
     pub(super) fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
         call.held = Some(stand_in);
+        call.remote.forget_looks();
         let end = self.borrow(stand_in).ok();
         let is_connected = |body: &Body| matches!(body, Body::Stream(stream) if matches!(stream.phase, Phase::Connected));
         let connected = self.stand_ins.get(stand_in).is_some_and(|one| is_connected(&one.body));
@@ -142,24 +146,29 @@ impl Supervisor {
             return;
         }
         let Some(held) = self.held.calls.get(&id) else { return };
-        let call = held.call;
+        let call = held.call.clone();
         let outcome = (call.row.answer)(self, turn, &call);
         if !matches!(outcome, Ok(Outcome::Hold { .. })) {
             self.forget_held(id);
-            self.finish(call, outcome);
+            self.finish(call, outcome, turn);
         }
     }
 
     /// A signal, or the thread's end, has cancelled the call.
     fn forget_if_cancelled(&mut self, id: u64) -> bool {
         let Some(held) = self.held.calls.get(&id) else { return true };
-        let call = held.call;
-        if self.trees.get(call.tree).is_some_and(|listener| listener.is_valid(call.id)) {
+        if self.still_waits(&held.call) {
             return false;
         }
-        self.forget_held(id);
-        self.calls.of(call.row.name).cancelled += 1;
+        if let Some(held) = self.forget_held(id) {
+            self.calls.of(held.call.row.name).cancelled += 1;
+        }
         true
+    }
+
+    /// Does the thread still wait for the answer of this very call?
+    pub(super) fn still_waits(&self, call: &Call) -> bool {
+        self.trees.get(call.tree).is_some_and(|listener| listener.is_valid(call.id))
     }
 
     /// Lets go of the files of calls that were cancelled. True: calls are still held.

@@ -3,6 +3,7 @@
 mod errors;
 mod foreign;
 mod held;
+mod parked;
 mod pump;
 mod replay;
 mod search;
@@ -16,11 +17,14 @@ use crate::caretaker::ledger::Ledger;
 use crate::face::{SocketId, Stack};
 use crate::notify::{Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
+use crate::remote::{LATER, Remote, Stored, Window};
 use crate::standin::buffer::ReadBuffer;
 use crate::standin::{Body, StandIn};
 use crate::sys::{self, Errno};
+use crate::workers::Workers;
 use slab::Slab;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,6 +40,8 @@ const NOTIFICATIONS_MAX: usize = 64;
 const ROUNDS_MAX: usize = 32;
 /// pidfds kept open.
 const PIDFDS_MAX: usize = 256;
+/// Windows kept open: two descriptors each.
+const WINDOWS_MAX: usize = 256;
 
 /// A process tree under one filter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -51,7 +57,12 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub struct Supervisor {
     space: u64,
-    pub(crate) trees: Slab<Listener>,
+    pub(crate) trees: Slab<Arc<Listener>>,
+    /// Trees that have a userfaultfd.
+    by_workers: BTreeSet<usize>,
+    windows: HashMap<u32, Arc<Window>>,
+    workers: Workers,
+    parked: parked::ParkedCalls,
     pub(crate) stand_ins: Slab<StandIn>,
     generation: u16,
     pub(crate) by_inode: HashMap<u64, usize>,
@@ -80,6 +91,7 @@ pub struct Supervisor {
 const KIND_TREE: u64 = 1;
 const KIND_STAND_IN: u64 = 2;
 const KIND_TIMER: u64 = 3;
+const KIND_WORKERS: u64 = 4;
 
 /// Token: the host's space (8 bits), kind (8), generation (16), index (32).
 fn token(space: u64, kind: u64, generation: u16, index: usize) -> u64 {
@@ -102,9 +114,15 @@ impl Supervisor {
         let timer = sys::timer()?;
         let space = u64::from(space);
         reactor.add(timer.as_fd(), token(space, KIND_TIMER, 0, 0), Interest { readable: true, writable: false, edge: false })?;
+        let workers = Workers::new()?;
+        reactor.add(workers.event(), token(space, KIND_WORKERS, 0, 0), Interest { readable: true, writable: false, edge: false })?;
         Ok(Supervisor {
             space,
             trees: Slab::new(),
+            by_workers: BTreeSet::new(),
+            windows: HashMap::new(),
+            workers,
+            parked: parked::ParkedCalls::default(),
             stand_ins: Slab::new(),
             generation: 0,
             by_inode: HashMap::new(),
@@ -149,7 +167,7 @@ impl Supervisor {
         let entry = self.trees.vacant_entry();
         let key = entry.key();
         reactor.add(listener.as_fd(), token(self.space, KIND_TREE, 0, key), Interest { readable: true, writable: false, edge: false })?;
-        entry.insert(Listener::new(listener));
+        entry.insert(Arc::new(Listener::new(listener)));
         Ok(TreeId(key))
     }
 
@@ -181,6 +199,7 @@ impl Supervisor {
         self.by_inode.shrink_to_fit();
         self.by_socket.shrink_to_fit();
         self.pidfds.shrink_to_fit();
+        self.windows.shrink_to_fit();
         self.replays.give_back_memory();
         sys::trim_memory();
     }
@@ -205,6 +224,7 @@ impl Supervisor {
                 self.timer_at = None;
                 self.expire(turn);
             }
+            KIND_WORKERS => self.workers_are_back(turn),
             _ => {}
         }
         self.settle(turn);
@@ -282,11 +302,14 @@ impl Supervisor {
         for id in self.held.of_tree(tree) {
             self.forget_held(id);
         }
+        self.forget_parked_of(tree, turn);
+        self.by_workers.remove(&tree);
         if let Some(listener) = self.trees.try_remove(tree) {
             let _ = turn.reactor.remove(listener.as_fd());
         }
         if self.trees.is_empty() {
             self.pidfds.clear();
+            self.windows.clear();
             self.replays.clear();
             self.foreign = foreign::Foreign::default();
         }
@@ -307,17 +330,73 @@ impl Supervisor {
             since: Instant::now(),
             held: None,
             expired: false,
+            remote: self.remote(tree, notification.tid),
+            file: Cell::new(None),
+            messages: Cell::new(0),
         };
-        if let Some(replay) = self.replays.take(&call) {
-            self.send_missed(&call, replay);
-            return;
+        if let Some(call) = self.take_up_parked(call, turn) {
+            self.begin(call, turn);
         }
-        let outcome = (row.answer)(self, turn, &call);
-        self.finish(call, outcome);
     }
 
-    /// Sends the answer, or keeps the call. Returns false when it stays held.
-    fn finish(&mut self, call: Call, outcome: Result<Outcome, Errno>) {
+    /// The memory of a thread's program.
+    fn remote(&mut self, tree: usize, tid: u32) -> Remote {
+        if self.windows.len() >= WINDOWS_MAX && !self.windows.contains_key(&tid) {
+            self.windows.clear();
+        }
+        let window = self.windows.entry(tid).or_insert_with(|| Arc::new(Window::new(tid)));
+        Remote::new(Arc::clone(window), self.by_workers.contains(&tree))
+    }
+
+    /// A process of this tree makes a userfaultfd: from now on nobody but workers touches the memory of the tree's processes.
+    pub(crate) fn leave_to_workers(&mut self, tree: usize) {
+        self.by_workers.insert(tree);
+        self.held.calls_of_tree(tree).for_each(|call| call.remote.leave_to_workers());
+        self.parked.calls_of_tree(tree).for_each(|call| call.remote.leave_to_workers());
+    }
+
+    /// Answers a call, from the beginning.
+    fn begin(&mut self, call: Call, turn: &mut Turn<'_>) {
+        drop((call.remote.take_stores(), call.remote.take_wanted()));
+        if call.held.is_none() && call.messages.get() == 0 {
+            match self.replays.take(&call) {
+                Ok(Some(replay)) => return self.send_missed(&call, replay),
+                Ok(None) => {}
+                Err(_) => return self.park(call, parked::Stage::Answer(Err(LATER)), turn),
+            }
+        }
+        let outcome = (call.row.answer)(self, turn, &call);
+        self.finish(call, outcome, turn);
+    }
+
+    /// Writes what the call writes, then sends its answer or keeps it.
+    fn finish(&mut self, call: Call, outcome: Result<Outcome, Errno>, turn: &mut Turn<'_>) {
+        let outcome = match outcome {
+            Err(LATER) => return self.park(call, parked::Stage::Answer(outcome), turn),
+            Ok(Outcome::Done(_) | Outcome::DoneWithEffect(_) | Outcome::HandOver { .. }) => match call.remote.store() {
+                Stored::All => outcome,
+                Stored::Failed(otherwise) => self.instead(outcome, otherwise, turn),
+                Stored::Later => return self.park(call, parked::Stage::Answer(outcome), turn),
+            },
+            _ => outcome,
+        };
+        self.settle_call(call, outcome, turn);
+    }
+
+    /// What the call writes could not be written.
+    fn instead(&mut self, outcome: Result<Outcome, Errno>, otherwise: Result<i64, Errno>, turn: &mut Turn<'_>) -> Result<Outcome, Errno> {
+        if let Ok(Outcome::HandOver { listener, child, .. }) = outcome {
+            call::give_back(self, turn, listener, child);
+        }
+        otherwise.map(Outcome::DoneWithEffect)
+    }
+
+    /// Sends the answer, or keeps the call.
+    fn settle_call(&mut self, call: Call, outcome: Result<Outcome, Errno>, turn: &mut Turn<'_>) {
+        let outcome = match outcome {
+            Ok(Outcome::HandOver { listener, child, flags }) => call::hand_over(self, turn, &call, listener, child, flags),
+            other => other,
+        };
         let Some(listener) = self.trees.get(call.tree) else { return };
         let counts = self.calls.of(call.row.name);
         let sent = match outcome {
@@ -329,7 +408,7 @@ impl Supervisor {
                 counts.answered += 1;
                 Ok(())
             }
-            Ok(Outcome::Cancelled) => Err(Errno(libc::ENOENT)),
+            Ok(Outcome::Cancelled | Outcome::HandOver { .. }) => Err(Errno(libc::ENOENT)),
             Ok(Outcome::Continue) => {
                 counts.continued += 1;
                 listener.proceed(call.id)
@@ -362,7 +441,15 @@ impl Supervisor {
         };
         match sent {
             Ok(()) => self.replays.sent(&call, answer),
-            Err(_) => self.replays.keep(call.tid, replay::Replay::of(&call, answer)),
+            Err(_) => self.keep_missed(call, answer, turn),
+        }
+    }
+
+    /// Keeps an answer that could not be sent.
+    fn keep_missed(&mut self, call: Call, answer: Result<i64, Errno>, turn: &mut Turn<'_>) {
+        match replay::Replay::of(&call, answer) {
+            Ok(replay) => self.replays.keep(call.tid, replay),
+            Err(_) => self.park(call, parked::Stage::Missed(answer), turn),
         }
     }
 

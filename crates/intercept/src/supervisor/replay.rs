@@ -14,7 +14,7 @@
 //! very next call of that thread. Calls that can be done twice (a datagram sent) cannot be told from a second one, so they are done twice then.
 
 use crate::call::Call;
-use crate::sys::{self, Errno};
+use crate::sys::Errno;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -50,11 +50,17 @@ impl Replays {
     }
 
     /// The answer that was missed when this call was made before. It counts as sent: who cannot send it [`keep`](Replays::keep)s it again.
-    pub fn take(&mut self, call: &Call) -> Option<Replay> {
-        let thread = self.0.get_mut(&call.tid)?;
-        let Thread { missed, doubtful, cancelled } = thread;
-        let found = doubtful.take().filter(|replay| replay.answers(call));
-        let found = found.or_else(|| missed.iter().rposition(|replay| replay.answers(call)).map(|at| missed.remove(at)));
+    ///
+    /// # Errors
+    /// [`LATER`](crate::remote::LATER): nothing has changed yet.
+    pub fn take(&mut self, call: &Call) -> Result<Option<Replay>, Errno> {
+        let Some(Thread { missed, doubtful, cancelled }) = self.0.get_mut(&call.tid) else { return Ok(None) };
+        let looks_alike = missed.iter().chain(&*doubtful).any(|replay| replay.looks_like(call));
+        // Only what looks alike is worth a look at the program's memory.
+        let memory = if looks_alike { digest(call)? } else { 0 };
+        let answers = |replay: &Replay| replay.looks_like(call) && replay.memory == memory;
+        let found = doubtful.take().filter(answers);
+        let found = found.or_else(|| missed.iter().rposition(answers).map(|at| missed.remove(at)));
         if found.is_none() {
             missed.iter_mut().for_each(|replay| replay.others += 1);
             missed.retain(|replay| replay.others < OTHER_CALLS_MAX);
@@ -62,7 +68,7 @@ impl Replays {
         if missed.is_empty() && cancelled.elapsed() > DOUBT {
             self.0.remove(&call.tid);
         }
-        found
+        Ok(found)
     }
 
     /// A signal has cancelled a call of this thread.
@@ -84,8 +90,10 @@ impl Replays {
             && let Some(thread) = self.0.get_mut(&call.tid)
             && ONCE_ONLY.contains(&i64::from(call.number))
             && thread.cancelled.elapsed() <= DOUBT
+            // All that these calls name has been read for them.
+            && let Ok(replay) = Replay::of(call, answer)
         {
-            thread.doubtful = Some(Replay { doubted: true, ..Replay::of(call, answer) });
+            thread.doubtful = Some(Replay { doubted: true, ..replay });
         }
     }
 
@@ -132,43 +140,48 @@ pub(super) struct Replay {
 
 impl Replay {
     /// The answer of a call that was cancelled.
-    pub fn of(call: &Call, answer: Result<i64, Errno>) -> Replay {
-        Replay {
+    ///
+    /// # Errors
+    /// [`LATER`](crate::remote::LATER).
+    pub fn of(call: &Call, answer: Result<i64, Errno>) -> Result<Replay, Errno> {
+        Ok(Replay {
             number: call.number,
             arguments: call.arguments,
             instruction: call.instruction,
             inode: inode(call),
-            memory: digest(call),
+            memory: digest(call)?,
             others: 0,
             doubted: false,
             answer,
-        }
+        })
     }
 
-    /// Is this the same call again?
-    fn answers(&self, call: &Call) -> bool {
-        (self.number, self.arguments, self.instruction) == (call.number, call.arguments, call.instruction)
-            && self.inode == inode(call)
-            && self.memory == digest(call)
+    /// Is this the same call again, as far as registers and descriptors tell?
+    fn looks_like(&self, call: &Call) -> bool {
+        (self.number, self.arguments, self.instruction) == (call.number, call.arguments, call.instruction) && self.inode == inode(call)
     }
 }
 
 fn inode(call: &Call) -> Option<u64> {
-    sys::socket_inode(call.tid, call.descriptor()).ok().flatten()
+    call.remote.socket_inode(call.descriptor()).ok().flatten()
 }
 
 /// Of the bytes that the call names.
-fn digest(call: &Call) -> u64 {
+fn digest(call: &Call) -> Result<u64, Errno> {
     let mut hasher = DefaultHasher::new();
-    call.memory().hash(&mut hasher);
-    hasher.finish()
+    call.memory()?.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::call::row_of;
+    use crate::remote::{Remote, Window};
+    use crate::sys;
+    use std::cell::Cell;
     use std::os::fd::AsRawFd;
+    use std::sync::Arc;
     use std::time::Instant;
 
     fn send_to(fd: i32, buffer: &[u8]) -> Call {
@@ -184,24 +197,35 @@ mod tests {
             since: Instant::now(),
             held: None,
             expired: false,
+            remote: Remote::new(Arc::new(Window::new(std::process::id())), false),
+            file: Cell::new(None),
+            messages: Cell::new(0),
         }
+    }
+
+    /// Is what was missed the answer of this call?
+    fn answers(replay: &Replay, call: &Call) -> bool {
+        let mut replays = Replays::default();
+        let same = Replay { answer: replay.answer, ..*replay };
+        replays.keep(call.tid, same);
+        replays.take(call).unwrap().is_some()
     }
 
     #[test]
     fn only_the_very_same_call_gets_the_answer_that_was_missed() {
         let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let mut buffer = *b"a message";
-        let replay = Replay::of(&send_to(one.as_raw_fd(), &buffer), Ok(9));
-        assert!(replay.answers(&send_to(one.as_raw_fd(), &buffer)), "restarted");
-        assert!(!replay.answers(&send_to(other.as_raw_fd(), &buffer)), "another descriptor");
-        assert!(!replay.answers(&send_to(one.as_raw_fd(), &buffer[..3])), "another length");
+        let replay = Replay::of(&send_to(one.as_raw_fd(), &buffer), Ok(9)).unwrap();
+        assert!(answers(&replay, &send_to(one.as_raw_fd(), &buffer)), "restarted");
+        assert!(!answers(&replay, &send_to(other.as_raw_fd(), &buffer)), "another descriptor");
+        assert!(!answers(&replay, &send_to(one.as_raw_fd(), &buffer[..3])), "another length");
         buffer[0] = b'A';
-        assert!(!replay.answers(&send_to(one.as_raw_fd(), &buffer)), "the same buffer with another message");
+        assert!(!answers(&replay, &send_to(one.as_raw_fd(), &buffer)), "the same buffer with another message");
         buffer[0] = b'a';
         let call = send_to(one.as_raw_fd(), &buffer);
         // SAFETY: both are descriptors of ours; the number now means the other socket.
         assert!(unsafe { libc::dup2(other.as_raw_fd(), one.as_raw_fd()) } >= 0);
-        assert!(!replay.answers(&call), "the same number, another socket");
+        assert!(!answers(&replay, &call), "the same number, another socket");
     }
 
     #[test]
@@ -209,16 +233,16 @@ mod tests {
         let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let (call, another) = (send_to(one.as_raw_fd(), b"a message"), send_to(other.as_raw_fd(), b"another"));
         let mut replays = Replays::default();
-        replays.keep(call.tid, Replay::of(&call, Ok(9)));
+        replays.keep(call.tid, Replay::of(&call, Ok(9)).unwrap());
         // The handler's own call is cancelled too.
-        assert!(replays.take(&another).is_none());
-        replays.keep(another.tid, Replay::of(&another, Err(Errno(libc::EPIPE))));
-        assert_eq!(replays.take(&another).unwrap().answer, Err(Errno(libc::EPIPE)));
+        assert!(replays.take(&another).unwrap().is_none());
+        replays.keep(another.tid, Replay::of(&another, Err(Errno(libc::EPIPE))).unwrap());
+        assert_eq!(replays.take(&another).unwrap().unwrap().answer, Err(Errno(libc::EPIPE)));
         // The call comes again, and is cancelled again before it is answered.
-        let replay = replays.take(&call).unwrap();
+        let replay = replays.take(&call).unwrap().unwrap();
         replays.keep(call.tid, replay);
-        assert_eq!(replays.take(&call).unwrap().answer, Ok(9));
-        assert!(replays.take(&call).is_none(), "it has been told");
+        assert_eq!(replays.take(&call).unwrap().unwrap().answer, Ok(9));
+        assert!(replays.take(&call).unwrap().is_none(), "it has been told");
     }
 
     #[test]
@@ -229,25 +253,25 @@ mod tests {
         let (call, another) = (bind(one.as_raw_fd()), bind(other.as_raw_fd()));
         let mut replays = Replays::default();
         replays.sent(&call, Ok(0));
-        assert!(replays.take(&call).is_none(), "no signal, no doubt");
+        assert!(replays.take(&call).unwrap().is_none(), "no signal, no doubt");
         replays.cancelled(call.tid);
         replays.sent(&call, Ok(0));
-        assert_eq!(replays.take(&call).unwrap().answer, Ok(0));
-        assert!(replays.take(&call).is_none(), "once");
+        assert_eq!(replays.take(&call).unwrap().unwrap().answer, Ok(0));
+        assert!(replays.take(&call).unwrap().is_none(), "once");
         replays.sent(&call, Ok(0));
-        assert!(replays.take(&another).is_none() && replays.take(&call).is_none(), "it went on");
+        assert!(replays.take(&another).unwrap().is_none() && replays.take(&call).unwrap().is_none(), "it went on");
         replays.sent(&call, Err(Errno(libc::EADDRINUSE)));
-        assert!(replays.take(&call).is_none(), "tried again");
+        assert!(replays.take(&call).unwrap().is_none(), "tried again");
         // Missed, and then in doubt, and then no more.
-        replays.keep(call.tid, Replay::of(&call, Ok(0)));
-        let missed = replays.take(&call).unwrap();
+        replays.keep(call.tid, Replay::of(&call, Ok(0)).unwrap());
+        let missed = replays.take(&call).unwrap().unwrap();
         replays.sent_again(&call, missed);
-        let doubtful = replays.take(&call).unwrap();
+        let doubtful = replays.take(&call).unwrap().unwrap();
         replays.sent_again(&call, doubtful);
-        assert!(replays.take(&call).is_none(), "a new call");
+        assert!(replays.take(&call).unwrap().is_none(), "a new call");
         let send = send_to(one.as_raw_fd(), b"a message");
         replays.sent(&send, Ok(9));
-        assert!(replays.take(&send).is_none(), "a second one like the first");
+        assert!(replays.take(&send).unwrap().is_none(), "a second one like the first");
     }
 
     #[test]
@@ -255,16 +279,16 @@ mod tests {
         let (one, other) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let (call, another) = (send_to(one.as_raw_fd(), b"a message"), send_to(other.as_raw_fd(), b"another"));
         let mut replays = Replays::default();
-        replays.keep(call.tid, Replay::of(&call, Ok(9)));
+        replays.keep(call.tid, Replay::of(&call, Ok(9)).unwrap());
         for _ in 0..OTHER_CALLS_MAX {
-            assert!(replays.take(&another).is_none());
+            assert!(replays.take(&another).unwrap().is_none());
         }
-        assert!(replays.take(&call).is_none() && replays.0[&call.tid].missed.is_empty());
+        assert!(replays.take(&call).unwrap().is_none() && replays.0[&call.tid].missed.is_empty());
         for value in 0..2 * THREAD_MAX {
-            replays.keep(call.tid, Replay::of(&call, Ok(value as i64)));
+            replays.keep(call.tid, Replay::of(&call, Ok(value as i64)).unwrap());
         }
         for tid in 0..2 * THREADS_MAX as u32 {
-            replays.keep(tid, Replay::of(&call, Ok(9)));
+            replays.keep(tid, Replay::of(&call, Ok(9)).unwrap());
         }
         assert!(replays.0.len() <= THREADS_MAX && replays.0.values().all(|thread| thread.missed.len() <= THREAD_MAX));
     }

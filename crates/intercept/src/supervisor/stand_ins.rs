@@ -125,7 +125,11 @@ impl Supervisor {
             // It holds its file, whatever the number means by now.
             return Ok(Some(key));
         }
-        let inode = match sys::socket_inode(call.tid, fd) {
+        if let Some((key, generation)) = call.file.get() {
+            let same = self.stand_ins.get(key).is_some_and(|one| one.generation == generation);
+            return if same { Ok(Some(key)) } else { Err(Errno(libc::EBADF)) };
+        }
+        let inode = match call.remote.socket_inode(fd) {
             Ok(Some(inode)) => inode,
             Ok(None) => return Ok(None),
             Err(Errno(libc::EPERM)) => {
@@ -141,6 +145,7 @@ impl Supervisor {
         };
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.place = (call.tid, fd);
+            call.file.set(Some((key, one.generation)));
         }
         self.error_waits_anew(key, call.tid);
         Ok(Some(key))
@@ -214,7 +219,7 @@ impl Supervisor {
         self.looked_at = Some(Instant::now());
         // What counts is the look's own work: one that had to wait for a processor is no reason to look less often.
         let spent = sys::thread_time();
-        let held = self.forget_cancelled();
+        let held = self.forget_cancelled() | self.forget_gone_parked(turn);
         let watched: Vec<(usize, u64)> = self.stand_ins.iter().filter(|(_, one)| one.watched).map(|(key, one)| (key, one.inode)).collect();
         let living = if watched.is_empty() { None } else { liveness::living().ok() };
         let (ended, took) = (Instant::now(), sys::thread_time().saturating_sub(spent));

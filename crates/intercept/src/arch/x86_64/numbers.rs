@@ -36,5 +36,7 @@ pub const COMPAT_REFUSED: [(u32, &str); 22] = [
     (426, "io_uring_enter (i386)"),
     (427, "io_uring_register (i386)"),
 ];
+/// userfaultfd of the i386 table.
+pub const COMPAT_USERFAULTFD: u32 = 374;
 /// ioctl of the i386 table.
 pub const COMPAT_IOCTL: u32 = 54;

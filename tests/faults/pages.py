@@ -1,0 +1,71 @@
+"""Programs whose pages come late, below the arguments of their calls: nobody else waits for them.
+
+pages.c makes every call that reads or writes memory, each once for each of its pages, in pages that somebody answers for: a handler of
+userfaultfd, a FUSE server. The answer comes when another program has had a whole transfer on the same stack. What each call came to
+must be what it is natively.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from harness import weft
+from harness.environment import Environment
+from harness.namespaces import Namespace
+from harness.processes import Failure
+from load.stage import build
+
+HERE = Path(__file__).parent
+# A watchdog: all of it takes a tenth of a second.
+SECONDS_MAX = 40
+KINDS = ("missing", "protected", "race", "fuse")
+STUCK = 3
+NEEDS_ROOT = "userfaultfd(2) for the kernel's accesses, and /dev/fuse, are root's; runs as root"
+
+
+def built(env: Environment) -> str:
+    return build(env, "pages", HERE)
+
+
+def late(env: Environment, pages: str, kind: str, strict: bool) -> str:
+    namespace = env.namespace("s")
+    native = _run(env, pages, kind, namespace, "native", [])
+    daemon = weft.Daemon(env, namespace)
+    under = _run(env, pages, kind, namespace, "weft", daemon.run_words(*(["--strict"] if strict else [])))
+    if under != native:
+        both = [f"natively {one!r}, under weft {other!r}" for one, other in zip(native, under) if one != other]
+        raise Failure("; ".join(both) or f"{len(native)} lines natively, {len(under)} under weft")
+    daemon.down()
+    return f"{len(native)} calls, a transfer during each"
+
+
+def _run(env: Environment, pages: str, kind: str, namespace: Namespace, name: str, words: list[str]) -> list[str]:
+    """What every call came to."""
+    go, done = env.folder / f"{name}-go", env.folder / f"{name}-done"
+    os.mkfifo(go)
+    os.mkfifo(done)
+    other = env.start(f"{name}-other", [*words, pages, "other", str(go), str(done)], namespace)
+    slow = env.start(f"{name}-slow", [*words, pages, "slow", kind, str(go), str(done)], namespace)
+    if status := slow.wait(SECONDS_MAX):
+        raise Failure(f"the program with late pages ended with status {status}")
+    if status := other.wait(SECONDS_MAX):
+        raise Failure(f"the other program ended with status {status}")
+    return slow.stdout.splitlines()
+
+
+def stuck(env: Environment, pages: str, strict: bool) -> str:
+    """Pages that never come: nobody waits for them but their program, which signals reach, and which can be killed."""
+    namespace = env.namespace("s")
+    daemon = weft.Daemon(env, namespace)
+    words = daemon.run_words(*(["--strict"] if strict else []))
+    programs = [env.start(f"stuck-{number}", [*words, pages, "stuck"], namespace) for number in range(STUCK)]
+    inner = [int(program.wait_for_line("interrupted ", SECONDS_MAX).split()[-1]) for program in programs]
+    env.run("transfer", [*words, pages, "transfer"], namespace, SECONDS_MAX)
+    for program, pid in zip(programs, inner):
+        os.kill(pid, signal.SIGKILL)
+        program.wait(SECONDS_MAX)
+    env.run("transfer-again", [*words, pages, "transfer"], namespace, SECONDS_MAX)
+    daemon.down()
+    return f"{STUCK} programs stuck for good, interrupted and killed"
