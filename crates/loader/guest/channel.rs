@@ -104,6 +104,35 @@ pub fn apply_writes(c: &Channel) -> bool {
     good
 }
 
+/// Does what [`abi::FETCH`] says. A page that comes late is waited for here, by the thread whose it is, and by nobody else.
+pub fn fetch(c: &Channel) {
+    const PAGE: usize = 4096;
+    let bad = !apply_writes(c);
+    let mut at = 0;
+    for copy in &c.copies {
+        let (address, wanted) = (copy.address.load(Relaxed) as usize, copy.bytes.load(Relaxed) as usize);
+        let wanted = if address == 0 { 0 } else { wanted.min(abi::DATA_BYTES - at) };
+        let into = c.data.pointer() as usize + at;
+        let mut got = 0;
+        if crate::x86_64::entry::copy(into, address, wanted) {
+            got = wanted;
+        } else {
+            // As far as there are pages.
+            while got < wanted {
+                let some = (PAGE - (address.wrapping_add(got)) % PAGE).min(wanted - got);
+                if !crate::x86_64::entry::copy(into + got, address.wrapping_add(got), some) {
+                    break;
+                }
+                got += some;
+            }
+        }
+        copy.bytes.store(got as u32, Relaxed);
+        copy.at.store(at as u32, Relaxed);
+        at += wanted.next_multiple_of(8);
+    }
+    c.writes.store(u32::from(bad), Relaxed);
+}
+
 /// Adds a piece of the program's memory to what goes with a call. What cannot be read is left out: the controller finds out itself.
 pub struct Copies<'a> {
     channel: &'a Channel,

@@ -770,6 +770,10 @@ pub const DIE: u32 = 3;
 /// Look at the descriptors in `data` and post the entries.
 pub const PROBE: u32 = 4;
 
+/// In real time: copy into the program what lies in `data`, then copy out of it the pieces of `copies`, and post the call once more. `writes` says then
+/// whether the first of the two failed, and each copy how many bytes there were.
+pub const FETCH: u32 = 5;
+
 /// Results between the kernel's own: restart the call where SA_RESTART is set or no handler runs (ERESTARTSYS).
 pub const RESTART: i64 = -512;
 /// Restart the call, whatever runs (ERESTARTNOINTR).

@@ -38,6 +38,9 @@ impl Tree {
     pub(super) fn attempt(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) {
         let arena = Arc::clone(&self.arena);
         let channel = arena.channel(thread);
+        if self.real.is_some() {
+            return self.attempt_real(thread, posted, channel, outside);
+        }
         let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
         let guest = Guest::new(channel, outer);
         let outcome = self.dispatch(thread, posted, &guest, outside);
@@ -47,10 +50,8 @@ impl Tree {
                 if !matches!(posted.number, abi::POLL) {
                     guest.commit();
                 }
-                if self.real.is_none() {
-                    self.note_call(thread, posted, result, &guest, outside);
-                    self.tell(thread, posted, result, &guest.output(), outside);
-                }
+                self.note_call(thread, posted, result, &guest, outside);
+                self.tell(thread, posted, result, &guest.output(), outside);
             }
             Ok(Outcome::Descriptor { close_on_exec }) => {
                 self.answer(thread, i64::from(close_on_exec));
@@ -63,9 +64,6 @@ impl Tree {
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(errno) => {
                 self.answer(thread, -i64::from(errno.0));
-                if self.real.is_some() {
-                    return;
-                }
                 self.note_call(thread, posted, -i64::from(errno.0), &guest, outside);
                 self.tell(thread, posted, -i64::from(errno.0), &[], outside);
             }

@@ -1,6 +1,8 @@
 //! A posted call, and the memory of the program that made it.
 
+use super::brought::Brought;
 use crate::memory::Memory;
+use crate::remote::LATER;
 use crate::sys::{self, Errno};
 use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
@@ -43,6 +45,25 @@ enum Copies<'a> {
     Log(&'a Area<{ abi::LOG_BYTES }>, usize, [[u64; 3]; 2]),
 }
 
+/// In real time a longer write is made in portions, each of which fits the channel.
+const PORTION_BYTES: usize = abi::DATA_BYTES / 2;
+
+/// Puts writes into a channel, as many as fit; returns the others.
+pub(super) fn commit<'a>(channel: &Channel, writes: &'a [u8]) -> &'a [u8] {
+    let (mut end, mut count) = (0, 0);
+    while let Some(length) = writes.get(end + 8..end + 16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes) {
+        let next = end + 16 + (length as usize).next_multiple_of(8);
+        if next > abi::DATA_BYTES {
+            break;
+        }
+        (end, count) = (next, count + 1);
+    }
+    let (fit, rest) = writes.split_at(end.min(writes.len()));
+    channel.data.put(0, fit);
+    channel.writes.store(count, Relaxed);
+    rest
+}
+
 /// The memory of a program whose thread sleeps in a channel.
 pub(super) struct Guest<'a> {
     copies: Copies<'a>,
@@ -51,23 +72,31 @@ pub(super) struct Guest<'a> {
     /// What is to be copied into the program with the answer: address, length, bytes.
     writes: RefCell<Vec<u8>>,
     count: Cell<u32>,
+    /// In real time: what its thread brings. None: memory is read from outside.
+    brought: Option<RefCell<Brought>>,
 }
 
 impl<'a> Guest<'a> {
     pub fn new(channel: &'a Channel, outer: u32) -> Guest<'a> {
-        Guest { copies: Copies::Channel(channel), outer, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
+        Guest { copies: Copies::Channel(channel), outer, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
+    }
+    /// The same in real time.
+    pub fn real(channel: &'a Channel, brought: Brought) -> Guest<'a> {
+        Guest { brought: Some(RefCell::new(brought)), ..Guest::new(channel, 0) }
+    }
+    /// What its thread has brought, and what was written.
+    pub fn into_parts(self) -> (Brought, Vec<u8>) {
+        (self.brought.map(RefCell::into_inner).unwrap_or_default(), self.writes.into_inner())
     }
     /// The memory as it was when the call that lies there in the log was made. What is written comes to nothing but [`Guest::output`].
     pub fn logged(log: &'a Area<{ abi::LOG_BYTES }>, at: usize, copies: [[u64; 3]; 2]) -> Guest<'a> {
-        Guest { copies: Copies::Log(log, at, copies), outer: 0, writes: RefCell::new(Vec::new()), count: Cell::new(0) }
+        Guest { copies: Copies::Log(log, at, copies), outer: 0, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
     }
 
-    /// Puts what was written into the channel, to be copied by the program's side.
-    pub fn commit(&self) {
-        let Copies::Channel(channel) = &self.copies else { return };
-        let writes = self.writes.borrow();
-        channel.data.put(0, &writes);
-        channel.writes.store(self.count.get(), Relaxed);
+    /// Puts what was written into the channel, to be copied by the program's side. Returns what does not fit.
+    pub fn commit(&self) -> Vec<u8> {
+        let Copies::Channel(channel) = &self.copies else { return Vec::new() };
+        commit(channel, &self.writes.borrow()).to_vec()
     }
     /// Writes what was written straight into the program.
     pub fn flush(&self) {
@@ -88,8 +117,9 @@ impl<'a> Guest<'a> {
     }
 }
 
-impl Memory for Guest<'_> {
-    fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
+impl Guest<'_> {
+    /// Reads what was copied with the call. None: that was not; false: it cannot be read any more.
+    fn read_copied(&self, pointer: u64, into: &mut [u8]) -> Option<bool> {
         let channel = match &self.copies {
             Copies::Channel(channel) => channel,
             Copies::Log(log, at, copies) => {
@@ -98,8 +128,7 @@ impl Memory for Guest<'_> {
                     inside.then(|| at.saturating_add(*offset as usize).saturating_add((pointer - address) as usize))
                 };
                 let from = copies.iter().filter(|[address, ..]| *address != 0).find_map(of);
-                let whole = from.is_some_and(|from| log.get(from, into) == into.len());
-                return if whole { Ok(()) } else { Err(Errno(libc::EFAULT)) };
+                return Some(from.is_some_and(|from| log.get(from, into) == into.len()));
             }
         };
         for copy in &channel.copies {
@@ -107,17 +136,40 @@ impl Memory for Guest<'_> {
             if address != 0 && pointer >= address && pointer.saturating_add(into.len() as u64) <= address.saturating_add(bytes) {
                 let at = copy.at.load(Relaxed) as usize + (pointer - address) as usize;
                 if channel.data.get(at, into) == into.len() {
-                    return Ok(());
+                    return Some(true);
                 }
             }
         }
-        sys::read_memory(self.outer, pointer, into)
+        None
+    }
+
+    /// Reads an int now that is asked for again when there is no way back. Whether it can be read shows then.
+    pub fn read_ahead(&self, pointer: u64) -> Result<(), Errno> {
+        match self.read_int(pointer) {
+            Err(LATER) => Err(LATER),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Memory for Guest<'_> {
+    fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
+        match (self.read_copied(pointer, into), &self.brought) {
+            (Some(true), _) => Ok(()),
+            (Some(false), _) => Err(Errno(libc::EFAULT)),
+            (None, Some(brought)) if !into.is_empty() => brought.borrow_mut().read(pointer, into),
+            (None, _) => sys::read_memory(self.outer, pointer, into),
+        }
     }
 
     fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
+        if self.brought.is_some() && from.len() > PORTION_BYTES {
+            let mut portions = from.chunks(PORTION_BYTES).enumerate();
+            return portions.try_for_each(|(at, from)| self.write(pointer.wrapping_add((at * PORTION_BYTES) as u64), from));
+        }
         let mut writes = self.writes.borrow_mut();
         let padded = from.len().next_multiple_of(8);
-        if writes.len() + 16 + padded > abi::DATA_BYTES && matches!(self.copies, Copies::Channel(_)) {
+        if writes.len() + 16 + padded > abi::DATA_BYTES && matches!(self.copies, Copies::Channel(_)) && self.brought.is_none() {
             return sys::write_memory(self.outer, pointer, from);
         }
         if !from.is_empty() {
@@ -136,13 +188,16 @@ impl Memory for Guest<'_> {
     fn gather(&self, vectors: &[(u64, u64)], limit: usize) -> Result<BytesMut, Errno> {
         if let [(address, bytes)] = vectors {
             let mut into = BytesMut::zeroed(usize::try_from(*bytes).unwrap_or(usize::MAX).min(limit));
-            if self.read(*address, &mut into).is_ok() {
-                return Ok(into);
+            match self.read_copied(*address, &mut into) {
+                Some(true) => return Ok(into),
+                None if self.brought.is_none() && self.read(*address, &mut into).is_ok() => return Ok(into),
+                _ => {}
             }
         }
-        match self.copies {
-            Copies::Channel(_) => sys::read_vectors(self.outer, vectors, limit),
-            Copies::Log(..) => Err(Errno(libc::EFAULT)),
+        match (&self.copies, &self.brought) {
+            (Copies::Channel(_), Some(brought)) => brought.borrow_mut().gather(vectors, limit),
+            (Copies::Channel(_), None) => sys::read_vectors(self.outer, vectors, limit),
+            (Copies::Log(..), _) => Err(Errno(libc::EFAULT)),
         }
     }
 

@@ -13,6 +13,7 @@
 mod ahead;
 mod answer;
 mod arena;
+mod brought;
 mod child;
 mod cpu_time;
 mod disk;

@@ -162,6 +162,9 @@ impl Tree {
 
     fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, guest: &Guest<'_>) -> Result<Outcome, Errno> {
         let inode = posted.inode();
+        if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
+            guest.read_ahead(posted.arguments[5])?;
+        }
         let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));

@@ -10,6 +10,7 @@ use crate::arch;
 use crate::call::message::{Message, Taken, joined};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory as _;
+use crate::remote::LATER;
 use crate::sys::Errno;
 use std::time::Duration;
 
@@ -176,6 +177,9 @@ impl Tree {
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno(libc::EINVAL));
         }
+        if posted.arguments[1] != 0 {
+            guest.read_ahead(posted.arguments[2])?;
+        }
         let child = match outside.stack().accept(s) {
             Ok(child) => child,
             Err(Errno(libc::EAGAIN)) => {
@@ -305,6 +309,7 @@ impl Tree {
                         other => other,
                     };
                 }
+                Err(LATER) => return Err(LATER),
                 Err(_) if moved > 0 => return Ok(Outcome::Done(moved as i64)),
                 Err(errno) => {
                     if errno.0 == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 && stream {
@@ -341,6 +346,9 @@ impl Tree {
                 return self.wait_for(thread, s, posted, 0, limit, libc::EAGAIN);
             }
         }
+        if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
+            guest.read_ahead(posted.arguments[5])?;
+        }
         match take(s, stack, message.total, flags) {
             Ok(taken) => {
                 if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
@@ -368,13 +376,14 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let flags = posted.int(3);
         let count = u64::from(posted.arguments[2] as u32).min(MESSAGES_MAX);
-        for index in 0..count {
+        for index in self.messages_done(thread)..count {
             let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
             let sent = Message::read(guest, at).and_then(|message| transmit_message(s, guest, stack, &message, flags));
             let sent = sent.inspect(|sent| self.count_sent(thread, *sent));
             let sent = sent.and_then(|sent| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
             match sent {
-                Ok(()) => {}
+                Ok(()) => self.message_is_done(thread, index),
+                Err(LATER) => return Err(LATER),
                 Err(_) if index > 0 => return Ok(Outcome::Done(index as i64)),
                 Err(Errno(libc::EAGAIN)) => {
                     let limit = send_limit(stack, s);
@@ -384,6 +393,16 @@ impl Tree {
             }
         }
         Ok(Outcome::Done(count as i64))
+    }
+
+    /// Messages of a call with several that are done: it goes on behind them.
+    fn messages_done(&self, thread: ThreadId) -> u64 {
+        self.threads.get(&thread).map_or(0, |one| one.moved)
+    }
+    fn message_is_done(&mut self, thread: ThreadId, index: u64) {
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.moved = index + 1;
+        }
     }
 
     fn receive_several(
@@ -396,8 +415,8 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let flags = posted.int(3);
         let count = u64::from(posted.arguments[2] as u32).min(MESSAGES_MAX);
-        let mut got = 0;
-        for index in 0..count {
+        let mut got = self.messages_done(thread);
+        for index in got..count {
             let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
             let one = Message::read(guest, at).and_then(|message| {
                 let taken = take(s, stack, message.total, flags & !libc::MSG_WAITFORONE)?;
@@ -406,7 +425,11 @@ impl Tree {
                 Ok(delivered)
             });
             match one.and_then(|bytes| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes())) {
-                Ok(()) => got = index + 1,
+                Ok(()) => {
+                    self.message_is_done(thread, index);
+                    got = index + 1;
+                }
+                Err(LATER) => return Err(LATER),
                 Err(_) if got > 0 => break,
                 Err(Errno(libc::EAGAIN)) => {
                     let limit = receive_limit(stack, s);

@@ -244,11 +244,14 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
     if let Err(errno) = join(t, false) {
         return errno as i64;
     }
-    post(t, number, arguments);
-    let mut set = [PollFd::default(); 2];
-    match await_answer(t, &mut set) {
-        Came::Gone => ENETDOWN,
-        Came::Answered | Came::Ready => take_result(t),
+    loop {
+        post(t, number, arguments);
+        let mut set = [PollFd::default(); 2];
+        match await_answer(t, &mut set) {
+            Came::Gone => return ENETDOWN,
+            Came::Answered | Came::Ready if t.channel.answer.load(Relaxed) == abi::FETCH => channel::fetch(t.channel),
+            Came::Answered | Came::Ready => return take_result(t),
+        }
     }
 }
 

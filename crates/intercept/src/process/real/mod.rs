@@ -9,18 +9,21 @@ mod launch;
 mod poller;
 mod told;
 
-use super::guest::{Guest, Posted};
+use super::answer::Outcome;
+use super::brought::Brought;
+use super::guest::{self, Guest, Posted};
 use super::object::{Body, Object};
 use super::{Config, Outside, Process, ProcessId, StartError, State, Thread, ThreadId, Tree, signal};
 use crate::arch;
 use crate::face::SocketId;
+use crate::remote::LATER;
 use crate::sys::{self, Errno};
 use poller::Poller;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use weft_core::Instant;
-use weft_loader::abi::{self, strict};
+use weft_loader::abi::{self, Channel, strict};
 
 pub use launch::{Loading, Parts};
 
@@ -43,6 +46,8 @@ pub(super) struct Real {
     wakes: BTreeMap<ThreadId, OwnedFd>,
     /// What was made or accepted and has no descriptor yet.
     made: BTreeMap<ThreadId, Body>,
+    /// What threads have brought for their calls.
+    brought: BTreeMap<ThreadId, Brought>,
     pollers: BTreeMap<u64, Poller>,
     /// The epolls that watch an object.
     watchers: BTreeMap<u64, Vec<u64>>,
@@ -86,6 +91,7 @@ impl Tree {
             bell,
             wakes: BTreeMap::new(),
             made: BTreeMap::new(),
+            brought: BTreeMap::new(),
             pollers: BTreeMap::new(),
             watchers: BTreeMap::new(),
             ready: true,
@@ -359,6 +365,7 @@ impl Tree {
         self.drop_made(thread, outside);
         if let Some(real) = &mut self.real {
             real.wakes.remove(&thread);
+            real.brought.remove(&thread);
         }
         if free {
             self.arena.channel(thread).alive.store(0, Release);
@@ -405,12 +412,14 @@ impl Tree {
         let channel = arena.channel(thread);
         let posted = Posted::read(channel);
         if let Some(one) = self.threads.get_mut(&thread) {
-            one.begin_call();
             one.state = State::Runnable;
+        }
+        if !self.goes_on(thread, &posted, channel) {
+            return self.park_or_queue(thread);
         }
         let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
         let epoll = posted.descriptor & strict::EPOLL_NUMBER;
-        let guest = Guest::new(channel, outer);
+        let guest = Guest::real(channel, Brought::default());
         let result = match posted.number {
             strict::LEAVE => {
                 self.remove_thread(thread, false, outside);
@@ -436,9 +445,89 @@ impl Tree {
                 return self.park_or_queue(thread);
             }
         };
-        self.answer(thread, result.unwrap_or_else(|errno| -i64::from(errno.0)));
+        // What these name came with the call, if it could be read.
+        let errno = |errno: Errno| if errno == LATER { libc::EFAULT } else { errno.0 };
+        self.answer(thread, result.unwrap_or_else(|error| -i64::from(errno(error))));
         guest.commit();
         self.park_or_queue(thread);
+    }
+
+    /// A call is posted: a new one, or one whose thread has brought what it was asked for. False: its answer is in the channel.
+    fn goes_on(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel) -> bool {
+        let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread));
+        let brought = brought.and_then(|mut brought| brought.is_back(posted, channel).then_some(brought));
+        let Some(one) = self.threads.get_mut(&thread) else { return false };
+        let Some(mut brought) = brought else {
+            one.begin_call();
+            return true;
+        };
+        if channel.writes.swap(0, Relaxed) != 0 {
+            // Of several messages those are done that were written before.
+            let several = [libc::SYS_sendmmsg, libc::SYS_recvmmsg].contains(&(posted.number as i64));
+            let done = if several { one.moved.saturating_sub(1) as i64 } else { 0 };
+            self.answer(thread, if done > 0 { done } else { -i64::from(libc::EFAULT) });
+            return false;
+        }
+        match brought.take_rest() {
+            Some((rest, result)) if result.is_some() || !rest.is_empty() => {
+                self.write_on(thread, posted, channel, brought, &rest, result);
+                false
+            }
+            _ => {
+                self.keep_brought(thread, brought);
+                true
+            }
+        }
+    }
+
+    fn keep_brought(&mut self, thread: ThreadId, brought: Brought) {
+        if let Some(real) = &mut self.real {
+            real.brought.insert(thread, brought);
+        }
+    }
+
+    /// Has written what fits the channel; the rest when the thread is back. Then the call returns this, or goes on.
+    fn write_on(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel, mut brought: Brought, writes: &[u8], result: Option<i64>) {
+        if let Some(result) = result {
+            self.answer(thread, result);
+        }
+        let rest = guest::commit(channel, writes);
+        if result.is_none() || !rest.is_empty() {
+            brought.write_rest(rest.to_vec(), result, posted, channel);
+            self.keep_brought(thread, brought);
+        }
+    }
+
+    /// As [`Tree::attempt`].
+    pub(super) fn attempt_real(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel, outside: &mut dyn Outside) {
+        let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread)).unwrap_or_default();
+        let guest = Guest::real(channel, brought);
+        let outcome = self.dispatch(thread, posted, &guest, outside);
+        let (mut brought, writes) = guest.into_parts();
+        match outcome {
+            Ok(Outcome::Done(result)) => {
+                let writes = if matches!(posted.number, abi::POLL) { Vec::new() } else { writes };
+                self.write_on(thread, posted, channel, brought, &writes, Some(result));
+            }
+            Ok(Outcome::Descriptor { close_on_exec }) => {
+                self.answer(thread, i64::from(close_on_exec));
+                channel.answer.store(abi::DESCRIPTOR, Relaxed);
+            }
+            Ok(Outcome::Wait(wait)) => {
+                self.keep_brought(thread, brought);
+                self.park(thread, wait);
+            }
+            Ok(Outcome::Prepared | Outcome::Gone) => {}
+            Err(LATER) => {
+                brought.keep_copies(channel);
+                match guest::commit(channel, &writes) {
+                    [] => brought.ask(posted, channel),
+                    rest => brought.write_rest(rest.to_vec(), None, posted, channel),
+                }
+                self.keep_brought(thread, brought);
+            }
+            Err(errno) => self.answer(thread, -i64::from(errno.0)),
+        }
     }
 
     fn park_or_queue(&mut self, thread: ThreadId) {
@@ -450,6 +539,10 @@ impl Tree {
     }
 
     fn count(&mut self, thread: ThreadId, posted: &Posted) {
+        // One that is posted again is counted then.
+        if self.real.as_ref().and_then(|real| real.brought.get(&thread)).is_some_and(Brought::is_asked) {
+            return;
+        }
         let number = if posted.number == abi::POLL { libc::SYS_poll as u64 } else { posted.number };
         if number >= abi::HELLO {
             return;
