@@ -5,6 +5,7 @@
 //! the keeper stays to keep the namespaces alive and ends with the process it serves. weft itself stays where it was: from inside a namespace it
 //! could not reach the programs outside.
 
+use crate::attach::PORTS_MAX;
 use crate::error::WorldError;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fd::{AsFd, OwnedFd};
@@ -52,6 +53,10 @@ pub struct Opened {
 /// Checks what a stack file says of its backends without opening any: their URLs, the addresses of the host's side, and framing that they decide
 /// themselves.
 pub fn check(stack: &Stack) -> Result<(), StackError> {
+    if stack.interfaces().count() > PORTS_MAX {
+        let what = format!("a stack has {PORTS_MAX} interfaces at most");
+        return Err(stack.interface_error(PORTS_MAX, "name", &what, "take this one and those behind it away, or bring up several stacks"));
+    }
     for (index, section) in stack.interfaces().enumerate() {
         check_section(section).map_err(|wrong| stack.interface_error(index, wrong.field, &wrong.what, &wrong.help))?;
     }
@@ -311,6 +316,15 @@ mod tests {
             assert_eq!(error.line, 4, "{error}");
             assert!(error.what.contains(what) && error.help.contains(help), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_with_too_many_interfaces_is_refused_at_the_first_that_is_too_much() {
+        let text =
+            |count: usize| (0..count).map(|n| format!("[[interface]]\nname = \"m{n}\"\nbackend = \"memory:m{n}\"\n")).collect::<String>();
+        check(&Stack::parse("a.toml", &text(PORTS_MAX)).unwrap()).unwrap();
+        let error = check(&Stack::parse("a.toml", &text(PORTS_MAX + 1)).unwrap()).unwrap_err();
+        assert_eq!((error.line, error.what.as_str()), (3 * PORTS_MAX + 2, "a stack has 1024 interfaces at most"));
     }
 
     #[test]
