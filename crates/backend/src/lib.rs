@@ -31,6 +31,7 @@ pub mod vnet;
 
 mod device;
 mod error;
+mod link_type;
 mod nft;
 mod ring;
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod scatter;
 mod sys;
 
 pub use error::OpenError;
+pub use link_type::LinkType;
 
 use std::collections::VecDeque;
 use std::io;
@@ -115,16 +117,6 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
     fn give_back_memory(&mut self) {
         (**self).give_back_memory();
     }
-}
-
-/// What the frames of a backend begin with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LinkType {
-    /// An Ethernet header.
-    #[default]
-    Ethernet,
-    /// An IP header.
-    Ip,
 }
 
 /// What a backend can do.

@@ -4,7 +4,7 @@
 //! and closes the backend again. One that the node has no more, whoever took it away (a command, `weft apply`, `ip link del` of a program), is
 //! closed here: its device, its guard and its namespaces go.
 
-use crate::ground::{self, Opened};
+use crate::ground::{self, Opened, PORTS_MAX};
 use crate::outside;
 use crate::port::Port;
 use crate::reactor::Interest;
@@ -13,19 +13,6 @@ use weft_core::control::{ControlError, Op, Value};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{InterfaceIndex, Message, Selector, Table, command};
 use weft_node::{InterfaceSection, Rewiring, RouteSection, Shape, Wiring};
-
-/// Most interfaces with a backend of one stack: each is a descriptor, and is looked at in every turn.
-pub const PORTS_MAX: usize = 1024;
-
-/// The arguments of an operation that adds an interface with a backend.
-pub(crate) fn wish(op: &Op) -> Option<&Value> {
-    match op {
-        Op::Exec { target: Selector::Name(name), procedure, arguments } if name == "interfaces" && procedure == "add" => {
-            arguments.get("backend").and_then(Value::as_str).filter(|url| !url.is_empty()).map(|_| arguments)
-        }
-        _ => None,
-    }
-}
 
 /// Corrects what is known of an interface by what its backend can do.
 pub(crate) fn corrected(mut interface: Interface, section: &InterfaceSection, opened: &Opened) -> Interface {
@@ -82,6 +69,16 @@ impl Asked {
 }
 
 impl World {
+    /// The arguments of an operation that adds an interface with a backend.
+    pub(crate) fn backend_wish(op: &Op) -> Option<&Value> {
+        match op {
+            Op::Exec { target: Selector::Name(name), procedure, arguments } if name == "interfaces" && procedure == "add" => {
+                arguments.get("backend").and_then(Value::as_str).filter(|url| !url.is_empty()).map(|_| arguments)
+            }
+            _ => None,
+        }
+    }
+
     /// `interfaces add` with a backend. Answered as the block does, with a notice where there is something to know.
     ///
     /// # Errors

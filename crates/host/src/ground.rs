@@ -5,7 +5,6 @@
 //! the keeper stays to keep the namespaces alive and ends with the process it serves. weft itself stays where it was: from inside a namespace it
 //! could not reach the programs outside.
 
-use crate::attach::PORTS_MAX;
 use crate::error::WorldError;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fd::{AsFd, OwnedFd};
@@ -21,6 +20,9 @@ use weft_backend::packet::Packet;
 use weft_backend::{Backend, Features, LinkType, OpenError, OpenOptions, host_side};
 use weft_node::{InterfaceSection, Stack, StackError};
 use weft_wire::ethernet::Mac;
+
+/// Most interfaces with a backend of one stack: each is a descriptor, and is looked at in every turn.
+pub const PORTS_MAX: usize = 1024;
 
 /// The hidden command that runs a ground keeper.
 pub const KEEPER_COMMAND: &str = "ground-keeper";

@@ -26,7 +26,7 @@ pub mod threaded;
 mod tidy;
 pub mod world;
 
-pub use attach::PORTS_MAX;
+pub use ground::PORTS_MAX;
 
 /// A seed from the system's random source.
 pub fn random_seed() -> u64 {

@@ -3,7 +3,6 @@
 //! One thread. A turn: wait for descriptors or the next timer; take in frames, program data, calls and commands; run the node; give out frames
 //! and answers. The alternative, a thread an interface or a program, was rejected: a hand-over between cores costs more than the work.
 
-use crate::attach;
 use crate::clock::Clock;
 use crate::control::{CLIENTS_MAX, Connection, Listener, REQUESTS_MAX, Subscription};
 pub use crate::error::WorldError;
@@ -627,8 +626,8 @@ impl World {
                 self.note(Op::Restore { file }, &answer, None);
                 Ok(answer)
             }
-            Ask::Node(op) if attach::wish(&op).is_some() => {
-                let answer = self.attach(attach::wish(&op).unwrap_or(&Value::Null))?;
+            Ask::Node(op) if Self::backend_wish(&op).is_some() => {
+                let answer = self.attach(Self::backend_wish(&op).unwrap_or(&Value::Null))?;
                 self.note(op, &answer, None);
                 Ok(answer)
             }

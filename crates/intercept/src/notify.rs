@@ -3,6 +3,9 @@
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+/// Most calls held at once (one a thread).
+pub const HELD_MAX: usize = 1 << 16;
+
 /// A notification: a thread of the program waits in this call.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification {

@@ -3,7 +3,7 @@
 //! weft writes, with plain stores and no system call; the caretaker reads when weft is no more. Each word is whole at any moment, as weft may end
 //! between any two of them.
 
-use crate::supervisor::HELD_MAX;
+use crate::notify::HELD_MAX;
 use crate::sys::{self, Errno};
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -5,7 +5,7 @@
 //! kernel, and posts the call again, which then begins anew. So whoever answers a call reads all that it needs before it changes anything, but for
 //! `Thread::moved`, which counts what is done. What is written and does not fit the channel goes in portions, the same way.
 
-use super::guest::Posted;
+use super::posted::Posted;
 use crate::remote::LATER;
 use crate::sys::Errno;
 use bytes::BytesMut;

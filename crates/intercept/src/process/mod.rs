@@ -28,6 +28,7 @@ mod netlink;
 mod nursery;
 mod object;
 mod poll;
+mod posted;
 pub mod processor;
 mod real;
 mod root;

@@ -1,5 +1,6 @@
 //! Errors of datagram sockets, shown where poll(2) looks for them: see [`crate::standin::packet`].
 
+use super::waiting::{Waiting, is_waiting};
 use super::{Supervisor, Turn};
 use crate::call::{self, Call};
 use crate::face::Poll;
@@ -15,62 +16,9 @@ const FOLLOWING: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_PEEK
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
 /// A native *write* would take an error that is shown, and fail with ECONNRESET, where Linux says for example EHOSTUNREACH, which traceroute
-/// expects while it sends. So an error is shown when a thread of the program waits for something (poll, a read), and that is looked at so often;
+/// expects while it sends. So an error is shown when a thread of the program waits for something (poll, a read), and that is looked at so often
+/// (see [`Waiting`]).
 const ERROR_LOOK: Duration = Duration::from_millis(2);
-/// and in any case when the program has made no call on the socket while it computed for so long: it may look with a poll that does not wait. Its own
-/// processor time counts, as one that others keep off the processors may be about to write;
-const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
-/// or when so much time has passed: it may wait for something else.
-const ERROR_WAITS_IN_ALL_MAX: Duration = Duration::from_millis(500);
-/// Calls in which a thread waits for readiness, data or time.
-const WAITING: [i64; 13] = [
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_poll,
-    libc::SYS_ppoll,
-    libc::SYS_select,
-    libc::SYS_pselect6,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-];
-
-/// Does any thread of a process wait for something (proc_pid_syscall(5))?
-fn is_waiting(tid: u32) -> bool {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return true };
-    tasks.flatten().any(|task| {
-        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
-        call.split(' ').next().and_then(|number| number.parse().ok()).is_some_and(|number: i64| WAITING.contains(&number))
-    })
-}
-
-/// Since when an error has waited to be shown, and how long the program had computed by then.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    since: Instant,
-    computed: Duration,
-}
-
-impl Waiting {
-    fn begin(tid: u32) -> Waiting {
-        Waiting { since: Instant::now(), computed: computed(tid) }
-    }
-    fn is_over(self, tid: u32) -> bool {
-        computed(tid).saturating_sub(self.computed) >= ERROR_WAITS_MAX || self.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX
-    }
-}
-
-/// How long the threads of a process have computed (proc_pid_schedstat(5): "time spent on the cpu (in nanoseconds)").
-fn computed(tid: u32) -> Duration {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return Duration::MAX };
-    let of = |text: String| text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).map(Duration::from_nanos);
-    tasks.flatten().filter_map(|task| of(std::fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
-}
-
 impl Supervisor {
     /// The datagram body of a stand-in.
     pub(crate) fn packets(&mut self, key: usize) -> Option<&mut packet::Packets> {
@@ -217,30 +165,5 @@ impl Supervisor {
                 packets.beside.push_back(beside);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_that_others_keep_off_the_processors_has_not_computed() {
-        let mut sleeps = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let tid = sleeps.id();
-        while !is_waiting(tid) {
-            std::thread::yield_now();
-        }
-        let waiting = Waiting::begin(tid);
-        assert!(!waiting.is_over(tid), "it sleeps");
-        assert!(Waiting { since: Instant::now() - ERROR_WAITS_IN_ALL_MAX, ..waiting }.is_over(tid), "not for ever");
-        sleeps.kill().unwrap();
-        sleeps.wait().unwrap();
-        assert!(waiting.is_over(tid), "it has gone");
-        let own = Waiting::begin(std::process::id());
-        while !own.is_over(std::process::id()) {
-            std::hint::spin_loop();
-        }
-        assert!(computed(std::process::id()) >= own.computed + ERROR_WAITS_MAX || own.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX);
     }
 }

@@ -10,6 +10,7 @@ use crate::caretaker::ledger::{Ledger, Slots};
 use crate::standin::stream::Phase;
 use crate::standin::{Body, liveness};
 use crate::sys::{self, Errno};
+use crate::workers::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -93,6 +94,39 @@ impl HeldCalls {
     /// When the next one's time is up.
     fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+}
+
+/// What a parked call has come to.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It goes on when the worker is back: from its beginning where this is [`crate::remote::LATER`], else with this.
+    Answer(Result<Outcome, Errno>),
+    /// Its answer was missed; the memory that tells it from another call is being read.
+    Missed(Result<i64, Errno>),
+}
+
+/// A call that waits for a worker, see `parked.rs`.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub call: Call,
+    pub stage: Stage,
+    /// The file that it was made on.
+    pub end: Option<OwnedFd>,
+    /// A signal came before the worker: to be written when the thread makes the call again.
+    pub unwritten: Option<Job>,
+}
+
+/// All parked calls, by the number of their errand.
+#[derive(Debug, Default)]
+pub(crate) struct ParkedCalls {
+    pub calls: BTreeMap<u64, Parked>,
+    pub next: u64,
+}
+
+impl ParkedCalls {
+    pub fn calls_of_tree(&self, tree: usize) -> impl Iterator<Item = &Call> {
+        self.calls.values().map(|parked| &parked.call).filter(move |call| call.tree == tree)
     }
 }
 

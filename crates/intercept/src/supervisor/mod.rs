@@ -8,6 +8,7 @@ mod pump;
 mod replay;
 mod search;
 mod stand_ins;
+mod waiting;
 
 pub(crate) use search::is_filtered;
 
@@ -15,7 +16,7 @@ use crate::call::{self, Call, Outcome};
 use crate::calls::Calls;
 use crate::caretaker::ledger::Ledger;
 use crate::face::{SocketId, Stack};
-use crate::notify::{Listener, Notification};
+use crate::notify::{HELD_MAX, Listener, Notification};
 use crate::reactor::{Interest, Reactor, Readiness};
 use crate::remote::{LATER, Remote, Stored, Window};
 use crate::standin::buffer::ReadBuffer;
@@ -32,8 +33,6 @@ use weft_core::engine::Alert;
 
 /// Most stand-ins of a supervisor.
 pub const STAND_INS_MAX: usize = 1 << 20;
-/// Most calls held at once (one a thread).
-pub const HELD_MAX: usize = 1 << 16;
 /// Notifications taken from one listener before others get a turn.
 const NOTIFICATIONS_MAX: usize = 64;
 /// Rounds of "the stack changed, so stand-ins move, so the stack changes" in one turn.
@@ -62,7 +61,7 @@ pub struct Supervisor {
     by_workers: BTreeSet<usize>,
     windows: HashMap<u32, Arc<Window>>,
     workers: Workers,
-    parked: parked::ParkedCalls,
+    parked: held::ParkedCalls,
     pub(crate) stand_ins: Slab<StandIn>,
     generation: u16,
     pub(crate) by_inode: HashMap<u64, usize>,
@@ -72,7 +71,7 @@ pub struct Supervisor {
     foreign: foreign::Foreign,
     search: search::Search,
     /// Errors of datagram sockets that wait to be shown, since when; and when they are looked at.
-    errors_waiting: BTreeMap<usize, errors::Waiting>,
+    errors_waiting: BTreeMap<usize, waiting::Waiting>,
     errors_at: Option<Instant>,
     pub(crate) calls: Calls,
     /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.
@@ -122,7 +121,7 @@ impl Supervisor {
             by_workers: BTreeSet::new(),
             windows: HashMap::new(),
             workers,
-            parked: parked::ParkedCalls::default(),
+            parked: held::ParkedCalls::default(),
             stand_ins: Slab::new(),
             generation: 0,
             by_inode: HashMap::new(),
@@ -362,7 +361,7 @@ impl Supervisor {
             match self.replays.take(&call) {
                 Ok(Some(replay)) => return self.send_missed(&call, replay),
                 Ok(None) => {}
-                Err(_) => return self.park(call, parked::Stage::Answer(Err(LATER)), turn),
+                Err(_) => return self.park(call, held::Stage::Answer(Err(LATER)), turn),
             }
         }
         let outcome = (call.row.answer)(self, turn, &call);
@@ -372,11 +371,11 @@ impl Supervisor {
     /// Writes what the call writes, then sends its answer or keeps it.
     fn finish(&mut self, call: Call, outcome: Result<Outcome, Errno>, turn: &mut Turn<'_>) {
         let outcome = match outcome {
-            Err(LATER) => return self.park(call, parked::Stage::Answer(outcome), turn),
+            Err(LATER) => return self.park(call, held::Stage::Answer(outcome), turn),
             Ok(Outcome::Done(_) | Outcome::DoneWithEffect(_) | Outcome::HandOver { .. }) => match call.remote.store() {
                 Stored::All => outcome,
                 Stored::Failed(otherwise) => self.instead(outcome, otherwise, turn),
-                Stored::Later => return self.park(call, parked::Stage::Answer(outcome), turn),
+                Stored::Later => return self.park(call, held::Stage::Answer(outcome), turn),
             },
             _ => outcome,
         };
@@ -449,7 +448,7 @@ impl Supervisor {
     fn keep_missed(&mut self, call: Call, answer: Result<i64, Errno>, turn: &mut Turn<'_>) {
         match replay::Replay::of(&call, answer) {
             Ok(replay) => self.replays.keep(call.tid, replay),
-            Err(_) => self.park(call, parked::Stage::Missed(answer), turn),
+            Err(_) => self.park(call, held::Stage::Missed(answer), turn),
         }
     }
 

@@ -6,51 +6,18 @@
 //! - A process tree has at most [`TREE_MAX`] errands at a time, so that those of one leave workers for the others. What is beyond is refused with
 //!   ENOBUFS, and `weft show calls` counts it.
 
+use super::held::{Parked, Stage};
 use super::{Supervisor, Turn};
 use crate::call::{self, Call, Outcome};
 use crate::remote::LATER;
 use crate::standin::liveness;
 use crate::sys::{self, Errno};
 use crate::workers::{Brought, Done, Errand, Job};
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Most errands of one process tree at a time.
 pub const TREE_MAX: usize = 64;
-
-/// What a parked call has come to.
-#[derive(Debug)]
-pub(super) enum Stage {
-    /// It goes on when the worker is back: from its beginning where this is [`LATER`], else with this.
-    Answer(Result<Outcome, Errno>),
-    /// Its answer was missed; the memory that tells it from another call is being read.
-    Missed(Result<i64, Errno>),
-}
-
-#[derive(Debug)]
-pub(super) struct Parked {
-    call: Call,
-    stage: Stage,
-    /// The file that it was made on.
-    end: Option<OwnedFd>,
-    /// A signal came before the worker: to be written when the thread makes the call again.
-    unwritten: Option<Job>,
-}
-
-/// All of them, by the number of their errand.
-#[derive(Debug, Default)]
-pub(super) struct ParkedCalls {
-    calls: BTreeMap<u64, Parked>,
-    next: u64,
-}
-
-impl ParkedCalls {
-    pub fn calls_of_tree(&self, tree: usize) -> impl Iterator<Item = &Call> {
-        self.calls.values().map(|parked| &parked.call).filter(move |call| call.tree == tree)
-    }
-}
 
 impl Supervisor {
     /// Leaves a call to a worker: to fetch what its handler wants, or to store what it has written.

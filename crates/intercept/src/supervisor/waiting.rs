@@ -1,0 +1,83 @@
+//! Whether a program is about to look for an error, told from outside: by what its threads wait for, and by how long they have computed.
+
+use std::time::{Duration, Instant};
+
+/// An error is shown when the program has made no call on the socket while it computed for so long: it may look with a poll that does not wait. Its own
+/// processor time counts, as one that others keep off the processors may be about to write.
+const ERROR_WAITS_MAX: Duration = Duration::from_millis(5);
+/// And when so much time has passed: it may wait for something else.
+const ERROR_WAITS_IN_ALL_MAX: Duration = Duration::from_millis(500);
+
+/// Calls in which a thread waits for readiness, data or time.
+const WAITING: [i64; 13] = [
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+];
+
+/// Does any thread of a process wait for something (proc_pid_syscall(5))?
+pub(super) fn is_waiting(tid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return true };
+    tasks.flatten().any(|task| {
+        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+        call.split(' ').next().and_then(|number| number.parse().ok()).is_some_and(|number: i64| WAITING.contains(&number))
+    })
+}
+
+/// Since when an error has waited to be shown, and how long the program had computed by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    since: Instant,
+    computed: Duration,
+}
+
+impl Waiting {
+    pub fn begin(tid: u32) -> Waiting {
+        Waiting { since: Instant::now(), computed: computed(tid) }
+    }
+    pub fn is_over(self, tid: u32) -> bool {
+        computed(tid).saturating_sub(self.computed) >= ERROR_WAITS_MAX || self.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX
+    }
+}
+
+/// How long the threads of a process have computed (proc_pid_schedstat(5): "time spent on the cpu (in nanoseconds)").
+fn computed(tid: u32) -> Duration {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return Duration::MAX };
+    let of = |text: String| text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).map(Duration::from_nanos);
+    tasks.flatten().filter_map(|task| of(std::fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_others_keep_off_the_processors_has_not_computed() {
+        let mut sleeps = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tid = sleeps.id();
+        while !is_waiting(tid) {
+            std::thread::yield_now();
+        }
+        let waiting = Waiting::begin(tid);
+        assert!(!waiting.is_over(tid), "it sleeps");
+        assert!(Waiting { since: Instant::now() - ERROR_WAITS_IN_ALL_MAX, ..waiting }.is_over(tid), "not for ever");
+        sleeps.kill().unwrap();
+        sleeps.wait().unwrap();
+        assert!(waiting.is_over(tid), "it has gone");
+        let own = Waiting::begin(std::process::id());
+        while !own.is_over(std::process::id()) {
+            std::hint::spin_loop();
+        }
+        assert!(computed(std::process::id()) >= own.computed + ERROR_WAITS_MAX || own.since.elapsed() >= ERROR_WAITS_IN_ALL_MAX);
+    }
+}
