@@ -6,7 +6,7 @@
  *                             each call came to is a line on standard output, the same natively and under weft.
  *   pages other FROM TO       for each byte: a whole transfer, TCP and UDP, then a byte back.
  *   pages transfer            one such transfer.
- *   pages stuck               one call whose page never comes, interrupted by more ticks of a timer than a process tree may have errands; then a line
+ *   pages stuck TICKS         one call whose page never comes, interrupted by so many ticks of a timer; then a line
  *                             with this process's number.
  *
  * KIND: missing (userfaultfd), protected (userfaultfd, write-protected: calls that write), race (userfaultfd, and another thread takes the
@@ -45,7 +45,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PAGES = 4, BYTES = PAGE * PAGES, ATTEMPTS = 8, TICKS = 100 };
+enum { PAGE = 4096, PAGES = 4, BYTES = PAGE * PAGES, ATTEMPTS = 8 };
 
 static enum { MISSING, PROTECTED, RACE, FUSE, STUCK } kind;
 static int to = -1, from = -1;
@@ -56,6 +56,7 @@ static atomic_int late, came_late;
 static int uffd = -1, fuse = -1;
 /* How often a call that is stuck has been interrupted. */
 static atomic_int ticks;
+static int ticks_wanted;
 
 static _Noreturn void die(const char *what) {
     printf("failed: %s: %s\n", what, strerror(errno));
@@ -74,7 +75,7 @@ static void wait_for_other(void) {
     char byte = 1;
     if (atomic_load(&late) == 0 || atomic_fetch_sub(&late, 1) != 1) return;
     if (kind == STUCK) {
-        while (atomic_load(&ticks) < TICKS) sched_yield();
+        while (atomic_load(&ticks) < ticks_wanted) sched_yield();
         printf("interrupted %d\n", getpid());
         fflush(stdout);
         for (;;) pause();
@@ -625,7 +626,10 @@ int main(int count, char **words) {
         return 0;
     }
     if (count == 2 && !strcmp(words[1], "transfer")) return transfer(), 0;
-    if (count == 2 && !strcmp(words[1], "stuck")) stuck();
+    if (count == 3 && !strcmp(words[1], "stuck")) {
+        ticks_wanted = atoi(words[2]);
+        stuck();
+    }
     fprintf(stderr, "usage: see the source\n");
     return 2;
 }
