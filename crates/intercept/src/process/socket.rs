@@ -416,8 +416,8 @@ impl Tree {
         let flags = posted.int(3);
         let count = u64::from(posted.arguments[2] as u32).min(MESSAGES_MAX);
         let mut got = self.messages_done(thread);
-        for index in got..count {
-            let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        while got < count {
+            let at = posted.arguments[1].wrapping_add(got * arch::MMSGHDR_BYTES as u64);
             let one = Message::read(guest, at).and_then(|message| {
                 let taken = take(s, stack, message.total, flags & !libc::MSG_WAITFORONE)?;
                 let delivered = message.deliver(guest, &taken, flags)?;
@@ -426,8 +426,8 @@ impl Tree {
             });
             match one.and_then(|bytes| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes())) {
                 Ok(()) => {
-                    self.message_is_done(thread, index);
-                    got = index + 1;
+                    self.message_is_done(thread, got);
+                    got += 1;
                 }
                 Err(LATER) => return Err(LATER),
                 Err(_) if got > 0 => break,
