@@ -23,14 +23,14 @@ impl Supervisor {
     /// Looks for a stand-in's end in the processes of the trees.
     ///
     /// # Errors
-    /// EBADF: nobody there has it.
+    /// EBADF: nobody there has it. ENFILE: this process has no descriptor left to look with.
     pub(super) fn search(&mut self, inode: u64) -> Result<OwnedFd, Errno> {
         let users: BTreeSet<u32> = self.stand_ins.iter().map(|(_, one)| one.place.0).filter(|tid| *tid != 0).collect();
         let mut looked_at = BTreeSet::new();
         let mut next: VecDeque<u32> = users.into_iter().collect();
         while let Some(pid) = next.pop_front().filter(|_| looked_at.len() < PROCESSES_MAX) {
             if looked_at.insert(pid) {
-                if let Some(end) = self.search_in(pid, inode) {
+                if let Some(end) = self.search_in(pid, inode)? {
                     return Ok(end);
                 }
                 next.extend(children(pid));
@@ -42,12 +42,12 @@ impl Supervisor {
             return Err(Errno(libc::EBADF));
         }
         self.search.walked_at = Some(now);
-        for process in std::fs::read_dir("/proc").map_err(|_| Errno(libc::EBADF))?.flatten() {
+        for process in std::fs::read_dir("/proc").map_err(|error| without_room(&error).unwrap_or(Errno(libc::EBADF)))?.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             if pid != std::process::id()
                 && !looked_at.contains(&pid)
                 && is_filtered(pid)
-                && let Some(end) = self.search_in(pid, inode)
+                && let Some(end) = self.search_in(pid, inode)?
             {
                 return Ok(end);
             }
@@ -55,19 +55,28 @@ impl Supervisor {
         Err(Errno(libc::EBADF))
     }
 
-    fn search_in(&mut self, pid: u32, inode: u64) -> Option<OwnedFd> {
+    fn search_in(&mut self, pid: u32, inode: u64) -> Result<Option<OwnedFd>, Errno> {
         let wanted = format!("socket:[{inode}]");
-        for descriptor in std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        let descriptors = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(descriptors) => descriptors,
+            Err(error) => return without_room(&error).map_or(Ok(None), Err),
+        };
+        for descriptor in descriptors.flatten() {
             let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
             if let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok()))
                 && let Ok(end) = self.borrow_at(pid, fd)
                 && sys::inode(end.as_fd()) == Ok(inode)
             {
-                return Some(end);
+                return Ok(Some(end));
             }
         }
-        None
+        Ok(None)
     }
+}
+
+/// ENFILE, where this process has no descriptor left: who could not look may not say that nobody is there.
+fn without_room(error: &std::io::Error) -> Option<Errno> {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)).then_some(Errno(libc::ENFILE))
 }
 
 /// The processes that any thread of a process has started.
