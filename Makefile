@@ -19,7 +19,8 @@ PROFILE := $(if $(FULL),release,checked)
 build demo demo-live docs coverage bench bench-%: PROFILE := release
 # One set of features for all targets: without the example, which brings dependencies of tests, cargo would build everything a second time.
 BUILD = cargo build --profile $(PROFILE) --workspace --bins --example socket-twins
-BUILD_CAPI = cargo build --quiet --profile $(PROFILE) --package weft-capi
+# The C library, too: by itself it would have features of its own, and all that it stands on would be built again.
+BUILD_CAPI = $(BUILD) --lib --quiet
 SETUP := tools/setup
 
 # The runner of `make test` has prepared the machine, built everything and chosen the profile before it starts a target.

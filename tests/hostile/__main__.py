@@ -42,7 +42,7 @@ GROUPS = {
 
 def build() -> Path:
     """The example with counters in it."""
-    return counted.build("--package", "weft-node", "--example", "hostile") / "examples" / "hostile"
+    return counted.build("--workspace", "--example", "hostile") / "examples" / "hostile"
 
 
 def attack(program: Path, folder: Path, frames: int, seed: int) -> str:
