@@ -63,11 +63,11 @@ impl Supervisor {
         };
         for descriptor in descriptors.flatten() {
             let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
-            if let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok()))
-                && let Ok(end) = self.borrow_at(pid, fd)
-                && sys::inode(end.as_fd()) == Ok(inode)
-            {
-                return Ok(Some(end));
+            let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok())) else { continue };
+            match self.borrow_at(pid, fd) {
+                Ok(end) if sys::inode(end.as_fd()) == Ok(inode) => return Ok(Some(end)),
+                Err(Errno(libc::EMFILE | libc::ENFILE)) => return Err(Errno(libc::ENFILE)),
+                _ => {}
             }
         }
         Ok(None)

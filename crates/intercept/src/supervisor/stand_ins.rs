@@ -244,6 +244,14 @@ impl Supervisor {
     /// Connects a fresh stand-in to us and fills it up, so that it looks like a socket that is connecting.
     pub(crate) fn open_door(&mut self, key: usize, turn: &mut Turn<'_>) -> Result<(), Errno> {
         let end = self.borrow(key)?;
+        // What others left in the queue would be taken for ours; and without room for a descriptor nothing has begun yet.
+        loop {
+            match sys::accept(self.door.as_fd()) {
+                Ok(stranger) => drop(stranger),
+                Err(Errno(libc::EAGAIN)) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
         sys::connect(end.as_fd(), &self.door_name)?;
         let ours = loop {
             let ours = sys::accept(self.door.as_fd())?;
