@@ -88,10 +88,15 @@ def build_all() -> None:
         print(f"  {Build(command(name), log_of(name), idle=False).wait(None)}", flush=True)
 
 
+def begin(builds: dict[str, Build]) -> None:
+    """Begins to build what CI wants, beside the targets: `weft` has to be there."""
+    builds.update({name: Build(command(name), log_of(name), idle=True) for name in IN_CI})
+
+
 @contextlib.contextmanager
 def meanwhile() -> Iterator[dict[str, Build]]:
-    """Builds what CI wants while the targets run that do not. What has not come when they end is ended."""
-    builds = {name: Build(command(name), log_of(name), idle=True) for name in IN_CI}
+    """For builds that are begun inside. What has not come at the end is ended."""
+    builds: dict[str, Build] = {}
     try:
         yield builds
     finally:

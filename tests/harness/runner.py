@@ -183,17 +183,28 @@ def target_task(target: targets.Target, report: Report, full: bool, verbose: boo
     return schedule.Task(target.name, body, target.processor_seconds / target.seconds, target.seconds, frozenset(target.needs), last=target.kernels)
 
 
-def run_short(chosen: list[targets.Target], report: Report, verbose: bool, builds: dict[str, kernels.Build]) -> None:
-    """Steps and targets beside each other."""
+def kernels_task(builds: dict[str, kernels.Build]) -> schedule.Task:
+    """Begins their builds as soon as there is a weft that builds them; they take what the processors have left over."""
+    def body() -> bool:
+        kernels.begin(builds)
+        return True
+
+    return schedule.Task("kernels", body, load=0.0, seconds=STEP_SECONDS_MAX, needs=frozenset({"programs"}))
+
+
+def run_short(chosen: list[targets.Target], report: Report, verbose: bool, builds: dict[str, kernels.Build] | None) -> None:
+    """Steps and targets beside each other; `builds`: kernels are built, too."""
     lock = threading.Lock()
 
     def await_kernels(target: targets.Target) -> None:
-        if target.kernels:
+        if target.kernels and builds:
             with lock:
                 report.waited_seconds += kernels.await_all(builds)
 
     tasks = [step_task(step, report, False, verbose) for step in steps_of(chosen, targets.load_steps())]
     tasks += [target_task(target, report, False, verbose, await_kernels) for target in chosen]
+    if builds is not None:
+        tasks.append(kernels_task(builds))
     for name in schedule.run_all(tasks, ROOM_PER_PROCESSOR * (os.cpu_count() or 1)):
         print(f"  {name:<20} not run: what it needs could not be built", flush=True)
 
@@ -258,7 +269,7 @@ def main(arguments: list[str]) -> int:
             run_full(chosen, report, verbose, recorded=form == "acceptance")
         else:
             wanted = os.environ.get("CI") and any(target.kernels for target in chosen)
-            with kernels.meanwhile() if wanted else contextlib.nullcontext({}) as builds:
+            with kernels.meanwhile() if wanted else contextlib.nullcontext(None) as builds:
                 run_short(chosen, report, verbose, builds)
         return conclude(report, time.monotonic() - started, judged=not full and not os.environ.get("ONLY"))
     finally:

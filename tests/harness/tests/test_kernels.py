@@ -51,9 +51,27 @@ class Kernels(unittest.TestCase):
         table = [target("a", False), target("b", True), target("c", False)]
         self.assertEqual([one.name for one in runner.select(table, "", False)], ["a", "c", "b"])
 
+    def test_their_builds_begin_when_weft_is_there(self) -> None:
+        begun: list[str] = []
+        step = targets.Step("programs", ("bash", "-c", "sleep 0.2"), 1.0, 1.0)
+        wants = targets.Target("selftest-kernels", "shows", ("true",), True, kernels=True)
+        report = runner.Report()
+
+        def begin(builds: dict[str, kernels.Build]) -> None:
+            begun.extend(step.name for step, _, _ in report.steps)
+            builds["6.12"] = self.build("true")
+
+        with mock.patch.object(targets, "load_steps", lambda: [step]), mock.patch.object(kernels, "begin", begin), \
+                contextlib.redirect_stdout(io.StringIO()) as said, kernels.meanwhile() as builds:
+            runner.run_short([wants], report, False, builds)
+        self.assertEqual(begun, ["programs"])
+        self.assertIn("Linux 6.12: there after", said.getvalue())
+        self.assertEqual([outcome.target.name for outcome in report.outcomes], ["selftest-kernels"])
+
     def test_none_is_left_when_the_targets_end(self) -> None:
         with mock.patch.object(kernels, "command", lambda _: ["sleep", "600"]), mock.patch.object(kernels, "log_of", lambda _: self.log):
             with kernels.meanwhile() as builds:
+                kernels.begin(builds)
                 (build,) = builds.values()
                 self.assertIsNone(build.process.poll())
             self.assertIsNotNone(build.process.poll())
