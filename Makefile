@@ -3,6 +3,7 @@
 #
 #   FULL=1       the full form of a test instead of the short one
 #   VERBOSE=1    show the output of every target of `make test` while it runs
+#   KERNELS=1    `make test` builds a Linux kernel where there is none, for the rows that want one
 #   ONLY=a,b     restrict `make test`, `make test-under-load` and `make acceptance` to these targets, `make test-programs` to rows with these words
 
 SHELL := /bin/bash

@@ -1,6 +1,6 @@
 """The Linux kernels that targets with `kernels = true` want: built once, and kept where `weft kernel build` keeps them, outside the checkout.
 
-CI builds 6.12 while it tests, with what the processors have left over; when nothing else is left to do it gets the
+With KERNELS=1 `make test` builds 6.12 while it tests, with what the processors have left over; when nothing else is left to do it gets the
 processors, and is waited for. `make acceptance` builds all of them first. What cannot be built (packages are missing, no
 room, no time) is said, and the rows that want it are skipped with their reason, all of them.
 """

@@ -268,7 +268,7 @@ def main(arguments: list[str]) -> int:
         if full:
             run_full(chosen, report, verbose, recorded=form == "acceptance")
         else:
-            wanted = os.environ.get("CI") and any(target.kernels for target in chosen)
+            wanted = os.environ.get("KERNELS") and any(target.kernels for target in chosen)
             with kernels.meanwhile() if wanted else contextlib.nullcontext(None) as builds:
                 run_short(chosen, report, verbose, builds)
         return conclude(report, time.monotonic() - started, judged=not full and not os.environ.get("ONLY"))
