@@ -528,10 +528,23 @@ pub enum Packet {
 }
 
 /// Receives one packet into the spare room, telling an empty packet from the end: real packets carry the sender's credentials
-/// (SO_PASSCRED is on at our end). The control buffer has room for those only, so descriptors that a program attaches never arrive here.
+/// (SO_PASSCRED is on at our end).
 pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packet, Errno> {
+    let (bytes, writer) = receive_with_credentials(fd, buffer, usize::MAX, libc::MSG_TRUNC)?;
+    if bytes == 0 && writer.is_none() { Ok(Packet::End) } else { Ok(Packet::Bytes(bytes)) }
+}
+
+/// Receives from a stream whose messages carry credentials (SO_PASSCRED) what one process wrote, at most `limit` bytes, and that process
+/// (0: the end of the stream, which nobody wrote).
+pub fn receive_from_writer(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize) -> Result<(usize, u32), Errno> {
+    receive_with_credentials(fd, buffer, limit, 0).map(|(bytes, writer)| (bytes, writer.unwrap_or(0)))
+}
+
+/// Receives at most `limit` bytes into the spare room, without blocking: how many there were, and the process that the kernel names as
+/// their sender. The control buffer has room for its credentials only, so descriptors that a program attaches never arrive here.
+fn receive_with_credentials(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize, flags: i32) -> Result<(usize, Option<u32>), Errno> {
     let spare = buffer.spare_capacity_mut();
-    let room = spare.len();
+    let room = limit.min(spare.len());
     let mut vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: room };
     let mut control = [0_u64; 4];
     // SAFETY: an all-zero msghdr is valid.
@@ -540,39 +553,18 @@ pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packe
     header.msg_iovlen = 1;
     let received = again(|| {
         header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = 32;
+        header.msg_controllen = size_of_val(&control);
         // SAFETY: `header` describes buffers of ours that live through the call.
-        check(
-            unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC) } as i64
-        )
+        check(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC | flags) } as i64)
     })? as usize;
-    // SAFETY: the kernel has initialised min(received, room) bytes.
+    // With MSG_TRUNC the result is the packet's real size, which may be more than was written.
+    // SAFETY: the kernel has initialised min(received, room) bytes of the spare room.
     unsafe { buffer.set_len(buffer.len() + received.min(room)) };
-    if received == 0 && header.msg_controllen == 0 { Ok(Packet::End) } else { Ok(Packet::Bytes(received)) }
-}
-
-/// Receives from a stream whose messages carry credentials (SO_PASSCRED) what one process wrote, at most `limit` bytes, and that process.
-pub fn receive_from_writer(fd: BorrowedFd<'_>, buffer: &mut BytesMut, limit: usize) -> Result<(usize, u32), Errno> {
-    let spare = buffer.spare_capacity_mut();
-    let mut vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: limit.min(spare.len()) };
-    let mut control = [0_u64; 4];
-    // SAFETY: an all-zero msghdr is valid.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut vector;
-    header.msg_iovlen = 1;
-    let received = again(|| {
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = 32;
-        // SAFETY: `header` describes buffers of ours that live through the call.
-        check(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) } as i64)
-    })? as usize;
-    // SAFETY: the kernel has initialised so many bytes of the spare room.
-    unsafe { buffer.set_len(buffer.len() + received) };
     // SAFETY: the kernel has filled in the header, and credentials where it says so.
     let writer = unsafe {
         let one = libc::CMSG_FIRSTHDR(&raw const header);
         let told = !one.is_null() && (*one).cmsg_type == libc::SCM_CREDENTIALS;
-        if told { libc::CMSG_DATA(one).cast::<libc::ucred>().read_unaligned().pid as u32 } else { 0 }
+        told.then(|| libc::CMSG_DATA(one).cast::<libc::ucred>().read_unaligned().pid as u32)
     };
     Ok((received, writer))
 }
