@@ -1,4 +1,4 @@
-"""What breaks from outside, one row a fault. The full form has more ways in which a stack is lost."""
+"""What breaks from outside, one row a fault. The full form has more ways in which a stack is lost. Words select rows: `python3 -m faults "late pages"`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_environment(tools: Tools, body: Callable[[Environment, Tools], str]) -> s
 
 
 def main() -> int:
-    rows = Rows()
+    rows = Rows(sys.argv[1:])
     with Environment("tools") as shared:
         tools = Tools(build(shared, "crowd"), "")
         for name, body in (("weft killed/daemon under load", killed.daemon_under_load),
@@ -38,10 +38,11 @@ def main() -> int:
             rows.run(f"interface removed/{kind}", lambda kind=kind: _with_case(tools, surroundings.interface_removed, kind), NEEDS_ROOT)
         _lost(rows, lost.build(shared))
         program = pages.built(shared)
-        for strict in (False, True):
-            mode = "strict" if strict else "notify"
-            for kind in pages.KINDS:
-                rows.run(f"late pages/{kind}/{mode}", lambda kind=kind, strict=strict: _late(pages.late, program, kind, strict), pages.NEEDS_ROOT)
+        adapters = {False: "notify", True: "strict"}
+        for kind, strict, family, engine in pages.cases(bool(os.environ.get("FULL"))):
+            rows.run(f"late pages/{kind}/{adapters[strict]}/ipv{family}/{engine}",
+                     lambda case=(kind, strict, family, engine): _late(pages.late, program, *case), pages.NEEDS_ROOT)
+        for strict, mode in adapters.items():
             rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)
     for case in blocks.CASES:
@@ -79,9 +80,9 @@ def _lost(rows: Rows, program: str) -> None:
         rows.run(name, inside, needs_root)
 
     run("stack lost/on Linux", lost.linux, program)
-    for name, body, how, strict, as_user in lost.cases(bool(os.environ.get("FULL"))):
+    for name, body, how, strict, as_user, engine in lost.cases(bool(os.environ.get("FULL"))):
         who, adapter = "user" if as_user else "root", "strict" if strict else "notify"
-        run(f"stack lost/{name}/{how}/{adapter}/{who}", body, program, how, strict, as_user, needs_root=NEEDS_ROOT)
+        run(f"stack lost/{name}/{how}/{adapter}/{who}/{engine}", body, program, how, strict, as_user, engine, needs_root=NEEDS_ROOT)
     for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
         run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
     for how in ("kill -9", "weft down"):

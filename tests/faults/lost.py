@@ -50,14 +50,21 @@ STRICT = {**dict.fromkeys(NOTIFY, "ENETDOWN"), "poll": "INERRHUP ENETDOWN", "udp
 ENDS = ("kill -9", "kill -9 of its group", "SIGSEGV", "SIGTERM", "ctrl-C", "weft down")
 
 
-def cases(full: bool) -> list[tuple[str, Callable[..., str], str, bool, bool]]:
-    """Rows: name, body, how weft ends, strict, as a normal user. The short form has each way once, and each adapter and user with the hardest."""
-    short = [("kill -9", False, False), ("kill -9", True, False), ("kill -9", False, True), ("SIGSEGV", False, False), ("SIGTERM", False, False),
-             ("weft down", True, False)]
-    every = [(how, strict, as_user) for how in ENDS for strict in (False, True) for as_user in (False, True)]
+ENGINES = ("inline", "queued", "threaded")
+
+
+def cases(full: bool) -> list[tuple[str, Callable[..., str], str, bool, bool, str]]:
+    """Rows: name, body, how weft ends, strict, as a normal user, engine. The short form has each way once, and each adapter, user and engine with the
+    hardest."""
+    short = [("kill -9", False, False, "inline"), ("kill -9", True, False, "inline"), ("kill -9", False, True, "inline"),
+             ("kill -9", False, False, "queued"), ("kill -9", True, False, "threaded"), ("kill -9", False, False, "threaded"),
+             ("SIGSEGV", False, False, "inline"), ("SIGTERM", False, False, "queued"), ("weft down", True, False, "queued"),
+             ("weft down", False, False, "threaded")]
+    every = [(how, strict, as_user, engine) for how in ENDS for strict in (False, True) for as_user in (False, True) for engine in ENGINES]
     daemons = [("daemon", stack, *case) for case in (every if full else short)]
-    own = [("own", own_stack, how, strict, as_user) for how in ("kill -9", "weft down") for strict in (False, True) for as_user in (False, True)]
-    return daemons + (own if full else [one for one in own if one[2:] in (("kill -9", False, True), ("weft down", False, False))])
+    own = [("own", own_stack, how, strict, as_user, engine) for how in ("kill -9", "weft down") for strict in (False, True)
+           for as_user in (False, True) for engine in ENGINES]
+    return daemons + (own if full else [one for one in own if one[2:] in (("kill -9", False, True, "inline"), ("weft down", False, False, "inline"))])
 
 
 def build(env: Environment) -> str:
@@ -118,12 +125,11 @@ def _end(process: Process, how: str, down: Callable[[], object]) -> None:
     process.wait(SECONDS_MAX)
 
 
-# Both families on one interface, small frames only: nothing here is about offloads.
+# Both families on one interface.
 STACK = f"""
 [[interface]]
 name = "weft0"
 backend = "tap:weft0"
-offload = false
 host_address = ["{weft.HOST}/24", "{weft.HOST6}/64"]
 [[address]]
 interface = "weft0"
@@ -134,10 +140,10 @@ address = "{weft.STACK6}/64"
 """
 
 
-def _stack_words(env: Environment) -> tuple[str, str]:
+def _stack_words(env: Environment, engine: str) -> tuple[str, ...]:
     path = env.folder / "stack.toml"
     path.write_text(STACK)
-    return "--stack", str(path)
+    return "--stack", str(path), "--engine", engine
 
 
 def _folder_of(env: Environment, as_user: bool) -> Path:
@@ -149,13 +155,13 @@ def _folder_of(env: Environment, as_user: bool) -> Path:
     return folder
 
 
-def stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool) -> str:
+def stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool, engine: str) -> str:
     """A daemon ends in one of the ways, and everybody on it is told."""
     kernel, program = env.namespace("s"), env.namespace("p")
     kernel.enable_ipv6()
     _folder_of(env, as_user)
     before = user.words() if as_user else []
-    daemon = weft.Daemon(env, kernel, name="own/weft", extra=_stack_words(env), before=tuple(before))
+    daemon = weft.Daemon(env, kernel, name="own/weft", extra=_stack_words(env, engine), before=tuple(before))
     server = env.start("serve", [lost, "serve", str(PORT)], daemon.host_side)
     server.wait_for_line("serving")
     options = ["--strict"] if strict and not weft.strict_words() else []
@@ -167,14 +173,14 @@ def stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool) ->
     return said
 
 
-def own_stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool) -> str:
+def own_stack(env: Environment, lost: str, how: str, strict: bool, as_user: bool, engine: str) -> str:
     """The same for `weft run` without a daemon, which is parent and stack in one."""
     kernel, go = env.namespace("s"), env.folder / "go"
     kernel.enable_ipv6()
     folder = _folder_of(env, as_user)
     before = user.words() if as_user else []
     script = f"until [ -e {go} ]; do sleep 0.02; done; exec {lost} hold {weft.HOST} {weft.HOST6} {PORT}"
-    words = [*before, weft.binary(), "run", *(["--strict"] if strict else []), *_stack_words(env), "--", "sh", "-c", script]
+    words = [*before, weft.binary(), "run", *(["--strict"] if strict else []), *_stack_words(env, engine), "--", "sh", "-c", script]
     run = env.start("hold", words, kernel, XDG_RUNTIME_DIR=str(folder))
     there: list[list[str]] = []
 

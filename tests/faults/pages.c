@@ -10,7 +10,9 @@
  *                             with this process's number.
  *
  * KIND: missing (userfaultfd), protected (userfaultfd, write-protected: calls that write), race (userfaultfd, and another thread takes the
- * page away while the call is made), fuse (a file whose server is a thread of this program).
+ * page away while the call is made), fuse (a file whose server is a child of this program).
+ *
+ * FAMILY=6 in the environment: over IPv6.
  *
  * Nothing is timed: who waits for ever is ended by the test.
  */
@@ -38,6 +40,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,10 +52,22 @@ enum { PAGE = 4096, PAGES = 4, BYTES = PAGE * PAGES, ATTEMPTS = 8 };
 
 static enum { MISSING, PROTECTED, RACE, FUSE, STUCK } kind;
 static int to = -1, from = -1;
-/* The pages, as the program sees them, and what is in them when they come. */
-static char *slow, shadow[BYTES] __attribute__((aligned(PAGE)));
-/* Which page from now on comes late (0: none); one has. */
-static atomic_int late, came_late;
+static int family = AF_INET;
+union name {
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+/* So many bytes of a name are its family's. */
+static socklen_t name_bytes(void) { return family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in); }
+/* The pages, as the program sees them. */
+static char *slow;
+/* What whoever answers for them has to know, be it a thread or another process. */
+static struct {
+    /* What is in them when they come. */
+    char shadow[BYTES];
+    /* Which page from now on comes late (0: none); one has. */
+    atomic_int late, came_late;
+} *shared;
 static int uffd = -1, fuse = -1;
 /* How often a call that is stuck has been interrupted. */
 static atomic_int ticks;
@@ -73,7 +88,7 @@ static int ok(int result, const char *what) {
 /* A page is asked for: where it is the one that comes late, the other program has a whole transfer before it comes. */
 static void wait_for_other(void) {
     char byte = 1;
-    if (atomic_load(&late) == 0 || atomic_fetch_sub(&late, 1) != 1) return;
+    if (atomic_load(&shared->late) == 0 || atomic_fetch_sub(&shared->late, 1) != 1) return;
     if (kind == STUCK) {
         while (atomic_load(&ticks) < ticks_wanted) sched_yield();
         printf("interrupted %d\n", getpid());
@@ -82,7 +97,7 @@ static void wait_for_other(void) {
     }
     ok(write(to, &byte, 1), "write to the other");
     if (read(from, &byte, 1) != 1) die("read from the other");
-    atomic_store(&came_late, 1);
+    atomic_store(&shared->came_late, 1);
 }
 
 static void *answer_faults(void *unused) {
@@ -96,7 +111,7 @@ static void *answer_faults(void *unused) {
             struct uffdio_writeprotect open = {.range = {page, PAGE}, .mode = 0};
             ok(ioctl(uffd, UFFDIO_WRITEPROTECT, &open), "UFFDIO_WRITEPROTECT");
         } else {
-            struct uffdio_copy copy = {.dst = page, .src = (uint64_t)shadow + (page - (uint64_t)slow), .len = PAGE};
+            struct uffdio_copy copy = {.dst = page, .src = (uint64_t)shared->shadow + (page - (uint64_t)slow), .len = PAGE};
             /* Somebody may have brought it, and taken it away again. */
             if (ioctl(uffd, UFFDIO_COPY, &copy) < 0 && errno == EEXIST) {
                 struct uffdio_range range = {page, PAGE};
@@ -126,13 +141,12 @@ static struct fuse_attr attributes(uint64_t node) {
     struct fuse_attr attr = {.ino = node, .nlink = 1, .mode = node == 1 ? S_IFDIR | 0755 : S_IFREG | 0644, .size = node == 1 ? 0 : BYTES, .blksize = PAGE};
     return attr;
 }
-static void *serve_files(void *unused) {
-    (void)unused;
+static _Noreturn void serve_files(void) {
     static char buffer[256 * 1024];
     for (;;) {
         ssize_t got = read(fuse, buffer, sizeof buffer);
         if (got < 0 && errno == EINTR) continue;
-        if (got < (ssize_t)sizeof(struct fuse_in_header)) return NULL;
+        if (got < (ssize_t)sizeof(struct fuse_in_header)) exit(0);
         struct fuse_in_header *in = (void *)buffer;
         void *body = in + 1;
         switch (in->opcode) {
@@ -161,7 +175,7 @@ static void *serve_files(void *unused) {
             struct fuse_read_in *read = body;
             uint64_t left = read->offset < BYTES ? BYTES - read->offset : 0;
             wait_for_other();
-            reply(in->unique, 0, shadow + (read->offset < BYTES ? read->offset : 0), read->size < left ? read->size : left);
+            reply(in->unique, 0, shared->shadow + (read->offset < BYTES ? read->offset : 0), read->size < left ? read->size : left);
             break;
         }
         case FUSE_FORGET:
@@ -184,6 +198,12 @@ static void begin_fuse(void) {
     fuse = ok(open("/dev/fuse", O_RDWR | O_CLOEXEC), "/dev/fuse");
     snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
     ok(mount("pages", folder, "fuse", 0, options), "mount fuse");
+    /* A process of its own, with the only descriptor of the connection: whoever is killed, nobody waits for ever. */
+    if (ok(fork(), "fork") == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve_files();
+    }
+    close(fuse);
 }
 static void next_file(void) {
     static int number;
@@ -214,9 +234,9 @@ static void *take_pages_away(void *unused) {
 /* From here to the call nothing touches the pages. What is in the shadow is in them when they come, the one of this turn late; in a race, the turn is
  * how long it is before they are taken away. */
 static void leave_pages(int turn) {
-    atomic_store(&came_late, 0);
+    atomic_store(&shared->came_late, 0);
     if (kind == PROTECTED) {
-        memcpy(slow, shadow, BYTES);
+        memcpy(slow, shared->shadow, BYTES);
         struct uffdio_writeprotect close = {.range = {(uint64_t)slow, BYTES}, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
         ok(ioctl(uffd, UFFDIO_WRITEPROTECT, &close), "UFFDIO_WRITEPROTECT");
     } else if (kind == FUSE) {
@@ -225,24 +245,24 @@ static void leave_pages(int turn) {
         madvise(slow, BYTES, MADV_DONTNEED);
     }
     if (kind == RACE) {
-        struct uffdio_copy copy = {.dst = (uint64_t)slow, .src = (uint64_t)shadow, .len = BYTES};
+        struct uffdio_copy copy = {.dst = (uint64_t)slow, .src = (uint64_t)shared->shadow, .len = BYTES};
         ok(ioctl(uffd, UFFDIO_COPY, &copy), "UFFDIO_COPY");
-        atomic_store(&late, 1);
+        atomic_store(&shared->late, 1);
         atomic_store(&take_away, turn);
         return;
     }
-    atomic_store(&late, turn);
+    atomic_store(&shared->late, turn);
 }
 
 /* ---- the calls */
 
 /* What lies in the shadow, as a call is given it and as it is there afterwards. */
-#define IN(pointer) ((__typeof__(&(pointer)[0]))(slow + ((char *)(pointer) - shadow)))
+#define IN(pointer) ((__typeof__(&(pointer)[0]))(slow + ((char *)(pointer) - shared->shadow)))
 
 /* One thing to a page, so that each is asked for. */
-static struct {
+static struct arguments {
     union {
-        struct sockaddr_in address;
+        union name address;
         struct sockaddr_nl netlink;
         int option;
         struct ifreq interface;
@@ -260,7 +280,7 @@ static struct {
         char page[PAGE];
     } c;
     union {
-        struct sockaddr_in address[2];
+        union name address[2];
         struct sockaddr_nl netlink;
         struct {
             struct nlmsghdr header;
@@ -268,33 +288,33 @@ static struct {
         } links;
         char page[PAGE];
     } d;
-} *const in = (void *)shadow;
+} *in;
 
 /* A call whose pages come late; when it has returned, the program's own accesses are nobody's. */
 #define CALL(made) ({ \
     leave_pages(turn); \
     long value_ = (made); \
     int errno_ = errno; \
-    atomic_store(&late, 0); \
+    atomic_store(&shared->late, 0); \
     while (atomic_load(&take_away)) sched_yield(); \
     errno = errno_; \
     value_; })
 
-static struct sockaddr_in home(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    return address;
+static union name home(void) {
+    if (family == AF_INET6) return (union name){.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}};
+    return (union name){.v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
 }
-static struct sockaddr_in name_of(int fd) {
-    struct sockaddr_in name;
+static union name name_of(int fd) {
+    union name name;
     socklen_t length = sizeof name;
     ok(getsockname(fd, (void *)&name, &length), "getsockname");
     return name;
 }
-static int made(int type) { return ok(socket(AF_INET, type | SOCK_CLOEXEC, 0), "socket"); }
+static int made(int type) { return ok(socket(family, type | SOCK_CLOEXEC, 0), "socket"); }
 static int bound(int type) {
     int fd = made(type);
-    struct sockaddr_in any = home();
-    ok(bind(fd, (void *)&any, sizeof any), "bind");
+    union name any = home();
+    ok(bind(fd, (void *)&any, name_bytes()), "bind");
     return fd;
 }
 static int listening(void) {
@@ -304,8 +324,8 @@ static int listening(void) {
 }
 static int connected_to(int server) {
     int fd = made(SOCK_STREAM);
-    struct sockaddr_in there = name_of(server);
-    ok(connect(fd, (void *)&there, sizeof there), "connect");
+    union name there = name_of(server);
+    ok(connect(fd, (void *)&there, name_bytes()), "connect");
     return fd;
 }
 static void wait_for(int fd) {
@@ -315,9 +335,9 @@ static void wait_for(int fd) {
 /* Datagrams lie at `fd`. */
 static void fill(int fd, const char *first, const char *second) {
     int sender = bound(SOCK_DGRAM);
-    struct sockaddr_in there = name_of(fd);
-    ok(sendto(sender, first, strlen(first), 0, (void *)&there, sizeof there), "sendto");
-    if (second) ok(sendto(sender, second, strlen(second), 0, (void *)&there, sizeof there), "sendto");
+    union name there = name_of(fd);
+    ok(sendto(sender, first, strlen(first), 0, (void *)&there, name_bytes()), "sendto");
+    if (second) ok(sendto(sender, second, strlen(second), 0, (void *)&there, name_bytes()), "sendto");
     /* Until the last is there. */
     char text[64];
     struct iovec vectors[2] = {{text, sizeof text}, {text, sizeof text}};
@@ -353,30 +373,34 @@ static void result(long value) {
     if (value < 0) say("%ld %s", value, strerror(errno));
     else say("%ld", value);
 }
-static const char *host(const struct sockaddr_in *address) { return inet_ntoa(address->sin_addr); }
+static const char *host(const union name *name) {
+    static char text[INET6_ADDRSTRLEN];
+    const void *address = family == AF_INET6 ? (const void *)&name->v6.sin6_addr : &name->v4.sin_addr;
+    return inet_ntop(family, address, text, sizeof text);
+}
 
 static void do_bind(int turn) {
     int fd = made(SOCK_DGRAM);
     in->a.address = home();
-    result(CALL(bind(fd, (void *)IN(&in->a.address), sizeof in->a.address)));
-    struct sockaddr_in name = name_of(fd);
+    result(CALL(bind(fd, (void *)IN(&in->a.address), name_bytes())));
+    union name name = name_of(fd);
     say(" at %s", host(&name));
     close(fd);
 }
 static void do_connect(int turn) {
     int server = listening(), fd = made(SOCK_STREAM);
     in->a.address = name_of(server);
-    result(CALL(connect(fd, (void *)IN(&in->a.address), sizeof in->a.address)));
+    result(CALL(connect(fd, (void *)IN(&in->a.address), name_bytes())));
     close(ok(accept(server, NULL, NULL), "accept"));
     close(fd);
     close(server);
 }
 static void do_accept(int turn) {
     int server = listening(), fd = connected_to(server);
-    in->b.length = sizeof in->a.address;
+    in->b.length = name_bytes();
     long child = CALL(accept4(server, (void *)IN(&in->a.address), IN(&in->b.length), SOCK_CLOEXEC));
-    struct sockaddr_in peer = name_of(fd);
-    say("%s %u bytes, %s", child < 0 ? strerror(errno) : "a connection", *IN(&in->b.length), memcmp(&peer, IN(&in->a.address), 8) ? "another's" : "the client's");
+    union name peer = name_of(fd);
+    say("%s %u bytes, %s", child < 0 ? strerror(errno) : "a connection", *IN(&in->b.length), memcmp(&peer, IN(&in->a.address), name_bytes()) ? "another's" : "the client's");
     if (child >= 0) {
         ok(send(fd, "x", 1, 0), "send");
         say(", through which comes %s", got(child));
@@ -387,14 +411,14 @@ static void do_accept(int turn) {
 }
 static void do_getsockname(int turn) {
     int fd = bound(SOCK_DGRAM);
-    in->b.length = sizeof in->a.address;
+    in->b.length = name_bytes();
     result(CALL(getsockname(fd, (void *)IN(&in->a.address), IN(&in->b.length))));
     say(" %u bytes, %s", *IN(&in->b.length), host(IN(&in->a.address)));
     close(fd);
 }
 static void do_getpeername(int turn) {
     int server = listening(), fd = connected_to(server);
-    in->b.length = sizeof in->a.address;
+    in->b.length = name_bytes();
     result(CALL(getpeername(fd, (void *)IN(&in->a.address), IN(&in->b.length))));
     say(" %u bytes, %s", *IN(&in->b.length), host(IN(&in->a.address)));
     close(fd);
@@ -404,23 +428,23 @@ static void do_sendto(int turn) {
     int there = bound(SOCK_DGRAM), fd = made(SOCK_DGRAM);
     in->a.address = name_of(there);
     strcpy(in->c.text[0], "sendto");
-    result(CALL(sendto(fd, IN(in->c.text[0]), 6, 0, (void *)IN(&in->a.address), sizeof in->a.address)));
+    result(CALL(sendto(fd, IN(in->c.text[0]), 6, 0, (void *)IN(&in->a.address), name_bytes())));
     say(" and there came %s", got(there));
     close(fd);
     close(there);
 }
 /* A message of the shadow, in two pieces. */
-static struct msghdr message(int number, const char *text, const struct sockaddr_in *name) {
+static struct msghdr message(int number, const char *text, const union name *name) {
     strcpy(in->c.text[number], text);
     struct iovec *vectors = &in->b.vectors[2 * number];
     vectors[0] = (struct iovec){IN(in->c.text[number]), 3};
     vectors[1] = (struct iovec){IN(in->c.text[number] + 3), text[0] ? strlen(text) - 3 : 20};
     if (name) in->d.address[number] = *name;
-    return (struct msghdr){.msg_name = IN(&in->d.address[number]), .msg_namelen = sizeof *name, .msg_iov = IN(vectors), .msg_iovlen = 2};
+    return (struct msghdr){.msg_name = IN(&in->d.address[number]), .msg_namelen = name_bytes(), .msg_iov = IN(vectors), .msg_iovlen = 2};
 }
 static void do_sendmsg(int turn) {
     int there = bound(SOCK_DGRAM), fd = made(SOCK_DGRAM);
-    struct sockaddr_in name = name_of(there);
+    union name name = name_of(there);
     in->a.header = message(0, "sendmsg", &name);
     result(CALL(sendmsg(fd, IN(&in->a.header), 0)));
     say(" and there came %s", got(there));
@@ -429,7 +453,7 @@ static void do_sendmsg(int turn) {
 }
 static void do_sendmmsg(int turn) {
     int there = bound(SOCK_DGRAM), fd = made(SOCK_DGRAM);
-    struct sockaddr_in name = name_of(there);
+    union name name = name_of(there);
     in->a.several[0].msg_hdr = message(0, "one of two", &name);
     in->a.several[1].msg_hdr = message(1, "another", &name);
     result(CALL(sendmmsg(fd, IN(in->a.several), 2, 0)));
@@ -442,7 +466,7 @@ static void do_sendmmsg(int turn) {
 static void do_recvfrom(int turn) {
     int fd = bound(SOCK_DGRAM);
     fill(fd, "recvfrom", NULL);
-    in->b.length = sizeof in->a.address;
+    in->b.length = name_bytes();
     result(CALL(recvfrom(fd, IN(in->c.text[0]), sizeof in->c.text[0], 0, (void *)IN(&in->a.address), IN(&in->b.length))));
     say(" %.8s from %s, %u bytes", IN(in->c.text[0]), host(IN(&in->a.address)), *IN(&in->b.length));
     close(fd);
@@ -475,10 +499,11 @@ static void do_getsockopt(int turn) {
 }
 static void do_setsockopt(int turn) {
     int fd = made(SOCK_DGRAM), value = 0;
+    int level = family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP, option = family == AF_INET6 ? IPV6_UNICAST_HOPS : IP_TTL;
     socklen_t length = sizeof value;
     in->a.option = 77;
-    result(CALL(setsockopt(fd, IPPROTO_IP, IP_TTL, IN(&in->a.option), sizeof in->a.option)));
-    ok(getsockopt(fd, IPPROTO_IP, IP_TTL, &value, &length), "getsockopt");
+    result(CALL(setsockopt(fd, level, option, IN(&in->a.option), sizeof in->a.option)));
+    ok(getsockopt(fd, level, option, &value, &length), "getsockopt");
     say(" and then it is %d", value);
     close(fd);
 }
@@ -544,7 +569,7 @@ static void begin(const char *name) {
     if (kind == FUSE) begin_fuse();
     else begin_userfaultfd();
     pthread_t thread;
-    if (pthread_create(&thread, NULL, kind == FUSE ? serve_files : answer_faults, NULL)) die("pthread_create");
+    if (kind != FUSE && pthread_create(&thread, NULL, answer_faults, NULL)) die("pthread_create");
     if (kind == RACE && pthread_create(&thread, NULL, take_pages_away, NULL)) die("pthread_create");
 }
 
@@ -552,10 +577,10 @@ static void all_calls(void) {
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         if (kind == PROTECTED && !cases[index].writes) continue;
         for (int turn = 1; turn <= (kind == RACE ? ATTEMPTS : PAGES); turn++) {
-            memset(shadow, 0, sizeof shadow);
+            memset(shared->shadow, 0, BYTES);
             said[0] = 0;
             cases[index].call(turn);
-            if (kind != RACE && !atomic_load(&came_late)) break;
+            if (kind != RACE && !atomic_load(&shared->came_late)) break;
             /* What was written may have been taken away again. */
             if (kind == RACE) said[strcspn(said, " ")] = 0;
             if (kind != RACE || turn == ATTEMPTS) printf("%s, page %d: %s\n", cases[index].name, turn, said);
@@ -606,6 +631,11 @@ static void stuck(void) {
 
 int main(int count, char **words) {
     char byte;
+    const char *wanted = getenv("FAMILY");
+    if (wanted && !strcmp(wanted, "6")) family = AF_INET6;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) die("mmap");
+    in = (struct arguments *)shared->shadow;
     if (count == 5 && !strcmp(words[1], "slow")) {
         to = ok(open(words[3], O_WRONLY | O_CLOEXEC), words[3]);
         from = ok(open(words[4], O_RDONLY | O_CLOEXEC), words[4]);

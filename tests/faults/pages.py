@@ -21,21 +21,31 @@ HERE = Path(__file__).parent
 # A watchdog: all of it takes a tenth of a second.
 SECONDS_MAX = 40
 KINDS = ("missing", "protected", "race", "fuse")
+FAMILIES, ENGINES = (4, 6), ("inline", "queued", "threaded")
 STUCK = 3
 # More than a process tree may have errands. Below --strict a call that is stuck is not interrupted, as in the kernel.
 TICKS = 100
 NEEDS_ROOT = "userfaultfd(2) for the kernel's accesses, and /dev/fuse, are root's; runs as root"
 
 
+def cases(full: bool) -> list[tuple[str, bool, int, str]]:
+    """Rows: kind, strict, family, engine. The short form has each kind below each adapter over each family, and each engine with each adapter."""
+    every = [(kind, strict, family, engine) for kind in KINDS for strict in (False, True) for family in FAMILIES for engine in ENGINES]
+    short = [(kind, strict, family, "inline" if family == FAMILIES[0] else ENGINES[1 + (number + strict) % 2])
+             for number, kind in enumerate(KINDS) for strict in (False, True) for family in FAMILIES]
+    return every if full else short
+
+
 def built(env: Environment) -> str:
     return build(env, "pages", HERE)
 
 
-def late(env: Environment, pages: str, kind: str, strict: bool) -> str:
+def late(env: Environment, pages: str, kind: str, strict: bool, family: int, engine: str) -> str:
     namespace = env.namespace("s")
-    native = _run(env, pages, kind, namespace, "native", [])
-    daemon = weft.Daemon(env, namespace)
-    under = _run(env, pages, kind, namespace, "weft", daemon.run_words(*(["--strict"] if strict else [])))
+    namespace.enable_ipv6()
+    native = _run(env, pages, kind, family, namespace, "native", [])
+    daemon = weft.Daemon(env, namespace, extra=("--engine", engine))
+    under = _run(env, pages, kind, family, namespace, "weft", daemon.run_words(*(["--strict"] if strict else [])))
     if under != native:
         both = [f"natively {one!r}, under weft {other!r}" for one, other in zip(native, under) if one != other]
         raise Failure("; ".join(both) or f"{len(native)} lines natively, {len(under)} under weft")
@@ -43,13 +53,13 @@ def late(env: Environment, pages: str, kind: str, strict: bool) -> str:
     return f"{len(native)} calls, a transfer during each"
 
 
-def _run(env: Environment, pages: str, kind: str, namespace: Namespace, name: str, words: list[str]) -> list[str]:
+def _run(env: Environment, pages: str, kind: str, family: int, namespace: Namespace, name: str, words: list[str]) -> list[str]:
     """What every call came to."""
     go, done = env.folder / f"{name}-go", env.folder / f"{name}-done"
     os.mkfifo(go)
     os.mkfifo(done)
-    other = env.start(f"{name}-other", [*words, pages, "other", str(go), str(done)], namespace)
-    slow = env.start(f"{name}-slow", [*words, pages, "slow", kind, str(go), str(done)], namespace)
+    other = env.start(f"{name}-other", [*words, pages, "other", str(go), str(done)], namespace, FAMILY=str(family))
+    slow = env.start(f"{name}-slow", [*words, pages, "slow", kind, str(go), str(done)], namespace, FAMILY=str(family))
     if status := slow.wait(SECONDS_MAX):
         raise Failure(f"the program with late pages ended with status {status}")
     if status := other.wait(SECONDS_MAX):
