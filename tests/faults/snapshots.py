@@ -55,7 +55,9 @@ FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 def routes(stack: Stack) -> str:
-    return stack.said("show", "routes").stdout
+    """All but the one to its link-local address, which is there when a second has shown that nobody else has that address (RFC 4862 5.4)."""
+    lines = stack.said("show", "routes").stdout.splitlines()
+    return "\n".join(line for line in lines if line.split()[:2] != ["local", "local"] or " fe80::" not in line)
 
 
 def refused(stack: Stack, *words: str) -> str:

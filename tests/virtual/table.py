@@ -22,13 +22,13 @@ from typing import Callable
 
 from harness import paths, results, same_host, user, weft
 from harness.environment import Environment
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from programs.shared import IPV4, IPV6, SERVERS, Family, Shared, prepare
 
 from .shared import where
 
 FULL = bool(os.environ.get("FULL"))
-SECONDS_MAX = 240
+SECONDS_MAX = 240 * PATIENCE
 # Certificates hold from the moment of their making: the worlds begin on the next day.
 TOMORROW = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)).date().isoformat()
 # Most worlds wait for their own programs: one more than a small machine has processors costs nothing.

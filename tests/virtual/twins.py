@@ -24,13 +24,13 @@ from collections import defaultdict
 
 from harness import paths, results, same_host, user, weft
 from harness.environment import Environment
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from twins import compare
 from twins.__main__ import twins_binary
 
 from . import shared
 
-SECONDS_MAX = 300
+SECONDS_MAX = 300 * PATIENCE
 # The native half sleeps most of the time.
 SLICES = 6
 LINES_SHOWN = 40

@@ -24,7 +24,7 @@ from pathlib import Path
 from harness import seeds as drawn
 from harness import weft
 from harness.busy import busy_loops
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 
 from .runs import Runs
 from .shared import builtin, compiled, difference, keys, program, run_rows, section, where
@@ -35,7 +35,7 @@ HERE = Path(__file__).parent / "worlds"
 # Virtual seconds in which everything happens.
 SECONDS = 12
 # Watchdog of one run, in real time.
-WALL_LIMIT = "240s"
+WALL_LIMIT = f"{240 * PATIENCE:.0f}s"
 # How programs may not end: nobody sends these signals.
 CRASHES = {f"killed by signal {number}": name for number, name in ((4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV"), (31, "SIGSYS"))}
 

@@ -19,6 +19,9 @@ const STEP_TURNS: u32 = 3;
 const SETTLE_TURNS: u32 = 6;
 /// Between two turns.
 const TURN: Duration = Duration::from_millis(2);
+/// An error of a datagram socket is shown to a program that waits for it (docs/compatibility.md, `datagram-error-read`): so long it may take the stack to
+/// get a processor beside others.
+const ERROR_SHOWN: Duration = Duration::from_millis(100);
 /// The last close of a listener is noticed within 200 ms (docs/compatibility.md), once the stack gets a processor.
 const LISTENER_CLOSED: Duration = Duration::from_millis(1000);
 
@@ -64,6 +67,12 @@ impl Patient {
             self.turns(STEP_TURNS);
         }
         &mut self.kernel
+    }
+
+    /// Is it a socket that has its errors queued?
+    fn wants_errors(&mut self, s: usize) -> bool {
+        let options = [(abi::SOL_IP, abi::IP_RECVERR), (abi::SOL_IPV6, abi::IPV6_RECVERR)];
+        options.iter().any(|(level, name)| self.kernel.get(s, *level, *name, 4).is_ok_and(|value| value == 1i32.to_ne_bytes()))
     }
 
     /// The result of a step that has moved something.
@@ -129,9 +138,11 @@ impl Host for Patient {
     fn ioctl(&mut self, s: usize, request: u64) -> Done<i32> {
         self.now().ioctl(s, request)
     }
-    /// An error of a datagram socket shows 5 ms after the last call on it at the latest (`datagram-error-read`), which a step's turns hardly are.
     fn poll(&mut self, s: usize) -> Poll {
         self.turns(STEP_TURNS);
+        if self.pauses && self.wants_errors(s) {
+            self.now().poll_for(s, 0, ERROR_SHOWN);
+        }
         self.now().poll(s)
     }
     fn close(&mut self, s: usize) {

@@ -2,6 +2,7 @@
 
 use super::language::{Done, Got, Host};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 use weft_socket::{Errno, Poll};
 
 /// The kernel's sockets, non-blocking.
@@ -128,6 +129,13 @@ impl Kernel {
         // SAFETY: the descriptor was just made and nobody else has it.
         self.sockets.push(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
         self.sockets.len() - 1
+    }
+    /// poll(2), which waits so long for one of these events, an error or a hang-up.
+    pub fn poll_for(&mut self, s: usize, events: i16, limit: Duration) -> Poll {
+        let mut entry = libc::pollfd { fd: self.fd(s), events, revents: 0 };
+        // SAFETY: one valid entry.
+        unsafe { libc::poll(&raw mut entry, 1, limit.as_millis() as i32) };
+        Poll(u32::from(entry.revents as u16))
     }
     /// send(2).
     #[allow(dead_code)] // only one of the programs that share this file has a use for it
@@ -262,10 +270,7 @@ impl Host for Kernel {
         Ok(number)
     }
     fn poll(&mut self, s: usize) -> Poll {
-        let mut entry = libc::pollfd { fd: self.fd(s), events: 0x3fff, revents: 0 };
-        // SAFETY: one valid entry.
-        unsafe { libc::poll(&raw mut entry, 1, 0) };
-        Poll(u32::from(entry.revents as u16))
+        self.poll_for(s, 0x3fff, Duration::ZERO)
     }
     fn close(&mut self, s: usize) {
         if let Some(slot) = self.sockets.get_mut(s) {
@@ -273,7 +278,7 @@ impl Host for Kernel {
         }
     }
     fn settle(&mut self) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
         for _ in 0..BARRIER_ROUNDS {
             barrier();
         }
