@@ -66,7 +66,8 @@ impl Brought {
     /// What came with the call is known from now on, whatever the channel is used for.
     pub fn keep_copies(&mut self, channel: &Channel) {
         for copy in &channel.copies {
-            let (address, bytes) = (copy.address.load(Relaxed), copy.bytes.load(Relaxed) as usize);
+            // A copy is no longer than the channel, whatever the program says of it.
+            let (address, bytes) = (copy.address.load(Relaxed), (copy.bytes.load(Relaxed) as usize).min(abi::DATA_BYTES));
             if address != 0 {
                 self.take(address, bytes, copy, channel);
             }
@@ -198,6 +199,20 @@ mod tests {
         brought.wanted.clear();
         brought.keep(6000, 8, Vec::new());
         assert_eq!(brought.gather(&[(6000, 8)], 8), Err(Errno(libc::EFAULT)));
+    }
+
+    #[test]
+    fn what_a_program_says_of_its_copies_takes_no_more_room_than_there_is() {
+        // SAFETY: all of a channel is atomic, or bytes.
+        let channel: Box<Channel> = unsafe { Box::new_zeroed().assume_init() };
+        for copy in &channel.copies {
+            copy.address.store(1000, Relaxed);
+            copy.bytes.store(u32::MAX, Relaxed);
+        }
+        let mut brought = Brought::default();
+        brought.keep_copies(&channel);
+        let room: usize = brought.pieces.iter().map(|piece| piece.bytes.capacity()).sum();
+        assert!(room <= channel.copies.len() * abi::DATA_BYTES, "{room} bytes");
     }
 
     #[test]
