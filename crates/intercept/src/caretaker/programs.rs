@@ -120,8 +120,10 @@ fn has_ended(ours: BorrowedFd<'_>) -> bool {
     sys::send_vectors(ours, &[b""], 0) == Err(Errno(libc::EPIPE))
 }
 
-/// Throws away what a program has written: unread, it would turn an end of data into a reset.
+/// Throws away what a program has written: unread, it would turn an end of data into a reset. Nothing more comes: a program that goes on writing would
+/// hold up the end.
 fn drain(ours: BorrowedFd<'_>) {
+    let _ = sys::shutdown(ours, libc::SHUT_RD);
     let mut buffer = BytesMut::with_capacity(DRAIN_BYTES);
     while sys::receive_into(ours, &mut buffer, DRAIN_BYTES, 0).is_ok_and(|bytes| bytes > 0) {
         buffer.clear();
@@ -180,6 +182,24 @@ mod tests {
         sys::send_vectors(pair.0.as_fd(), &[&[0; 100_000]], 0).unwrap();
         let theirs = lost(pair);
         assert_eq!((read(theirs.as_fd()), read(theirs.as_fd())), (Ok(3), Ok(0)));
+    }
+
+    #[test]
+    fn who_goes_on_writing_neither_holds_up_the_end_nor_turns_it_into_a_reset() {
+        for _ in 0..50 {
+            let pair = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+            sys::shutdown(pair.1.as_fd(), libc::SHUT_WR).unwrap();
+            let write = |theirs: OwnedFd| {
+                move || while matches!(sys::send_vectors(theirs.as_fd(), &[&[0; 4096]], 0), Ok(_) | Err(Errno(libc::EAGAIN))) {}
+            };
+            let writers: Vec<_> = (0..2).map(|_| std::thread::spawn(write(pair.0.try_clone().unwrap()))).collect();
+            while sys::readable_bytes(pair.1.as_fd()) == 0 {
+                std::thread::yield_now();
+            }
+            let theirs = lost(pair);
+            assert_eq!(read(theirs.as_fd()), Ok(0));
+            writers.into_iter().for_each(|one| one.join().unwrap());
+        }
     }
 
     #[test]
