@@ -95,12 +95,20 @@ pub fn wait_for_those_at_work() {
     }
 }
 
-/// Is there a caretaker whose weft is gone? While weft is there it is the caretaker's parent, and was started with the same words.
+/// Is there a caretaker whose weft is gone? While weft is there it is the caretaker's parent, and was started with the same words. Anybody may call a
+/// process so: only this user's and root's count.
 fn is_any_at_work() -> bool {
+    // SAFETY: takes no pointers.
+    let own = unsafe { libc::getuid() };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let read = |pid: &str, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     processes.filter_map(|process| process.file_name().into_string().ok()).any(|pid| {
         if read(&pid, "comm").trim_ascii_end() != NAME.to_bytes() {
+            return false;
+        }
+        let status = String::from_utf8_lossy(&read(&pid, "status")).into_owned();
+        let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_ascii_whitespace().next()?.parse::<u32>().ok());
+        if user.is_none_or(|user| user != 0 && user != own) {
             return false;
         }
         // proc_pid_stat(5): the name in brackets, the state, the parent.
@@ -168,4 +176,33 @@ fn work(weft: u32, ledger: &Ledger, carry_out: impl FnOnce(&[u8])) {
     }
     table::close(&kept.rules);
     programs::after_weft(weft, &kept.ends, &kept.listeners, ledger);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+
+    #[test]
+    fn a_strangers_process_of_that_name_is_not_waited_for() {
+        // SAFETY: takes no pointers.
+        if unsafe { libc::getuid() } != 0 {
+            return;
+        }
+        const NOBODY: u32 = 65534;
+        let mut stranger = std::process::Command::new("bash");
+        // It says so when it is called so.
+        stranger.args(["-c", "printf weft-caretaker > /proc/self/comm; echo; read"]).uid(NOBODY);
+        let mut stranger = stranger.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(stranger.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        assert_eq!(std::fs::read_to_string(format!("/proc/{}/comm", stranger.id())).unwrap(), "weft-caretaker\n");
+        // Others of this machine's may be at work, for a moment.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while is_any_at_work() {
+            assert!(Instant::now() < deadline, "it is taken for one");
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
 }
