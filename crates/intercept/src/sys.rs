@@ -222,6 +222,15 @@ pub fn thread_time() -> std::time::Duration {
     std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Processor time that all threads of a process have used (CLOCK_PROCESS_CPUTIME_ID of another process: clock_getcpuclockid(3)).
+pub fn process_time(process: i32) -> Option<Duration> {
+    const CPUCLOCK_SCHED: libc::clockid_t = 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours.
+    check(unsafe { libc::clock_gettime(!process << 3 | CPUCLOCK_SCHED, &raw mut time) }).ok()?;
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
 /// How often this thread has slept (voluntary context switches, getrusage(2)).
 pub fn thread_sleeps() -> i64 {
     // SAFETY: an all-zero rusage is a valid value.

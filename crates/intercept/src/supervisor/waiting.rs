@@ -1,5 +1,7 @@
 //! Whether a program is about to look for an error, told from outside: by what its threads wait for, and by how long they have computed.
 
+use crate::sys;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// An error is shown when the program has made no call on the socket while it computed for so long: it may look with a poll that does not wait. Its own
@@ -25,13 +27,17 @@ const WAITING: [i64; 13] = [
     libc::SYS_recvmsg,
 ];
 
-/// Does any thread of a process wait for something (proc_pid_syscall(5))?
+/// Most threads of a process that are looked at, beside the one that made the last call. A program with more may wait in another; then time decides.
+const THREADS_MAX: usize = 32;
+
+/// Does a thread of a process wait for something (proc_pid_syscall(5))?
 pub(super) fn is_waiting(tid: u32) -> bool {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return true };
-    tasks.flatten().any(|task| {
-        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+    let waits = |thread: &Path| {
+        let call = std::fs::read_to_string(thread.join("syscall")).unwrap_or_default();
         call.split(' ').next().and_then(|number| number.parse().ok()).is_some_and(|number: i64| WAITING.contains(&number))
-    })
+    };
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return true };
+    waits(Path::new(&format!("/proc/{tid}"))) || tasks.flatten().take(THREADS_MAX).any(|task| waits(&task.path()))
 }
 
 /// Since when an error has waited to be shown, and how long the program had computed by then.
@@ -50,16 +56,43 @@ impl Waiting {
     }
 }
 
-/// How long the threads of a process have computed (proc_pid_schedstat(5): "time spent on the cpu (in nanoseconds)").
+/// How long the threads of a process have computed: one look, however many they are.
 fn computed(tid: u32) -> Duration {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{tid}/task")) else { return Duration::MAX };
-    let of = |text: String| text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).map(Duration::from_nanos);
-    tasks.flatten().filter_map(|task| of(std::fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    process.and_then(sys::process_time).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_at_a_program_takes_no_longer_when_it_has_many_threads() {
+        let me = std::process::id();
+        let spent = |f: &dyn Fn()| {
+            let before = sys::thread_time();
+            (0..20).for_each(|_| f());
+            sys::thread_time() - before
+        };
+        let look = || {
+            let waiting = Waiting::begin(me);
+            let _ = (waiting.is_over(me), is_waiting(me));
+        };
+        let alone = spent(&look);
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+        let begin = |_| {
+            let wait = std::sync::Arc::clone(&wait);
+            std::thread::Builder::new().stack_size(64 << 10).spawn(move || wait.lock().unwrap().recv().is_err()).unwrap()
+        };
+        let threads: Vec<_> = (0..1000).map(begin).collect();
+        let among_many = spent(&look);
+        drop(go_on);
+        assert!(threads.into_iter().all(|one| one.join().unwrap()));
+        // Of a thousand, thirty are looked at.
+        assert!(among_many < alone * 100 + Duration::from_millis(40), "{among_many:?} instead of {alone:?}");
+    }
 
     #[test]
     fn a_program_that_others_keep_off_the_processors_has_not_computed() {
