@@ -1,5 +1,6 @@
 //! The supervisor: trees, stand-ins and held calls, and the order in which they are served.
 
+mod door;
 mod errors;
 mod foreign;
 mod held;
@@ -74,9 +75,7 @@ pub struct Supervisor {
     errors_waiting: BTreeMap<usize, waiting::Waiting>,
     errors_at: Option<Instant>,
     pub(crate) calls: Calls,
-    /// Where fresh stand-ins are connected to: an abstract name in our network namespace. Only connections of this process count.
-    door: OwnedFd,
-    door_name: Vec<u8>,
+    door: door::Door,
     timer: OwnedFd,
     timer_at: Option<Instant>,
     look_at: Option<Instant>,
@@ -107,9 +106,7 @@ impl Supervisor {
         if let Err(errno) = sys::raise_descriptor_limit() {
             tracing::warn!(errno = errno.0, "the descriptor limit stays as it is");
         }
-        let door = sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
-        let door_name = sys::autobind(door.as_fd())?;
-        sys::listen(door.as_fd(), 64)?;
+        let door = door::Door::new()?;
         let timer = sys::timer()?;
         let space = u64::from(space);
         reactor.add(timer.as_fd(), token(space, KIND_TIMER, 0, 0), Interest { readable: true, writable: false, edge: false })?;
@@ -134,7 +131,6 @@ impl Supervisor {
             errors_at: None,
             calls: Calls::default(),
             door,
-            door_name,
             timer,
             timer_at: None,
             look_at: None,

@@ -244,22 +244,7 @@ impl Supervisor {
     /// Connects a fresh stand-in to us and fills it up, so that it looks like a socket that is connecting.
     pub(crate) fn open_door(&mut self, key: usize, turn: &mut Turn<'_>) -> Result<(), Errno> {
         let end = self.borrow(key)?;
-        // What others left in the queue would be taken for ours; and without room for a descriptor nothing has begun yet.
-        loop {
-            match sys::accept(self.door.as_fd()) {
-                Ok(stranger) => drop(stranger),
-                Err(Errno(libc::EAGAIN)) => break,
-                Err(errno) => return Err(errno),
-            }
-        }
-        sys::connect(end.as_fd(), &self.door_name)?;
-        let ours = loop {
-            let ours = sys::accept(self.door.as_fd())?;
-            // Anybody in our network namespace can connect to the door; whoever is not this process is turned away.
-            if sys::peer_process(ours.as_fd()) == i32::try_from(std::process::id()).ok() {
-                break ours;
-            }
-        };
+        let ours = self.door.pass(end.as_fd())?;
         let filling = stream::fill(end.as_fd());
         if let Some(one) = self.stand_ins.get_mut(key) {
             one.watched = false;
