@@ -543,6 +543,10 @@ impl World {
     }
 
     fn serve(&mut self, id: u64) {
+        // One that waits for files may be in line with requests that were read before.
+        if self.clients.get(&id).is_none_or(|client| client.waits) {
+            return;
+        }
         let Some(mut client) = self.clients.remove(&id) else { return };
         client.flush();
         for _ in 0..REQUESTS_MAX {

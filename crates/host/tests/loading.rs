@@ -121,3 +121,39 @@ fn who_goes_away_meanwhile_is_forgotten_and_there_are_not_too_many() {
         }
     }
 }
+
+#[test]
+fn who_has_asked_for_much_before_is_not_heard_before_its_file_is_read() {
+    let path = std::env::temp_dir().join(format!("weft-loading-line-{}", std::process::id()));
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
+    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
+    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    // More than is read of a client at once, so that it is heard twice in a turn: as one who sends, and as one who was not heard to the end. Files are
+    // asked for at many places, that either comes to one.
+    let mut asked = Vec::new();
+    let mut serials = 0;
+    for load in 0..24 {
+        let ask = |ask: &str| {
+            serials += 1;
+            asked.extend(format!("{{\"serial\":{serials},\"ask\":{ask}}}{}\n", " ".repeat(40)).into_bytes());
+        };
+        std::iter::repeat_n(r#""hello""#, 40 + 7 * load).chain([r#"{"node":{"load":{"file":"slow.wasm"}}}"#]).for_each(ask);
+    }
+    let (mut client, mut sent, mut line) = (Client::of(&path), 0, Vec::new());
+    for serial in 1..=serials {
+        let start = Instant::now();
+        while client.0.read_until(b'\n', &mut line).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "no answer to {serial} of {serials}");
+            sent += client.0.get_mut().write(&asked[sent..]).unwrap_or(0);
+            // What lies behind a file is not answered meanwhile.
+            world.turn(Duration::ZERO).unwrap();
+            if has_begun.try_recv().is_ok() {
+                go_on.send(()).unwrap();
+            }
+        }
+        let answer = String::from_utf8(std::mem::take(&mut line)).unwrap();
+        assert!(answer.contains(&format!(r#""serial":{serial},"#)), "'{answer}' is no answer to {serial} of {serials}");
+    }
+}
