@@ -180,15 +180,16 @@ def applied(engine: str) -> str:
             ("another device under one name", apply_text(THREE, TWO).replace("tap:t3", "tap:t4"), "interface 't3': it is there with another backend"),
             ("a graph that cannot be", apply_text(THREE, TWO, ONE) + '[block.tcp]\nmss = 70000\n', "mss"),
             ("a route that is there", apply_text(THREE, TWO, ONE) + in_the_way, "interface 't1': the route to 192.168.9.0/24: ip4 route_add: EEXIST"),
+            ("a network of one that stays", apply_text(THREE, TWO, ("t1", "10.82.0.3", "10.82.0.9")), "the host has 10.82.0.1/24 on t2 already"),
             ("a network that the host has", apply_text(THREE, TWO, ("t1", "10.84.0.2", "10.84.0.1")), "the host has 10.84.0.1/24 on other0 already"),
         ):
-            if "host has" in said:
+            if "other0" in said:
                 veth((bare.s, "other0"), (bare.p, "other1"))
                 bare.s.ip("address", "add", "10.84.0.1/24", "dev", "other0")
             refused = apply(text=text)
             if refused.returncode == 0 or said not in refused.stderr:
                 raise Failure(f"{what}: status {refused.returncode}: {refused.stdout}{refused.stderr}")
-            if "host has" in said:
+            if "other0" in said:
                 bare.s.ip("link", "del", "other0")
             want(what, names, addresses)
             if (mss := bare.do("get", "tcp.mss").split()[-1]) != "0":
@@ -209,7 +210,7 @@ def refused() -> str:
         bare = Bare(env)
         bare.s.ip("tuntap", "add", "dev", "mine", "mode", "tun")
         bare.s.ip("link", "add", "plain0", "type", "veth", "peer", "name", "plain1")
-        bare.add("backend=tap:taken", name="there")
+        bare.add("backend=tap:taken", "host_address=10.86.0.1/24", name="there")
         env.run("dummy", [*bare.program, paths.tool("ip"), "link", "add", "idle0", "type", "dummy"])
         before, names = bare.devices(), bare.names()
         for arguments, said in (
@@ -230,6 +231,7 @@ def refused() -> str:
             (("name=x", "backend=tap:y", "host_address=10.1.2.3"), "interface 'x': host_address: '10.1.2.3' is no address with prefix length"),
             (("name=x", "backend=packet:plain0", "host_address=10.1.2.3/24"), "has no host's side that could get an address"),
             (("name=x", "backend=tap:y", "link=raw"), "the backend itself says what its frames begin with"),
+            (("name=x", "backend=tap:y", "host_address=10.86.0.9/24"), "interface 'x': the host has 10.86.0.1/24 on taken already"),
         ):
             done = bare.said("exec", "interfaces", "add", *arguments)
             if done.returncode == 0 or said not in done.stderr:
@@ -244,6 +246,10 @@ def refused() -> str:
         bare.add(name="idle1")
         if bare.names() != sorted([*names, "idle1"]) or bare.devices() != before:
             raise Failure(f"{bare.names()}, {bare.devices()}")
+        # That the host got the network of one that is there is no reason to refuse another.
+        bare.s.ip("address", "add", "10.86.0.5/24", "dev", "plain0")
+        bare.s.ip("link", "set", "plain0", "up")
+        bare.add("backend=tap:other", "host_address=10.87.0.1/24", name="other")
         return "each refused in words, nothing left"
 
 

@@ -85,7 +85,7 @@ impl World {
     /// Why it is not added; then nothing has changed.
     pub(crate) fn attach(&mut self, arguments: &Value) -> Result<Value, ControlError> {
         let Asked { section, index, up } = Asked::read(arguments)?;
-        self.check_new(std::slice::from_ref(&section))?;
+        self.check_new(std::slice::from_ref(&section), &[])?;
         let (index, notices) = self.open_and_plug(&section, index)?;
         let now = self.clock.now();
         if !up {
@@ -99,8 +99,8 @@ impl World {
         Ok(answer)
     }
 
-    /// Everything that can be said of new interfaces before one is opened.
-    fn check_new(&mut self, coming: &[InterfaceSection]) -> Result<(), ControlError> {
+    /// Everything that can be said of new interfaces before one is opened; `leaving` are the names of those that go for them.
+    fn check_new(&mut self, coming: &[InterfaceSection], leaving: &[String]) -> Result<(), ControlError> {
         let refused = |section: &InterfaceSection, why: String| ControlError::NotAttached { interface: section.name.clone(), why };
         for section in coming {
             ground::check_section(section).map_err(|wrong| refused(section, format!("{}: {}; {}", wrong.field, wrong.what, wrong.help)))?;
@@ -110,8 +110,8 @@ impl World {
             self.interfaces_refused += coming.len() as u64;
             return Err(ControlError::Limit { what: "interfaces with a backend of one stack".to_owned(), max: PORTS_MAX as u64 });
         }
-        let there = self.ports.values().map(Port::section);
-        outside::check_networks(there.chain(coming)).map_err(|error| match error {
+        let leaving = self.ports.values().map(Port::section).filter(|section| leaving.contains(&section.name));
+        outside::check_networks(coming.iter(), leaving).map_err(|error| match error {
             crate::world::WorldError::Network { interface, what, advice } => {
                 ControlError::NotAttached { interface, why: format!("{what}: {advice}") }
             }
@@ -212,7 +212,7 @@ impl World {
         let now = self.clock.now();
         let there = self.ports.values().map(Port::section);
         let rewiring = wiring.map(|wiring| wiring.rewiring(there)).transpose()?.unwrap_or_default();
-        self.check_new(&rewiring.coming)?;
+        self.check_new(&rewiring.coming, &rewiring.leaving)?;
         if dry_run || rewiring.is_empty() {
             let (operations, changes) = self.node.apply(now, shape, dry_run)?;
             let words = rewiring.words().into_iter().map(Some).chain(operations.iter().map(command::write)).collect::<Vec<_>>();

@@ -32,19 +32,22 @@ pub fn caretaker() -> Result<Caretaker, WorldError> {
 
 /// Refuses interfaces whose TAP or TUN device would get a network that the host has on another interface already: answers to either would leave by
 /// one of the two, and traffic that was fine before would break in silence. Whoever may not make such a device gets namespaces of its own, where
-/// nothing of the host is.
+/// nothing of the host is. Devices that this process has made already are others, but for those of the interfaces that leave.
 ///
 /// # Errors
 /// [`WorldError::Network`].
-pub fn check_networks<'a>(stacks: impl Iterator<Item = &'a InterfaceSection> + Clone) -> Result<(), WorldError> {
+pub fn check_networks<'a>(
+    coming: impl Iterator<Item = &'a InterfaceSection> + Clone,
+    leaving: impl Iterator<Item = &'a InterfaceSection>,
+) -> Result<(), WorldError> {
     let may = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
-    let devices: Vec<&str> = stacks.clone().filter_map(|section| device(&section.backend)).collect();
-    if !may || devices.is_empty() {
+    if !may || coming.clone().all(|section| device(&section.backend).is_none()) {
         return Ok(());
     }
+    let devices: Vec<&str> = coming.clone().chain(leaving).filter_map(|section| device(&section.backend)).collect();
     // What cannot be asked is not refused: opening the device will tell.
     let there: Vec<(String, Network)> = getifaddrs().map(|all| all.filter_map(|one| of_host(&one)).collect()).unwrap_or_default();
-    for section in stacks.filter(|section| device(&section.backend).is_some()) {
+    for section in coming.filter(|section| device(&section.backend).is_some()) {
         for ours in section.host_address.iter().filter_map(|text| Network::parse(text)) {
             if let Some((name, found)) = there.iter().find(|(name, found)| !devices.contains(&&**name) && ours.meets(found)) {
                 let what = format!("the host has {}/{} on {name} already", found.address, found.bits);

@@ -146,7 +146,7 @@ impl World {
         // Everything that needs no device is checked before anything is opened.
         ground::check(&stack)?;
         Node::check(&stack)?;
-        crate::outside::check_networks(stack.interfaces())?;
+        crate::outside::check_networks(stack.interfaces(), std::iter::empty())?;
         let reactor = Reactor::new().map_err(system("epoll"))?;
         reactor.add(loading.event(), TOKEN_LOADED, Interest::READ).map_err(system("epoll"))?;
         let listener = listen(&options.control, &reactor)?;
