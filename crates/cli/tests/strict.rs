@@ -148,3 +148,25 @@ except OSError as error: print(error.strerror)
     let (code, output, error) = place.strict(&["env", &format!("WEFT={weft}"), "/usr/bin/python3", "-c", script]);
     assert_eq!((code, output.as_str()), (Some(0), "Network is down"), "{error}");
 }
+
+#[test]
+fn what_is_accepted_without_being_told_its_address_is_closed() {
+    let place = Place::new("accept-address");
+    let script = r#"
+import ctypes, errno, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+s = socket.create_server(("127.0.0.1", 0))
+s.setblocking(False)
+for address, length in ((8, ctypes.byref(ctypes.c_int(16))), (ctypes.create_string_buffer(16), ctypes.c_void_p(8)),
+                        (ctypes.create_string_buffer(16), ctypes.byref(ctypes.c_int(-1)))):
+    c = socket.create_connection(s.getsockname()); c.settimeout(10)
+    while libc.accept(s.fileno(), ctypes.c_void_p(address) if address == 8 else address, length) >= 0 or ctypes.get_errno() == errno.EAGAIN: pass
+    print(errno.errorcode[ctypes.get_errno()], c.recv(1))
+    try: s.accept(); print("it is there once more")
+    except BlockingIOError: pass
+"#;
+    let closed = "EFAULT b''\nEFAULT b''\nEINVAL b''";
+    assert_eq!(place.python(script).trim(), closed);
+    let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&native.stdout).trim(), closed, "{}", String::from_utf8_lossy(&native.stderr));
+}

@@ -180,13 +180,13 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
     };
     let told = tell_peer(turn, call, child);
     if told.is_err() {
-        give_back(s, turn, key, child);
+        turn.stack.close(child);
     }
     s.update_token(key, Some(end.as_fd()), turn);
     told.map(|()| Outcome::HandOver { listener: key, child, flags })
 }
 
-/// Writes the address of whoever is at the other end of an accepted connection.
+/// Writes the address of whoever is at the other end of an accepted connection. Where that cannot be, the connection is closed (do_accept: "goto out_fd").
 fn tell_peer(turn: &mut Turn<'_>, call: &Call, child: SocketId) -> Result<(), Errno> {
     if call.argument(1) == 0 {
         return Ok(());

@@ -114,6 +114,8 @@ impl Tree {
 
     fn hand_socket(&mut self, thread: ThreadId, socket: SocketId, flags: i32, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
+        // What it has made before and asked no descriptor for is nobody's.
+        self.drop_made(thread, outside);
         let made = self.new_object(thread, Body::Socket(socket), nonblocking, close_on_exec);
         match made.is_err() {
             true => outside.stack().close(socket),

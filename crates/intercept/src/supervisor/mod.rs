@@ -380,8 +380,11 @@ impl Supervisor {
 
     /// What the call writes could not be written.
     fn instead(&mut self, outcome: Result<Outcome, Errno>, otherwise: Result<i64, Errno>, turn: &mut Turn<'_>) -> Result<Outcome, Errno> {
-        if let Ok(Outcome::HandOver { listener, child, .. }) = outcome {
-            call::give_back(self, turn, listener, child);
+        match (outcome, otherwise) {
+            // What cannot be told its address is closed, as by the kernel.
+            (Ok(Outcome::HandOver { child, .. }), Err(Errno(libc::EFAULT))) => turn.stack.close(child),
+            (Ok(Outcome::HandOver { listener, child, .. }), _) => call::give_back(self, turn, listener, child),
+            _ => {}
         }
         otherwise.map(Outcome::DoneWithEffect)
     }

@@ -255,6 +255,11 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
     }
 }
 
+/// What the controller has just made or accepted gets no descriptor.
+pub fn drop_made(t: &mut Thread) {
+    channel::post(t, strict::DROPPED, &[]);
+}
+
 /// Makes the descriptor of what the controller has just made or accepted. `flags`: SOCK_CLOEXEC, SOCK_NONBLOCK.
 pub fn hand(t: &mut Thread, flags: usize) -> isize {
     const SOCK_CLOEXEC: usize = 0x8_0000;
@@ -265,7 +270,7 @@ pub fn hand(t: &mut Thread, flags: usize) -> isize {
     let kind = SOCK_STREAM | SOCK_CLOEXEC | flags & SOCK_NONBLOCK;
     let made = sys::call(nr::SOCKETPAIR, &[AF_UNIX, kind, 0, pair.as_mut_ptr() as usize]);
     if made < 0 {
-        channel::post(t, strict::DROPPED, &[]);
+        drop_made(t);
         return made;
     }
     let (theirs, ours) = (pair[0] as usize, pair[1] as usize);
@@ -274,7 +279,7 @@ pub fn hand(t: &mut Thread, flags: usize) -> isize {
     sys::call(nr::CLOSE, &[ours]);
     if told < 0 {
         sys::call(nr::CLOSE, &[theirs]);
-        channel::post(t, strict::DROPPED, &[]);
+        drop_made(t);
         return told;
     }
     if flags & SOCK_CLOEXEC == 0 {

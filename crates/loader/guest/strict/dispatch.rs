@@ -133,6 +133,10 @@ fn accept(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
         return Some(Err(room));
     }
     let taken = forward(t, number, a, word);
+    if taken == sys::EFAULT {
+        // Its address could not be written: the kernel closes what was accepted.
+        call::drop_made(t);
+    }
     let flags = if number == nr::ACCEPT4 { a[3] } else { 0 };
     Some(Ok(if taken < 0 { taken } else { call::hand(t, flags) }))
 }

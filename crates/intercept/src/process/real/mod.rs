@@ -372,7 +372,8 @@ impl Tree {
         }
     }
 
-    fn drop_made(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
+    /// What the thread has made gets no descriptor.
+    pub(super) fn drop_made(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
         if let Some(Body::Socket(socket)) = self.real.as_mut().and_then(|real| real.made.remove(&thread)) {
             outside.stack().close(socket);
         }
