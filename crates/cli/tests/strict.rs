@@ -170,3 +170,26 @@ for address, length in ((8, ctypes.byref(ctypes.c_int(16))), (ctypes.create_stri
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&native.stdout).trim(), closed, "{}", String::from_utf8_lossy(&native.stderr));
 }
+
+#[test]
+fn a_datagram_with_a_bad_page_is_not_sent_in_part() {
+    let place = Place::new("datagram-page");
+    let script = r#"
+import ctypes, errno, mmap, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+pages = mmap.mmap(-1, 8192)
+end = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + 4096
+assert libc.munmap(ctypes.c_void_p(end), 4096) == 0
+r = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); r.bind(("127.0.0.1", 0)); r.settimeout(10)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", r.getsockname()[1]) + socket.inet_aton("127.0.0.1") + bytes(8)
+for length in (64, 4):
+    print(libc.sendto(s.fileno(), ctypes.c_void_p(end - 4), length, 0, name, 16), errno.errorcode.get(ctypes.get_errno()))
+    ctypes.set_errno(0)
+print(len(r.recv(100)))
+"#;
+    let refused = "-1 EFAULT\n4 None\n4";
+    assert_eq!(place.python(script).trim(), refused);
+    let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&native.stdout).trim(), refused, "{}", String::from_utf8_lossy(&native.stderr));
+}

@@ -180,7 +180,12 @@ fn send(
         Body::Stream(_) => turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX),
         _ => DATAGRAM_BYTES_MAX,
     };
+    let whole = if matches!(one.body, Body::Stream(_)) { 0 } else { message.total.min(limit as u64) };
     let data = message.gather(call, limit)?;
+    if (data.len() as u64) < whole {
+        // A datagram is sent as it is or not at all.
+        return Err(Errno(libc::EFAULT));
+    }
     let sent = turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control);
     if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
         super::connection::open_for_data(s, turn, key, socket)?;

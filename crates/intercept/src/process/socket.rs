@@ -492,8 +492,14 @@ fn transmit(
     control: &[u8],
     flags: i32,
 ) -> Result<usize, Errno> {
-    let most = if stack.is_stream(s) { stack.send_room(s).clamp(1, STREAM_BYTES_MAX) } else { DATAGRAM_BYTES_MAX };
+    let stream = stack.is_stream(s);
+    let most = if stream { stack.send_room(s).clamp(1, STREAM_BYTES_MAX) } else { DATAGRAM_BYTES_MAX };
     let data = guest.gather(vectors, most)?;
+    let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    if !stream && (data.len() as u64) < total.min(most as u64) {
+        // A datagram is sent as it is or not at all.
+        return Err(Errno(libc::EFAULT));
+    }
     stack.send(s, data.freeze(), flags | libc::MSG_DONTWAIT, name, control)
 }
 
