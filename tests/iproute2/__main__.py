@@ -11,6 +11,7 @@ What is taken out of both sides before (`normal`):
 - the other end of the veth pair: `@if3`, `link-netnsid 0`, and their JSON fields;
 - lifetimes count down: seconds are rounded up to tens;
 - counters of `-s` on weft0: the kernel sends multicast of its own. Those of lo stay;
+- what ip says of names in /run/netns that others take away meanwhile;
 - references of queues (`refcnt`), which are as many as the device has transmit queues; handles of queues that nobody chose, for which the kernel counts on for the
   whole machine: they are numbered as they come, from 8001;
 - neighbours and connections are listed in the order of a hash: sorted, line by line within one command; ages and references of `-s`.
@@ -92,6 +93,10 @@ sh "$1"
 """
 
 
+# ip(8) looks through all names in /run/netns, and says so when another test takes its own away meanwhile.
+OTHERS_ENDED = "Error: Peer netns reference is invalid.\n"
+
+
 class Script:
     """Commands under a name."""
 
@@ -132,6 +137,7 @@ def listed() -> dict[str, tuple[str, str]]:
 
 def normal(output: str) -> str:
     """See the module."""
+    output = output.replace(OTHERS_ENDED, "")
     output = re.sub(r"@if\d+", "", output)
     output = re.sub(r" link-netnsid \d+", "", output)
     output = re.sub(r'"link_index":\d+,|"link_netnsid":\d+,|,"link_netnsid":\d+', "", output)
