@@ -217,7 +217,7 @@ def refused() -> str:
             (("name=x", "backend=pigeon:x"), "interface 'x': backend: there is no kind of backend named 'pigeon'; write one of tap:NAME"),
             (("name=x", "backend=tap"), "interface 'x': backend: the backend 'tap' has no kind"),
             (("name=x", "backend=packet:nowhere"), "interface 'x': cannot open packet:nowhere"),
-            (("name=x", "backend=tap:taken"), "interface 'x': cannot open tap:taken: creating the device: Device or resource busy; another process holds"),
+            (("name=x", "backend=tap:taken"), "interface 'x': EBUSY: the interface 'there' of this stack has tap:taken already"),
             (("name=x", "backend=tap:mine"), "interface 'x': cannot open tap:mine: creating the device: Invalid argument; an interface of this name exists"),
             (("name=x", "backend=tap:plain0"), "interface 'x': cannot open tap:plain0"),
             (("name=there", "backend=tap:y"), "EEXIST: an interface named 'there' exists already"),

@@ -105,6 +105,14 @@ impl World {
         for section in coming {
             ground::check_section(section).map_err(|wrong| refused(section, format!("{}: {}; {}", wrong.field, wrong.what, wrong.help)))?;
             self.node.describe_new(section)?;
+            let mut staying = self.ports.values().map(Port::section).filter(|other| !leaving.contains(&other.name));
+            if staying.clone().any(|other| other.name == section.name) {
+                return Err(refused(section, format!("EEXIST: an interface named '{}' exists already", section.name)));
+            }
+            if let Some(other) = ground::other_with_device(section, &mut staying) {
+                let why = format!("EBUSY: the interface '{}' of this stack has {} already: name another device", other.name, other.backend);
+                return Err(refused(section, why));
+            }
         }
         if self.ports.len() + coming.len() > PORTS_MAX {
             self.interfaces_refused += coming.len() as u64;

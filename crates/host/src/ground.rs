@@ -61,8 +61,21 @@ pub fn check(stack: &Stack) -> Result<(), StackError> {
     }
     for (index, section) in stack.interfaces().enumerate() {
         check_section(section).map_err(|wrong| stack.interface_error(index, wrong.field, &wrong.what, &wrong.help))?;
+        if let Some(other) = other_with_device(section, stack.interfaces().take(index)) {
+            let what = format!("the interface '{}' has {} already", other.name, other.backend);
+            return Err(stack.interface_error(index, "backend", &what, "give each interface a device of its own"));
+        }
     }
     Ok(())
+}
+
+/// The one of these that has the TAP or TUN device that an interface asks for, of which only one can have it.
+pub fn other_with_device<'a>(
+    section: &InterfaceSection,
+    mut others: impl Iterator<Item = &'a InterfaceSection>,
+) -> Option<&'a InterfaceSection> {
+    let device = crate::outside::device(&section.backend).filter(|name| !name.is_empty())?;
+    others.find(|other| crate::outside::device(&other.backend) == Some(device))
 }
 
 /// What is wrong in an `[[interface]]`.
@@ -317,6 +330,20 @@ mod tests {
             let error = check(&stack(backend)).unwrap_err();
             assert_eq!(error.line, 4, "{error}");
             assert!(error.what.contains(what) && error.help.contains(help), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_one_interfaces() {
+        let text = |one: &str, other: &str| {
+            format!("[[interface]]\nname = \"a\"\nbackend = \"{one}\"\n[[interface]]\nname = \"b\"\nbackend = \"{other}\"\n")
+        };
+        for (one, other) in [("tap:x", "tap:y"), ("tap:", "tap:"), ("memory:x", "memory:x"), ("packet:x", "packet:x")] {
+            check(&Stack::parse("a.toml", &text(one, other)).unwrap()).unwrap();
+        }
+        for (one, other) in [("tap:x", "tap:x"), ("tun:x", "tun:x"), ("tap:x", "trace:fault:loss=0.1:tap:x")] {
+            let error = check(&Stack::parse("a.toml", &text(one, other)).unwrap()).unwrap_err();
+            assert_eq!((error.line, error.what), (6, format!("the interface 'a' has {one} already")));
         }
     }
 

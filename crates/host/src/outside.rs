@@ -60,7 +60,7 @@ pub fn check_networks<'a>(
 }
 
 /// The name of the TAP or TUN device of a backend.
-fn device(backend: &str) -> Option<&str> {
+pub(crate) fn device(backend: &str) -> Option<&str> {
     innermost(backend).filter(|(scheme, _)| matches!(*scheme, "tap" | "tun")).map(|(_, name)| name)
 }
 
