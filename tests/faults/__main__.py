@@ -86,6 +86,7 @@ def _lost(rows: Rows, program: str) -> None:
     for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
         run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
     for how in ("kill -9", "weft down"):
+        run(f"stack lost/later/{how}", lost.later, how, needs_root=NEEDS_ROOT)
         run(f"stack lost/published/{how}", lost.published, how, needs_root=NEEDS_ROOT)
     run("stack lost/started again at once", lost.again, needs_root=NEEDS_ROOT)
     for how in lost.ENDS:

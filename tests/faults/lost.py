@@ -37,11 +37,11 @@ STREAMS = {
 # By stand-ins: streams as Linux; of the rest what is not Linux' affair, as nobody ever loses a network stack there.
 NOTIFY = {
     **STREAMS,
-    "accept": "ENETDOWN", "accept-poll": "ENETDOWN|ENOSYS", "connect": "ENETDOWN", "connect-poll": "woken ECONNRESET", "udp-read": "ECONNRESET",
+    "accept": "ENETDOWN", "accept-poll": "ENETDOWN", "connect": "ENETDOWN", "connect-poll": "woken ECONNRESET", "udp-read": "ECONNRESET",
     "udp-recvfrom": "ENETDOWN", "udp-poll": "INERRHUP ECONNRESET", "udp-errors": "ECONNRESET EAGAIN", "raw": "ECONNRESET", "netlink": "ECONNRESET",
-    "socket": "ENOSYS",
+    "socket": "ENETDOWN",
     # A write that was told how much it could take has told its error with that.
-    "write": "ECONNRESET|EPIPE", "sendmsg": "ECONNRESET|EPIPE|ENOSYS",
+    "write": "ECONNRESET|EPIPE", "sendmsg": "ECONNRESET|EPIPE",
 }
 # The loader knows nothing but that there is no stack: also where the end of the data had come, and was not read.
 STRICT = {**dict.fromkeys(NOTIFY, "ENETDOWN"), "poll": "INERRHUP ENETDOWN", "udp-poll": "INERRHUP ENETDOWN", "connect-poll": "woken ENETDOWN",
@@ -208,6 +208,52 @@ def _told(holder: Process, strict: bool) -> str:
     while "\ndone" not in holder.stdout and time.monotonic() < deadline:
         time.sleep(0.02)
     return _compare(holder.stdout, STRICT if strict else NOTIFY)
+
+
+# A server in an event loop and one that waits, and what else a program has: unix sockets.
+LATER = """
+import errno, select, socket, sys, threading
+def said(call):
+    try: return call() and "did it"
+    except OSError as error: return errno.errorcode[error.errno]
+loop, waits = (socket.create_server(("0.0.0.0", int(sys.argv[1]) + n)) for n in (0, 1))
+loop.setblocking(False)
+accepting = threading.Thread(target=lambda: print("waits:", said(waits.accept), flush=True))
+accepting.start()
+print("ready", flush=True)
+accepting.join()
+select.select([loop], [], [])
+once = said(loop.accept)
+print("loop:", once, "and then ready" if select.select([loop], [], [], 0)[0] else "and then quiet", said(loop.accept))
+print("new:", said(socket.socket))
+one, other = socket.socketpair()
+socket.send_fds(one, [b"x"], [0])
+print("passed:", socket.recv_fds(other, 1, 1)[0])
+own = socket.socket(socket.AF_UNIX)
+own.bind("")
+own.listen()
+client = socket.socket(socket.AF_UNIX)
+client.connect(own.getsockname())
+print("unix:", said(own.accept))
+print("done", flush=True)
+"""
+LATER_SAYS = "waits: ENETDOWN|loop: ENETDOWN and then quiet EAGAIN|new: ENETDOWN|passed: b'x'|unix: did it|done"
+
+
+def later(env: Environment, how: str) -> str:
+    """Who goes on without its stack is told so once, and is not woken for ever; what needs no stack works. Nobody stays behind it."""
+    kernel, program = env.namespace("s"), env.namespace("p")
+    daemon = weft.Daemon(env, kernel)
+    server = env.start("server", [paths.PYTHON, "-c", LATER, str(PORT)], [*program.prefix, *daemon.run_words()])
+    server.wait_for_line("ready", SECONDS_MAX)
+    _end(daemon.process, how, daemon.down)
+    server.wait_for_line("done", SECONDS_MAX)
+    said = "|".join(server.stdout.splitlines()[1:])
+    if said != LATER_SAYS:
+        raise Failure(f"it said {said!r} instead of {LATER_SAYS!r}: {server.stderr}")
+    server.wait(SECONDS_MAX)
+    _until(lambda: not kernel.pids(), lambda: f"processes {kernel.pids()}")
+    return "told once"
 
 
 # Sends zeros for ever, without saying how many: only the end of the connection is the end.

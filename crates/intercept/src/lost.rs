@@ -1,6 +1,6 @@
 //! What programs see when the node's sockets are taken from under them, or weft ends.
 
-use crate::caretaker::programs;
+use crate::caretaker::{answers, programs};
 use crate::face::Stack;
 use crate::reactor::Reactor;
 use crate::standin::Body;
@@ -8,7 +8,8 @@ use crate::standin::stream::Phase;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys;
 use std::collections::HashSet;
-use std::os::fd::AsFd;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 impl Supervisor {
     /// The node has other sockets than before, or none: whoever held one of the old ones learns that it is gone.
@@ -34,8 +35,8 @@ impl Supervisor {
         self.arm();
     }
 
-    /// weft ends by its own will: every program learns that its sockets are gone, in the words of [`crate::caretaker`]. Nothing is served
-    /// afterwards; programs that go on find no supervisor (ENOSYS).
+    /// weft ends by its own will: every program learns that its sockets are gone, in the words of [`crate::caretaker`], which answers those that go on.
+    /// Without a caretaker they find no supervisor (ENOSYS).
     pub fn end(&mut self) {
         let wanted: HashSet<u64> = self.by_inode.keys().copied().collect();
         if !wanted.is_empty() {
@@ -49,7 +50,17 @@ impl Supervisor {
                 let _ = listener.refuse(held.call.id, held.at_end);
             }
         }
-        self.trees.iter().for_each(|(_, listener)| programs::refuse_waiting(listener));
+        for (_, listener) in &self.trees {
+            match &self.held.ledger {
+                // The caretaker's from now on, which has the same table of descriptors.
+                Some(ledger) if sys::poll_now(listener.as_fd(), 0) & libc::POLLHUP == 0 => {
+                    std::mem::forget(Arc::clone(listener));
+                    ledger.end();
+                }
+                Some(_) => {}
+                None => answers::those_that_wait(listener),
+            }
+        }
         self.trees.clear();
         self.by_inode.clear();
     }

@@ -340,7 +340,7 @@ impl Program {
             if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
-            sys::poll_two(self.pidfd.as_fd(), signals.as_fd())?;
+            sys::poll_each(&[self.pidfd.as_fd(), signals.as_fd()]);
             while let Some(signal) = signals.next() {
                 self.signal(signal);
             }

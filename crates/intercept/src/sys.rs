@@ -284,11 +284,12 @@ pub fn wait(pid: libc::pid_t, flags: i32) -> Result<Option<i32>, Errno> {
     Ok((found != 0).then_some(status))
 }
 
-/// Waits until one of two descriptors is readable.
-pub fn poll_two(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut both = [a, b].map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    // SAFETY: two pollfds of ours.
-    again(|| check(unsafe { libc::poll(both.as_mut_ptr(), 2, -1) })).map(drop)
+/// Waits until one of these is readable or has hung up: what each shows.
+pub fn poll_each(fds: &[BorrowedFd<'_>]) -> Vec<i16> {
+    let mut set: Vec<libc::pollfd> = fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: as many pollfds of ours as are said.
+    let _ = again(|| check(unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, -1) }));
+    set.into_iter().map(|one| one.revents).collect()
 }
 
 /// Blocks signals in this thread and makes them readable.
@@ -439,6 +440,11 @@ pub fn autobind(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let family = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
     // SAFETY: two bytes of family are what autobind takes.
     check(unsafe { libc::bind(fd.as_raw_fd(), family.as_ptr().cast(), family.len() as libc::socklen_t) })?;
+    name_of(fd)
+}
+
+/// The name of a unix socket (getsockname(2)).
+pub fn name_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let mut name = vec![0_u8; size_of::<libc::sockaddr_un>()];
     let mut length = name.len() as libc::socklen_t;
     // SAFETY: `name` and `length` are ours and describe each other.

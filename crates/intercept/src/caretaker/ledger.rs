@@ -23,6 +23,8 @@ struct Slot {
 
 #[repr(C)]
 struct Page {
+    /// weft has ended by its own will, and what is left to do is to answer.
+    over: AtomicU32,
     will_bytes: AtomicU32,
     /// No slot from here on was ever taken.
     top: AtomicU32,
@@ -82,6 +84,15 @@ impl Ledger {
         let page = self.page();
         let length = page.will_bytes.load(Acquire) as usize;
         page.will.iter().take(length).map(|byte| byte.load(Relaxed)).collect()
+    }
+
+    /// weft ends by its own will and has told its programs: there is nothing left to do but to answer those that go on.
+    pub fn end(&self) {
+        self.page().over.store(1, Release);
+    }
+    /// Has it?
+    pub fn is_over(&self) -> bool {
+        self.page().over.load(Acquire) != 0
     }
 
     /// A call is held: what it is to fail with after weft's end.

@@ -8,22 +8,26 @@
 //! 1. What leads out is closed ([`table`]): standard streams, devices, the control socket; connections of the host's kernel with a reset.
 //! 2. The will is carried out: words that weft wrote into memory that both share ([`ledger`]), which the caller of [`Caretaker::start`] understands.
 //!    Then nftables' rules go.
-//! 3. Programs are told ([`programs`]): their streams end in ECONNRESET, calls that weft held or had not looked at fail, and who waits wakes.
+//! 3. Programs are told ([`programs`]): their streams end in ECONNRESET, calls that weft held fail, and who waits wakes.
+//! 4. Their further calls are answered ([`answers`]), until the last of them has ended.
 //!
-//! It takes [`SECONDS_MAX`] at most, whatever it meets, and then everything is closed in any case. It is in a session of its own, so that what ends
-//! weft's process group does not end it. An orderly end needs no caretaker: weft tells its programs itself, by the same code
-//! ([`Supervisor::end`](crate::Supervisor::end)), and dismisses it last.
+//! The first three take [`SECONDS_MAX`] at most, whatever they meet, and then everything is closed in any case. It is in a session of its own, so that
+//! what ends weft's process group does not end it. An orderly end needs it for the fourth only: weft tells its programs itself, by the same code
+//! ([`Supervisor::end`](crate::Supervisor::end)), and dismisses it last if no program is left.
 //!
 //! Rejected: a caretaker with copies of descriptors (a message and a switch of processes for each socket), an unread byte kept in each of weft's ends
 //! (it pins what it came with, so that a program's send buffer never looks empty), and a parent of weft's that waits for it (`kill` would hit the
 //! parent, and the descriptors would be gone).
 
+pub(crate) mod answers;
 pub mod ledger;
 pub(crate) mod programs;
 mod table;
 
+use crate::notify::Listener;
 use crate::sys::{self, Errno};
 use ledger::Ledger;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +37,8 @@ const SECONDS_MAX: u32 = 5;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// What `ps` shows, so that who looks for weft does not find two.
 const NAME: &std::ffi::CStr = c"weft-caretaker";
+/// And what it shows when all is done but to answer: nobody waits for it.
+const NAME_LATER: &std::ffi::CStr = c"weft-lost";
 /// What the kernel sends the caretaker when weft is no more.
 const WEFT_IS_GONE: i32 = libc::SIGUSR1;
 
@@ -57,7 +63,7 @@ impl Caretaker {
         let mask = block_all_signals();
         let pid = clone_with_descriptors();
         if pid == Ok(0) {
-            wait_for_the_end(weft);
+            wait_for_the_end(weft, &ledger);
             work(weft, &ledger, carry_out);
             // SAFETY: ends this process; what weft would do at its exit is not this one's to do.
             unsafe { libc::_exit(0) }
@@ -79,6 +85,12 @@ impl Caretaker {
 
 impl Drop for Caretaker {
     fn drop(&mut self) {
+        if self.ledger.is_over() {
+            // This process may go on for a while, without a stack: it answers from now on.
+            // SAFETY: takes no pointers.
+            unsafe { libc::kill(self.pid, WEFT_IS_GONE) };
+            return;
+        }
         // SAFETY: takes no pointers. The number is the caretaker's until it is waited for.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         // It tells nobody of its end (no exit signal), which is what __WALL is for.
@@ -142,8 +154,8 @@ fn set_signals(mask: &libc::sigset_t) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
-/// Sleeps until weft is no more. All signals stay blocked: what ends weft's terminal, or asks all of its processes to end, must not end this one before.
-fn wait_for_the_end(weft: u32) {
+/// Sleeps until weft is no more, or has ended its stack. All signals stay blocked: what ends weft's terminal, or asks all of its processes to end, must not end this one before.
+fn wait_for_the_end(weft: u32, ledger: &Ledger) {
     // SAFETY: constants and sets of ours.
     unsafe {
         libc::setsid();
@@ -153,7 +165,7 @@ fn wait_for_the_end(weft: u32) {
         libc::sigemptyset(&raw mut gone);
         libc::sigaddset(&raw mut gone, WEFT_IS_GONE);
         // weft may have ended before the kernel was asked to say so, and anybody may send the signal.
-        while libc::getppid() as u32 == weft {
+        while libc::getppid() as u32 == weft && !ledger.is_over() {
             libc::sigwaitinfo(&raw const gone, std::ptr::null_mut());
         }
     }
@@ -169,13 +181,31 @@ fn work(weft: u32, ledger: &Ledger, carry_out: impl FnOnce(&[u8])) {
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const alarm, std::ptr::null_mut());
         libc::alarm(SECONDS_MAX);
     }
-    let kept = table::close_ways_out();
-    let will = ledger.will();
-    if !will.is_empty() {
-        carry_out(&will);
+    if ledger.is_over() {
+        // weft may still be there, and its descriptors are its own.
+        // SAFETY: takes no pointers.
+        unsafe { libc::unshare(libc::CLONE_FILES) };
     }
-    table::close(&kept.rules);
-    programs::after_weft(weft, &kept.ends, &kept.listeners, ledger);
+    let kept = table::close_ways_out();
+    // SAFETY: weft's, which is no more, so they are this process's alone.
+    let listeners: Vec<Listener> = kept.listeners.iter().map(|fd| Listener::new(unsafe { OwnedFd::from_raw_fd(*fd) })).collect();
+    if ledger.is_over() {
+        table::close(&kept.rules);
+        table::close(&kept.ends);
+    } else {
+        let will = ledger.will();
+        if !will.is_empty() {
+            carry_out(&will);
+        }
+        table::close(&kept.rules);
+        programs::after_weft(weft, &kept.ends, &listeners, ledger);
+    }
+    // SAFETY: a name; nothing ends this process from now on.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, NAME_LATER.as_ptr());
+        libc::alarm(0);
+    }
+    answers::until_nobody_asks(weft, listeners);
 }
 
 #[cfg(test)]

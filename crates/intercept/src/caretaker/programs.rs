@@ -5,24 +5,22 @@
 //! weft's end is closed. Program's ends are found by looking through the tables of all processes under a filter, once for all sockets.
 
 use crate::caretaker::ledger::Ledger;
-use crate::notify::{Listener, Notification};
+use crate::notify::Listener;
 use crate::standin::liveness;
 use crate::supervisor::is_filtered;
 use crate::sys::{self, Errno};
 use bytes::BytesMut;
 use std::collections::HashSet;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Most notifications that are refused at one listener: a program that goes on calling does not hold up the end.
-const NOTIFICATIONS_MAX: usize = 4096;
 /// A read that waits on a datagram socket that has shown its error waits no longer than this, and fails with EAGAIN.
 const DATAGRAM_WAIT: Duration = Duration::from_secs(1);
 /// So much of what a program wrote is thrown away at a time.
 const DRAIN_BYTES: usize = 64 << 10;
 
 /// weft is no more: this process has its descriptors. `ends` are unix sockets of weft's, `listeners` those of filters.
-pub(super) fn after_weft(weft: u32, ends: &[RawFd], listeners: &[RawFd], ledger: &Ledger) {
+pub(super) fn after_weft(weft: u32, ends: &[RawFd], listeners: &[Listener], ledger: &Ledger) {
     let mut found = HashSet::new();
     // What weft made shows weft at its other end, whoever holds it (SO_PEERCRED); a listening one shows who called listen(2).
     let is_wefts = |end: BorrowedFd<'_>| sys::peer_process(end) == i32::try_from(weft).ok();
@@ -44,14 +42,11 @@ pub(super) fn after_weft(weft: u32, ends: &[RawFd], listeners: &[RawFd], ledger:
             part(ours);
         }
     }
-    // SAFETY: as above.
-    let listeners: Vec<(RawFd, Listener)> = listeners.iter().map(|fd| (*fd, Listener::new(unsafe { OwnedFd::from_raw_fd(*fd) }))).collect();
     for (fd, id, errno) in ledger.held() {
-        if let Some((_, listener)) = listeners.iter().find(|(number, _)| *number == fd) {
+        if let Some(listener) = listeners.iter().find(|listener| listener.as_fd().as_raw_fd() == fd) {
             let _ = listener.refuse(id, errno);
         }
     }
-    listeners.iter().for_each(|(_, listener)| refuse_waiting(listener));
 }
 
 /// Looks once through the sockets of all processes under a filter, and lends each that is wanted.
@@ -83,8 +78,9 @@ pub(crate) fn each_end(wanted: impl Fn(u64) -> bool, mut f: impl FnMut(u64, Borr
 /// Prepares a program's end for the loss of weft's.
 pub(crate) fn lose(end: BorrowedFd<'_>) {
     if sys::int_option(end, libc::SO_ACCEPTCONN) == Some(1) {
-        // Wakes who waits for a connection: IN, HUP and RDHUP.
-        let _ = sys::shutdown(end, libc::SHUT_RDWR);
+        // Wakes who waits for a connection, and whoever accepts it is told (`answers`). After shutdown(2) the listener would be ready for ever.
+        let _ =
+            sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), &sys::name_of(end)?));
         return;
     }
     match sys::int_option(end, libc::SO_TYPE) {
@@ -128,25 +124,6 @@ fn drain(ours: BorrowedFd<'_>) {
     while sys::receive_into(ours, &mut buffer, DRAIN_BYTES, 0).is_ok_and(|bytes| bytes > 0) {
         buffer.clear();
     }
-}
-
-/// Refuses the calls that nobody has looked at yet.
-pub(crate) fn refuse_waiting(listener: &Listener) {
-    for _ in 0..NOTIFICATIONS_MAX {
-        let Ok(Some(notification)) = listener.receive() else { return };
-        let _ = listener.refuse(notification.id, errno_for(&notification));
-    }
-}
-
-/// What a call fails with when its stack is gone: on a connected stream with what reading it natively says.
-fn errno_for(call: &Notification) -> Errno {
-    let moves_data = matches!(i64::from(call.number), libc::SYS_recvmsg | libc::SYS_recvfrom | libc::SYS_sendmsg | libc::SYS_sendto);
-    let is_stream = || {
-        let pidfd = sys::pidfd_open(call.tid).ok()?;
-        let end = sys::pidfd_getfd(pidfd.as_fd(), call.arguments[0] as i32).ok()?;
-        Some(sys::int_option(end.as_fd(), libc::SO_TYPE)? == libc::SOCK_STREAM && sys::peer_process(end.as_fd())? != 0)
-    };
-    Errno(if moves_data && is_stream() == Some(true) { libc::ECONNRESET } else { libc::ENETDOWN })
 }
 
 #[cfg(test)]
@@ -219,7 +196,9 @@ mod tests {
         sys::listen(listener.as_fd(), 1).unwrap();
         assert_eq!(sys::poll_now(listener.as_fd(), libc::POLLIN), 0);
         lose(listener.as_fd());
-        assert_eq!(sys::poll_now(listener.as_fd(), libc::POLLIN), libc::POLLIN | libc::POLLHUP);
+        assert_eq!(sys::poll_now(listener.as_fd(), libc::POLLIN), libc::POLLIN);
+        sys::accept(listener.as_fd()).unwrap();
+        assert_eq!(sys::poll_now(listener.as_fd(), libc::POLLIN), 0, "it is not ready for ever");
     }
 
     #[test]
