@@ -88,7 +88,7 @@ impl Loading {
         }
         let (loader, shared) = (Arc::clone(&self.files), Arc::clone(&self.shared));
         let read = move || {
-            let results = files.into_iter().map(|file| (file.clone(), loader.load(&file))).collect();
+            let results = files.into_iter().map(|file| (file.clone(), load(&*loader, &file))).collect();
             lock(&shared.done).push(Read { client, request, results });
             let _ = rustix::io::write(&shared.event, &1_u64.to_ne_bytes());
         };
@@ -110,6 +110,12 @@ impl Loading {
     pub fn have(&self, results: Results) {
         *lock(&self.ready.results) = results;
     }
+}
+
+/// A loader that panics has an answer, too: somebody waits for it, and its place is another's next.
+fn load(loader: &dyn Loader, file: &str) -> Result<Loaded, String> {
+    let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.load(file)));
+    loaded.unwrap_or_else(|_| Err("reading it has failed in weft itself (a bug in weft): see its standard error".to_owned()))
 }
 
 /// The files that a request would load.

@@ -157,3 +157,26 @@ fn who_has_asked_for_much_before_is_not_heard_before_its_file_is_read() {
         assert!(answer.contains(&format!(r#""serial":{serial},"#)), "'{answer}' is no answer to {serial} of {serials}");
     }
 }
+
+#[derive(Debug)]
+struct Breaks;
+
+impl Loader for Breaks {
+    fn load(&self, file: &str) -> Result<Loaded, String> {
+        panic!("planted, with {file}");
+    }
+}
+
+#[test]
+fn a_reader_that_panics_is_answered_for_and_makes_room() {
+    let path = std::env::temp_dir().join(format!("weft-loading-breaks-{}", std::process::id()));
+    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
+    stack.set_loader(Arc::new(Breaks));
+    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let mut client = Client::of(&path);
+    for _ in 0..20 {
+        client.send(r#"{"serial":1,"ask":{"node":{"load":{"file":"a.wasm"}}}}"#);
+        let answer = client.wait(&mut world);
+        assert!(answer.contains("reading it has failed in weft itself"), "{answer}");
+    }
+}
