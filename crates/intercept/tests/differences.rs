@@ -255,3 +255,25 @@ print(os.fstat(c.fileno()).st_mode & 0o170000 == 0o140000, c.getsockopt(socket.S
     let same = "OUT|HUP\nOUT\nIN|OUT\nIN|OUT|RDHUP\nb'x' b'' 1 b'y'\nb''\nb'' IN|OUT|HUP|RDHUP\nEPIPE\nEISCONN True\nEINVAL\nENOTCONN ENOTCONN EINVAL EADDRNOTAVAIL\nEDESTADDRREQ ENOTSUP ENOTSUP OUT\nEADDRINUSE EINVAL\nb'ab' b'ab' b'c' EAGAIN\nTrue 0";
     row(script, same, same);
 }
+
+#[test]
+fn memory_that_is_not_there() {
+    let script = r#"
+libc, name = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(16)
+def called(f, *a):
+    ctypes.set_errno(0)
+    return f(*a) if f(*a) >= 0 else errno.errorcode[ctypes.get_errno()]
+c, a = pair(); c.send(b"kept"); select.select([a], [], []); a.setblocking(False)
+nowhere = ctypes.c_void_p(8)
+print(called(libc.recvfrom, a.fileno(), nowhere, 4, 0, name, ctypes.byref(ctypes.c_int(16))), attempt(a.recv, 9))
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); r = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); r.bind(("127.0.0.1", 0))
+print(called(libc.sendto, u.fileno(), b"x", 1, 0, name, 0))
+r.setsockopt(socket.SOL_IP, 8, 1)
+u.sendto(b"more", r.getsockname()); u.sendto(b"more", r.getsockname()); select.select([r], [], [])
+buffer = ctypes.create_string_buffer(8)
+vector = ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(buffer), 8))
+message = ctypes.create_string_buffer(struct.pack("QIxxxxQQQQQ", 0, 0, ctypes.addressof(vector), 1, 8, 100, 0))
+print(called(libc.recvmsg, r.fileno(), message, 0), buffer.value)
+"#;
+    row(script, "EFAULT b'kept'\nEINVAL\n4 b'more'", "EFAULT EAGAIN\nEDESTADDRREQ\nEFAULT b'more'");
+}
