@@ -318,7 +318,7 @@ fn a_signal_ends_a_stack_that_only_lives_on_for_those_left_behind() {
     std::fs::write(go, "").unwrap();
     let mut output = String::new();
     child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-    assert_eq!(output, "Function not implemented\n");
+    assert_eq!(output, "Network is down\n");
 }
 
 #[test]

@@ -152,19 +152,7 @@ except OSError as error: print(error.strerror)
 #[test]
 fn what_is_accepted_without_being_told_its_address_is_closed() {
     let place = Place::new("accept-address");
-    let script = r#"
-import ctypes, errno, socket, sys
-libc = ctypes.CDLL(None, use_errno=True)
-s = socket.create_server(("127.0.0.1", 0))
-s.setblocking(False)
-for address, length in ((8, ctypes.byref(ctypes.c_int(16))), (ctypes.create_string_buffer(16), ctypes.c_void_p(8)),
-                        (ctypes.create_string_buffer(16), ctypes.byref(ctypes.c_int(-1)))):
-    c = socket.create_connection(s.getsockname()); c.settimeout(10)
-    while libc.accept(s.fileno(), ctypes.c_void_p(address) if address == 8 else address, length) >= 0 or ctypes.get_errno() == errno.EAGAIN: pass
-    print(errno.errorcode[ctypes.get_errno()], c.recv(1))
-    try: s.accept(); print("it is there once more")
-    except BlockingIOError: pass
-"#;
+    let script = include_str!("../../intercept/tests/scripts/accept_address.py");
     let closed = "EFAULT b''\nEFAULT b''\nEINVAL b''";
     assert_eq!(place.python(script).trim(), closed);
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
@@ -174,20 +162,7 @@ for address, length in ((8, ctypes.byref(ctypes.c_int(16))), (ctypes.create_stri
 #[test]
 fn a_datagram_with_a_bad_page_is_not_sent_in_part() {
     let place = Place::new("datagram-page");
-    let script = r#"
-import ctypes, errno, mmap, socket, struct
-libc = ctypes.CDLL(None, use_errno=True)
-pages = mmap.mmap(-1, 8192)
-end = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + 4096
-assert libc.munmap(ctypes.c_void_p(end), 4096) == 0
-r = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); r.bind(("127.0.0.1", 0)); r.settimeout(10)
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", r.getsockname()[1]) + socket.inet_aton("127.0.0.1") + bytes(8)
-for length in (64, 4):
-    print(libc.sendto(s.fileno(), ctypes.c_void_p(end - 4), length, 0, name, 16), errno.errorcode.get(ctypes.get_errno()))
-    ctypes.set_errno(0)
-print(len(r.recv(100)))
-"#;
+    let script = include_str!("../../intercept/tests/scripts/datagram_page.py");
     let refused = "-1 EFAULT\n4 None\n4";
     assert_eq!(place.python(script).trim(), refused);
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
