@@ -110,6 +110,8 @@ class Runner(unittest.TestCase):
         for seconds, processors, fails in ((2000, 2000, False), (3000, 2000, False), (2300, 3000, True), (3000, 3000, True), (1000, 3000, False)):
             status_code, said = conclude(report_of(execution.Outcome(target(processor_seconds=9999), 1.0, passed, processors)), seconds)
             self.assertEqual((status_code, "failure:" in said), (int(fails), fails), said)
+        status_code, said = conclude(report_of(execution.Outcome(target(processor_seconds=9999, kernels=True), 1.0, passed, 3000)), 3000)
+        self.assertEqual(status_code, 0, said)
 
     def test_what_could_not_be_built_is_a_failure(self) -> None:
         step = targets.Step("selftest-step", ("bash", "-c", "echo no compiler; exit 1"), 1.0, 1.0)
