@@ -124,8 +124,9 @@ def weft_ended(folder: Path) -> str:
 
 
 def panic(folder: Path) -> str:
-    """A guest that panics: its last words say why."""
-    run = Run(folder, "x = [bytes([1]) * (1 << 20) for _ in range(400)]", 'sysctls = { "vm.panic_on_oom" = "2" }')
+    """A guest that panics: its last words say why. It fills its memory in large steps: in small ones python's own pages are taken away and read again, for
+    minutes, before there is none left."""
+    run = Run(folder, "x = [bytes([1]) * (64 << 20) for _ in range(9)]", 'sysctls = { "vm.panic_on_oom" = "2" }')
     said = fails(run, "Kernel panic", "panic_on_oom")
     return next(line.strip() for line in said.splitlines() if "panic" in line)
 
