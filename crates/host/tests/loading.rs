@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -52,14 +53,19 @@ impl Client {
     }
 }
 
+/// A world whose node loads its files with this, and where its control socket is.
+fn world(name: &str, loader: impl Loader + 'static) -> (World, PathBuf) {
+    let path = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
+    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
+    stack.set_loader(Arc::new(loader));
+    (World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap(), path)
+}
+
 #[test]
 fn while_a_file_is_read_everything_else_goes_on() {
-    let path = std::env::temp_dir().join(format!("weft-loading-{}", std::process::id()));
     let (begun, has_begun) = channel();
     let (go_on, may_go_on) = channel();
-    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
-    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
-    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let (mut world, path) = world("loading", Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) });
     let (mut loads, mut other) = (Client::of(&path), Client::of(&path));
     // In one line with other operations, as `weft exec` sends it; and what is asked behind waits for its answer.
     loads.send(r#"{"serial":1,"ask":{"node":{"all":[{"load":{"file":"slow.wasm"}},{"load":{"file":"slow.so"}}]}}}"#);
@@ -84,12 +90,9 @@ fn while_a_file_is_read_everything_else_goes_on() {
 
 #[test]
 fn who_goes_away_meanwhile_is_forgotten_and_there_are_not_too_many() {
-    let path = std::env::temp_dir().join(format!("weft-loading-many-{}", std::process::id()));
     let (begun, has_begun) = channel();
     let (go_on, may_go_on) = channel();
-    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
-    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
-    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let (mut world, path) = world("loading-many", Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) });
     let load = r#"{"serial":7,"ask":{"node":{"load":{"file":"slow.wasm"}}}}"#;
     let mut waiting = Vec::new();
     let mut late = loop {
@@ -124,12 +127,9 @@ fn who_goes_away_meanwhile_is_forgotten_and_there_are_not_too_many() {
 
 #[test]
 fn who_has_asked_for_much_before_is_not_heard_before_its_file_is_read() {
-    let path = std::env::temp_dir().join(format!("weft-loading-line-{}", std::process::id()));
     let (begun, has_begun) = channel();
     let (go_on, may_go_on) = channel();
-    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
-    stack.set_loader(Arc::new(Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) }));
-    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let (mut world, path) = world("loading-line", Slow { begun: Mutex::new(begun), go_on: Mutex::new(may_go_on) });
     // More than is read of a client at once, so that it is heard twice in a turn: as one who sends, and as one who was not heard to the end. Files are
     // asked for at many places, that either comes to one.
     let mut asked = Vec::new();
@@ -169,10 +169,7 @@ impl Loader for Breaks {
 
 #[test]
 fn a_reader_that_panics_is_answered_for_and_makes_room() {
-    let path = std::env::temp_dir().join(format!("weft-loading-breaks-{}", std::process::id()));
-    let mut stack = Stack::parse("test", "[node]\nname = \"host\"\n").unwrap();
-    stack.set_loader(Arc::new(Breaks));
-    let mut world = World::new(stack, Options { control: Control::At(path.clone()), ..Options::default() }).unwrap();
+    let (mut world, path) = world("loading-breaks", Breaks);
     let mut client = Client::of(&path);
     for _ in 0..20 {
         client.send(r#"{"serial":1,"ask":{"node":{"load":{"file":"a.wasm"}}}}"#);
