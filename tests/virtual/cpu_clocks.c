@@ -246,7 +246,13 @@ static void begin_other(void)
     pthread_create(&other, 0, works, 0);
     while (!other_tid) ms(1);
 }
-static void end_other(void) { over = 1; pthread_join(other, 0); }
+/* Its number is gone too: Linux wakes who joins before the thread has left the lists (kernel/exit.c, do_exit: exit_mm, then release_task). */
+static void end_other(void)
+{
+    over = 1;
+    pthread_join(other, 0);
+    while (!syscall(SYS_tgkill, getpid(), other_tid, 0)) sched_yield();
+}
 static void let_work(clockid_t clock, long long until)
 {
     while (cpu(clock) < until) { work = 20; ms(2); }
